@@ -1,0 +1,223 @@
+"""The nouns everything else is made of, and the protocols that models, searches and objectives meet.
+
+A search, an objective, an inspector and a server never know which model they hold; they know one
+of the protocols below. The shapes are given in the names: B rows (sentences), K hypotheses of one
+sentence, N rows of anything, S source positions, T target positions, D features, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+T_co = TypeVar("T_co", covariant=True)
+S = TypeVar("S")  # a decoder's or model's state: a tree of tensors (tree.py)
+M_contra = TypeVar("M_contra", contravariant=True)
+
+PAD, BOS, EOS, UNK = 0, 1, 2, 3
+SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
+"""The special tokens, at the same ids in every vocabulary; CTC's blank is PAD."""
+
+
+class Factory(Protocol[T_co]):
+    """A constructor some of whose arguments are given: N layers need N cells, not one.
+
+    In a configuration a parameter annotated ``Factory[T]`` receives the table as such a partial.
+    The holder calls it with what only it knows (widths, parameters).
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> T_co: ...
+
+
+# ------------------------------------------------------------------ values
+
+
+@dataclass(frozen=True)
+class Padded:
+    """Rows of unequal length in one tensor: values [B, S] (ids) or [B, S, D] (features), lengths [B]."""
+
+    values: Tensor
+    lengths: Tensor
+
+    @property
+    def mask(self) -> Tensor:
+        """[B, S], True at real positions."""
+        places_S = torch.arange(self.values.shape[1], device=self.values.device)
+        return places_S < self.lengths[:, None]
+
+    def to(self, device: torch.device) -> Padded:
+        return Padded(self.values.to(device), self.lengths.to(device))
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What an encoder leaves for a decoder.
+
+    ``states`` [B, S, D] are there to be attended to; ``summary`` is a tree of [B, D'] tensors to start from
+    (a recurrent encoder's last h and c per layer, an average); ``source`` is the input itself, for copying.
+    """
+
+    states: Padded
+    summary: Any
+    source: Any
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output: ``tokens`` with its closing EOS, their log-probabilities under the model (natural
+    logarithm, summed in ``log_prob``), and ``score``, by which the search ranked it."""
+
+    tokens: tuple[int, ...]
+    log_prob: float
+    score: float
+    token_log_probs: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Encoded pairs. ``source`` and ``target`` ids both close with EOS; ``ids`` [B] are the examples' row numbers."""
+
+    source: Padded
+    target: Padded
+    ids: Tensor
+
+    def to(self, device: torch.device) -> Batch:
+        return Batch(self.source.to(device), self.target.to(device), self.ids)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Sums, not means: the training loop divides once, after accumulation and after all ranks.
+
+    ``total`` is differentiated; ``parts`` are reported (for cross-entropy ``nll``, without smoothing).
+    """
+
+    total: Tensor
+    count: int
+    parts: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What only the data knows. Constructors receive these by parameter name."""
+
+    source_vocabulary: int
+    target_vocabulary: int
+
+
+@dataclass(frozen=True)
+class Example:
+    """A raw source and every target that is right for it (empty when unknown)."""
+
+    source: str
+    references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A raw output, and what the model thinks of it and, where asked, of the first reference."""
+
+    text: str
+    log_prob: float = 0.0
+    forced_log_prob: float | None = None  # of the first reference, teacher-forced
+    forced_length: int | None = None  # its tokens, EOS included
+
+
+# --------------------------------------------------------------- protocols
+
+
+class Autoregressive(Protocol[S]):
+    """A distribution over outputs, one token after the other: p(y) = prod_t p(y_t | y_<t, x).
+
+    ``extend`` is one function for teacher forcing (T = the whole target), prefill (T = a prompt) and a search
+    step (T = 1): features of each new position, and the state after them. A state is consumed by the call;
+    ``tree.fork`` copies it where both are wanted. ``readout`` turns features [..., D] into logits [..., V], and
+    is asked only where needed; ``candidates`` [C] names the columns wanted, in that order.
+    """
+
+    def start(self, source: Any) -> S: ...
+
+    def extend(self, tokens_BT: Tensor, state: S) -> tuple[Any, S]: ...
+
+    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor: ...
+
+
+class Encoder(Protocol):
+    """``width`` is the last axis of the memory's states, ``summary_widths`` those of the summary's leaves."""
+
+    width: int
+    summary_widths: tuple[int, ...]
+
+    def __call__(self, source: Any) -> Memory: ...
+
+
+class Decoder(Protocol[S]):
+    """Autoregressive, but started from a memory."""
+
+    def start(self, memory: Memory) -> S: ...
+
+    def extend(self, tokens_BT: Tensor, state: S) -> tuple[Any, S]: ...
+
+    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor: ...
+
+
+class Cell(Protocol[S]):
+    """A recurrent cell. ``project`` is the part of a step that does not need the state, for all positions at once."""
+
+    width: int
+
+    def start(self, rows: int, like: Tensor) -> S: ...
+
+    def project(self, x_BTD: Tensor) -> Tensor: ...
+
+    def step(self, projected_BG: Tensor, state: S) -> tuple[Tensor, S]: ...
+
+    def unroll(self, x: Padded, state: S) -> tuple[Tensor, S]: ...
+
+
+class Energy(Protocol):
+    """How well a query fits a key, before the softmax; ``keys`` is the part computed once a sentence."""
+
+    def keys(self, memory_BSD: Tensor) -> Tensor: ...
+
+    def __call__(self, query_BTD: Tensor, key_BSK: Tensor) -> Tensor: ...
+
+
+class Attention(Protocol[S]):
+    """``start`` once a sentence; then a context [B, T, D] for each query, threading what it must remember."""
+
+    width: int
+
+    def start(self, memory: Memory) -> S: ...
+
+    def __call__(self, query_BTD: Tensor, state: S) -> tuple[Tensor, S]: ...
+
+
+class Objective(Protocol[M_contra]):
+    """What training minimises. ``progress`` in [0, 1] is for schedules, ``carry`` is handed from batch to batch."""
+
+    def __call__(self, model: M_contra, batch: Batch, progress: float, carry: Any) -> tuple[Loss, Any]: ...
+
+
+class Search(Protocol[M_contra]):
+    """For each source row, hypotheses, best first. Options are the fields of a frozen dataclass."""
+
+    def __call__(self, model: M_contra, source: Any) -> list[list[Hypothesis]]: ...
+
+
+class Metric(Protocol):
+    """A corpus score of summed statistics: bootstrap and reduction over processes come for free."""
+
+    name: str
+    higher_is_better: bool
+
+    @property
+    def signature(self) -> str: ...
+
+    def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]: ...
+
+    def score(self, total: Sequence[float]) -> float: ...
