@@ -59,6 +59,12 @@ def leaves(tree: Any) -> list[Tensor]:
     return found
 
 
+def fill(tree: T, tensors: Sequence[Tensor]) -> T:
+    """The same tree with other tensors, in the order of ``leaves``."""
+    following = iter(tensors)
+    return map(lambda _: next(following), tree)
+
+
 def rows(tree: Any) -> int:
     """The number of rows, as the first leaf has it."""
     return leaves(tree)[0].shape[0]

@@ -166,17 +166,25 @@ class Decoder(Protocol[S]):
 
 
 class Cell(Protocol[S]):
-    """A recurrent cell. ``project`` is the part of a step that does not need the state, for all positions at once."""
+    """A recurrent cell.
+
+    ``project`` is the part of a step that does not need the state, for all positions in one product (G features);
+    ``step`` does the rest. ``unroll`` is both, in order; with ``lengths_B`` a row's state stops at its length.
+    ``output`` is what a state shows: y of the step that led to it.
+    """
 
     width: int
+    projected_width: int
 
     def start(self, rows: int, like: Tensor) -> S: ...
+
+    def output(self, state: S) -> Tensor: ...
 
     def project(self, x_BTD: Tensor) -> Tensor: ...
 
     def step(self, projected_BG: Tensor, state: S) -> tuple[Tensor, S]: ...
 
-    def unroll(self, x: Padded, state: S) -> tuple[Tensor, S]: ...
+    def unroll(self, x_BTD: Tensor, state: S, lengths_B: Tensor | None = None) -> tuple[Tensor, S]: ...
 
 
 class Energy(Protocol):

@@ -1,0 +1,60 @@
+"""The recurrent decoder: cell x wiring x attention x bridge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from transduce import tree
+from transduce.modules.bridges import Bridge
+from transduce.modules.dropout import Dropout
+from transduce.modules.embedding import Readout, TokenEmbedding
+from transduce.modules.wirings import Wiring, WiringState
+from transduce.types import Cell, Factory, Memory
+
+
+class RecurrentDecoder(nn.Module):
+    """Tokens through a wiring of cells and attention; ``bridge`` makes the first state of the memory's summary."""
+
+    def __init__(
+        self,
+        target_vocabulary: int,
+        memory_width: int,
+        summary_widths: tuple[int, ...],
+        cell: Factory[Cell[Any]],
+        wiring: Factory[Wiring],
+        bridge: Factory[Bridge],
+        embedding_width: int = 256,
+        width: int = 256,
+        layers: int = 1,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.embedding = TokenEmbedding(target_vocabulary, embedding_width)
+        self.dropout = Dropout(dropout)
+        self.wiring = wiring(
+            input_width=embedding_width,
+            memory_width=memory_width,
+            width=width,
+            layers=layers,
+            cell=cell,
+            dropout=dropout,
+        )
+        template = self.wiring.stack.start(1, self.embedding.weight)
+        self.bridge = bridge(
+            summary_widths=summary_widths, state_widths=tuple(leaf.shape[-1] for leaf in tree.leaves(template))
+        )
+        self.projection = Readout(self.wiring.width, target_vocabulary, dropout)
+
+    def start(self, memory: Memory) -> WiringState:
+        states_BSD = memory.states.values
+        empty = self.wiring.stack.start(states_BSD.shape[0], states_BSD)
+        return self.wiring.start(memory, tree.fill(empty, self.bridge(tree.leaves(memory.summary))))
+
+    def extend(self, tokens_BT: Tensor, state: WiringState) -> tuple[Tensor, WiringState]:
+        return self.wiring(self.dropout(self.embedding(tokens_BT)), state)
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.projection(output, candidates)
+        return logits

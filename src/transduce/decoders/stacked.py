@@ -1,0 +1,73 @@
+"""Decoders that are a stack of equal layers, each with a past of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.attention import causal_bias, mask_bias
+from transduce.modules.blocks import DecoderLayer, DecoderLayerState, Norm
+from transduce.modules.dropout import Dropout
+from transduce.modules.embedding import Readout, TokenEmbedding
+from transduce.modules.positions import Positions
+from transduce.tree import Shared
+from transduce.types import Factory, Memory
+
+
+@dataclass(frozen=True)
+class StackedState:
+    """Each row's next place [B], what every layer keeps, and the memory's mask as a bias [B, 1, 1, S]."""
+
+    place_B: Tensor
+    layers: tuple[DecoderLayerState, ...]
+    memory_bias: Shared[Tensor]
+
+
+class TransformerDecoder(nn.Module):
+    """The decoder of Vaswani et al. 2017, pre- or post-norm."""
+
+    def __init__(
+        self,
+        target_vocabulary: int,
+        memory_width: int,
+        summary_widths: tuple[int, ...],
+        positions: Factory[Positions],
+        width: int = 256,
+        layers: int = 3,
+        heads: int = 4,
+        feedforward: int = 1024,
+        dropout: float = 0.1,
+        norm: Norm = "pre",
+    ) -> None:
+        super().__init__()
+        self.embedding = TokenEmbedding(target_vocabulary, width, scaled=True)
+        self.positions = positions(width=width)
+        self.dropout = Dropout(dropout)
+        self.layers = nn.ModuleList(
+            DecoderLayer(width, memory_width, heads, feedforward, dropout, norm) for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
+        self.projection = Readout(width, target_vocabulary)
+
+    def start(self, memory: Memory) -> StackedState:
+        states_BSD = memory.states.values
+        first_B = torch.zeros_like(memory.states.lengths)
+        bias_B11S = mask_bias(memory.states.mask, states_BSD.dtype)[:, None, None]
+        return StackedState(first_B, tuple(layer.start(memory) for layer in self.layers), Shared(bias_B11S))
+
+    def extend(self, tokens_BT: Tensor, state: StackedState) -> tuple[Tensor, StackedState]:
+        T = tokens_BT.shape[1]
+        places_BT = state.place_B[:, None] + torch.arange(T, device=tokens_BT.device)
+        x_BTD = self.dropout(self.embedding(tokens_BT) + self.positions(places_BT))
+        causal_B1TS = causal_bias(places_BT, state.layers[0].past.filled + T, x_BTD.dtype)
+        layers = []
+        for layer, before in zip(self.layers, state.layers, strict=True):
+            x_BTD, after = layer(x_BTD, before, places_BT, causal_B1TS, state.memory_bias.value)
+            layers.append(after)
+        return self.norm(x_BTD), StackedState(state.place_B + T, tuple(layers), state.memory_bias)
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.projection(output, candidates)
+        return logits

@@ -1,0 +1,1 @@
+"""Encoders: a source in, a ``Memory`` out."""

@@ -1,0 +1,49 @@
+"""Encoders that are a stack of equal layers over embedded tokens."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from transduce.modules.attention import mask_bias
+from transduce.modules.blocks import EncoderLayer, Norm
+from transduce.modules.dropout import Dropout
+from transduce.modules.embedding import TokenEmbedding
+from transduce.modules.positions import Positions
+from transduce.types import Factory, Memory, Padded
+
+
+class TransformerEncoder(nn.Module):
+    """The encoder of Vaswani et al. 2017, pre- or post-norm. The summary is the average of the real states."""
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        positions: Factory[Positions],
+        width: int = 256,
+        layers: int = 3,
+        heads: int = 4,
+        feedforward: int = 1024,
+        dropout: float = 0.1,
+        norm: Norm = "pre",
+    ) -> None:
+        super().__init__()
+        self.width = width
+        self.summary_widths = (width,)
+        self.embedding = TokenEmbedding(source_vocabulary, width, scaled=True)
+        self.positions = positions(width=width)
+        self.dropout = Dropout(dropout)
+        self.layers = nn.ModuleList(EncoderLayer(width, heads, feedforward, dropout, norm) for _ in range(layers))
+        self.norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
+
+    def forward(self, source: Padded) -> Memory:
+        ids_BS = source.values
+        places_1S = torch.arange(ids_BS.shape[1], device=ids_BS.device)[None]
+        x_BSD = self.dropout(self.embedding(ids_BS) + self.positions(places_1S))
+        mask_BS = source.mask
+        bias_B11S = mask_bias(mask_BS, x_BSD.dtype)[:, None, None]
+        for layer in self.layers:
+            x_BSD = layer(x_BSD, bias_B11S)
+        states_BSD = self.norm(x_BSD)
+        summed_BD = (states_BSD * mask_BS[..., None]).sum(1)
+        return Memory(Padded(states_BSD, source.lengths), (summed_BD / source.lengths[:, None],), source)

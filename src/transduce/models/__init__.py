@@ -1,0 +1,1 @@
+"""Models: what a search, an objective and an inspector hold, and never look into."""

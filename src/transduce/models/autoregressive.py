@@ -1,0 +1,50 @@
+"""Autoregressive models: one token after the other."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from transduce.types import Decoder, Encoder, Factory
+
+
+class EncoderDecoder(nn.Module):
+    """p(y | x): an encoder's memory of x, and a decoder started from it.
+
+    ``tie`` makes tables one parameter: ``target`` the decoder's embedding and readout (Press and Wolf 2017), ``all``
+    the encoder's embedding too, which needs a joint vocabulary.
+    """
+
+    def __init__(
+        self, encoder: Encoder, decoder: Factory[Decoder[Any]], tie: Literal["none", "target", "all"] = "none"
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder: Any = decoder(memory_width=encoder.width, summary_widths=encoder.summary_widths)
+        if tie != "none":
+            share(self.decoder.projection, self.decoder.embedding, "the target embedding with the readout")
+        if tie == "all":
+            share(self.encoder.embedding, self.decoder.embedding, "the source embedding with the target's")  # type: ignore[attr-defined]
+
+    def start(self, source: Any) -> Any:
+        return self.decoder.start(self.encoder(source))
+
+    def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
+        output, state = self.decoder.extend(tokens_BT, state)
+        return output, state
+
+    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.decoder.readout(output, candidates)
+        return logits
+
+
+def share(taker: nn.Module, giver: nn.Module, what: str) -> None:
+    """Make ``taker.weight`` the parameter ``giver.weight``."""
+    theirs, ours = tuple(taker.weight.shape), tuple(giver.weight.shape)  # type: ignore[arg-type, operator]
+    if theirs != ours:
+        raise ValueError(
+            f"tie: cannot share {what}: they are {theirs} and {ours} [vocabulary, width]; make the widths equal, and "
+            "for tie = 'all' learn one vocabulary (data.units.joint)"
+        )
+    taker.weight = giver.weight

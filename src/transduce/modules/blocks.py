@@ -1,0 +1,108 @@
+"""Layers of a Transformer: sublayers in residual connections, norms before or after them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.attention import CausalSelfAttention, CrossAttention, CrossKeys, Past, SelfAttention, projection
+from transduce.modules.dropout import Dropout
+from transduce.tree import Shared
+from transduce.types import Memory
+
+Norm = Literal["pre", "post"]
+
+
+class Residual(nn.Module):
+    """A connection around a sublayer f.
+
+    post-norm: norm(x + f(x)) (Vaswani et al. 2017, section 3.1); pre-norm: x + f(norm(x)) (Xiong et al. 2020), which
+    trains without a long warm-up. ``enter`` is what f sees, ``leave`` what comes out.
+    """
+
+    def __init__(self, width: int, norm: Norm, dropout: float) -> None:
+        super().__init__()
+        self.pre = norm == "pre"
+        self.norm = nn.LayerNorm(width)
+        self.dropout = Dropout(dropout)
+
+    def enter(self, x: Tensor) -> Tensor:
+        return self.norm(x) if self.pre else x  # type: ignore[no-any-return]
+
+    def leave(self, x: Tensor, y: Tensor) -> Tensor:
+        total: Tensor = x + self.dropout(y)
+        return total if self.pre else self.norm(total)  # type: ignore[no-any-return]
+
+
+class FeedForward(nn.Module):
+    """W2 relu(W1 x) at every position: Vaswani et al. 2017, eq. 2."""
+
+    def __init__(self, width: int, hidden: int, dropout: float) -> None:
+        super().__init__()
+        self.widen = projection(width, hidden)
+        self.dropout = Dropout(dropout)
+        self.narrow = projection(hidden, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.narrow(self.dropout(torch.relu_(self.widen(x))))
+        return y
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then a feed-forward network, each in a residual connection."""
+
+    def __init__(self, width: int, heads: int, feedforward: int, dropout: float, norm: Norm) -> None:
+        super().__init__()
+        self.attention_residual = Residual(width, norm, dropout)
+        self.attention = SelfAttention(width, heads, dropout)
+        self.feedforward_residual = Residual(width, norm, dropout)
+        self.feedforward = FeedForward(width, feedforward, dropout)
+
+    def forward(self, x: Tensor, bias_B11S: Tensor) -> Tensor:
+        around = self.attention_residual
+        x = around.leave(x, self.attention(around.enter(x), bias_B11S))
+        around = self.feedforward_residual
+        return around.leave(x, self.feedforward(around.enter(x)))
+
+
+@dataclass(frozen=True)
+class DecoderLayerState:
+    """What a layer keeps of its own past, and the memory as it reads it."""
+
+    past: Past
+    memory: Shared[CrossKeys]
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, attention to the memory, a feed-forward network, each in a residual connection."""
+
+    def __init__(
+        self, width: int, memory_width: int, heads: int, feedforward: int, dropout: float, norm: Norm
+    ) -> None:
+        super().__init__()
+        self.attention_residual = Residual(width, norm, dropout)
+        self.attention = CausalSelfAttention(width, heads, dropout)
+        self.memory_residual = Residual(width, norm, dropout)
+        self.memory = CrossAttention(width, memory_width, heads, dropout)
+        self.feedforward_residual = Residual(width, norm, dropout)
+        self.feedforward = FeedForward(width, feedforward, dropout)
+
+    def start(self, memory: Memory) -> DecoderLayerState:
+        states = memory.states
+        past = self.attention.start(states.values.shape[0], states.values)
+        return DecoderLayerState(past, Shared(self.memory.start(states)))
+
+    def forward(
+        self, x: Tensor, state: DecoderLayerState, places_BT: Tensor, causal_B1TS: Tensor, memory_B11S: Tensor
+    ) -> tuple[Tensor, DecoderLayerState]:
+        around = self.attention_residual
+        y, past = self.attention(around.enter(x), state.past, places_BT, causal_B1TS)
+        x = around.leave(x, y)
+        around = self.memory_residual
+        x = around.leave(x, self.memory(around.enter(x), state.memory.value, memory_B11S))
+        around = self.feedforward_residual
+        x = around.leave(x, self.feedforward(around.enter(x)))
+        return x, DecoderLayerState(past, state.memory)

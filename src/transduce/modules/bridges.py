@@ -1,0 +1,57 @@
+"""From what an encoder leaves to where a recurrent decoder starts.
+
+Both are lists of [B, D] tensors: the leaves of ``Memory.summary``, and those of the decoder's state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.attention import projection
+
+
+class Bridge(Protocol):
+    def __call__(self, summary: Sequence[Tensor]) -> Sequence[Tensor]: ...
+
+
+class LinearBridge(nn.Module):
+    """tanh(W [summary] + b), split among the leaves: Bahdanau et al. 2015, appendix A.2.2. Fits any encoder."""
+
+    def __init__(self, summary_widths: tuple[int, ...], state_widths: tuple[int, ...]) -> None:
+        super().__init__()
+        self.widths = list(state_widths)
+        self.linear = projection(sum(summary_widths), sum(state_widths))
+
+    def forward(self, summary: Sequence[Tensor]) -> Sequence[Tensor]:
+        return torch.tanh(self.linear(torch.cat(list(summary), -1))).split(self.widths, -1)
+
+
+class CopyBridge(nn.Module):
+    """The encoder's last states as they are: Sutskever et al. 2014. Both sides need the same layers and widths."""
+
+    def __init__(self, summary_widths: tuple[int, ...], state_widths: tuple[int, ...]) -> None:
+        super().__init__()
+        if summary_widths != state_widths:
+            raise ValueError(
+                f"bridge 'copy': the encoder leaves states of widths {summary_widths}, the decoder starts from "
+                f"{state_widths}; make cells, layers and widths agree (a bidirectional encoder has twice the width), "
+                "or take the bridge 'linear'"
+            )
+
+    def forward(self, summary: Sequence[Tensor]) -> Sequence[Tensor]:
+        return summary
+
+
+class ZeroBridge(nn.Module):
+    """Zeros: the decoder learns of the source through attention alone."""
+
+    def __init__(self, summary_widths: tuple[int, ...], state_widths: tuple[int, ...]) -> None:
+        super().__init__()
+        self.widths = state_widths
+
+    def forward(self, summary: Sequence[Tensor]) -> Sequence[Tensor]:
+        return [summary[0].new_zeros(summary[0].shape[0], width) for width in self.widths]

@@ -1,0 +1,103 @@
+"""Recurrent cells. B rows, T positions, D input features, W the cell's width, G gates * width.
+
+The standard ones keep their weights in torch's own layer, whose fused kernel unrolls them; a step on its own uses
+the same weights by the formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+S = TypeVar("S")
+LSTMState = tuple[Tensor, Tensor]  # h, c [B, W]
+
+
+class LSTM(nn.Module):
+    """Long short-term memory (Hochreiter and Schmidhuber 1997; forget gate of Gers et al. 2000):
+
+    i, f, o = sigmoid(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g; h' = o tanh(c').
+    Drawn uniformly from +-1/sqrt(width); the forget gate's bias is ``forget_bias`` (Jozefowicz et al. 2015).
+    """
+
+    def __init__(self, input_width: int, width: int, forget_bias: float = 1.0) -> None:
+        super().__init__()
+        self.width = width
+        self.projected_width = 4 * width
+        self.fused = nn.LSTM(input_width, width, batch_first=True)
+        nn.init.zeros_(self.fused.bias_hh_l0)
+        nn.init.zeros_(self.fused.bias_ih_l0)
+        nn.init.constant_(self.fused.bias_ih_l0[width : 2 * width], forget_bias)
+
+    def start(self, rows: int, like: Tensor) -> LSTMState:
+        return like.new_zeros(rows, self.width), like.new_zeros(rows, self.width)
+
+    def output(self, state: LSTMState) -> Tensor:
+        return state[0]
+
+    def project(self, x_BTD: Tensor) -> Tensor:
+        bias = self.fused.bias_ih_l0 + self.fused.bias_hh_l0
+        return nn.functional.linear(x_BTD, self.fused.weight_ih_l0, bias)
+
+    def step(self, projected_BG: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
+        h, c = state
+        i, f, g, o = (projected_BG + nn.functional.linear(h, self.fused.weight_hh_l0)).chunk(4, 1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        return h, (h, c)
+
+    def unroll(self, x_BTD: Tensor, state: LSTMState, lengths_B: Tensor | None = None) -> tuple[Tensor, LSTMState]:
+        h, c = state
+        y_BTW, (h_1BW, c_1BW) = _unroll(self.fused, x_BTD, (h[None], c[None]), lengths_B)
+        return y_BTW, (h_1BW[0], c_1BW[0])
+
+
+class GRU(nn.Module):
+    """Gated recurrent unit (Cho et al. 2014), in the form whose reset gate comes after the product, as cuDNN has it:
+
+    r, z = sigmoid(W x + U h + b); n = tanh(W x + b + r (U h + b')); h' = (1 - z) n + z h.
+    """
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__()
+        self.width = width
+        self.projected_width = 3 * width
+        self.fused = nn.GRU(input_width, width, batch_first=True)
+
+    def start(self, rows: int, like: Tensor) -> Tensor:
+        return like.new_zeros(rows, self.width)
+
+    def output(self, state: Tensor) -> Tensor:
+        return state
+
+    def project(self, x_BTD: Tensor) -> Tensor:
+        return nn.functional.linear(x_BTD, self.fused.weight_ih_l0, self.fused.bias_ih_l0)
+
+    def step(self, projected_BG: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        hidden_BG = nn.functional.linear(state, self.fused.weight_hh_l0, self.fused.bias_hh_l0)
+        projected_r, projected_z, projected_n = projected_BG.chunk(3, 1)
+        hidden_r, hidden_z, hidden_n = hidden_BG.chunk(3, 1)
+        reset, keep = torch.sigmoid(projected_r + hidden_r), torch.sigmoid(projected_z + hidden_z)
+        new = torch.tanh(projected_n + reset * hidden_n)
+        h = new + keep * (state - new)
+        return h, h
+
+    def unroll(self, x_BTD: Tensor, state: Tensor, lengths_B: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        y_BTW, h_1BW = _unroll(self.fused, x_BTD, state[None], lengths_B)
+        return y_BTW, h_1BW[0]
+
+
+def _unroll(
+    fused: Callable[..., tuple[Tensor | PackedSequence, S]], x_BTD: Tensor, state: S, lengths_B: Tensor | None
+) -> tuple[Tensor, S]:
+    """torch's kernel; packed only where rows really end at different places (packing costs half the speed in fp32)."""
+    T = x_BTD.shape[1]
+    if lengths_B is None or int(lengths_B.min()) == T:
+        return fused(x_BTD, state)
+    packed = pack_padded_sequence(x_BTD, lengths_B.cpu(), batch_first=True, enforce_sorted=False)
+    y, state = fused(packed, state)
+    return pad_packed_sequence(y, batch_first=True, total_length=T)[0], state

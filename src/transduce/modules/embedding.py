@@ -1,0 +1,43 @@
+"""Tokens in and tokens out: the embedding table and the readout over the vocabulary."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.dropout import Dropout
+
+
+class TokenEmbedding(nn.Module):
+    """ids [...] to vectors [..., width].
+
+    Drawn from N(0, 1/width); with ``scaled`` multiplied by sqrt(width) on the way out, so that a table tied to the
+    readout suits both (Vaswani et al. 2017, section 3.4).
+    """
+
+    def __init__(self, vocabulary: int, width: int, scaled: bool = False) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocabulary, width))
+        nn.init.normal_(self.weight, std=width**-0.5)
+        self.scale = width**0.5 if scaled else 1.0
+
+    def forward(self, ids: Tensor) -> Tensor:
+        embedded = nn.functional.embedding(ids, self.weight)
+        return embedded * self.scale if self.scale != 1 else embedded
+
+
+class Readout(nn.Module):
+    """Features [..., width] to logits [..., V], or to those of ``candidates`` [C] alone: [..., C]."""
+
+    def __init__(self, width: int, vocabulary: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.weight = nn.Parameter(torch.empty(vocabulary, width))
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+        nn.init.normal_(self.weight, std=width**-0.5)
+
+    def forward(self, features: Tensor, candidates: Tensor | None = None) -> Tensor:
+        weight, bias = self.weight, self.bias
+        if candidates is not None:
+            weight, bias = weight.index_select(0, candidates), bias.index_select(0, candidates)
+        return nn.functional.linear(self.dropout(features), weight, bias)

@@ -1,0 +1,80 @@
+"""Attention energies: how well a query fits a key, before the softmax.
+
+All that Bahdanau, Luong and Vaswani disagree about. B rows, T queries, S keys, K features of a key.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class Dot(nn.Module):
+    """e_ts = q_t . m_s (Luong et al. 2015, eq. 8, "dot")."""
+
+    def __init__(self, query_width: int, memory_width: int) -> None:
+        super().__init__()
+        if query_width != memory_width:
+            raise ValueError(
+                f"energy 'dot' multiplies a query of {query_width} features with memory of {memory_width}: they must be "
+                "equal; change a width, or take the energy 'general'"
+            )
+
+    def keys(self, memory_BSD: Tensor) -> Tensor:
+        return memory_BSD
+
+    def forward(self, query_BTD: Tensor, key_BSK: Tensor) -> Tensor:
+        return torch.matmul(query_BTD, key_BSK.transpose(1, 2))
+
+
+class General(nn.Module):
+    """e_ts = q_t . (W m_s) (Luong et al. 2015, eq. 8, "general", multiplicative)."""
+
+    def __init__(self, query_width: int, memory_width: int) -> None:
+        super().__init__()
+        self.key = nn.Linear(memory_width, query_width, bias=False)
+
+    def keys(self, memory_BSD: Tensor) -> Tensor:
+        keys: Tensor = self.key(memory_BSD)
+        return keys
+
+    def forward(self, query_BTD: Tensor, key_BSK: Tensor) -> Tensor:
+        return torch.matmul(query_BTD, key_BSK.transpose(1, 2))
+
+
+class Additive(nn.Module):
+    """e_ts = v . tanh(W q_t + U m_s) (Bahdanau et al. 2015, appendix A.1.2; Luong's "concat")."""
+
+    def __init__(self, query_width: int, memory_width: int, width: int | None = None) -> None:
+        super().__init__()
+        width = width or query_width
+        self.query = nn.Linear(query_width, width, bias=False)
+        self.key = nn.Linear(memory_width, width)
+        self.score = nn.Parameter(torch.empty(width))
+        nn.init.normal_(self.score, std=width**-0.5)
+
+    def keys(self, memory_BSD: Tensor) -> Tensor:
+        keys: Tensor = self.key(memory_BSD)
+        return keys
+
+    def forward(self, query_BTD: Tensor, key_BSK: Tensor) -> Tensor:
+        hidden_BTSK = torch.tanh(self.query(query_BTD)[:, :, None] + key_BSK[:, None])
+        return torch.matmul(hidden_BTSK, self.score)
+
+
+class ScaledDot(nn.Module):
+    """e_ts = (W q_t) . (U m_s) / sqrt(width) (Vaswani et al. 2017, eq. 1, with its projections, one head)."""
+
+    def __init__(self, query_width: int, memory_width: int, width: int | None = None) -> None:
+        super().__init__()
+        width = width or query_width
+        self.query = nn.Linear(query_width, width, bias=False)
+        self.key = nn.Linear(memory_width, width, bias=False)
+        self.scale = width**-0.5
+
+    def keys(self, memory_BSD: Tensor) -> Tensor:
+        keys: Tensor = self.key(memory_BSD)
+        return keys
+
+    def forward(self, query_BTD: Tensor, key_BSK: Tensor) -> Tensor:
+        return torch.matmul(self.query(query_BTD) * self.scale, key_BSK.transpose(1, 2))

@@ -1,0 +1,59 @@
+"""Where a token stands, as a vector added to its embedding."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+
+class Positions(Protocol):
+    """positions [B, T] (from 0) to vectors [B, T, width], or to nothing: 0.0."""
+
+    def __call__(self, positions_BT: Tensor) -> Tensor | float: ...
+
+
+class NoPositions(nn.Module):
+    """A token's place is left to the model to find (the causal mask gives some of it away)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+
+    def forward(self, positions_BT: Tensor) -> float:
+        return 0.0
+
+
+class Sinusoidal(nn.Module):
+    """PE(p, 2i) = sin(p / 10000^(2i/width)), PE(p, 2i+1) = cos(...) (Vaswani et al. 2017, section 3.5); any length."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        if width % 2:
+            raise ValueError(f"width = {width}: sinusoidal positions pair sines with cosines and need an even width")
+        rates = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
+        self.register_buffer("rates", rates, persistent=False)
+
+    def forward(self, positions_BT: Tensor) -> Tensor:
+        rates: Tensor = self.rates
+        angles_BTF = positions_BT[..., None].to(rates.dtype) * rates
+        return torch.stack([angles_BTF.sin(), angles_BTF.cos()], -1).flatten(-2)
+
+
+class Learned(nn.Module):
+    """A vector of its own for each of ``length`` positions, drawn from N(0, 1/width) (Gehring et al. 2017)."""
+
+    def __init__(self, width: int, length: int = 512) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(length, width))
+        nn.init.normal_(self.weight, std=width**-0.5)
+
+    def forward(self, positions_BT: Tensor) -> Tensor:
+        length = self.weight.shape[0]
+        if positions_BT.numel() and (last := int(positions_BT.max())) >= length:
+            raise ValueError(
+                f"position {last}: the model has learned positions 0 to {length - 1} only; cut the input, lower the "
+                "search's max_length, or train with positions.length larger (or with sinusoidal positions)"
+            )
+        return nn.functional.embedding(positions_BT, self.weight)

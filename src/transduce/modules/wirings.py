@@ -1,0 +1,148 @@
+"""How a recurrent decoder's cells and its attention are wired: where the context enters, and when it is asked for.
+
+A wiring owns the cells and turns embedded tokens [B, T, E] into features [B, T, width], from a ``WiringState`` to the
+next. B rows, T positions, W the cells' width, M the context's, G what a cell projects its input to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.attention import projection
+from transduce.modules.dropout import Dropout
+from transduce.modules.recurrent import Stack, State
+from transduce.types import Attention, Cell, Factory, Memory
+
+
+@dataclass(frozen=True)
+class WiringState:
+    """``cells`` one tree per layer, ``feed`` [B, width] the last features where they are fed back, ``attention`` its own."""
+
+    cells: State
+    feed: Tensor | None
+    attention: Any
+
+
+class Wiring(Protocol):
+    width: int
+    stack: Stack
+
+    def start(self, memory: Memory, cells: State) -> WiringState: ...
+
+    def __call__(self, x_BTE: Tensor, state: WiringState) -> tuple[Tensor, WiringState]: ...
+
+
+class Plain(nn.Module):
+    """No attention: all that is known of the source is in the first state (Sutskever et al. 2014)."""
+
+    def __init__(
+        self, input_width: int, memory_width: int, width: int, layers: int, cell: Factory[Cell[Any]], dropout: float
+    ) -> None:
+        super().__init__()
+        self.width = width
+        self.stack = Stack(cell, input_width, width, layers, dropout)
+
+    def start(self, memory: Memory, cells: State) -> WiringState:
+        return WiringState(cells, None, None)
+
+    def forward(self, x_BTE: Tensor, state: WiringState) -> tuple[Tensor, WiringState]:
+        y_BTW, cells = self.stack.unroll(x_BTE, state.cells)
+        return y_BTW, WiringState(cells, None, None)
+
+
+class Bahdanau(nn.Module):
+    """Attend from the previous state, and let the context into the cell (Bahdanau et al. 2015, section 3.1):
+
+    c_t = attend(s_{t-1}); s_t = cell([y_{t-1}; c_t], s_{t-1}); features tanh(W [s_t; c_t; y_{t-1}]), their deep output.
+    """
+
+    def __init__(
+        self,
+        input_width: int,
+        memory_width: int,
+        width: int,
+        layers: int,
+        cell: Factory[Cell[Any]],
+        dropout: float,
+        attention: Factory[Attention[Any]],
+    ) -> None:
+        super().__init__()
+        self.width = width
+        self.stack = Stack(cell, input_width, width, layers, dropout)
+        self.attention = attention(query_width=width, memory_width=memory_width)
+        # The cell's input is [embedding; context]: its product with the embeddings is made for all positions at
+        # once, that with the context step by step, and the two are added.
+        self.context = nn.Linear(self.attention.width, self.stack.first.projected_width, bias=False)
+        self.deep = projection(width + self.attention.width + input_width, width)
+
+    def start(self, memory: Memory, cells: State) -> WiringState:
+        return WiringState(cells, None, self.attention.start(memory))
+
+    def forward(self, x_BTE: Tensor, state: WiringState) -> tuple[Tensor, WiringState]:
+        projected_BTG = self.stack.first.project(x_BTE)
+        cells, remembered = state.cells, state.attention
+        y_BW, outputs, contexts = self.stack.output(cells), [], []
+        for projected_BG in projected_BTG.unbind(1):
+            context_B1M, remembered = self.attention(y_BW[:, None], remembered)
+            y_BW, cells = self.stack.step(projected_BG + self.context(context_B1M[:, 0]), cells)
+            outputs.append(y_BW)
+            contexts.append(context_B1M)
+        seen_BTM = torch.cat(contexts, 1)
+        features_BTW = torch.tanh(self.deep(torch.cat([torch.stack(outputs, 1), seen_BTM, x_BTE], -1)))
+        return features_BTW, WiringState(cells, None, remembered)
+
+
+class Luong(nn.Module):
+    """Attend from the new state, and mix the context in afterwards (Luong et al. 2015, section 3):
+
+    s_t = cell([y_{t-1}; f_{t-1}], s_{t-1}); c_t = attend(s_t); features f_t = tanh(W [c_t; s_t]).
+    f_{t-1} enters only with ``input_feeding`` (section 3.3); without it the cells run through the target in one
+    fused call, and attention reads for all positions at once.
+    """
+
+    def __init__(
+        self,
+        input_width: int,
+        memory_width: int,
+        width: int,
+        layers: int,
+        cell: Factory[Cell[Any]],
+        dropout: float,
+        attention: Factory[Attention[Any]],
+        input_feeding: bool = False,
+    ) -> None:
+        super().__init__()
+        self.width = width
+        self.stack = Stack(cell, input_width, width, layers, dropout)
+        self.attention = attention(query_width=width, memory_width=memory_width)
+        self.mix = projection(self.attention.width + width, width)
+        self.dropout = Dropout(dropout)
+        self.feed = nn.Linear(width, self.stack.first.projected_width, bias=False) if input_feeding else None
+
+    def start(self, memory: Memory, cells: State) -> WiringState:
+        y_BW = self.stack.output(cells)
+        feed = None if self.feed is None else torch.zeros_like(y_BW)
+        return WiringState(cells, feed, self.attention.start(memory))
+
+    def forward(self, x_BTE: Tensor, state: WiringState) -> tuple[Tensor, WiringState]:
+        if self.feed is None:
+            y_BTW, cells = self.stack.unroll(x_BTE, state.cells)
+            features_BTW, remembered = self._attend(y_BTW, state.attention)
+            return features_BTW, WiringState(cells, None, remembered)
+        projected_BTG = self.stack.first.project(x_BTE)
+        cells, feed_BW, remembered, features = state.cells, state.feed, state.attention, []
+        for projected_BG in projected_BTG.unbind(1):
+            y_BW, cells = self.stack.step(projected_BG + self.feed(feed_BW), cells)
+            feature_B1W, remembered = self._attend(y_BW[:, None], remembered)
+            features.append(feature_B1W)
+            feed_BW = feature_B1W[:, 0]
+        return torch.cat(features, 1), WiringState(cells, feed_BW, remembered)
+
+    def _attend(self, y_BTW: Tensor, remembered: Any) -> tuple[Tensor, Any]:
+        y_BTW = self.dropout(y_BTW)
+        context_BTM, remembered = self.attention(y_BTW, remembered)
+        return torch.tanh(self.mix(torch.cat([context_BTM, y_BTW], -1))), remembered

@@ -1,0 +1,1 @@
+"""Searches: for any autoregressive model, hypotheses of each source row, best first."""

@@ -1,0 +1,33 @@
+"""No search at all: the model's own probability of a given output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from transduce import tree
+from transduce.types import BOS, Autoregressive, Hypothesis, Padded
+
+
+@torch.inference_mode()
+def force(model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
+    """log p(target | source) by teacher forcing; ``target`` ids [B, T] close with EOS."""
+    output, _ = model.extend(shifted(target), model.start(source))
+    mask_BT = target.mask
+    logits_NV = model.readout(tree.map(lambda leaf: leaf[mask_BT], output))
+    if logits_NV.dtype != torch.float64:
+        logits_NV = logits_NV.float()
+    wanted_N = target.values[mask_BT]
+    log_prob_N = logits_NV.gather(1, wanted_N[:, None])[:, 0] - logits_NV.logsumexp(-1)
+    lengths = target.lengths.tolist()
+    return [
+        Hypothesis(tuple(tokens.tolist()), total := float(each.double().sum()), total, tuple(each.tolist()))
+        for tokens, each in zip(wanted_N.split(lengths), log_prob_N.split(lengths), strict=True)
+    ]
+
+
+def shifted(target: Padded) -> torch.Tensor:
+    """What a decoder reads to write ``target``: BOS, and all but the last column."""
+    ids_BT = target.values
+    return torch.cat([torch.full_like(ids_BT[:, :1], BOS), ids_BT[:, :-1]], 1)
