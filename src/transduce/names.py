@@ -1,0 +1,131 @@
+"""The names a configuration may use for classes: a closed table, all of it visible here.
+
+A configuration file chooses among these and can never name a module or a function itself. Classes are written as
+"module:Class" and imported when first asked for, so this table costs nothing to look at.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable
+
+NAMES: dict[str, dict[str, str]] = {
+    "Model": {"encoder-decoder": "transduce.models.autoregressive:EncoderDecoder"},
+    "Encoder": {
+        "recurrent": "transduce.encoders.recurrent:RecurrentEncoder",
+        "transformer": "transduce.encoders.stacked:TransformerEncoder",
+    },
+    "Decoder": {
+        "recurrent": "transduce.decoders.recurrent:RecurrentDecoder",
+        "transformer": "transduce.decoders.stacked:TransformerDecoder",
+    },
+    "Cell": {
+        "lstm": "transduce.modules.cells:LSTM",
+        "gru": "transduce.modules.cells:GRU",
+    },
+    "Wiring": {
+        "plain": "transduce.modules.wirings:Plain",
+        "bahdanau": "transduce.modules.wirings:Bahdanau",
+        "luong": "transduce.modules.wirings:Luong",
+    },
+    "Attention": {"global": "transduce.modules.attention:GlobalAttention"},
+    "Energy": {
+        "dot": "transduce.modules.energies:Dot",
+        "general": "transduce.modules.energies:General",
+        "additive": "transduce.modules.energies:Additive",
+        "scaled-dot": "transduce.modules.energies:ScaledDot",
+    },
+    "Positions": {
+        "none": "transduce.modules.positions:NoPositions",
+        "sinusoidal": "transduce.modules.positions:Sinusoidal",
+        "learned": "transduce.modules.positions:Learned",
+    },
+    "Bridge": {
+        "linear": "transduce.modules.bridges:LinearBridge",
+        "copy": "transduce.modules.bridges:CopyBridge",
+        "zero": "transduce.modules.bridges:ZeroBridge",
+    },
+    "Objective": {"cross-entropy": "transduce.training.objectives:CrossEntropy"},
+    "Optimizer": {
+        "adam": "transduce.training.optimization:Adam",
+        "adamw": "transduce.training.optimization:AdamW",
+    },
+    "Schedule": {
+        "constant": "transduce.training.optimization:Constant",
+        "inverse-sqrt": "transduce.training.optimization:InverseSquareRoot",
+        "cosine": "transduce.training.optimization:Cosine",
+        "linear": "transduce.training.optimization:Linear",
+        "plateau": "transduce.training.optimization:ReduceOnPlateau",
+    },
+    "Search": {
+        "greedy": "transduce.search.greedy:Greedy",
+        "beam": "transduce.search.beam:Beam",
+    },
+    "Ranking": {
+        "none": "transduce.search.ranking:LogProbability",
+        "average": "transduce.search.ranking:Average",
+        "wu": "transduce.search.ranking:Wu",
+    },
+    "Unit": {
+        "characters": "transduce.data.tokenizers:Characters",
+        "words": "transduce.data.tokenizers:Words",
+        "symbols": "transduce.data.tokenizers:Symbols",
+        "bpe": "transduce.data.tokenizers:Bpe",
+        "unigram": "transduce.data.tokenizers:Unigram",
+        "bytes": "transduce.data.tokenizers:Bytes",
+    },
+    "Origin": {
+        "cmudict": "transduce.data.origins:Cmudict",
+        "multi30k": "transduce.data.origins:Multi30k",
+        "reverse": "transduce.data.origins:Reverse",
+    },
+}
+"""Protocol name to {name in a configuration: "module:Class"}."""
+
+_registered: dict[tuple[str, str], type] = {}  # a user's class may live where no import finds it again
+
+
+def register(protocol: str, name: str, cls: type) -> None:
+    """Let configurations say ``type = name`` for ``cls`` wherever ``protocol`` is expected.
+
+    A class may be registered again (a notebook cell run twice); a name that is another class's raises ValueError,
+    as does an unknown protocol.
+    """
+    if protocol not in NAMES:
+        raise ValueError(f"no protocol {protocol!r} to register {name!r} for{alternatives(protocol, NAMES)}")
+    if not isinstance(cls, type):
+        raise TypeError(f"{protocol} {name!r} must be a class, not {cls!r}; for options, give the class fields")
+    place = _place(cls)
+    taken = NAMES[protocol].get(name, place)
+    if taken != place:
+        raise ValueError(f"{protocol} {name!r} is already {taken}; register {place} under another name")
+    NAMES[protocol][name] = place
+    _registered[protocol, name] = cls
+
+
+def find(protocol: str, name: str) -> type:
+    """The class of a name; it must be in ``NAMES``."""
+    if (protocol, name) in _registered:
+        return _registered[protocol, name]
+    module, _, cls = NAMES[protocol][name].partition(":")
+    found: type = getattr(importlib.import_module(module), cls)
+    return found
+
+
+def name_of(protocol: str, cls: type) -> str | None:
+    """The name of a class, the inverse of ``find``; None where it has none."""
+    place = _place(cls)
+    return next((name for name, where in NAMES.get(protocol, {}).items() if where == place), None)
+
+
+def alternatives(word: str, known: Iterable[str]) -> str:
+    """The end of an error about an unknown word: the nearest known one, and all of them."""
+    choices = sorted(known)
+    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
+    nearest = f'; did you mean "{close[0]}"?' if close else "."
+    return f"{nearest} Known: {', '.join(choices) or 'none'}"
+
+
+def _place(cls: type) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
