@@ -1,0 +1,98 @@
+"""The order of training: shuffled, in length pools, cut by a budget of padded tokens, the same for a seed and epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.data.corpora import DataError
+from transduce.data.pairs import Pairs
+from transduce.types import Batch
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How pairs are put together.
+
+    A batch holds max(source, target length) * sentences <= ``tokens``, padding included, and at most ``sentences``;
+    a pair longer than that is a batch of its own. Pairs of like length are sought among ``pool`` batches' worth.
+    """
+
+    tokens: int = 2048
+    sentences: int | None = None
+    pool: int = 100
+
+    def __post_init__(self) -> None:
+        for name in ("tokens", "sentences", "pool"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise DataError(f"batching.{name} = {value}: expected at least 1")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where training is in its data: batches of this rank already taken from this epoch."""
+
+    epoch: int = 0
+    batch: int = 0
+
+
+class Batches:
+    """The batches of each epoch for one rank of ``world``; every rank has the same number of them.
+
+    Rank r takes batches r, r + world, ...: together the ranks take at each step what one process would take in
+    ``world`` steps. The at most world - 1 batches left over wait for another epoch's shuffle.
+    """
+
+    def __init__(self, pairs: Pairs, batching: Batching, seed: int, rank: int = 0, world: int = 1) -> None:
+        if not 0 <= rank < world:
+            raise DataError(f"rank {rank} of {world}: expected 0 <= rank < world")
+        self.pairs, self.batching, self.seed, self.rank, self.world = pairs, batching, seed, rank, world
+
+    def epoch(self, number: int) -> list[Ids]:
+        """The row numbers of each batch, a pure function of seed and number."""
+        random = np.random.default_rng([self.seed, number])
+        source_N, target_N = self.pairs.source_lengths, self.pairs.target_lengths
+        order_N = random.permutation(len(self.pairs))
+        pool = self._pool_size(np.maximum(source_N, target_N))
+        pools_N = np.arange(len(order_N)) // pool
+        order_N = order_N[np.lexsort((source_N[order_N], target_N[order_N], pools_N))]
+        bounds = self._cut(source_N[order_N], target_N[order_N], pool)
+        whole = len(bounds) // self.world * self.world
+        if not whole:
+            raise DataError(f"{len(bounds)} batches for {self.world} processes: use smaller batches or fewer processes")
+        chosen = random.permutation(len(bounds))[:whole][self.rank :: self.world]
+        return [order_N[bounds[index][0] : bounds[index][1]] for index in chosen]
+
+    def iterate(self, place: Place) -> Iterator[tuple[Batch, Place]]:
+        """The batches from a place on, without end, each with the place after it."""
+        while True:
+            ids = self.epoch(place.epoch)
+            if place.batch > len(ids):
+                raise DataError(f"batch {place.batch} of an epoch of {len(ids)}: data, batching or ranks have changed")
+            for number in range(place.batch, len(ids)):
+                yield self.pairs.batch(ids[number]), Place(place.epoch, number + 1)
+            place = Place(place.epoch + 1)
+
+    def _pool_size(self, longest_N: NDArray[np.int32]) -> int:
+        worth = max(1, int(self.batching.tokens / max(1.0, float(longest_N.mean()))))
+        return self.batching.pool * min(worth, self.batching.sentences or worth)
+
+    def _cut(self, source_N: NDArray[np.int32], target_N: NDArray[np.int32], pool: int) -> list[tuple[int, int]]:
+        """Begin and end of each batch: as many rows as the budget holds, never across a pool's end."""
+        longest_N = np.maximum(source_N, target_N).astype(np.int64)
+        bounds, begin = [], 0
+        while begin < len(longest_N):
+            # Targets grow within a pool, so no more rows than this can fit; one look covers a whole batch.
+            reach = min(self.batching.tokens // int(target_N[begin]), self.batching.sentences or self.batching.tokens)
+            window = longest_N[begin : min(begin + max(1, reach), (begin // pool + 1) * pool)]
+            padded = np.maximum.accumulate(window) * np.arange(1, len(window) + 1)
+            end = begin + max(1, int(np.searchsorted(padded, self.batching.tokens, side="right")))
+            bounds.append((begin, end))
+            begin = end
+        return bounds

@@ -1,0 +1,109 @@
+"""Which lines are learned from, and the account of those that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from transduce.data.corpora import DataError, Files, Row, Side
+from transduce.data.settings import Lines
+from transduce.types import EOS
+
+PLACES = 5  # how many places of each kind are remembered
+
+
+@dataclass
+class Finding:
+    """Lines of one kind: how many, what was done with them, and the first few places (file:line)."""
+
+    count: int
+    policy: str
+    places: list[str]
+
+
+@dataclass
+class Tally:
+    """The account of one split: pairs kept, and findings by kind (empty, overlong, undecodable, malformed)."""
+
+    kept: int = 0
+    findings: dict[str, Finding] = field(default_factory=dict)
+
+    def note(self, kind: str, policy: str, place: str) -> None:
+        finding = self.findings.setdefault(kind, Finding(0, policy, []))
+        finding.count += 1
+        if len(finding.places) < PLACES:
+            finding.places.append(place)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The tallies by split."""
+
+    splits: dict[str, Tally]
+
+    def lines(self) -> list[str]:
+        """For people: a line for each split, and one for each kind of finding below it."""
+        text = []
+        for split, tally in self.splits.items():
+            text.append(f"{split}: {tally.kept:,} pairs")
+            for kind, finding in tally.findings.items():
+                more = ", …" if finding.count > len(finding.places) else ""
+                text.append(f"  {finding.count:,} {kind} ({finding.policy}): {', '.join(finding.places)}{more}")
+        return text
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> Report:
+        """The report of ``dataclasses.asdict``, after its way through JSON."""
+        return cls(
+            {
+                split: Tally(tally["kept"], {kind: Finding(**found) for kind, found in tally["findings"].items()})
+                for split, tally in record["splits"].items()
+            }
+        )
+
+
+def usable(rows: Iterable[Row], files: Files, lines: Lines, tally: Tally) -> Iterator[Row]:
+    """The rows whose text can be read and is there, by policy; the others are noted, or raise DataError."""
+    for row in rows:
+        if row.problem is not None:
+            policy = lines.malformed if row.problem.kind == "malformed" else lines.undecodable
+            _found(tally, row.problem.kind, policy, row.problem.place, row.problem.detail)
+            if policy == "skip":
+                continue
+        if not row.source.strip() or (row.target is not None and not row.target.strip()):
+            side: Side = "target" if row.source.strip() else "source"
+            _found(tally, "empty", lines.empty, files.place(side, row.number), f"the {side} is empty")
+            if lines.empty == "skip":
+                continue
+        yield row
+
+
+def fitting(
+    rows: Sequence[Row], pairs: Iterable[tuple[list[int], list[int]]], files: Files, lines: Lines, tally: Tally
+) -> Iterator[tuple[list[int], list[int]]]:
+    """The pairs of ids no longer than ``lines`` allows, by policy, counted as kept."""
+    for row, (source, target) in zip(rows, pairs, strict=True):
+        long_source, long_target = len(source) > lines.max_source_length, len(target) > lines.max_target_length
+        if long_source or long_target:
+            side: Side = "source" if long_source else "target"
+            length, limit = (
+                (len(source), lines.max_source_length) if long_source else (len(target), lines.max_target_length)
+            )
+            detail = f"the {side} has {length} tokens, more than max_{side}_length = {limit}"
+            _found(tally, "overlong", lines.overlong, files.place(side, row.number), detail)
+            if lines.overlong == "skip":
+                continue
+            source, target = _cut(source, lines.max_source_length), _cut(target, lines.max_target_length)
+        tally.kept += 1
+        yield source, target
+
+
+def _cut(ids: list[int], length: int) -> list[int]:
+    return ids if len(ids) <= length else [*ids[: length - 1], EOS]
+
+
+def _found(tally: Tally, kind: str, policy: str, place: str, detail: str) -> None:
+    if policy == "error":
+        raise DataError(f"{place}: {detail}; mend the line, or set data.lines.{kind} = 'skip' to leave such lines out")
+    tally.note(kind, policy, place)

@@ -1,0 +1,265 @@
+"""Corpora as they lie on disk: two parallel text files, one TSV or one JSON-lines file, each plain or gzipped.
+
+Only "\\n" ends a line ("\\r\\n" is tolerated): U+2028, form feeds and their kin are text.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import IO, Literal
+
+Side = Literal["source", "target"]
+Columns = Mapping[str, str | int]
+
+TSV_COLUMNS: Columns = {"source": 0, "target": 1}
+JSON_COLUMNS: Columns = {"source": "source", "target": "target"}
+
+
+class DataError(ValueError):
+    """The data are not what the settings promise; the message names the file and what to do."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """One split: ``path``, a .tsv or .jsonl file, or ``source`` and ``target``, two parallel text files.
+
+    Any of them may end in .gz. Without a target (in ``target`` or in the columns) there are sources only.
+    """
+
+    path: str | None = None
+    source: str | None = None
+    target: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.source is None):
+            raise DataError(
+                f"a split is either one file (path) or two (source, target), not path={self.path!r} with "
+                f"source={self.source!r} and target={self.target!r}: give one or the other"
+            )
+        if self.path is not None and self.target is not None:
+            raise DataError(f"path={self.path!r} has both sides, so target={self.target!r} has no place: remove it")
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files there are, in the order path, source, target."""
+        return tuple(Path(p).expanduser() for p in (self.path, self.source, self.target) if p is not None)
+
+    def place(self, side: Side, number: int) -> str:
+        """file:line, for messages."""
+        path = self.path or (self.source if side == "source" else self.target)
+        return f"{path}:{number}"
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The files to train on, to choose settings by, and to report."""
+
+    train: Files | None = None
+    valid: Files | None = None
+    test: Files | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a row cannot be used as it is, and where (file:line)."""
+
+    kind: Literal["undecodable", "malformed"]
+    place: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One record; ``number`` is its line, from 1. Undecodable bytes are already replaced by U+FFFD in the texts."""
+
+    number: int
+    source: str
+    target: str | None = None
+    problem: Problem | None = None
+
+
+def read(files: Files, columns: Columns | None = None) -> Iterator[Row]:
+    """The rows of a split, streamed.
+
+    ``columns`` says where ``source`` and ``target`` stand in ``files.path``: by number from 0 (TSV) or by name (TSV
+    with a header line, keys of JSON lines). By default a TSV's first two columns; the keys "source" and "target".
+    Raises DataError for missing files, columns and unequal lengths; what is wrong with one line is its problem.
+    """
+    if files.path is None:
+        return _read_parallel(files)
+    if _format(files.path) == "tsv":
+        return _read_tsv(files, _checked(columns or TSV_COLUMNS))
+    return _read_json_lines(files, _checked(columns or JSON_COLUMNS))
+
+
+def check(files: Files) -> int:
+    """The number of lines; raises DataError where a file is missing or two parallel files are of unequal length."""
+    if files.path is not None:
+        _format(files.path)
+    counts = [_count(path) for path in files.paths]
+    if len(set(counts)) > 1:
+        raise _unequal(files, counts[0], counts[1])
+    return counts[0]
+
+
+# ------------------------------------------------------------------- formats
+
+
+def _read_parallel(files: Files) -> Iterator[Row]:
+    sources = _lines(files.paths[0])
+    if files.target is None:
+        for number, line in enumerate(sources, 1):
+            yield _row(files, number, line, None)
+        return
+    targets = _lines(files.paths[1])
+    for number, (source, target) in enumerate(zip_longest(sources, targets), 1):
+        if source is None:
+            raise _unequal(files, number - 1, number + sum(1 for _ in targets))
+        if target is None:
+            raise _unequal(files, number + sum(1 for _ in sources), number - 1)
+        yield _row(files, number, source, target)
+
+
+def _read_tsv(files: Files, columns: Columns) -> Iterator[Row]:
+    lines = _lines(files.paths[0])
+    first = 1
+    if any(isinstance(column, str) for column in columns.values()):
+        header = next(lines, b"").decode("utf-8", "replace").split("\t")
+        columns = {role: _position(files, column, header) for role, column in columns.items()}
+        first = 2
+    places = [int(columns[role]) for role in ("source", "target") if role in columns]
+    for number, line in enumerate(lines, first):
+        fields = line.split(b"\t")
+        if len(fields) <= max(places):
+            detail = f"{len(fields)} tab-separated columns where {max(places) + 1} are needed"
+            yield Row(number, "", problem=Problem("malformed", files.place("source", number), detail))
+        else:
+            yield _row(files, number, fields[places[0]], fields[places[1]] if len(places) > 1 else None)
+
+
+def _read_json_lines(files: Files, columns: Columns) -> Iterator[Row]:
+    for role, column in columns.items():
+        if isinstance(column, int):
+            raise DataError(
+                f"JSON lines have names, so columns.{role} = {column} finds nothing in {files.path}: give a key"
+            )
+    keys = [columns[role] for role in ("source", "target") if role in columns]
+    for number, line in enumerate(_lines(files.paths[0]), 1):
+        try:
+            record = json.loads(line.decode("utf-8", "replace"))
+            texts = [record[key] for key in keys]
+            if not all(isinstance(text, str) for text in texts):
+                raise TypeError(f"{' and '.join(map(str, keys))} must be strings")
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            detail = f"no key {error}" if isinstance(error, KeyError) else f"not a usable JSON object: {error}"
+            yield Row(number, "", problem=Problem("malformed", files.place("source", number), detail))
+            continue
+        # An escape such as \\ud800 is valid JSON but no character; it is treated like an undecodable byte.
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        bad = _invalid(line)
+        row = _row(files, number, encoded[0], encoded[1] if len(encoded) > 1 else None)
+        yield row if bad is None else Row(number, row.source, row.target, _undecodable(files, "source", number, bad))
+
+
+def _row(files: Files, number: int, source: bytes, target: bytes | None) -> Row:
+    try:
+        return Row(number, source.decode(), None if target is None else target.decode())
+    except UnicodeDecodeError as error:
+        side: Side = "source" if _invalid(source) else "target"
+        replaced = None if target is None else target.decode("utf-8", "replace")
+        return Row(number, source.decode("utf-8", "replace"), replaced, _undecodable(files, side, number, error))
+
+
+def _undecodable(files: Files, side: Side, number: int, error: UnicodeDecodeError) -> Problem:
+    detail = f"byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8"
+    return Problem("undecodable", files.place(side, number), detail)
+
+
+def _invalid(line: bytes) -> UnicodeDecodeError | None:
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        return error
+    return None
+
+
+# ------------------------------------------------------------------- columns
+
+
+def _format(path: str) -> Literal["tsv", "jsonl"]:
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    suffix = (suffixes[:-1] if suffixes[-1:] == [".gz"] else suffixes)[-1:]
+    if suffix == [".tsv"]:
+        return "tsv"
+    if suffix in ([".jsonl"], [".json"]):
+        return "jsonl"
+    raise DataError(
+        f"cannot tell the format of {path!r} from its name: expected .tsv or .jsonl, optionally with .gz after it; "
+        "two parallel text files are given as source and target"
+    )
+
+
+def _checked(columns: Columns) -> Columns:
+    unknown = set(columns) - {"source", "target"}
+    if unknown or "source" not in columns:
+        raise DataError(f"columns = {dict(columns)}: expected source and, for pairs, target")
+    return columns
+
+
+def _position(files: Files, column: str | int, header: list[str]) -> int:
+    if isinstance(column, int):
+        return column
+    if column not in header:
+        raise DataError(f"{files.path} has no column {column!r}: its header line names {', '.join(map(repr, header))}")
+    return header.index(column)
+
+
+# --------------------------------------------------------------------- bytes
+
+
+def _open(path: Path) -> IO[bytes]:
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    number = 0
+    try:
+        with _open(path) as file:
+            for number, line in enumerate(file, 1):
+                text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                yield text.removesuffix(b"\n").removesuffix(b"\r")
+    except (OSError, EOFError, zlib.error) as error:
+        raise _unreadable(path, number, error) from error
+
+
+def _count(path: Path) -> int:
+    newlines, last = 0, b"\n"
+    try:
+        with _open(path) as file:
+            while block := file.read(1 << 20):
+                newlines += block.count(b"\n")
+                last = block[-1:]
+    except (OSError, EOFError, zlib.error) as error:
+        raise _unreadable(path, newlines, error) from error
+    return newlines + (last != b"\n")
+
+
+def _unreadable(path: Path, lines: int, error: Exception) -> DataError:
+    if isinstance(error, FileNotFoundError):
+        return DataError(f"no such file: {path}")
+    if isinstance(error, gzip.BadGzipFile | EOFError | zlib.error):
+        return DataError(f"{path}: the gzip data break off or are damaged after line {lines} ({error}): fetch it again")
+    return DataError(f"cannot read {path}: {error}")
+
+
+def _unequal(files: Files, sources: int, targets: int) -> DataError:
+    return DataError(
+        f"parallel files of unequal length: {files.source} has {sources} lines, {files.target} has {targets}; "
+        "line n of one must be the counterpart of line n of the other"
+    )

@@ -1,0 +1,136 @@
+"""Encoded pairs on disk: each side flat ids with int64 offsets, memory-mapped .npy files, never in RAM as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from transduce.types import PAD, Batch, Padded
+
+Array = NDArray[Any]
+
+
+class Ragged:
+    """Rows of ids of unequal length: row n is ``ids[offsets[n]:offsets[n + 1]]``."""
+
+    def __init__(self, ids: Array, offsets: Array) -> None:
+        self.ids, self.offsets = ids, offsets
+
+    @classmethod
+    def load(cls, folder: Path, side: str) -> Ragged:
+        files = (folder / f"{side}.ids.npy", folder / f"{side}.offsets.npy")
+        ids, offsets = (np.load(file, mmap_mode="r", allow_pickle=False) for file in files)
+        return cls(ids, offsets)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int32]:
+        """[N] tokens of each row, EOS included."""
+        return np.diff(self.offsets).astype(np.int32)
+
+    def padded(self, rows_B: Array) -> Padded:
+        """The rows as one int64 tensor [B, S], filled up with PAD."""
+        starts_B, lengths_B = self.offsets[rows_B], self.lengths[rows_B].astype(np.int64)
+        places_S = np.arange(lengths_B.max(initial=0))
+        real_BS = places_S < lengths_B[:, None]
+        values_BS = np.full(real_BS.shape, PAD, np.int64)
+        values_BS[real_BS] = self.ids[(starts_B[:, None] + places_S)[real_BS]]
+        return Padded(torch.from_numpy(values_BS), torch.from_numpy(lengths_B))
+
+
+class Pairs:
+    """Encoded pairs, both sides closed with EOS; a pair is known by its row number."""
+
+    def __init__(self, source: Ragged, target: Ragged) -> None:
+        self.source, self.target = source, target
+
+    @classmethod
+    def load(cls, folder: Path) -> Pairs:
+        return cls(Ragged.load(folder, "source"), Ragged.load(folder, "target"))
+
+    def __len__(self) -> int:
+        return len(self.source.offsets) - 1
+
+    @property
+    def source_lengths(self) -> NDArray[np.int32]:
+        return self.source.lengths
+
+    @property
+    def target_lengths(self) -> NDArray[np.int32]:
+        return self.target.lengths
+
+    def batch(self, ids: Array) -> Batch:
+        """The pairs of these row numbers [B], in this order."""
+        rows_B = np.asarray(ids, np.int64)
+        return Batch(self.source.padded(rows_B), self.target.padded(rows_B), torch.from_numpy(rows_B))
+
+
+class PairsWriter:
+    """Writes pairs into a new folder, chunk by chunk; complete when closed."""
+
+    def __init__(self, folder: Path, vocabularies: tuple[int, int]) -> None:
+        folder.mkdir()
+        self._sides = [
+            _RaggedWriter(folder, side, np.dtype(np.uint16 if size <= 2**16 else np.int32))
+            for side, size in zip(("source", "target"), vocabularies, strict=True)
+        ]
+
+    def append(self, pairs: Sequence[tuple[list[int], list[int]]]) -> None:
+        for writer, rows in zip(self._sides, zip(*pairs, strict=True), strict=False):
+            writer.append(rows)
+
+    def __enter__(self) -> PairsWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for writer in self._sides:
+            writer.close()
+
+
+class _RaggedWriter:
+    def __init__(self, folder: Path, side: str, dtype: np.dtype[Any]) -> None:
+        self._ids = _ArrayWriter(folder / f"{side}.ids.npy", dtype)
+        self._offsets = _ArrayWriter(folder / f"{side}.offsets.npy", np.dtype(np.int64))
+        self._offsets.append(np.zeros(1, np.int64))
+
+    def append(self, rows: Sequence[list[int]]) -> None:
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        offsets = self._ids.length + np.cumsum(lengths)
+        self._ids.append(np.fromiter(chain.from_iterable(rows), self._ids.dtype, int(lengths.sum())))
+        self._offsets.append(offsets)
+
+    def close(self) -> None:
+        self._ids.close()
+        self._offsets.close()
+
+
+class _ArrayWriter:
+    """A one-dimensional .npy file of a length known only at the end.
+
+    NumPy leaves room in the header for any length, so that it can be written again in place.
+    """
+
+    def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
+        self.dtype, self.length = dtype, 0
+        self._file = path.open("wb")
+        self._header()
+
+    def append(self, values: Array) -> None:
+        self._file.write(np.ascontiguousarray(values, self.dtype).data)
+        self.length += len(values)
+
+    def close(self) -> None:
+        self._file.seek(0)
+        self._header()
+        self._file.close()
+
+    def _header(self) -> None:
+        description = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.length,)}
+        np.lib.format.write_array_header_1_0(self._file, description)

@@ -1,0 +1,213 @@
+"""Tokenizers learned and text encoded, once: a second run with the same files and settings starts at once.
+
+What is prepared lies in one folder of the cache, named by a fingerprint of the settings and of each file's path, size
+and time of change. It is written under another name and renamed when complete, so a killed preparation leaves nothing
+half-read, and of two at once one wins and both go on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+
+from transduce.data.cleaning import Report, Tally, fitting, usable
+from transduce.data.corpora import DataError, Files, Row, Splits, check, read
+from transduce.data.pairs import Pairs, PairsWriter
+from transduce.data.settings import Data
+from transduce.data.tokenizers import Tokenizer
+from transduce.types import Example, Facts
+
+FORMAT = 1  # of the prepared folder: raise it when what is written changes
+CHUNK = 4096  # lines encoded at a time
+
+
+@dataclass(frozen=True)
+class Tokenizers:
+    """The two sides' tokenizers; the same one twice, where the vocabulary is joint."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    def save(self, folder: Path) -> None:
+        """Writes source.json and target.json."""
+        self.source.save(folder / "source.json")
+        self.target.save(folder / "target.json")
+
+    @classmethod
+    def load(cls, folder: Path) -> Tokenizers:
+        return cls(Tokenizer.load(folder / "source.json"), Tokenizer.load(folder / "target.json"))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that training needs of the data."""
+
+    tokenizers: Tokenizers
+    train: Pairs
+    valid: Pairs | None
+    report: Report
+
+    @property
+    def source_tokenizer(self) -> Tokenizer:
+        return self.tokenizers.source
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        return self.tokenizers.target
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(source_vocabulary=len(self.tokenizers.source), target_vocabulary=len(self.tokenizers.target))
+
+
+def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Prepared:
+    """Learns tokenizers on the training set and encodes it and the validation set, or finds that done in ``cache``.
+
+    ``tokenizers``, where given, are used as they are: a run that is resumed, or trained on with other data, keeps its
+    own. Raises DataError for whatever is wrong with the files, before anything is learned.
+    """
+    splits = locate(data, cache)
+    if splits.train is None:
+        raise DataError("there is nothing to train on: set data.train.source and data.train.target, or data.train.path")
+    folder = cache / "prepared" / _fingerprint(data, splits, tokenizers)
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+        try:
+            _write(scratch, data, splits, tokenizers)
+            _settle(scratch, folder)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    return _load(folder)
+
+
+def examples(data: Data, split: str, cache: Path) -> list[Example]:
+    """A split's raw text for evaluation, in file order: nothing is skipped for its length or for being empty.
+
+    With ``data.group_references``, the targets of one source are its references, in the order they are first seen.
+    """
+    files = getattr(locate(data, cache), split)
+    if files is None:
+        raise DataError(
+            f"there is no {split} split: set data.{split}.source and data.{split}.target, or data.{split}.path"
+        )
+    keep_empty = replace(data.lines, empty="keep")
+    rows = usable(read(files, data.columns), files, keep_empty, Tally())
+    pairs = [(row.source, () if row.target is None else (row.target,)) for row in rows]
+    if not data.group_references:
+        return [Example(source, references) for source, references in pairs]
+    grouped: dict[str, dict[str, None]] = {}
+    for source, references in pairs:
+        grouped.setdefault(source, {}).update(dict.fromkeys(references))
+    return [Example(source, tuple(references)) for source, references in grouped.items()]
+
+
+def locate(data: Data, cache: Path) -> Splits:
+    """The files of each split: those given, else those of the origin, which prepares them under ``cache``."""
+    given = Splits(data.train, data.valid, data.test)
+    if data.origin is None:
+        return given
+    name = f"{type(data.origin).__name__.lower()}-{hashlib.sha256(repr(data.origin).encode()).hexdigest()[:12]}"
+    brought = data.origin.prepare(cache / "origins" / name)
+    return Splits(given.train or brought.train, given.valid or brought.valid, given.test or brought.test)
+
+
+# -------------------------------------------------------------------- folders
+
+
+def _fingerprint(data: Data, splits: Splits, tokenizers: Tokenizers | None) -> str:
+    # Frozen dataclasses show all their fields in repr, a user's own unit included.
+    learned = (data.units, data.columns, data.lines)
+    given = None if tokenizers is None else (tokenizers.source.fingerprint, tokenizers.target.fingerprint)
+    files = [[_identity(path) for path in split.paths] for split in (splits.train, splits.valid) if split is not None]
+    facts = (FORMAT, learned, given, files, splits.valid is None)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
+
+
+def _identity(path: Path) -> tuple[str, int, int]:
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        raise DataError(f"no such file: {path}") from None
+    return str(path.resolve()), stat.st_size, stat.st_mtime_ns
+
+
+def _settle(scratch: Path, folder: Path) -> None:
+    try:
+        scratch.rename(folder)
+    except OSError:
+        if not folder.exists():  # else another process was first, with the same content
+            raise
+
+
+def _write(folder: Path, data: Data, splits: Splits, tokenizers: Tokenizers | None) -> None:
+    counts = {name: check(files) for name, files in _present(splits).items()}
+    assert splits.train is not None
+    if tokenizers is None:
+        tokenizers = _learn(data, splits.train, counts["train"])
+    tokenizers.save(folder)
+    report = Report({})
+    for name, files in _present(Splits(splits.train, splits.valid)).items():
+        report.splits[name] = _encode(folder / name, data, files, tokenizers)
+        if not report.splits[name].kept:
+            found = "\n".join(report.lines())
+            raise DataError(f"no pair of the {name} split ({files.paths[0]}) is left after cleaning:\n{found}")
+    (folder / "report.json").write_text(json.dumps(asdict(report), ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+def _load(folder: Path) -> Prepared:
+    report = Report.from_json(json.loads((folder / "report.json").read_text(encoding="utf-8")))
+    valid = Pairs.load(folder / "valid") if "valid" in report.splits else None
+    return Prepared(Tokenizers.load(folder), Pairs.load(folder / "train"), valid, report)
+
+
+def _present(splits: Splits) -> dict[str, Files]:
+    named = {"train": splits.train, "valid": splits.valid, "test": splits.test}
+    return {name: files for name, files in named.items() if files is not None}
+
+
+# ------------------------------------------------------------------- encoding
+
+
+def _learn(data: Data, files: Files, count: int) -> Tokenizers:
+    units = data.units
+    if units.joint is not None:
+        texts = chain(_texts(data, files, "source", count), _texts(data, files, "target", count))
+        both = units.joint.learn(texts)
+        return Tokenizers(both, both)
+    assert units.source is not None
+    assert units.target is not None
+    return Tokenizers(
+        units.source.learn(_texts(data, files, "source", count)),
+        units.target.learn(_texts(data, files, "target", count)),
+    )
+
+
+def _texts(data: Data, files: Files, side: str, count: int) -> Iterator[str]:
+    stride = -(-count // data.units.sample) or 1
+    rows = usable(islice(read(files, data.columns), 0, None, stride), files, data.lines, Tally())
+    return (getattr(row, side) for row in _with_targets(rows, files))
+
+
+def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> Tally:
+    tally = Tally()
+    rows = _with_targets(usable(read(files, data.columns), files, data.lines, tally), files)
+    with PairsWriter(folder, (len(tokenizers.source), len(tokenizers.target))) as writer:
+        while chunk := list(islice(rows, CHUNK)):
+            sources = tokenizers.source.encode([row.source for row in chunk])
+            targets = tokenizers.target.encode([row.target or "" for row in chunk])
+            writer.append(list(fitting(chunk, zip(sources, targets, strict=True), files, data.lines, tally)))
+    return tally
+
+
+def _with_targets(rows: Iterator[Row], files: Files) -> Iterator[Row]:
+    for row in rows:
+        if row.target is None:
+            raise DataError(f"{files.paths[0]} has sources only: training needs targets; name their file or column")
+        yield row

@@ -1,0 +1,71 @@
+"""What to learn from, and how to read it: the options of ``[data]``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from transduce.data.corpora import DataError, Files
+from transduce.data.origins import Origin
+from transduce.data.tokenizers import Unit
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units of each side, or ``joint`` ones: one vocabulary learned on both sides together.
+
+    Vocabularies are learned on at most ``sample`` lines of each side, evenly spaced over the training set.
+    """
+
+    source: Unit | None = None
+    target: Unit | None = None
+    joint: Unit | None = None
+    sample: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        apart = (self.source is not None, self.target is not None)
+        if any(apart) if self.joint is not None else not all(apart):
+            raise DataError("units are given either for source and target, or as joint for both: give one or the other")
+        if self.sample < 1:
+            raise DataError(f"units.sample = {self.sample}: at least one line is needed to learn a vocabulary")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What happens to lines a model cannot learn from; all are counted and reported by file and line.
+
+    Lengths count tokens, the closing EOS included. "replace" puts U+FFFD for each undecodable byte. A malformed line
+    has too few columns or is no JSON object with the keys wanted.
+    """
+
+    max_source_length: int = 256
+    max_target_length: int = 256
+    overlong: Literal["skip", "truncate", "error"] = "skip"
+    empty: Literal["skip", "keep", "error"] = "skip"
+    undecodable: Literal["skip", "replace", "error"] = "skip"
+    malformed: Literal["skip", "error"] = "skip"
+
+    def __post_init__(self) -> None:
+        for name in ("max_source_length", "max_target_length"):
+            if getattr(self, name) < 2:
+                raise DataError(f"lines.{name} = {getattr(self, name)}: at least 2, a token and EOS")
+
+
+@dataclass(frozen=True)
+class Data:
+    """The splits, or the origin that brings them (a split given here wins), and how their text is read.
+
+    ``columns`` says where source and target stand in one-file splits (``corpora.read``). In evaluation the rows of
+    one source are several references of it, if ``group_references``. ``cache`` is the folder for what is prepared;
+    who runs the program chooses where none is given.
+    """
+
+    units: Units
+    train: Files | None = None
+    valid: Files | None = None
+    test: Files | None = None
+    origin: Origin | None = None
+    columns: dict[str, str | int] | None = None
+    lines: Lines = Lines()
+    group_references: bool = True
+    cache: str | None = None
