@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ else:
 
 T = TypeVar("T")
 
-__all__ = ["ConfigError", "build", "check", "merge", "override", "parse", "read", "resolve", "write"]
+__all__ = ["ConfigError", "Table", "build", "check", "merge", "override", "parse", "read", "resolve", "write"]
 
 
 # ------------------------------------------------------------------ tables
@@ -119,8 +119,12 @@ def check(table: Table | str, expected: Any, facts: Collection[str] = (), path: 
     specify(table, expected, path, dict.fromkeys(facts, UNKNOWN))
 
 
-def build(table: Table | str, expected: type[T], facts: object | None = None, path: str = "") -> T:
-    """Check the table and make the call it stands for. ``facts`` is a dataclass of what only the data knows."""
+def build(table: Table | str, expected: Callable[..., T], facts: object | None = None, path: str = "") -> T:
+    """Check the table and make the call it stands for.
+
+    ``expected`` is a class, a protocol or a ``Factory[T]`` (a Callable to type checkers, as ``type[T]`` would refuse
+    protocols); ``facts`` is a dataclass of what only the data knows.
+    """
     built: T = construct(specify(table, expected, path, _known(facts)))
     return built
 
