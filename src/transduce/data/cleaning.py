@@ -35,6 +35,14 @@ class Tally:
         if len(finding.places) < PLACES:
             finding.places.append(place)
 
+    def lines(self, split: str) -> list[str]:
+        """For people: a line for the split, and one for each kind of finding below it."""
+        text = [f"{split}: {self.kept:,} pairs"]
+        for kind, finding in self.findings.items():
+            more = ", …" if finding.count > len(finding.places) else ""
+            text.append(f"  {finding.count:,} {kind} ({finding.policy}): {', '.join(finding.places)}{more}")
+        return text
+
 
 @dataclass(frozen=True)
 class Report:
@@ -43,14 +51,8 @@ class Report:
     splits: dict[str, Tally]
 
     def lines(self) -> list[str]:
-        """For people: a line for each split, and one for each kind of finding below it."""
-        text = []
-        for split, tally in self.splits.items():
-            text.append(f"{split}: {tally.kept:,} pairs")
-            for kind, finding in tally.findings.items():
-                more = ", …" if finding.count > len(finding.places) else ""
-                text.append(f"  {finding.count:,} {kind} ({finding.policy}): {', '.join(finding.places)}{more}")
-        return text
+        """For people, as plain text."""
+        return [line for split, tally in self.splits.items() for line in tally.lines(split)]
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Report:

@@ -65,6 +65,12 @@ class Splits:
     test: Files | None = None
 
 
+def present(splits: Splits) -> dict[str, Files]:
+    """The splits there are, by name."""
+    named = {"train": splits.train, "valid": splits.valid, "test": splits.test}
+    return {name: files for name, files in named.items() if files is not None}
+
+
 @dataclass(frozen=True)
 class Problem:
     """Why a row cannot be used as it is, and where (file:line)."""

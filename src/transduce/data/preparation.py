@@ -17,13 +17,13 @@ from itertools import chain, islice
 from pathlib import Path
 
 from transduce.data.cleaning import Report, Tally, fitting, usable
-from transduce.data.corpora import DataError, Files, Row, Splits, check, read
+from transduce.data.corpora import DataError, Files, Row, Splits, check, present, read
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.settings import Data
 from transduce.data.tokenizers import Tokenizer
 from transduce.types import Example, Facts
 
-FORMAT = 1  # of the prepared folder: raise it when what is written changes
+FORMAT = 2  # raise it when what is written changes, or the vocabularies that are learned
 CHUNK = 4096  # lines encoded at a time
 
 
@@ -147,13 +147,13 @@ def _settle(scratch: Path, folder: Path) -> None:
 
 
 def _write(folder: Path, data: Data, splits: Splits, tokenizers: Tokenizers | None) -> None:
-    counts = {name: check(files) for name, files in _present(splits).items()}
+    counts = {name: check(files) for name, files in present(splits).items()}
     assert splits.train is not None
     if tokenizers is None:
         tokenizers = _learn(data, splits.train, counts["train"])
     tokenizers.save(folder)
     report = Report({})
-    for name, files in _present(Splits(splits.train, splits.valid)).items():
+    for name, files in present(Splits(splits.train, splits.valid)).items():
         report.splits[name] = _encode(folder / name, data, files, tokenizers)
         if not report.splits[name].kept:
             found = "\n".join(report.lines())
@@ -165,11 +165,6 @@ def _load(folder: Path) -> Prepared:
     report = Report.from_json(json.loads((folder / "report.json").read_text(encoding="utf-8")))
     valid = Pairs.load(folder / "valid") if "valid" in report.splits else None
     return Prepared(Tokenizers.load(folder), Pairs.load(folder / "train"), valid, report)
-
-
-def _present(splits: Splits) -> dict[str, Files]:
-    named = {"train": splits.train, "valid": splits.valid, "test": splits.test}
-    return {name: files for name, files in named.items() if files is not None}
 
 
 # ------------------------------------------------------------------- encoding

@@ -26,8 +26,8 @@ SPACE = "▁"
 _UNLIMITED = 2**31
 _CLOSED = processors.TemplateProcessing(single=f"$A {SPECIALS[EOS]}", special_tokens=[(SPECIALS[EOS], EOS)])
 _CHARACTER = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-# A model finds its specials by their spelling. Text that happens to be spelled so is cut after "<", before any model
-# sees it, so that no text ever becomes a special.
+# Models find their specials by spelling, so none may see a whole "</s>" that stood in the text. Words and subwords end
+# where letters meet punctuation, which is enough; symbols do not, and this cuts them after the "<".
 _GUARD = pre_tokenizers.Split(Regex(f"<(?={'|'.join(re.escape(special[1:]) for special in SPECIALS)})"), "isolated")
 
 
@@ -64,7 +64,7 @@ class Tokenizer:
         """The text as a round trip returns it, given that all of it is in the alphabet."""
         if self._library.normalizer is None:
             return text
-        normal = self._library.normalizer.normalize_str(text)
+        normal: str = self._library.normalizer.normalize_str(text)
         return normal if self._library.decoder is None else self._library.decoder.decode([normal])
 
     @property
@@ -156,7 +156,7 @@ class Symbols:
 
 @dataclass(frozen=True)
 class Bpe:
-    """Byte-pair encoding within words (Sennrich et al. 2016).
+    """Byte-pair encoding within words and runs of punctuation (Sennrich et al. 2016).
 
     ``size`` is the most entries there can be, specials included; fewer where the text has no more pairs that occur
     ``minimum_count`` times. ``alphabet`` keeps the most frequent characters only.
@@ -186,7 +186,7 @@ class Bpe:
 
 @dataclass(frozen=True)
 class Unigram:
-    """Subwords of a unigram language model within words (Kudo 2018); ``size`` as in ``Bpe``."""
+    """Subwords of a unigram language model (Kudo 2018); within what, and ``size``, as in ``Bpe``."""
 
     size: int = 8000
     lowercase: bool = False
@@ -239,7 +239,7 @@ def _mark_spaces(library: tokenizers.Tokenizer, lowercase: bool) -> None:
 def _subwords(model: Any, lowercase: bool) -> tokenizers.Tokenizer:
     library = tokenizers.Tokenizer(model)
     _mark_spaces(library, lowercase)
-    library.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(SPACE, "merged_with_next"), _GUARD])
+    library.pre_tokenizer = pre_tokenizers.Split(Regex(rf"{SPACE}?(?:\w+|[^\w{SPACE}]+)|{SPACE}"), "isolated")
     return library
 
 

@@ -1,0 +1,191 @@
+"""What a run would see of its data: lengths, unknown tokens, duplicates, overlap of the splits, and a few samples."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.data.cleaning import Tally, fitting, usable
+from transduce.data.corpora import Files, Row, present, read
+from transduce.data.preparation import CHUNK, locate, prepare
+from transduce.data.settings import Data
+from transduce.data.tokenizers import Tokenizer
+from transduce.types import UNK
+
+SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """A distribution of lengths: the mean and percentiles, the last of them the maximum."""
+
+    mean: float
+    median: int
+    p95: int
+    p99: int
+    longest: int
+
+    @classmethod
+    def of(cls, lengths: NDArray[np.int64]) -> Lengths:
+        if not len(lengths):
+            return cls(0.0, 0, 0, 0, 0)
+        return cls(float(lengths.mean()), *map(int, np.percentile(lengths, [50, 95, 99, 100], method="lower")))
+
+
+@dataclass(frozen=True)
+class SideSurvey:
+    """One side of a split: lengths in characters and in tokens (EOS included), and the share of unknown tokens."""
+
+    characters: Lengths
+    tokens: Lengths
+    unknown: float
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A pair as it is written, and as the model gets it."""
+
+    source: str
+    target: str
+    source_tokens: tuple[str, ...]
+    target_tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SplitSurvey:
+    """One split.
+
+    ``tally`` counts the pairs kept and the findings; the rest is about all lines that can be read, over-long ones
+    too. ``duplicates`` repeat an earlier pair; ``seen_pairs`` and ``seen_sources`` stand in the training set as well.
+    """
+
+    tally: Tally
+    source: SideSurvey
+    target: SideSurvey
+    duplicates: int
+    seen_pairs: int
+    seen_sources: int
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """All splits, and the sizes of the two vocabularies."""
+
+    source_vocabulary: int
+    target_vocabulary: int
+    joint: bool
+    splits: dict[str, SplitSurvey]
+
+    def lines(self) -> list[str]:
+        """For people, as plain text."""
+        kind = "one vocabulary for both sides" if self.joint else "a vocabulary for each side"
+        text = [f"{kind}: {self.source_vocabulary:,} source, {self.target_vocabulary:,} target"]
+        for name, split in self.splits.items():
+            text += ["", *split.tally.lines(name)]
+            for side in ("source", "target"):
+                text += _side_lines(side, getattr(split, side))
+            text.append(f"  {split.duplicates:,} duplicate pairs")
+            if name != "train":
+                text[-1] += f"; in the training set too: {split.seen_pairs:,} pairs, {split.seen_sources:,} sources"
+            for sample in split.samples:
+                text += [f"  {' '.join(sample.source_tokens)}", f"    -> {' '.join(sample.target_tokens)}"]
+        return text
+
+
+def survey(data: Data, cache: Path) -> Survey:
+    """What training on ``data`` would see; learns the vocabularies as a run would, and leaves them in its cache."""
+    prepared = prepare(data, cache)
+    gathered = {
+        name: _Gathering(files, data, prepared.source_tokenizer, prepared.target_tokenizer)
+        for name, files in present(locate(data, cache)).items()
+    }
+    train = gathered["train"]
+    return Survey(
+        source_vocabulary=len(prepared.source_tokenizer),
+        target_vocabulary=len(prepared.target_tokenizer),
+        joint=data.units.joint is not None,
+        splits={name: one.result(train) for name, one in gathered.items()},
+    )
+
+
+class _Gathering:
+    """One pass over a split: numbers and 64-bit hashes are kept, text is not."""
+
+    def __init__(self, files: Files, data: Data, source: Tokenizer, target: Tokenizer) -> None:
+        self.tally = Tally()
+        self.samples: list[Sample] = []
+        self.source, self.target = _SideGathering(source), _SideGathering(target)
+        self._pairs, self._sources = array("Q"), array("Q")
+        rows = usable(read(files, data.columns), files, data.lines, self.tally)
+        while chunk := list(islice(rows, CHUNK)):
+            self._add(chunk, files, data)
+        self.pairs, self.sources = (np.array(hashes, np.uint64) for hashes in (self._pairs, self._sources))
+
+    def _add(self, rows: Sequence[Row], files: Files, data: Data) -> None:
+        texts = [(row.source, row.target or "") for row in rows]
+        source_ids, target_ids = (
+            side.add(list(column))
+            for side, column in zip((self.source, self.target), zip(*texts, strict=True), strict=True)
+        )
+        for _ in fitting(rows, zip(source_ids, target_ids, strict=True), files, data.lines, self.tally):
+            pass  # counted in the tally
+        self._sources.extend(_hash(source) for source, _ in texts)
+        self._pairs.extend(_hash(f"{source}\n{target}") for source, target in texts)
+        for (source, target), ids, labels in islice(
+            zip(texts, source_ids, target_ids, strict=True), SAMPLES - len(self.samples)
+        ):
+            pieces = tuple(self.source.tokenizer.tokens(ids)), tuple(self.target.tokenizer.tokens(labels))
+            self.samples.append(Sample(source, target, *pieces))
+
+    def result(self, train: _Gathering) -> SplitSurvey:
+        return SplitSurvey(
+            tally=self.tally,
+            source=self.source.result(),
+            target=self.target.result(),
+            duplicates=len(self.pairs) - len(np.unique(self.pairs)),
+            seen_pairs=0 if self is train else int(np.isin(self.pairs, train.pairs).sum()),
+            seen_sources=0 if self is train else int(np.isin(self.sources, train.sources).sum()),
+            samples=tuple(self.samples),
+        )
+
+
+@dataclass
+class _SideGathering:
+    tokenizer: Tokenizer
+    characters: array[int] = field(default_factory=lambda: array("q"))
+    tokens: array[int] = field(default_factory=lambda: array("q"))
+    unknown: int = 0
+
+    def add(self, texts: Sequence[str]) -> list[list[int]]:
+        ids = self.tokenizer.encode(texts)
+        self.characters.extend(map(len, texts))
+        self.tokens.extend(map(len, ids))
+        self.unknown += sum(row.count(UNK) for row in ids)
+        return ids
+
+    def result(self) -> SideSurvey:
+        characters, tokens = np.array(self.characters, np.int64), np.array(self.tokens, np.int64)
+        spoken = int(tokens.sum()) - len(tokens)  # without EOS
+        return SideSurvey(Lengths.of(characters), Lengths.of(tokens), self.unknown / max(1, spoken))
+
+
+def _side_lines(side: str, survey: SideSurvey) -> Iterable[str]:
+    for unit in ("characters", "tokens"):
+        lengths: Lengths = getattr(survey, unit)
+        yield (
+            f"  {side} {unit}: mean {lengths.mean:.1f}, median {lengths.median}, 95 % {lengths.p95}, "
+            f"99 % {lengths.p99}, longest {lengths.longest}"
+        )
+    yield f"  {side} unknown tokens: {100 * survey.unknown:.2f} %"
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
