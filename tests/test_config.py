@@ -521,6 +521,14 @@ def test_names_are_unambiguous() -> None:
         assert len(set(table.values())) == len(table), protocol
 
 
+@pytest.mark.parametrize(("protocol", "name"), [(p, name) for p, table in names.NAMES.items() for name in table])
+def test_every_name_is_a_class_whose_constructor_can_be_written_down(protocol: str, name: str) -> None:
+    expected = Factory[type(protocol, (), {})]  # type: ignore[misc]  # a stand-in: protocols are known by name
+    resolved = config.resolve(name, expected)
+    assert resolved["type"] == name
+    assert config.resolve(config.parse(config.write(resolved).encode(), name), expected) == resolved
+
+
 def test_a_file_can_import_nothing() -> None:
     with refused('"os:system" is no Colour'):
         config.build({"type": "os:system"}, Colour)
