@@ -146,6 +146,10 @@ class Autoregressive(Protocol[S]):
     def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor: ...
 
 
+class Model(Autoregressive[Any], Protocol):
+    """What a configuration's ``model`` table makes: an ``nn.Module`` that owns a distribution over outputs."""
+
+
 class Encoder(Protocol):
     """``width`` is the last axis of the memory's states, ``summary_widths`` those of the summary's leaves."""
 
@@ -218,10 +222,14 @@ class Search(Protocol[M_contra]):
 
 
 class Metric(Protocol):
-    """A corpus score of summed statistics: bootstrap and reduction over processes come for free."""
+    """A corpus score of summed statistics: bootstrap and reduction over processes come for free.
+
+    ``needs_forcing`` asks for the teacher-forced log-probability of the first reference in ``Prediction``.
+    """
 
     name: str
     higher_is_better: bool
+    needs_forcing: bool
 
     @property
     def signature(self) -> str: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,11 @@ class Batches:
         if not 0 <= rank < world:
             raise DataError(f"rank {rank} of {world}: expected 0 <= rank < world")
         self.pairs, self.batching, self.seed, self.rank, self.world = pairs, batching, seed, rank, world
+
+    @cached_property
+    def per_epoch(self) -> int:
+        """About so many batches an epoch has (its shuffle decides): those of the first."""
+        return len(self.epoch(0))
 
     def epoch(self, number: int) -> list[Ids]:
         """The row numbers of each batch, a pure function of seed and number."""

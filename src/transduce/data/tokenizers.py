@@ -65,7 +65,8 @@ class Tokenizer:
         if self._library.normalizer is None:
             return text
         normal: str = self._library.normalizer.normalize_str(text)
-        return normal if self._library.decoder is None else self._library.decoder.decode([normal])
+        # Character by character, so that no decoder takes text for a special.
+        return normal if self._library.decoder is None else str(self._library.decoder.decode(list(normal)))
 
     @property
     def fingerprint(self) -> str:

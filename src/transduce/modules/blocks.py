@@ -79,9 +79,7 @@ class DecoderLayerState:
 class DecoderLayer(nn.Module):
     """Causal self-attention, attention to the memory, a feed-forward network, each in a residual connection."""
 
-    def __init__(
-        self, width: int, memory_width: int, heads: int, feedforward: int, dropout: float, norm: Norm
-    ) -> None:
+    def __init__(self, width: int, memory_width: int, heads: int, feedforward: int, dropout: float, norm: Norm) -> None:
         super().__init__()
         self.attention_residual = Residual(width, norm, dropout)
         self.attention = CausalSelfAttention(width, heads, dropout)

@@ -122,7 +122,7 @@ class _Prefixes:
     def candidates(self, logits_NV: Tensor, normaliser_N: Tensor, last: bool) -> _Candidates:
         B, K = self.total_BK.shape
         if last:
-            value_NC = logits_NV[:, EOS:EOS + 1]
+            value_NC = logits_NV[:, EOS : EOS + 1]
             token_NC = torch.full_like(value_NC, EOS, dtype=torch.long)
         else:
             # of each hypothesis: its K best continuations that do not end, and the end

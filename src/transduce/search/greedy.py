@@ -34,9 +34,7 @@ class Greedy:
             else:
                 token_N = torch.full_like(token_N, EOS)
             log_prob_N = logits_NV.gather(1, token_N[:, None])[:, 0] - normaliser_N
-            for row, token, log_prob in zip(
-                source_N.tolist(), token_N.tolist(), log_prob_N.tolist(), strict=True
-            ):
+            for row, token, log_prob in zip(source_N.tolist(), token_N.tolist(), log_prob_N.tolist(), strict=True):
                 tokens[row].append(token)
                 log_probs[row].append(log_prob)
             going = token_N != EOS

@@ -1,0 +1,46 @@
+"""transduce: learn to turn one sequence into another.
+
+    import transduce
+    transduce.train("g2p")
+    pronounce = transduce.load("runs/g2p")
+    pronounce("knowledge")
+
+Nothing heavy is imported until it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transduce import recipes
+    from transduce.api import load, train
+    from transduce.names import register
+    from transduce.training.callbacks import Callback
+    from transduce.transducer import Output, Transducer
+
+__version__ = "0.1.0"
+
+__all__ = ["Callback", "Output", "Transducer", "load", "recipes", "register", "train"]
+
+_PLACES = {
+    "Callback": "transduce.training.callbacks",
+    "Output": "transduce.transducer",
+    "Transducer": "transduce.transducer",
+    "load": "transduce.api",
+    "register": "transduce.names",
+    "train": "transduce.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "recipes":
+        return importlib.import_module("transduce.recipes")
+    if name not in _PLACES:
+        raise AttributeError(f"module 'transduce' has no attribute {name!r}")
+    return getattr(importlib.import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

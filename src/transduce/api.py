@@ -1,0 +1,119 @@
+"""What people call from Python: ``transduce.train`` and ``transduce.load``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transduce import config, recipes
+from transduce.progress import ProgressBar
+from transduce.training.callbacks import Callback, TensorBoard
+from transduce.training.checkpoint import CONFIG
+from transduce.training.run import RunExists
+from transduce.training.run import train as run_training
+from transduce.transducer import Checkpoint, Transducer
+
+BUDGET = ("training.steps", "training.epochs", "training.minutes")
+HELD_OUT = 20  # one in so many of ``pairs`` is kept for validation
+
+
+def train(
+    recipe: str | Path,
+    out: str | Path | None = None,
+    settings: Mapping[str, Any] | Sequence[str] = (),
+    pairs: Iterable[tuple[str, str]] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    callbacks: Sequence[Callback] = (),
+    device: str = "auto",
+    threads: int | None = None,
+    progress: bool = True,
+) -> Transducer:
+    """Train a recipe (or a .toml file) and return the best model.
+
+    ``settings`` override the recipe's: ``{"training.steps": 1000}`` or ``["training.steps=1000"]``; a budget among
+    them (steps, epochs, minutes) replaces all of the recipe's. ``pairs`` of (source, target) replace its data; one in
+    twenty of them is held out for validation. ``out`` is the run directory, by default ``runs/NAME``; one that holds a
+    run is refused unless ``resume`` goes on with it or ``overwrite`` deletes it. ``progress`` draws a bar on standard
+    error. SIGINT and SIGTERM save a checkpoint before they do what they always do.
+    """
+    run = run_folder(recipe, out)
+    if overwrite and (run / CONFIG).exists():
+        shutil.rmtree(run)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    resuming = resume and (run / CONFIG).exists()
+    table = config.read(run / CONFIG) if resuming else read_recipe(recipe)
+    changes = list(_as_settings(settings))
+    if any(change.startswith(BUDGET) for change in changes):
+        table = {**table, "training": {k: v for k, v in table["training"].items() if f"training.{k}" not in BUDGET}}
+    for change in changes:
+        table = config.override(table, change)
+    if pairs is not None and not resuming:
+        if (run / CONFIG).exists():
+            raise RunExists(f"{run} already holds a run: give another out, or resume=True or overwrite=True")
+        table = config.merge(table, {"data": _write_pairs(pairs, run / "data")})
+    every = [*callbacks, *([ProgressBar()] if progress else []), *_tensorboard(run)]
+    finished = run_training(table, run, resume, every, device)
+    if finished.reason == "SIGINT":
+        raise KeyboardInterrupt
+    if finished.reason == "SIGTERM":
+        raise SystemExit(128 + signal.SIGTERM)
+    return Transducer.load(run, device=device)
+
+
+def run_folder(recipe: str | Path, out: str | Path | None) -> Path:
+    """``out``, or runs/ and the recipe's name."""
+    return Path(out) if out is not None else Path("runs") / Path(recipe).stem
+
+
+def load(run: str | Path, checkpoint: Checkpoint = "best", device: str = "auto") -> Transducer:
+    """The model of a run directory: ``load("runs/g2p")("knowledge")``."""
+    return Transducer.load(run, checkpoint, device)
+
+
+def read_recipe(recipe: str | Path) -> config.Table:
+    """The tables of a recipe by name, or of a .toml file by path."""
+    if str(recipe).endswith(".toml"):
+        return config.read(recipe)
+    return recipes.read(str(recipe))
+
+
+def _as_settings(settings: Mapping[str, Any] | Sequence[str]) -> Iterable[str]:
+    if isinstance(settings, Mapping):
+        return [f"{key}={json.dumps(value)}" if isinstance(value, (str, bool, list)) else f"{key}={value}"
+                for key, value in settings.items()]  # fmt: skip
+    return settings
+
+
+def _write_pairs(pairs: Iterable[tuple[str, str]], folder: Path) -> config.Table:
+    """The pairs as JSON lines, every twentieth for validation; what to put in ``data``."""
+    rows = [json.dumps({"source": source, "target": target}, ensure_ascii=False) for source, target in pairs]
+    if not rows:
+        raise ValueError("pairs is empty: training needs at least one (source, target)")
+    folder.mkdir(parents=True, exist_ok=True)
+    split = {"valid": rows[HELD_OUT - 1 :: HELD_OUT], "train": rows}
+    if split["valid"]:
+        split["train"] = [row for number, row in enumerate(rows, 1) if number % HELD_OUT]
+    data: config.Table = {"columns": {"source": "source", "target": "target"}}
+    for name, lines in split.items():
+        if lines:
+            path = folder / f"{name}.jsonl"
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            data[name] = {"path": str(path)}
+    return data
+
+
+def _tensorboard(run: Path) -> list[Callback]:
+    """TensorBoard's events, where it is installed."""
+    try:
+        import tensorboard  # type: ignore[import-untyped]  # noqa: F401
+    except ImportError:
+        return []
+    return [TensorBoard(run / "tensorboard")]

@@ -1,0 +1,316 @@
+"""The command line. Torch and all that needs it are imported inside the commands: ``--help`` answers at once."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+if TYPE_CHECKING:
+    from transduce.transducer import Output, Transducer
+    from transduce.types import Example, Search
+
+app = typer.Typer(
+    help="Learn to turn one sequence into another: train on pairs, then predict, evaluate and score.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+Run = Annotated[Path, typer.Argument(help="A run directory, as `transduce train` made it.", metavar="RUN")]
+Files = Annotated[Optional[list[Path]], typer.Argument(help="Text files, a source a line; standard input if none.")]  # noqa: UP045
+Device = Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")]
+Threads = Annotated[Optional[int], typer.Option(min=1, help="Processor threads; all cores if not given.")]  # noqa: UP045
+BeamSize = Annotated[Optional[int], typer.Option("--beam", min=1, help="Beam size; 1 is greedy.")]  # noqa: UP045
+BatchSize = Annotated[int, typer.Option(min=1, help="Sentences searched at a time.")]
+Which = Annotated[str, typer.Option(help="best, last or average.")]
+Plugins = Annotated[
+    Optional[list[str]], typer.Option("--plugin", help="A Python file or module that registers classes.")
+]  # noqa: UP045
+Sets = Annotated[Optional[list[str]], typer.Option("--set", help="Change a setting: model.encoder.layers=2")]  # noqa: UP045
+
+
+@app.command()
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe (see `transduce recipes`) or a .toml file.")],
+    settings: Sets = None,
+    out: Annotated[Optional[Path], typer.Option(help="The run directory; runs/RECIPE if not given.")] = None,  # noqa: UP045
+    minutes: Annotated[Optional[float], typer.Option(help="Train so long instead of the recipe's budget.")] = None,  # noqa: UP045
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete the run that is there.")] = False,
+    device: Device = "auto",
+    threads: Threads = None,
+    plugin: Plugins = None,
+) -> None:
+    """Train a model; the run directory then holds all that using it takes."""
+    from transduce import api
+
+    load_plugins(plugin)
+    changes = list(settings or [])
+    if minutes is not None:
+        changes += [f"training.minutes={minutes}"]
+    try:
+        api.train(recipe, out, changes, None, resume, overwrite, (), device, threads)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    print(api.run_folder(recipe, out))
+
+
+@app.command()
+def predict(
+    run: Run,
+    files: Files = None,
+    beam: BeamSize = None,
+    nbest: Annotated[int, typer.Option(min=1, help="Hypotheses of each source.")] = 1,
+    batch_size: BatchSize = 64,
+    format: Annotated[
+        str, typer.Option(help="text (a line a hypothesis), tsv (source, score, text) or jsonl.")
+    ] = "text",
+    checkpoint: Which = "best",
+    device: Device = "auto",
+    threads: Threads = None,
+    plugin: Plugins = None,
+) -> None:
+    """Turn each line into the model's best output, in order."""
+    if format not in WRITERS:
+        raise typer.BadParameter(f"{format!r}: expected one of {', '.join(WRITERS)}", param_hint="--format")
+    transducer = _load(run, checkpoint, device, threads, plugin)
+    search = _search(transducer, beam, nbest)
+    sources, copy = _twice(_lines(files))
+    for source, outputs in zip(copy, transducer.predict(sources, search, batch_size), strict=True):
+        for line in WRITERS[format](source, outputs):
+            print(line, flush=batch_size == 1)
+
+
+@app.command()
+def score(
+    run: Run,
+    source: Annotated[Path, typer.Option(help="A file of sources.")],
+    target: Annotated[Path, typer.Option(help="A file of targets, line by line.")],
+    format: Annotated[
+        str, typer.Option(help="text (the log-probability), tsv (source, log-probability, target) or jsonl.")
+    ] = "text",
+    batch_size: BatchSize = 64,
+    checkpoint: Which = "best",
+    device: Device = "auto",
+    threads: Threads = None,
+    plugin: Plugins = None,
+) -> None:
+    """The model's log-probability of each target, given its source."""
+    if format not in WRITERS:
+        raise typer.BadParameter(f"{format!r}: expected one of {', '.join(WRITERS)}", param_hint="--format")
+    examples = _parallel(source, target)
+    transducer = _load(run, checkpoint, device, threads, plugin)
+    pairs = ((example.source, example.references[0]) for example in examples)
+    for example, output in zip(examples, transducer.score(pairs, batch_size), strict=True):
+        if format == "text":
+            print(f"{output.log_prob:.6f}")
+        else:
+            for line in WRITERS[format](example.source, [output]):
+                print(line)
+
+
+@app.command()
+def evaluate(
+    run: Run,
+    split: Annotated[str, typer.Option(help="test, valid or train.")] = "test",
+    source: Annotated[Optional[Path], typer.Option(help="A file of sources instead of a split.")] = None,  # noqa: UP045
+    target: Annotated[Optional[Path], typer.Option(help="Its targets, line by line.")] = None,  # noqa: UP045
+    metric: Annotated[Optional[list[str]], typer.Option(help="Metrics instead of the run's own.")] = None,  # noqa: UP045
+    beam: BeamSize = None,
+    batch_size: BatchSize = 64,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+    checkpoint: Which = "best",
+    device: Device = "auto",
+    threads: Threads = None,
+    plugin: Plugins = None,
+) -> None:
+    """Measure a model on a split of its data, or on files."""
+    from transduce.metrics.base import metric as named
+
+    if (source is None) != (target is None):
+        raise typer.BadParameter("--source and --target go together")
+    if split not in ("test", "valid", "train"):
+        raise typer.BadParameter(f"{split!r}: expected test, valid or train", param_hint="--split")
+    transducer = _load(run, checkpoint, device, threads, plugin)
+    metrics = [named(name) for name in metric or transducer.settings["metrics"]]
+    given = _parallel(source, target) if source and target else _split(run, transducer, split)
+    scores, _ = transducer.evaluate(given, metrics, _search(transducer, beam, 1), batch_size)
+    signatures = {each.name: each.signature for each in metrics}
+    if as_json:
+        record = {"run": str(run), "examples": len(given), "metrics": scores, "signatures": signatures}
+        print(json.dumps(record, indent=1))
+        return
+    print(f"{run}, {source or split}: {len(given):,} examples")
+    for name, value in scores.items():
+        print(f"{name:>12}  {value:8.2f}  {signatures[name]}")
+
+
+@app.command()
+def recipes() -> None:
+    """The recipes that come with the package: what each should score, in how long, on what."""
+    from transduce import recipes as folder
+
+    for name in folder.names():
+        print(f"{name}\n    " + folder.describe(name).replace("\n", "\n    ") + "\n")
+
+
+@app.command()
+def data(
+    recipe: Annotated[str, typer.Argument(help="A recipe, or a .toml file.")],
+    settings: Sets = None,
+    out: Annotated[Path, typer.Option(help="Where runs are kept: what is prepared here is found by them.")] = Path(
+        "runs"
+    ),
+) -> None:
+    """Show what a run would see: lengths, unknowns, duplicates, overlap of the splits, a sample."""
+    from transduce import api, config
+    from transduce.data.settings import Data
+    from transduce.data.survey import survey
+
+    table = api.read_recipe(recipe)
+    for setting in settings or []:
+        table = config.override(table, setting)
+    built = config.build(table["data"], Data, path="data")
+    for line in survey(built, Path(built.cache) if built.cache else out / ".cache").lines():
+        print(line)
+
+
+# ------------------------------------------------------------------- output
+
+
+def as_text(source: str, outputs: list[Output]) -> Iterator[str]:
+    for output in outputs:
+        yield _one_line(output.text)
+
+
+def as_tsv(source: str, outputs: list[Output]) -> Iterator[str]:
+    for output in outputs:
+        yield f"{_one_line(source)}\t{output.score:.6f}\t{_one_line(output.text)}"
+
+
+def as_jsonl(source: str, outputs: list[Output]) -> Iterator[str]:
+    """{"source", and of the best hypothesis "text", "tokens", "log_prob", "score", "token_log_probs"; "nbest": all of
+    them, best first}."""
+    nbest = [
+        {
+            "text": output.text,
+            "tokens": output.tokens,
+            "log_prob": output.log_prob,
+            "score": output.score,
+            "token_log_probs": output.token_log_probs,
+        }
+        for output in outputs
+    ]
+    yield json.dumps({"source": source, **nbest[0], "nbest": nbest}, ensure_ascii=False)
+
+
+WRITERS = {"text": as_text, "tsv": as_tsv, "jsonl": as_jsonl}
+
+
+def _one_line(text: str) -> str:
+    """What would break the rows of the output made a space."""
+    return text.replace("\t", " ").replace("\r", " ").replace("\n", " ")
+
+
+# -------------------------------------------------------------------- input
+
+
+def _lines(files: list[Path] | None) -> Iterator[str]:
+    """Lines of the files, or of standard input; what is not UTF-8 becomes U+FFFD, so that every line has its answer."""
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        opened = [stack.enter_context(path.open("rb")) for path in files or []]
+        for file in opened or [sys.stdin.buffer]:
+            for line in file:
+                yield line.removesuffix(b"\n").removesuffix(b"\r").decode(errors="replace")
+
+
+def _twice(items: Iterable[str]) -> tuple[Iterator[str], Iterator[str]]:
+    from itertools import tee
+
+    return tee(items)
+
+
+def _parallel(source: Path, target: Path) -> list[Example]:
+    from transduce.data.corpora import Files
+    from transduce.data.preparation import examples
+    from transduce.data.settings import Data, Units
+    from transduce.data.tokenizers import Characters
+
+    files = Files(source=str(source), target=str(target))
+    data = Data(units=Units(joint=Characters()), test=files, group_references=False)
+    return examples(data, "test", Path("."))
+
+
+def _split(run: Path, transducer: Transducer, split: str) -> list[Example]:
+    from transduce import config
+    from transduce.data.preparation import examples
+    from transduce.data.settings import Data
+    from transduce.training.run import cache_folder
+
+    data = config.build(transducer.settings["data"], Data, path="data")
+    return examples(data, split, cache_folder(data, run))
+
+
+def _load(run: Path, checkpoint: str, device: str, threads: int | None, plugins: list[str] | None) -> Transducer:
+    import torch
+
+    from transduce.transducer import Transducer
+
+    load_plugins(plugins)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return Transducer.load(run, checkpoint, device)  # type: ignore[arg-type]
+
+
+def _search(transducer: Transducer, beam: int | None, nbest: int) -> Search[Any]:
+    """The run's own search, with the beam and the number of hypotheses asked for."""
+    from dataclasses import replace
+
+    from transduce.search.beam import Beam
+
+    own = transducer.search
+    if beam is None and nbest == 1:
+        return own
+    base = own if isinstance(own, Beam) else Beam(max_length=getattr(own, "max_length", Beam.max_length))
+    return replace(base, size=beam or max(base.size, nbest), nbest=nbest)
+
+
+def load_plugins(plugins: list[str] | None) -> None:
+    """Import each file or module; it calls ``transduce.register``. Named on the command line, never by a run's file."""
+    import importlib
+    import importlib.util
+
+    for name in plugins or []:
+        if not name.endswith(".py"):
+            importlib.import_module(name)
+            continue
+        spec = importlib.util.spec_from_file_location(Path(name).stem, name)
+        if spec is None or spec.loader is None or not Path(name).exists():
+            raise FileNotFoundError(f"--plugin {name}: no such Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+
+
+def main() -> None:
+    """The entry point: mistakes of input are told in a line, with status 2; the rest are bugs and keep their trace."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    try:
+        app()
+    except BrokenPipeError:  # the reader went away: `transduce predict RUN | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except (ValueError, OSError, ImportError, RuntimeError) as error:
+        if os.environ.get("TRANSDUCE_TRACE"):
+            raise
+        typer.echo(f"transduce: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,42 @@
+"""A model's parameters as a safetensors file: names, shapes and numbers, nothing that could be run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    """Every parameter once (tied ones under the first of their names)."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def save_weights(model: nn.Module, path: Path) -> None:
+    save_file({name: tensor.contiguous() for name, tensor in weights(model).items()}, path)
+
+
+@torch.no_grad()
+def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
+    """Copy ``tensors`` into the model; every name and shape must fit."""
+    own = weights(model)
+    missing, unknown = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
+    if missing or unknown:
+        raise ValueError(
+            f"{origin} does not fit this model: missing {missing[:5] or 'nothing'}, unknown {unknown[:5] or 'nothing'}; "
+            "was config.toml changed since these weights were trained?"
+        )
+    for name, parameter in own.items():
+        if parameter.shape != tensors[name].shape:
+            raise ValueError(
+                f"{origin}: {name} is {tuple(tensors[name].shape)}, the model expects {tuple(parameter.shape)}; "
+                "was config.toml or a vocabulary changed since these weights were trained?"
+            )
+        parameter.copy_(tensors[name])
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    set_weights(model, load_file(path), str(path))

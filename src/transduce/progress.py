@@ -1,0 +1,65 @@
+"""The progress bar of a training run, on standard error: a line per validation stays, the bar moves on."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from transduce.training.callbacks import Callback, Finished, Started, Update, Validated
+
+
+class ProgressBar(Callback):
+    """Updates, loss, last metric, tokens a second and the time left."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
+        self.metric = ""
+
+    def on_start(self, started: Started) -> None:
+        for line in started.report:
+            self._say(line)
+        where = f"{started.parameters / 1e6:.2f} M parameters, {started.device}, {started.precision}"
+        self._say(f"training {started.run}: {where}" + (f", from update {started.step:,}" if started.step else ""))
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left {task.fields[left]}"),
+            console=self.console,
+            transient=True,
+        )
+        self.task = self.bar.add_task("starting", total=1.0, left="?")
+        self.bar.start()
+
+    def on_update(self, update: Update) -> None:
+        left = update.seconds * (1 - update.progress) / update.progress if update.progress else 0.0
+        told = f"update {update.step:,}  loss {update.nll:.3f}  {self.metric}{update.tokens_per_second:,.0f} tokens/s"
+        self.bar.update(self.task, completed=update.progress, description=told, left=_clock(left))
+
+    def on_validation(self, validated: Validated) -> None:
+        scores = {"loss": validated.loss, **validated.metrics}
+        shown = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
+        self.metric = "".join(f"{name} {value:.2f}  " for name, value in list(validated.metrics.items())[:1])
+        star = "  *" if validated.best else ""
+        self._say(f"{_clock(validated.seconds):>7}  update {validated.step:>6,}  {validated.what}  {shown}{star}")
+
+    def on_finish(self, finished: Finished) -> None:
+        self.bar.stop()
+        again = {"budget": "", "patience": " (no better for long enough)"}.get(
+            finished.reason, f" by {finished.reason}; go on with --resume"
+        )
+        self._say(
+            f"stopped after update {finished.step:,}, {_clock(finished.seconds)}{again}; "
+            f"the best model is of update {finished.best_step:,}, in {finished.run}"
+        )
+
+    def _say(self, line: str) -> None:
+        self.console.print(Text(line), soft_wrap=True)
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

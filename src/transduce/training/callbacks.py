@@ -1,0 +1,135 @@
+"""What a training run tells: to people's own loggers, the progress bar, files.
+
+Subclass ``Callback`` and hand it to ``transduce.train(..., callbacks=[mine])``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Update:
+    """Some updates, up to number ``step``: means a target token of the training loss and of nll, the gradient's norm
+    before clipping, the learning rate, non-pad target tokens per second, the share of the budget used."""
+
+    step: int
+    loss: float
+    nll: float
+    norm: float
+    rate: float
+    tokens_per_second: float
+    progress: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Validated:
+    """A validation: mean loss a token, the metrics' scores, and whether it is the best so far."""
+
+    step: int
+    loss: float
+    metrics: dict[str, float]
+    best: bool
+    seconds: float
+    what: str = "valid"  # or "average": the average of the last models
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run about to train, from update ``step`` on."""
+
+    run: Path
+    parameters: int
+    step: int
+    device: str
+    precision: str
+    report: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Why training ended (budget, patience, a signal's or an exception's name), the last update and the best one."""
+
+    run: Path
+    reason: str
+    step: int
+    best_step: int
+    seconds: float
+
+
+class Callback:
+    """Does nothing; override what interests you."""
+
+    def on_start(self, started: Started) -> None: ...
+
+    def on_update(self, update: Update) -> None: ...
+
+    def on_validation(self, validated: Validated) -> None: ...
+
+    def on_finish(self, finished: Finished) -> None: ...
+
+
+class JsonLines(Callback):
+    """metrics.jsonl: one object an event. On resuming, what came after the checkpoint is dropped: it comes again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_start(self, started: Started) -> None:
+        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        kept = [line for line in lines if _whole(line) and json.loads(line)["step"] <= started.step]
+        new = self.path.with_suffix(".new")
+        new.write_text("".join(line + "\n" for line in kept))
+        new.rename(self.path)
+
+    def on_update(self, update: Update) -> None:
+        self._write({"event": "update", **_plain(update)})
+
+    def on_validation(self, validated: Validated) -> None:
+        self._write({"event": "validation", **_plain(validated)})
+
+    def _write(self, record: dict[str, Any]) -> None:
+        with self.path.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+class TensorBoard(Callback):
+    """TensorBoard events in the run directory; needs the extra ``tensorboard``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def on_start(self, started: Started) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer: Any = SummaryWriter(str(self.folder), purge_step=started.step + 1)  # type: ignore[no-untyped-call]
+
+    def on_update(self, update: Update) -> None:
+        for name in ("loss", "nll", "norm", "rate", "tokens_per_second"):
+            self.writer.add_scalar(f"train/{name}", getattr(update, name), update.step)
+
+    def on_validation(self, validated: Validated) -> None:
+        for name, value in {"loss": validated.loss, **validated.metrics}.items():
+            self.writer.add_scalar(f"{validated.what}/{name}", value, validated.step)
+
+    def on_finish(self, finished: Finished) -> None:
+        self.writer.close()
+
+
+def _plain(event: Any) -> dict[str, Any]:
+    rounded = {
+        name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in vars(event).items()
+    }
+    return rounded
+
+
+def _whole(line: str) -> bool:
+    """Not cut off by a kill."""
+    try:
+        return "step" in json.loads(line)
+    except ValueError:
+        return False

@@ -1,0 +1,278 @@
+"""The training loop: one for every model. It knows nothing but ``loss(batch)``."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transduce.data.batching import Batches
+from transduce.training.callbacks import Callback, Finished, Update, Validated
+from transduce.training.checkpoint import (
+    State,
+    average_recent,
+    forget_recent,
+    keep_recent,
+    save_model,
+    save_training,
+)
+from transduce.training.interruption import Interruption
+from transduce.training.objectives import Trainable
+from transduce.training.settings import Training
+from transduce.models.weights import set_weights, weights
+from transduce.types import Loss
+
+REPORT_EVERY = 10  # updates between looks at the loss: on a GPU each look waits for the device
+
+
+class Diverged(RuntimeError):
+    """The loss or the gradient is no longer a number."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a validation found: mean loss, metrics, and ``value``, lower being better, that chooses the best model."""
+
+    loss: float
+    metrics: dict[str, float]
+    value: float
+
+
+@dataclass
+class Loop:
+    """Updates, validations and checkpoints until the budget ends.
+
+    ``judge`` validates the model as it is (None: there is nothing to validate on, and the last model is the best);
+    ``state`` is where training stands, replaced as it goes.
+    """
+
+    trainable: Trainable
+    optimizer: torch.optim.Optimizer
+    batches: Batches
+    training: Training
+    judge: Callable[[], Judgement] | None
+    autocast: Callable[[], AbstractContextManager[Any]]
+    callbacks: Sequence[Callback]
+    run: Path
+    configuration: str
+    state: State
+
+    def __post_init__(self) -> None:
+        self.checkpoints = self.run / "checkpoints"
+        self.parameters = [p for p in self.trainable.parameters() if p.requires_grad]
+        self.peaks = [group["lr"] for group in self.optimizer.param_groups]
+        self.device = self.parameters[0].device
+        self.recent: list[_Recent] = []
+        self.fetched: Iterator[Any] = self.batches.iterate(self.state.place)
+        self.carry: Any = None
+        self.began = time.monotonic() - self.state.seconds
+        self.reported = self.began + self.state.seconds
+        self.validated_at = self.state.step if self.state.validations else 0
+
+    # ------------------------------------------------------------- the loop
+
+    def __call__(self) -> Finished:
+        try:
+            with Interruption() as interruption:
+                reason = self._train(interruption)
+            if reason in ("budget", "patience"):
+                self._finish()
+            self._save()
+        except BaseException as error:
+            self._close(type(error).__name__)
+            raise
+        return self._close(reason)
+
+    def _close(self, reason: str) -> Finished:
+        finished = Finished(self.run, reason, self.state.step, self.state.best_step, self.seconds)
+        for callback in self.callbacks:
+            callback.on_finish(finished)
+        return finished
+
+    def _train(self, interruption: Interruption) -> str:
+        self.trainable.train()
+        while self.progress < 1:
+            if interruption.signal:
+                self._report()
+                return interruption.signal
+            self._update()
+            step = self.state.step
+            if step % REPORT_EVERY == 0:
+                self._report()
+            validated = self._due()
+            if validated:
+                self._validate()
+                if self.training.validation.patience and self.state.stale >= self.training.validation.patience:
+                    return "patience"
+            every = self.training.checkpoint_every
+            if (every and step % every == 0) or (not every and validated):
+                self._save()
+        return "budget"
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    @property
+    def epochs(self) -> float:
+        place = self.state.place
+        if self.training.epochs is None:
+            return 0.0  # nobody asks, and counting an epoch's batches is work
+        return place.epoch + min(place.batch / self.batches.per_epoch, 1.0)
+
+    @property
+    def progress(self) -> float:
+        return self.training.budget.progress(self.state.step, self.epochs, self.seconds, self.state.reserve)
+
+    def _update(self) -> None:
+        """Gradients summed over ``accumulate`` batches, divided once by all their tokens, clipped and applied."""
+        progress = self.progress
+        losses: list[Loss] = []
+        for _ in range(self.training.accumulate):
+            batch, place = next(self.fetched)
+            with self.autocast():
+                loss, self.carry = self.trainable(batch.to(self.device), progress, self.carry)
+            loss.total.backward()
+            losses.append(loss)
+        count = sum(loss.count for loss in losses)
+        norm = self._scale_gradients(count)
+        step = self.state.step + 1
+        share = self.training.schedule(step, progress, self.state.validations)
+        for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
+            group["lr"] = peak * share
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.recent.append(
+            _Recent(step, _total(losses), _total_part(losses, "nll"), norm, count, self.peaks[0] * share)
+        )
+        self.state = replace(self.state, step=step, place=place, tokens=self.state.tokens + count)
+
+    def _scale_gradients(self, count: int) -> Tensor:
+        """Sums to means, clipped by norm, in one multiplication; returns the norm before clipping."""
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients) / count
+        scale = torch.ones_like(norm)
+        if self.training.clip:
+            scale = (self.training.clip / (norm + 1e-6)).clamp(max=1.0)
+        torch._foreach_mul_(gradients, scale / count)
+        return norm
+
+    def _report(self) -> None:
+        """Tell of the updates since the last report; stop where the numbers have gone."""
+        if not self.recent:
+            return
+        recent, self.recent = self.recent, []
+        for update in recent:
+            if not math.isfinite(float(update.total) + float(update.norm)):
+                raise Diverged(
+                    f"update {update.step}: the loss is {float(update.total) / update.count:.4g} and the gradient's norm "
+                    f"{float(update.norm):.4g}. The last good state is kept in {self.checkpoints / 'last'}; lower "
+                    "training.optimizer.rate or training.clip, or lengthen the warm-up, and train again (--resume "
+                    "goes on from there)"
+                )
+        count, now = sum(update.count for update in recent), time.monotonic()
+        told = Update(
+            step=self.state.step,
+            loss=sum(float(update.total) for update in recent) / count,
+            nll=sum(float(update.nll) for update in recent) / count,
+            norm=sum(float(update.norm) for update in recent) / len(recent),
+            rate=recent[-1].rate,
+            tokens_per_second=count / max(now - self.reported, 1e-9),
+            progress=min(self.progress, 1.0),
+            seconds=self.seconds,
+        )
+        self.reported = now
+        for callback in self.callbacks:
+            callback.on_update(told)
+
+    # ------------------------------------------------- validation, checkpoints
+
+    def _due(self) -> bool:
+        validation = self.training.validation
+        if self.judge is None or self.progress >= 1:
+            return False  # the last validation is _finish's
+        if validation.every is not None:
+            return self.state.step % validation.every == 0
+        return int(self.progress * validation.times) > len(self.state.validations)
+
+    def _validate(self) -> None:
+        if self.validated_at == self.state.step:
+            return
+        self._report()
+        began = time.monotonic()
+        self.state = keep_recent(self.checkpoints, self.trainable.model, self.state, self.training.average)
+        judgement = self._judge("valid")
+        self.validated_at = self.state.step
+        took = time.monotonic() - began
+        self.state = replace(
+            self.state,
+            validations=(*self.state.validations, judgement.value),
+            reserve=max(self.state.reserve, 1.2 * took),
+        )
+        self.reported = time.monotonic()
+
+    def _judge(self, what: str) -> Judgement:
+        """Validate the model as it is, keep it where it is the best so far, and tell."""
+        assert self.judge is not None
+        self.trainable.eval()
+        judgement = self.judge()
+        self.trainable.train()
+        best = judgement.value < min(self.state.validations, default=math.inf)
+        if best:
+            about = {"step": self.state.step, "what": what, "loss": judgement.loss, **judgement.metrics}
+            save_model(self.checkpoints / "best", self.trainable.model, about)
+            self.state = replace(self.state, best_step=self.state.step)
+        told = Validated(self.state.step, judgement.loss, judgement.metrics, best, self.seconds, what)
+        for callback in self.callbacks:
+            callback.on_validation(told)
+        return judgement
+
+    def _finish(self) -> None:
+        """The last validation, and that of the average of the last models."""
+        if self.judge is None:
+            self.state = replace(self.state, best_step=self.state.step)
+            save_model(self.checkpoints / "best", self.trainable.model, {"step": self.state.step, "what": "last"})
+            return
+        self._validate()
+        if self.training.average == 1 or len(self.state.recent) == 1:
+            return
+        model = self.trainable.model
+        last = {name: tensor.clone() for name, tensor in weights(model).items()}
+        set_weights(model, average_recent(self.checkpoints, self.state.recent), "the average")
+        save_model(self.checkpoints / "average", model, {"steps": self.state.recent})
+        self._judge("average")
+        set_weights(model, last, "the last")
+
+    def _save(self) -> None:
+        self._report()
+        self.state = replace(self.state, seconds=self.seconds)
+        model: nn.Module = self.trainable.model
+        save_training(self.checkpoints / "last", model, self.optimizer, self.state, self.configuration)
+        forget_recent(self.checkpoints, self.state.recent)
+
+
+@dataclass(frozen=True)
+class _Recent:
+    """An update not yet reported: tensors, so that nothing waits for the device."""
+
+    step: int
+    total: Tensor
+    nll: Tensor
+    norm: Tensor
+    count: int
+    rate: float
+
+
+def _total(losses: Sequence[Loss]) -> Tensor:
+    return torch.stack([loss.total.detach() for loss in losses]).sum()
+
+
+def _total_part(losses: Sequence[Loss], name: str) -> Tensor:
+    return torch.stack([loss.parts[name].detach() for loss in losses]).sum()

@@ -1,0 +1,42 @@
+"""In which precision a machine multiplies."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+from transduce.training.settings import Precision
+
+
+def choose_precision(wanted: Precision, device: torch.device) -> Precision:
+    """ "auto" is bfloat16 where it is faster: on a processor without instructions for it, it is emulated, and slow."""
+    if wanted != "auto":
+        return wanted
+    if device.type == "cuda":
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+    if device.type == "cpu":
+        return "bfloat16" if _product_seconds(torch.bfloat16) < 0.7 * _product_seconds(torch.float32) else "float32"
+    return "float32"
+
+
+def _product_seconds(dtype: torch.dtype, size: int = 256) -> float:
+    """The best of a few products: five milliseconds spent once a run, against asking each vendor's flags."""
+    matrix = torch.ones(size, size, dtype=dtype)
+    best = float("inf")
+    for _ in range(5):
+        began = time.perf_counter()
+        torch.mm(matrix, matrix)
+        best = min(best, time.perf_counter() - began)
+    return best
+
+
+def autocast(precision: Precision, device: torch.device) -> Callable[[], AbstractContextManager[Any]]:
+    """A context to compute losses in: products in bfloat16, with weights, sums and norms in float32."""
+    if precision == "float32":
+        return contextlib.nullcontext
+    return lambda: torch.autocast(device.type, torch.bfloat16)

@@ -1,0 +1,186 @@
+"""A training run, from its settings to a run directory that holds everything a ``Transducer`` needs."""
+
+from __future__ import annotations
+
+import logging
+
+from collections.abc import Sequence
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transduce import config
+from transduce.data.batching import Batches
+from transduce.data.preparation import Prepared, Tokenizers, examples, prepare
+from transduce.data.settings import Data
+from transduce.metrics.base import metric
+from transduce.training.callbacks import Callback, Finished, JsonLines, Started
+from transduce.training.checkpoint import CONFIG, State, load_training, resume_point
+from transduce.training.loop import Judgement, Loop
+from transduce.training.objectives import Trainable
+from transduce.training.precision import autocast, choose_precision
+from transduce.training.settings import Settings
+from transduce.transducer import Transducer, choose_device
+from transduce.types import Example
+
+log = logging.getLogger("transduce")
+
+
+class RunExists(FileExistsError):
+    """A directory already holds a run."""
+
+
+def train(
+    table: config.Table, run: Path, resume: bool = False, callbacks: Sequence[Callback] = (), device: str = "auto"
+) -> Finished:
+    """Train what ``table`` describes into the directory ``run``.
+
+    Files, settings and their fit are checked before anything is learned. With ``resume`` an interrupted run goes on
+    from its last checkpoint (or begins, where there is none yet); without it a directory that holds a run is refused.
+    """
+    config.check(table, Settings, facts=("source_vocabulary", "target_vocabulary"))
+    where = choose_device(device)
+    if (run / CONFIG).exists() and not resume:
+        raise RunExists(f"{run} already holds a run: go on with it (--resume), or choose another directory (--out)")
+    data = config.build(table["data"], Data, path="data")
+    cache = cache_folder(data, run)
+    prepared = _prepare(data, cache, run)
+    table = config.resolve(table, Settings, prepared.facts)
+    table["training"]["precision"] = choose_precision(table["training"]["precision"], where)
+    settings = config.build(table, Settings, prepared.facts)
+    run.mkdir(parents=True, exist_ok=True)
+    point = resume_point(run / "checkpoints") if resume else None
+    report = [*prepared.report.lines(), *_changes(point, table)]
+    _write_run(run, table, prepared)
+
+    torch.manual_seed(settings.training.seed)
+    model: Any = settings.model()
+    model.to(where)
+    trainable = Trainable(model, settings.objective)
+    optimizer = settings.training.optimizer(model.parameters())
+    state = State() if point is None else load_training(point, model, optimizer)
+    judge = Judge(trainable, settings, prepared, _validation_examples(settings, cache))
+    every = [JsonLines(run / "metrics.jsonl"), *callbacks]
+    started = Started(
+        run,
+        sum(p.numel() for p in model.parameters()),
+        state.step,
+        str(where),
+        settings.training.precision,
+        tuple(report),
+    )
+    for callback in every:
+        callback.on_start(started)
+    loop = Loop(
+        trainable=trainable,
+        optimizer=optimizer,
+        batches=Batches(prepared.train, settings.training.batching, settings.training.seed),
+        training=settings.training,
+        judge=judge if prepared.valid is not None else None,
+        autocast=autocast(settings.training.precision, where),
+        callbacks=every,
+        run=run,
+        configuration=config.write(table),
+        state=state,
+    )
+    return loop()
+
+
+def cache_folder(data: Data, run: Path) -> Path:
+    """Where prepared data lies: ``data.cache``, or beside the run, so that its sisters find it too."""
+    return Path(data.cache) if data.cache else run.parent / ".cache"
+
+
+def _prepare(data: Data, cache: Path, run: Path) -> Prepared:
+    """The data by the run's own tokenizers where it has some, newly learned ones where not."""
+    prepared = prepare(data, cache)
+    if not (run / "tokenizers" / "target.json").exists():
+        return prepared
+    own = Tokenizers.load(run / "tokenizers")
+    theirs = prepared.tokenizers
+    same = (own.source.fingerprint, own.target.fingerprint) == (theirs.source.fingerprint, theirs.target.fingerprint)
+    return prepared if same else prepare(data, cache, own)
+
+
+def _write_run(run: Path, table: config.Table, prepared: Prepared) -> None:
+    """Whatever is written is written beside its place and renamed, config.toml last: it is what makes it a run."""
+    folder = run / "tokenizers"
+    folder.mkdir(exist_ok=True)
+    prepared.tokenizers.save(folder)
+    new = run / (CONFIG + ".new")
+    new.write_text(config.write(table), encoding="utf-8")
+    new.rename(run / CONFIG)
+
+
+def _changes(point: Path | None, table: config.Table) -> list[str]:
+    """What differs between the settings and those the checkpoint was made with, a line each; the settings win."""
+    if point is None:
+        return []
+    then, now = flatten(config.read(point / CONFIG)), flatten(table)
+    return [
+        f"changed since the checkpoint: {key} = {now.get(key, 'default')!r} (was {then.get(key, 'default')!r})"
+        for key in sorted(then.keys() | now.keys())
+        if then.get(key) != now.get(key)
+    ]
+
+
+def flatten(table: config.Table, path: str = "") -> dict[str, Any]:
+    """Dotted keys to values."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat |= flatten(value, f"{path}{key}.") if isinstance(value, dict) else {path + key: value}
+    return flat
+
+
+# ------------------------------------------------------------------ validation
+
+
+def _validation_examples(settings: Settings, cache: Path) -> list[Example]:
+    """The first ``validation.examples`` of data.valid, empty where there is none or no metric asks for them."""
+    validation = settings.training.validation
+    if not validation.metrics:
+        return []
+    found = examples(settings.data, "valid", cache)
+    return found[: validation.examples]
+
+
+class Judge:
+    """Validates: the loss over data.valid in float32, and the metrics through search."""
+
+    def __init__(
+        self, trainable: Trainable, settings: Settings, prepared: Prepared, validation_examples: list[Example]
+    ) -> None:
+        validation = settings.training.validation
+        self.trainable = trainable
+        self.valid = prepared.valid
+        self.examples = validation_examples
+        self.batching = settings.training.batching
+        self.metrics = [metric(name) for name in validation.metrics]
+        self.transducer = Transducer(
+            trainable.model,
+            validation.search,
+            prepared.source_tokenizer,
+            prepared.target_tokenizer,
+            max_source_length=settings.data.lines.max_source_length,
+        )
+
+    def __call__(self) -> Judgement:
+        loss = self._loss()
+        if not self.metrics:
+            return Judgement(loss, {}, loss)
+        scores, _ = self.transducer.evaluate(self.examples, self.metrics, batch_size=128)
+        first = self.metrics[0]
+        value = scores[first.name]
+        return Judgement(loss, scores, -value if first.higher_is_better else value)
+
+    @torch.no_grad()
+    def _loss(self) -> float:
+        assert self.valid is not None
+        total, count = 0.0, 0
+        for ids in Batches(self.valid, self.batching, seed=0).epoch(0):
+            batch = self.valid.batch(ids).to(self.transducer.device)
+            loss, _ = self.trainable(batch, 1.0, None)
+            total, count = total + float(loss.parts["nll"]), count + loss.count
+        return total / count

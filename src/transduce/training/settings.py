@@ -1,0 +1,111 @@
+"""What a run is: the tables of its configuration file, each a constructor's arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from transduce.data.batching import Batching
+from transduce.data.settings import Data
+from transduce.search.beam import Beam
+from transduce.search.greedy import Greedy
+from transduce.training.objectives import CrossEntropy
+from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule
+from transduce.types import Factory, Model, Objective, Search
+
+Precision = Literal["auto", "float32", "bfloat16"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long to train: any of updates, passes over the data and minutes (validation included); the first to run out.
+
+    Only a budget without minutes is repeated bit for bit by a run that was interrupted.
+    """
+
+    steps: int | None = None
+    epochs: float | None = None
+    minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        given = {"steps": self.steps, "epochs": self.epochs, "minutes": self.minutes}
+        if all(limit is None for limit in given.values()):
+            raise ValueError("training has no end: set training.steps, training.epochs or training.minutes")
+        for name, limit in given.items():
+            if limit is not None and limit <= 0:
+                raise ValueError(f"training.{name} = {limit}: more than 0 was expected")
+
+    def progress(self, steps: int, epochs: float, seconds: float, reserve: float = 0.0) -> float:
+        """The share used, from 0 to 1 (or just past it); ``reserve`` seconds are kept for the last validation."""
+        shares = [0.0]
+        if self.steps is not None:
+            shares.append(steps / self.steps)
+        if self.epochs is not None:
+            shares.append(epochs / self.epochs)
+        if self.minutes is not None:
+            shares.append(seconds / max(60 * self.minutes - reserve, 1e-9))
+        return max(shares)
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Loss and metrics on ``data.valid``: ``times`` in the budget, or ``every`` so many updates.
+
+    The first metric (or ``loss``) chooses the best checkpoint; training stops early after ``patience`` validations
+    without a better one. ``search`` is what the metrics are computed through, on the first ``examples`` examples (all,
+    if not given).
+    """
+
+    times: int = 10
+    every: int | None = None
+    metrics: tuple[str, ...] = ()
+    search: Search[Any] = field(default_factory=Greedy)
+    examples: int | None = None
+    patience: int | None = None
+
+
+@dataclass(frozen=True)
+class Training:
+    """One loop for every model.
+
+    ``batching`` forms the batches, ``accumulate`` of them make an update; ``clip`` bounds the gradient's norm (0: nothing does);
+    ``precision`` "auto" is bfloat16 where the machine multiplies it natively; ``checkpoint_every`` updates the state
+    is saved (default: at each validation); the last ``average`` validated models are averaged at the end, and the
+    average becomes the best where it is.
+    """
+
+    steps: int | None = None
+    epochs: float | None = None
+    minutes: float | None = None
+    batching: Batching = field(default_factory=Batching)
+    accumulate: int = 1
+    optimizer: Optimizer = field(default_factory=Adam)
+    schedule: Schedule = field(default_factory=InverseSquareRoot)
+    clip: float = 1.0
+    precision: Precision = "auto"
+    validation: Validation = field(default_factory=Validation)
+    checkpoint_every: int | None = None
+    average: int = 1
+    seed: int = 1
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.steps, self.epochs, self.minutes)
+
+    def __post_init__(self) -> None:
+        self.budget.__post_init__()
+        for name in ("accumulate", "average"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"training.{name} = {getattr(self, name)}: at least 1 was expected")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A run, written down: ``transduce train`` reads it from a TOML file and keeps it in the run directory."""
+
+    data: Data
+    model: Factory[Model]
+    training: Training
+    objective: Objective[Any] = field(default_factory=CrossEntropy)
+    search: Search[Any] = field(default_factory=Beam)
+    metrics: tuple[str, ...] = ("exact",)

@@ -1,0 +1,227 @@
+"""Raw input to raw output: tokenizers, a model and a search, with the settings of the run they come from.
+
+What ``transduce.load`` returns, and what validation, predict, score, evaluate and serving all use.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, TypeVar, overload
+
+import torch
+from torch import nn
+
+from transduce import config
+from transduce.data.tokenizers import Tokenizer
+from transduce.metrics.base import evaluate
+from transduce.models.weights import load_weights
+from transduce.search.forcing import force
+from transduce.types import EOS, PAD, Example, Facts, Hypothesis, Metric, Model, Padded, Prediction, Search
+
+log = logging.getLogger("transduce")
+
+Checkpoint = Literal["best", "last", "average"]
+WINDOW = 64  # batches read ahead, to put sentences of like length together
+R = TypeVar("R")
+Q = TypeVar("Q")
+
+
+@dataclass(frozen=True)
+class Output:
+    """One hypothesis as people read it: its text, its tokens as written, and the model's log-probabilities.
+
+    ``tokens`` has the closing ``</s>``; ``log_prob`` sums ``token_log_probs`` (natural logarithm); ``score`` is what
+    the search ranked by.
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    log_prob: float
+    score: float
+    token_log_probs: tuple[float, ...]
+
+
+class Transducer:
+    """A model that can be called: ``transducer("knowledge")``, or with a list for a list."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        search: Search[Any],
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        settings: config.Table | None = None,
+        max_source_length: int = 1000,
+    ) -> None:
+        self.model = model
+        self.search = search
+        self.source_tokenizer = source_tokenizer
+        self.target_tokenizer = target_tokenizer
+        self.settings = settings or {}
+        self.max_source_length = max_source_length
+
+    @classmethod
+    def load(cls, run: str | Path, checkpoint: Checkpoint = "best", device: str = "auto") -> Transducer:
+        """The model of a run directory; ``device`` is cpu, cuda, mps or auto."""
+        run = Path(run)
+        path = run / "checkpoints" / checkpoint / "model.safetensors"
+        if not (run / "config.toml").exists():
+            raise FileNotFoundError(
+                f"{run} is no run directory: it has no config.toml; train one with `transduce train`"
+            )
+        if not path.exists():
+            raise FileNotFoundError(
+                f"{run} has no checkpoint {checkpoint!r} ({path} is missing); has training got so far?"
+            )
+        settings = config.read(run / "config.toml")
+        source = Tokenizer.load(run / "tokenizers" / "source.json")
+        target = Tokenizer.load(run / "tokenizers" / "target.json")
+        facts = Facts(source_vocabulary=len(source), target_vocabulary=len(target))
+        model: Any = config.build(settings["model"], Model, facts, "model")
+        load_weights(model, path)
+        search: Search[Any] = config.build(settings["search"], Search, path="search")
+        longest = settings["data"]["lines"]["max_source_length"]
+        model.to(choose_device(device)).eval()
+        return cls(model, search, source, target, settings, longest)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    # ------------------------------------------------------------ predicting
+
+    @overload
+    def __call__(self, source: str) -> str: ...
+
+    @overload
+    def __call__(self, source: Sequence[str]) -> list[str]: ...
+
+    def __call__(self, source: str | Sequence[str]) -> str | list[str]:
+        """The best output of one source, or of each of several."""
+        if isinstance(source, str):
+            return next(self.predict([source]))[0].text
+        return [outputs[0].text for outputs in self.predict(source)]
+
+    def predict(
+        self, sources: Iterable[str], search: Search[Any] | None = None, batch_size: int = 64
+    ) -> Iterator[list[Output]]:
+        """For each source, in order, the search's hypotheses, best first. A generator: reads ahead, answers as it goes."""
+        search = search or self.search
+
+        def answer(batch: list[tuple[int, list[int]]]) -> list[list[Hypothesis]]:
+            return search(self.model, self._padded([ids for _, ids in batch]))
+
+        numbered = enumerate(sources, 1)
+        for window in _windows(numbered, batch_size):
+            ids = self.source_tokenizer.encode([text for _, text in window])
+            rows = [(len(row), self._cut(row, number)) for row, (number, _) in zip(ids, window, strict=True)]
+            for hypotheses in _sorted_batches(rows, batch_size, answer):
+                yield [self._output(hypothesis) for hypothesis in hypotheses]
+
+    def score(self, pairs: Iterable[tuple[str, str]], batch_size: int = 64) -> Iterator[Output]:
+        """For each pair of a source and a target, in order, the target with the model's probability of it."""
+
+        def answer(batch: list[tuple[int, tuple[list[int], list[int]]]]) -> list[Hypothesis]:
+            sources, targets = zip(*(pair for _, pair in batch), strict=True)
+            return force(self.model, self._padded(sources), self._padded(targets))
+
+        for window in _windows(enumerate(pairs, 1), batch_size):
+            sources = self.source_tokenizer.encode([source for _, (source, _) in window])
+            targets = self.target_tokenizer.encode([target for _, (_, target) in window])
+            rows = [
+                (max(len(source), len(target)), (self._cut(source, number), target))
+                for (number, _), source, target in zip(window, sources, targets, strict=True)
+            ]
+            for hypothesis in _sorted_batches(rows, batch_size, answer):
+                yield self._output(hypothesis)
+
+    def evaluate(
+        self,
+        examples: Sequence[Example],
+        metrics: Sequence[Metric],
+        search: Search[Any] | None = None,
+        batch_size: int = 64,
+    ) -> tuple[dict[str, float], list[Prediction]]:
+        """Each metric's score on the examples, and the predictions that it was computed from."""
+        outputs = self.predict((example.source for example in examples), search, batch_size)
+        best = [hypotheses[0] for hypotheses in outputs]
+        forced: list[Output | None] = [None] * len(best)
+        if any(metric.needs_forcing for metric in metrics):
+            forced = list(self.score(((e.source, e.references[0]) for e in examples), batch_size))
+        predictions = [
+            Prediction(
+                output.text,
+                output.log_prob,
+                forced_log_prob=None if given is None else given.log_prob,
+                forced_length=None if given is None else len(given.tokens),
+            )
+            for output, given in zip(best, forced, strict=True)
+        ]
+        return evaluate(metrics, predictions, examples), predictions
+
+    # --------------------------------------------------------------- details
+
+    def _cut(self, ids: list[int], number: int) -> list[int]:
+        """At most as long as anything seen in training, the end kept: a line of a megabyte must not take all memory."""
+        if len(ids) <= self.max_source_length:
+            return ids
+        log.warning(
+            "input %d has %d tokens and is cut to data.lines.max_source_length = %d",
+            number,
+            len(ids),
+            self.max_source_length,
+        )
+        return [*ids[: self.max_source_length - 1], EOS]
+
+    def _padded(self, rows: Sequence[list[int]]) -> Padded:
+        lengths = torch.tensor([len(row) for row in rows])
+        values = torch.full((len(rows), int(lengths.max())), PAD)
+        for row, ids in zip(values, rows, strict=True):
+            row[: len(ids)] = torch.tensor(ids)
+        return Padded(values, lengths).to(self.device)
+
+    def _output(self, hypothesis: Hypothesis) -> Output:
+        return Output(
+            self.target_tokenizer.decode(hypothesis.tokens),
+            tuple(self.target_tokenizer.tokens(hypothesis.tokens)),
+            hypothesis.log_prob,
+            hypothesis.score,
+            hypothesis.token_log_probs,
+        )
+
+
+def choose_device(name: str) -> torch.device:
+    """cpu, cuda (or cuda:1) and mps as they are; auto is the first of cuda, mps and cpu that is there."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    device = torch.device(name)
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there.get(device.type, False):
+        raise ValueError(
+            f"device {name!r} is not on this machine; there is: {', '.join(k for k, v in there.items() if v)}"
+        )
+    return device
+
+
+def _windows(items: Iterable[R], batch_size: int) -> Iterator[list[R]]:
+    """The items in lists of up to WINDOW batches; one batch at a time where batches are of one: an answer a line."""
+    if batch_size < 1:
+        raise ValueError(f"batch_size = {batch_size}: at least one sentence goes in a batch")
+    iterator = iter(items)
+    while window := list(islice(iterator, batch_size * (WINDOW if batch_size > 1 else 1))):
+        yield window
+
+
+def _sorted_batches(rows: list[tuple[int, Q]], batch_size: int, answer: Any) -> list[Any]:
+    """``answer`` asked of batches of like length, the longest first; its answers in the order of ``rows``."""
+    order = sorted(range(len(rows)), key=lambda i: -rows[i][0])
+    answers: list[Any] = [None] * len(rows)
+    for start in range(0, len(order), batch_size):
+        places = order[start : start + batch_size]
+        for place, found in zip(places, answer([rows[i] for i in places]), strict=True):
+            answers[place] = found
+    return answers

@@ -1,0 +1,91 @@
+"""Every model of the house, tiny: the law tests run over these. A new family is one more line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from transduce import config
+from transduce.types import Facts, Model, Padded
+
+FACTS = Facts(source_vocabulary=11, target_vocabulary=9)
+
+
+def recurrent(wiring: object, cell: str = "lstm", bridge: str = "linear", bidirectional: bool = True) -> config.Table:
+    encoder = {"type": "recurrent", "cell": cell, "embedding_width": 8, "width": 5, "layers": 2}
+    decoder = {
+        "type": "recurrent",
+        "cell": cell,
+        "embedding_width": 8,
+        "width": 10 if bidirectional else 5,
+        "layers": 2,
+    }
+    return {
+        "type": "encoder-decoder",
+        "encoder": encoder | {"bidirectional": bidirectional},
+        "decoder": decoder | {"wiring": wiring, "bridge": bridge},
+    }
+
+
+def attending(wiring: str, energy: str, **options: bool) -> config.Table:
+    return {"type": wiring, "attention": {"type": "global", "energy": energy}, **options}
+
+
+def transformer(positions: str = "sinusoidal", norm: str = "pre", tie: str = "none") -> config.Table:
+    stack = {"type": "transformer", "width": 8, "layers": 2, "heads": 2, "feedforward": 16}
+    return {
+        "type": "encoder-decoder",
+        "encoder": stack | {"positions": positions, "norm": norm},
+        "decoder": stack | {"positions": positions, "norm": norm},
+        "tie": tie,
+    }
+
+
+def mixed() -> config.Table:
+    """A Transformer reads, a recurrent decoder writes."""
+    return transformer() | {"decoder": recurrent(attending("luong", "general"))["decoder"]}
+
+
+FAMILIES: dict[str, config.Table] = {
+    "lstm, no attention": recurrent("plain"),
+    "gru, no attention": recurrent("plain", cell="gru"),
+    "lstm, copied state": recurrent("plain", bridge="copy", bidirectional=False),
+    "bahdanau, additive": recurrent(attending("bahdanau", "additive")),
+    "bahdanau, gru, no bridge": recurrent(attending("bahdanau", "additive"), cell="gru", bridge="zero"),
+    "luong, general": recurrent(attending("luong", "general")),
+    "luong, dot": recurrent(attending("luong", "dot")),
+    "luong, gru, scaled dot, fed": recurrent(attending("luong", "scaled-dot", input_feeding=True), cell="gru"),
+    "luong, additive, fed": recurrent(attending("luong", "additive", input_feeding=True)),
+    "transformer, pre-norm": transformer(),
+    "transformer, post-norm, tied": transformer(norm="post", tie="target"),
+    "transformer, learned positions": transformer("learned"),
+    "transformer, no positions": transformer("none"),
+    "transformer to recurrent": mixed(),
+}
+
+
+def build(table: config.Table, seed: int = 0, dtype: torch.dtype = torch.float64) -> Any:
+    """The model in evaluation mode, its weights spread out: near-uniform distributions hide mistakes."""
+    torch.manual_seed(seed)
+    model: Any = config.build(table, Model, FACTS, "model")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.mul_(1.7)
+    return model.to(dtype).eval()
+
+
+def sources(lengths: list[int], seed: int = 1, width: int | None = None) -> Padded:
+    """Random ids, EOS at each row's end, padding after it."""
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.zeros(len(lengths), width or max(lengths), dtype=torch.long)
+    for row, length in zip(values, lengths, strict=True):
+        row[: length - 1] = torch.randint(4, FACTS.source_vocabulary, (length - 1,), generator=generator)
+        row[length - 1] = 2
+    return Padded(values, torch.tensor(lengths))
+
+
+def targets(rows: int, length: int, seed: int = 2) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(1, FACTS.target_vocabulary, (rows, length), generator=generator)

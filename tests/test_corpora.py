@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.data.corpora import DataError, Files, check, read
+
+
+def files(folder: Path, **contents: bytes) -> Files:
+    """Files of the given contents; an argument source_gz is the source, gzipped."""
+    paths = {}
+    for name, content in contents.items():
+        side, _, suffix = name.partition("_")
+        path = folder / (side + {"": ".txt", "gz": ".txt.gz"}.get(suffix, "." + suffix.replace("_", ".")))
+        path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+        paths[side] = str(path)
+    return Files(**paths)
+
+
+def texts(split: Files, **options: dict[str, str | int]) -> list[tuple[str, str | None]]:
+    return [(row.source, row.target) for row in read(split, **options)]
+
+
+@pytest.mark.parametrize("names", [("source", "target"), ("source_gz", "target"), ("source_gz", "target_gz")])
+def test_parallel_files_plain_or_gzipped(tmp_path, names):
+    split = files(tmp_path, **dict(zip(names, (b"a\nb\n", b"x\ny"), strict=True)))
+    assert texts(split) == [("a", "x"), ("b", "y")]
+    assert [row.number for row in read(split)] == [1, 2]
+    assert check(split) == 2
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "tsv_gz"])
+def test_tsv_by_number_and_by_name(tmp_path, suffix):
+    split = files(tmp_path, **{f"path_{suffix}": b"en\tid\tde\none\t1\teins\n"})
+    assert texts(split, columns={"source": 2, "target": 0}) == [("de", "en"), ("eins", "one")]
+    assert texts(split, columns={"source": "de", "target": "en"}) == [("eins", "one")]
+    assert texts(split, columns={"source": "de", "target": 0}) == [("eins", "one")]
+    assert texts(split) == [("en", "id"), ("one", "1")]
+    assert texts(split, columns={"source": 0}) == [("en", None), ("one", None)]
+    assert [row.number for row in read(split, {"source": "de"})] == [2]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "jsonl_gz"])
+def test_json_lines(tmp_path, suffix):
+    split = files(tmp_path, **{f"path_{suffix}": b'{"source": "a\\n", "target": "\\u00e9"}\n{"q": "b", "r": "c"}\n'})
+    assert texts(split)[0] == ("a\n", "é")
+    assert texts(split, columns={"source": "q", "target": "r"})[1] == ("b", "c")
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r"), max_size=9)))
+def test_only_newlines_end_lines(tmp_path_factory, lines):
+    folder = tmp_path_factory.mktemp("lines")
+    lines = [f".{line}" for line in lines]  # a mark of byte order is not text at the beginning of a file
+    split = files(folder, source="".join(f"{line}\n" for line in lines).encode())
+    assert texts(split) == [(line, None) for line in lines]
+
+
+def test_line_separators_are_text_and_carriage_returns_are_not(tmp_path):
+    odd = "a\u2028b\x0bc\x0cd\x85e"
+    split = files(tmp_path, source=f"\ufeff{odd}\r\nf\rg\r\n".encode(), target=b"x\ny\n")
+    assert texts(split) == [(odd, "x"), ("f\rg", "y")]
+    assert check(split) == 2
+
+
+@pytest.mark.parametrize(("source", "target"), [(5, 3), (3, 5), (0, 1)])
+def test_unequal_lengths_name_both_counts(tmp_path, source, target):
+    split = files(tmp_path, source=b"a\n" * source, target=b"b\n" * target)
+    message = rf"source\.txt has {source} lines.*target\.txt has {target}\b"
+    with pytest.raises(DataError, match=message):
+        check(split)
+    with pytest.raises(DataError, match=message):
+        list(read(split))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    for function in (check, lambda split: list(read(split))):
+        with pytest.raises(DataError, match=r"no such file: .*nowhere\.txt"):
+            function(Files(source=str(tmp_path / "nowhere.txt")))
+    with pytest.raises(DataError, match="cannot read"):
+        check(Files(source=str(tmp_path)))
+
+
+def test_truncated_and_false_gzip_are_named_with_the_line(tmp_path):
+    path = tmp_path / "cut.txt.gz"
+    path.write_bytes(gzip.compress(b"".join(b"%d\n" % n for n in range(50_000)))[:-2000])
+    split = Files(source=str(path))
+    with pytest.raises(DataError, match=r"cut\.txt\.gz: the gzip data break off .* after line \d{4}"):
+        list(read(split))
+    with pytest.raises(DataError, match="break off"):
+        check(split)
+    path.write_bytes(b"plain text")
+    with pytest.raises(DataError, match=r"cut\.txt\.gz"):
+        list(read(split))
+
+
+def test_undecodable_lines_are_problems_at_their_side(tmp_path):
+    split = files(tmp_path, source=b"a\nb\xff\nc\n", target=b"x\ny\nz\xfe\n")
+    rows = list(read(split))
+    assert [row.problem and row.problem.kind for row in rows] == [None, "undecodable", "undecodable"]
+    assert rows[1].problem.place == str(tmp_path / "source.txt:2")
+    assert rows[2].problem.place == str(tmp_path / "target.txt:3")
+    assert (rows[1].source, rows[2].target) == ("b\ufffd", "z\ufffd")
+    assert "0xff at 1" in rows[1].problem.detail
+
+
+def test_malformed_lines_are_problems_and_the_others_are_read(tmp_path):
+    tsv = files(tmp_path, path_tsv=b"a\tb\nonly\nc\td\n")
+    assert [row.problem and row.problem.kind for row in read(tsv)] == [None, "malformed", None]
+    lines = [b'{"source": "a", "target": "b"}', b"{broken", b'{"source": "a"}', b'{"source": 1, "target": "b"}', b"[]"]
+    json = files(tmp_path, path_jsonl=b"\n".join([*lines, b'{"source": "a\\ud800", "target": "b"}', b'{"s\xff": 1}']))
+    rows = list(read(json))
+    kinds = [row.problem and row.problem.kind for row in rows]
+    assert kinds == [None, "malformed", "malformed", "malformed", "malformed", "undecodable", "malformed"]
+    assert rows[2].problem.place == str(tmp_path / "path.jsonl:3")
+    assert "target" in rows[2].problem.detail
+    assert rows[5].source.encode()  # no half of a surrogate pair is left
+
+
+def test_settings_that_cannot_be_are_refused(tmp_path):
+    with pytest.raises(DataError, match="either one file"):
+        Files()
+    with pytest.raises(DataError, match="either one file"):
+        Files(path="a.tsv", source="b")
+    with pytest.raises(DataError, match="has both sides"):
+        Files(path="a.tsv", target="b")
+    with pytest.raises(DataError, match=r"cannot tell the format of 'a\.csv'"):
+        read(Files(path="a.csv"))
+    with pytest.raises(DataError, match="cannot tell the format"):
+        check(Files(path="corpus.gz"))
+    tsv = files(tmp_path, path_tsv=b"a\tb\n")
+    with pytest.raises(DataError, match="no column 'c': its header line names 'a', 'b'"):
+        list(read(tsv, {"source": "c", "target": 1}))
+    with pytest.raises(DataError, match="expected source"):
+        read(tsv, {"sorce": 0, "target": 1})
+    with pytest.raises(DataError, match="give a key"):
+        list(read(files(tmp_path, path_jsonl=b"{}\n"), {"source": 0, "target": 1}))

@@ -1,0 +1,249 @@
+"""The laws of DESIGN: what every model and every search must hold to. All in float64 unless said."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from families import FACTS, FAMILIES, build, sources, targets
+from torch.testing import assert_close
+
+from transduce import config, tree
+from transduce.search.beam import Beam
+from transduce.search.forcing import force
+from transduce.search.greedy import Greedy
+from transduce.search.ranking import LogProbability, Wu
+from transduce.training.objectives import CrossEntropy
+from transduce.types import BOS, EOS, PAD, Batch, Model, Padded
+
+LENGTHS = [5, 2, 4]
+
+
+@pytest.fixture(params=FAMILIES, scope="module")
+def model(request: pytest.FixtureRequest) -> Any:
+    return build(FAMILIES[request.param])
+
+
+def logits(model: Any, tokens_BT: torch.Tensor, source: Padded) -> torch.Tensor:
+    output, _ = model.extend(tokens_BT, model.start(source))
+    return model.readout(output)
+
+
+def pick(source: Padded, rows: list[int]) -> Padded:
+    return tree.select(source, torch.tensor(rows))
+
+
+def padded_targets(rows: list[list[int]]) -> Padded:
+    lengths = torch.tensor([len(row) for row in rows])
+    return Padded(torch.tensor([row + [PAD] * (int(lengths.max()) - len(row)) for row in rows]), lengths)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_chunk(model: Any, grad: bool) -> None:
+    """Wherever the target is cut, with the state threaded through: the same logits."""
+    source, tokens_BT = sources(LENGTHS), targets(3, 7)
+    with torch.set_grad_enabled(grad):
+        whole = logits(model, tokens_BT, source)
+        for first, second in itertools.combinations(range(1, 7), 2):
+            state, outputs = model.start(source), []
+            for begin, end in ((0, first), (first, second), (second, 7)):
+                output, state = model.extend(tokens_BT[:, begin:end], state)
+                outputs.append(model.readout(output))
+            assert_close(torch.cat(outputs, 1), whole)
+
+
+def test_candidates(model: Any) -> None:
+    """A readout of some columns is those columns of the readout."""
+    output, _ = model.extend(targets(3, 4), model.start(sources(LENGTHS)))
+    wanted = torch.tensor([7, 2, 5])
+    assert_close(model.readout(output, wanted), model.readout(output)[..., wanted])
+
+
+def test_row(model: Any) -> None:
+    """Rows selected before the model, between its steps or after it: the same."""
+    source, tokens_BT, rows = sources(LENGTHS), targets(3, 6), [2, 0, 0]
+    whole = logits(model, tokens_BT, source)
+    assert_close(logits(model, tokens_BT[rows], pick(source, rows)), whole[rows])
+    _, state = model.extend(tokens_BT[:, :3], model.start(source))
+    output, _ = model.extend(tokens_BT[rows, 3:], tree.select(state, torch.tensor(rows)))
+    assert_close(model.readout(output), whole[rows, 3:])
+
+
+def test_hypotheses_share_their_source(model: Any) -> None:
+    """K rows of each source, with what is shared kept once: as if the source had been given K times."""
+    source, tokens = sources(LENGTHS), targets(6, 5)
+    output, state = model.extend(tokens[:, :2], tree.repeat(model.start(source), 2))
+    order = torch.tensor([1, 0, 2, 2, 5, 4])  # within each source's own rows
+    output, _ = model.extend(tokens[:, 2:], tree.reorder(state, order))
+    whole = logits(model, torch.cat([tokens[order, :2], tokens[:, 2:]], 1), pick(source, [0, 0, 1, 1, 2, 2]))
+    assert_close(model.readout(output), whole[:, 2:])
+
+
+def test_padding(model: Any) -> None:
+    """More padding changes nothing, whatever stands in it."""
+    tokens_BT = targets(3, 6)
+    narrow = sources(LENGTHS)
+    wide = sources(LENGTHS, width=9)
+    junk = Padded(wide.values.masked_fill(~wide.mask, 7), wide.lengths)
+    for source in (wide, junk):
+        assert_close(logits(model, tokens_BT, source), logits(model, tokens_BT, narrow))
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_stagger(model: Any, grad: bool) -> None:
+    """Rows at different positions, joined in one batch, go on as each would alone."""
+    with torch.set_grad_enabled(grad):
+        source, tokens_BT, more_BT = sources(LENGTHS), targets(3, 6), targets(3, 2, seed=5)
+        states, expected = [], []
+        for row, length in enumerate((4, 1, 6)):
+            alone = pick(source, [row])
+            states.append(model.extend(tokens_BT[row : row + 1, :length], model.start(alone))[1])
+            whole = logits(model, torch.cat([tokens_BT[row, :length], more_BT[row]])[None], alone)
+            expected.append(whole[:, length:])
+        state, got = tree.join(states), []
+        for t in range(2):
+            output, state = model.extend(more_BT[:, t : t + 1], state)
+            got.append(model.readout(output))
+        assert_close(torch.cat(got, 1), torch.cat(expected))
+
+
+def test_fork(model: Any) -> None:
+    """A forked state goes on undisturbed by what the original is extended with."""
+    source, tokens_BT = sources(LENGTHS), targets(3, 6)
+    with torch.inference_mode():
+        _, state = model.extend(tokens_BT[:, :3], model.start(source))
+        _, state = model.extend(tokens_BT[:, 3:4], state)  # now in a buffer with room to spare
+        copy = tree.fork(state)
+        model.extend(targets(3, 1, seed=8), state)
+        output, _ = model.extend(tokens_BT[:, 4:], copy)
+        assert_close(model.readout(output), logits(model, tokens_BT, source)[:, 4:])
+
+
+# -------------------------------------------------------------------- searches
+
+SEARCHES: dict[str, Any] = {
+    "greedy": Greedy(max_length=6),
+    "beam 1": Beam(1, max_length=6),
+    "beam 3": Beam(3, 3, max_length=6),
+    "beam 5, wu": Beam(5, 2, max_length=6, ranking=Wu()),
+}
+
+
+@pytest.fixture(params=SEARCHES)
+def search(request: pytest.FixtureRequest) -> Any:
+    return SEARCHES[request.param]
+
+
+def test_score(model: Any, search: Any) -> None:
+    """A hypothesis' log-probability, in all and token by token, is the model's own of it."""
+    source = sources(LENGTHS)
+    for row, hypotheses in enumerate(search(model, source)):
+        assert hypotheses
+        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+        for hypothesis in hypotheses:
+            assert hypothesis.tokens[-1] == EOS
+            assert not {PAD, BOS, EOS} & set(hypothesis.tokens[:-1])
+            (forced,) = force(model, pick(source, [row]), padded_targets([list(hypothesis.tokens)]))
+            assert forced.log_prob == pytest.approx(hypothesis.log_prob, abs=1e-9)
+            assert forced.token_log_probs == pytest.approx(hypothesis.token_log_probs, abs=1e-9)
+
+
+def test_company(model: Any, search: Any) -> None:
+    """Alone or in any batch, in any order: the same hypotheses."""
+    source = sources([5, 2, 4, 7, 1, 3, 6])
+    together = search(model, source)
+    order = [3, 6, 0, 5, 2, 4, 1]
+    shuffled = search(model, pick(source, order))
+    for place, row in enumerate(order):
+        alone = search(model, sources_alone(source, row))[0]
+        for other in (together[row], shuffled[place]):
+            assert [h.tokens for h in other] == [h.tokens for h in alone]
+            assert [h.score for h in other] == pytest.approx([h.score for h in alone], abs=1e-9)
+
+
+def sources_alone(source: Padded, row: int) -> Padded:
+    """One row without the padding it had in company."""
+    length = int(source.lengths[row])
+    return Padded(source.values[row : row + 1, :length], source.lengths[row : row + 1])
+
+
+def test_greedy(model: Any) -> None:
+    """Greedy search is a beam of one."""
+    source = sources([5, 2, 4, 7, 1])
+    beam_of_one = Beam(1, max_length=6, ranking=LogProbability())(model, source)
+    for (greedy,), (other,) in zip(Greedy(6)(model, source), beam_of_one, strict=True):
+        assert greedy.tokens == other.tokens
+        assert greedy.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-9)
+
+
+def test_full_beam_is_exact(model: Any) -> None:
+    """A beam with room for everything finds the most probable output of all, as enumeration does; narrower ones
+    nothing better."""
+    source, longest = sources([3, 4]), 3
+    middle = [v for v in range(FACTS.target_vocabulary) if v not in (PAD, BOS, EOS)]
+    every = [[*body, EOS] for length in range(longest) for body in itertools.product(middle, repeat=length)]
+    for row in range(2):
+        repeated = pick(source, [row] * len(every))
+        probabilities = {h.tokens: h.log_prob for h in force(model, repeated, padded_targets(every))}
+        best = max(probabilities, key=lambda tokens: probabilities[tokens])
+        for size in (1, 2, 4, 1000):
+            (found,) = Beam(size, max_length=longest, ranking=LogProbability())(model, pick(source, [row]))
+            assert found[0].log_prob <= probabilities[best] + 1e-9
+        assert found[0].tokens == best
+
+
+# ------------------------------------------------------------------ objectives
+
+
+def batch(lengths: list[int], target_lengths: list[int]) -> Batch:
+    rows = [[*targets(1, n - 1, seed=n)[0].clamp(min=4).tolist(), EOS] for n in target_lengths]
+    return Batch(sources(lengths), padded_targets(rows), torch.arange(len(lengths)))
+
+
+def test_accumulate(model: Any) -> None:
+    """The loss of a batch is the sum of its rows' losses, and so are the gradients: padding has no part in them."""
+    together = batch(LENGTHS, [6, 3, 4])
+    objective = CrossEntropy(smoothing=0.1)
+    model.zero_grad()
+    whole, _ = objective(model, together)
+    whole.total.backward()
+    gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    model.zero_grad()
+    totals, count = [], 0
+    for row in range(3):
+        alone = Batch(
+            sources_alone(together.source, row), sources_alone(together.target, row), together.ids[row : row + 1]
+        )
+        loss, _ = objective(model, alone)
+        loss.total.backward()
+        totals.append(loss.total)
+        count += loss.count
+    assert_close(torch.stack(totals).sum(), whole.total)
+    assert count == whole.count == 13
+    assert_close([p.grad for p in model.parameters() if p.grad is not None], gradients)
+    model.zero_grad()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_spec(family: str) -> None:
+    """A model built from its written-down configuration is the same model."""
+    resolved = config.resolve(FAMILIES[family], Model, FACTS)
+    again = config.parse(config.write(resolved).encode(), "test")
+    assert again == resolved
+    source, tokens_BT = sources(LENGTHS), targets(3, 4)
+    assert_close(logits(build(again), tokens_BT, source), logits(build(FAMILIES[family]), tokens_BT, source))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_float32_company(family: str) -> None:
+    """In float32 a line may differ in other company only where two hypotheses lie within 1e-4."""
+    model = build(FAMILIES[family], dtype=torch.float32)
+    source = sources([5, 2, 4, 7, 1, 3, 6])
+    together = Beam(3, 3, max_length=6)(model, source)
+    for row in range(7):
+        alone = Beam(3, 3, max_length=6)(model, sources_alone(source, row))[0]
+        if alone[0].tokens != together[row][0].tokens:
+            scores = {h.tokens: h.score for h in alone}
+            assert abs(scores.get(together[row][0].tokens, 9.0) - alone[0].score) < 1e-4

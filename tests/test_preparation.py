@@ -1,0 +1,325 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.data import preparation
+from transduce.data.corpora import DataError, Files
+from transduce.data.origins import Reverse
+from transduce.data.pairs import Pairs, PairsWriter
+from transduce.data.preparation import Tokenizers, examples, prepare
+from transduce.data.settings import Data, Lines, Units
+from transduce.data.tokenizers import Bpe, Characters, Symbols
+from transduce.types import EOS, PAD, UNK, Facts
+
+TRAIN = ["ab\tA B", "abc\tA B C", "c\tC"]
+
+
+def tsv(path: Path, lines: list[str], errors: str = "strict") -> Files:
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode("utf-8", errors))
+    return Files(path=str(path))
+
+
+@pytest.fixture
+def data(tmp_path) -> Data:
+    train, valid = tsv(tmp_path / "train.tsv", TRAIN), tsv(tmp_path / "valid.tsv", ["ba\tB A", "xa\tX A"])
+    return Data(Units(Characters(), Symbols()), train=train, valid=valid)
+
+
+@pytest.fixture
+def cache(tmp_path) -> Path:
+    return tmp_path / "cache"
+
+
+def texts(prepared: preparation.Prepared, pairs: Pairs) -> list[tuple[str, str]]:
+    batch = pairs.batch(np.arange(len(pairs)))
+    return [
+        (prepared.source_tokenizer.decode(source.tolist()), prepared.target_tokenizer.decode(target.tolist()))
+        for source, target in zip(batch.source.values, batch.target.values, strict=True)
+    ]
+
+
+def refuse(*_: object) -> None:
+    raise AssertionError("the text is read again")
+
+
+# ------------------------------------------------------------------- encoding
+
+
+def test_what_is_prepared_is_what_was_written(data, cache):
+    prepared = prepare(data, cache)
+    assert texts(prepared, prepared.train) == [tuple(line.split("\t")) for line in TRAIN]
+    assert prepared.facts == Facts(source_vocabulary=4 + 3, target_vocabulary=4 + 3)
+    assert prepared.valid is not None
+    assert texts(prepared, prepared.valid)[1] == ("<unk>a", "<unk> A")  # vocabularies are the training set's
+    assert prepared.report.lines() == ["train: 3 pairs", "valid: 2 pairs"]
+
+
+def test_a_batch_is_padded_closed_and_in_the_order_asked_for(data, cache):
+    pairs = prepare(data, cache).train
+    batch = pairs.batch(np.array([2, 1]))
+    assert batch.ids.tolist() == [2, 1]
+    assert batch.source.lengths.tolist() == [2, 4] == pairs.source_lengths[[2, 1]].tolist()
+    assert batch.source.values.dtype == batch.target.lengths.dtype == torch.int64
+    assert batch.source.values[0, 1:].tolist() == [EOS, PAD, PAD]
+    assert batch.target.values[1, 3] == EOS
+    assert (batch.source.values != PAD).equal(batch.source.mask)
+
+
+ids = st.lists(st.integers(UNK, 70_000), max_size=6).map(lambda row: [*row, EOS])
+
+
+@given(
+    chunks=st.lists(st.lists(st.tuples(ids, ids), max_size=4), max_size=4), vocabulary=st.sampled_from([2**16, 70_001])
+)
+def test_ids_survive_the_disk_in_any_chunks(tmp_path_factory, chunks, vocabulary):
+    folder = tmp_path_factory.mktemp("pairs") / "train"
+    chunks = [[([i % vocabulary for i in s], t) for s, t in chunk] for chunk in chunks]
+    with PairsWriter(folder, (vocabulary, 70_001)) as writer:
+        for chunk in chunks:
+            writer.append(chunk)
+    pairs, rows = Pairs.load(folder), [row for chunk in chunks for row in chunk]
+    assert len(pairs) == len(rows)
+    assert pairs.source.ids.dtype == (np.uint16 if vocabulary == 2**16 else np.int32)
+    batch = pairs.batch(np.arange(len(rows)))
+    for side, padded in enumerate((batch.source, batch.target)):
+        read = [row[:length].tolist() for row, length in zip(padded.values, padded.lengths, strict=True)]
+        assert read == [list(row[side]) for row in rows]
+
+
+def test_more_lines_than_a_chunk(data, cache, monkeypatch):
+    monkeypatch.setattr(preparation, "CHUNK", 2)
+    prepared = prepare(data, cache)
+    assert texts(prepared, prepared.train) == [tuple(line.split("\t")) for line in TRAIN]
+
+
+def test_a_joint_vocabulary_is_one(data, cache, tmp_path):
+    prepared = prepare(replace(data, units=Units(joint=Characters())), cache)
+    assert prepared.source_tokenizer.fingerprint == prepared.target_tokenizer.fingerprint
+    assert len(prepared.source_tokenizer) == 4 + len("abcABC ")
+
+
+def test_vocabularies_are_learned_on_a_spread_sample(data, cache, tmp_path):
+    train = tsv(tmp_path / "sorted.tsv", [f"{letter}\tX" for letter in "abcdefgh"])
+    prepared = prepare(replace(data, train=train, units=Units(Characters(), Symbols(), sample=4)), cache)
+    assert prepared.source_tokenizer.tokens(range(4, 8)) == ["a", "c", "e", "g"]
+
+
+def test_given_tokenizers_are_used_as_they_are(data, cache, tmp_path):
+    prepared = prepare(data, cache)
+    prepared.tokenizers.save(tmp_path)
+    other = replace(data, train=tsv(tmp_path / "other.tsv", ["zz\tZ Z"]))
+    again = prepare(other, cache, Tokenizers.load(tmp_path))
+    assert again.facts == prepared.facts
+    assert texts(again, again.train) == [("<unk><unk>", "<unk> <unk>")]
+    assert prepare(other, cache).facts != prepared.facts
+
+
+# ---------------------------------------------------------------------- cache
+
+
+def test_a_second_run_reads_no_text(data, cache, monkeypatch):
+    first = prepare(data, cache)
+    monkeypatch.setattr(preparation, "read", refuse)
+    monkeypatch.setattr(preparation, "check", refuse)
+    second = prepare(data, cache)
+    assert texts(second, second.train) == texts(first, first.train)
+    assert second.report == first.report
+    assert second.source_tokenizer.fingerprint == first.source_tokenizer.fingerprint
+
+
+def test_changed_data_or_settings_are_encoded_anew(data, cache, monkeypatch, tmp_path):
+    prepare(data, cache)
+    monkeypatch.setattr(preparation, "check", refuse)
+    train = Path(str(data.train and data.train.path))
+    changes = [
+        replace(data, units=Units(Characters(lowercase=True), Symbols())),
+        replace(data, lines=Lines(max_source_length=3)),
+        replace(data, columns={"source": 1, "target": 0}),
+        replace(data, valid=None),
+        replace(data, valid=data.train),
+    ]
+    for changed in changes:
+        with pytest.raises(AssertionError, match="read again"):
+            prepare(changed, cache)
+    prepare(replace(data, group_references=False, cache="elsewhere"), cache)  # neither changes what is encoded
+    stat = train.stat()
+    os.utime(train, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+    with pytest.raises(AssertionError, match="read again"):
+        prepare(data, cache)
+
+
+def test_a_preparation_that_breaks_off_leaves_nothing(data, cache, monkeypatch):
+    def break_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(preparation, "_encode", break_off)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(data, cache)
+    assert list((cache / "prepared").iterdir()) == []
+    assert len(prepare(data, cache).train) == 3
+
+
+def test_of_two_preparations_at_once_either_may_win(data, cache, monkeypatch):
+    write = preparation._write
+
+    def overtaken(folder: Path, *rest: object) -> None:
+        write(folder, *rest)
+        finished = folder.parent / folder.name.strip(".").split("-")[0]
+        shutil.copytree(folder, finished)  # the other process
+
+    monkeypatch.setattr(preparation, "_write", overtaken)
+    assert len(prepare(data, cache).train) == 3
+    assert len(list((cache / "prepared").iterdir())) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="counts resident memory as Linux and macOS do")
+def test_memory_does_not_grow_with_the_text(tmp_path):
+    """Ten times the text costs a fraction of its size in memory: it is never held as a whole."""
+    program = (
+        "import resource, sys; from pathlib import Path; from transduce.data.corpora import Files;"
+        "from transduce.data.preparation import prepare; from transduce.data.settings import *;"
+        "from transduce.data.tokenizers import *; from transduce.data.settings import Data, Units;"
+        "prepare(Data(Units(joint=Bytes()), train=Files(path=sys.argv[1])), Path(sys.argv[2]));"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    peaks = []
+    for lines in (4_000, 80_000):
+        tsv(tmp_path / f"{lines}.tsv", [f"{'word ' * 20}{n}\t{'wort ' * 20}{n}" for n in range(lines)])
+        arguments = [str(tmp_path / f"{lines}.tsv"), str(tmp_path / "cache")]
+        peaks.append(int(subprocess.check_output([sys.executable, "-c", program, *arguments])))
+    kilobytes = 1 if sys.platform == "linux" else 1024
+    text = (tmp_path / "80000.tsv").stat().st_size / 1024
+    assert (peaks[1] - peaks[0]) / kilobytes < text
+
+
+# ------------------------------------------------------------------- cleaning
+
+
+@pytest.fixture
+def dirty(data, tmp_path) -> Data:
+    lines = [*TRAIN, "\tA", "a\t ", "b\udcff\tB", "no columns", "abcabc\tA B", "a\tA B C A B C"]
+    train = tsv(tmp_path / "dirty.tsv", lines, errors="surrogateescape")
+    return replace(data, train=train, lines=Lines(max_source_length=5, max_target_length=5))
+
+
+def test_bad_lines_are_skipped_counted_and_placed(dirty, cache):
+    report = prepare(dirty, cache).report
+    path = dirty.train.path
+    assert report.lines()[:-1] == [
+        "train: 3 pairs",
+        f"  2 empty (skip): {path}:4, {path}:5",
+        f"  1 undecodable (skip): {path}:6",
+        f"  1 malformed (skip): {path}:7",
+        f"  2 overlong (skip): {path}:8, {path}:9",
+    ]
+
+
+def test_bad_lines_are_kept_by_policy(dirty, cache):
+    policies = replace(dirty.lines, overlong="truncate", empty="keep", undecodable="replace")
+    prepared = prepare(replace(dirty, lines=policies), cache)
+    assert texts(prepared, prepared.train)[3:] == [
+        ("", "A"),
+        ("a", ""),
+        ("b\ufffd", "B"),
+        ("abca", "A B"),
+        ("a", "A B C A"),
+    ]
+    assert prepared.train.source_lengths.max() == prepared.train.target_lengths.max() == 5
+    assert prepared.report.splits["train"].findings["overlong"].count == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "message"),
+    [
+        ("empty", 4, "the source is empty"),
+        ("undecodable", 6, "0xff"),
+        ("malformed", 7, "1 tab-separated columns where 2 are needed"),
+        ("overlong", 8, "the source has 7 tokens, more than max_source_length = 5"),
+    ],
+)
+def test_bad_lines_are_errors_by_policy(dirty, cache, kind, line, message):
+    with pytest.raises(DataError, match=rf"dirty\.tsv:{line}: .*{message}.*data\.lines\.{kind}"):
+        prepare(replace(dirty, lines=replace(dirty.lines, **{kind: "error"})), cache)
+
+
+def test_many_places_are_abridged(data, cache, tmp_path):
+    train = tsv(tmp_path / "holes.tsv", ["a\tA", *["\tA"] * 1200])
+    assert prepare(replace(data, train=train), cache).report.lines()[1].startswith("  1,200 empty (skip): ")
+    assert prepare(replace(data, train=train), cache).report.lines()[1].endswith("holes.tsv:6, …")
+
+
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_nothing_left_is_an_error_with_the_account(data, cache, tmp_path, split):
+    with pytest.raises(DataError, match=rf"no pair of the {split} split(.|\n)*2 empty"):
+        prepare(replace(data, **{split: tsv(tmp_path / "holes.tsv", ["\tA", "a\t"])}), cache)
+
+
+def test_errors_come_before_anything_is_learned(data, cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(preparation, "_learn", refuse)
+    (tmp_path / "s").write_text("a\nb\n")
+    (tmp_path / "t").write_text("A\n")
+    uneven = Files(source=str(tmp_path / "s"), target=str(tmp_path / "t"))
+    for split in ("train", "valid", "test"):
+        with pytest.raises(DataError, match="2 lines, .* has 1"):
+            prepare(replace(data, **{split: uneven}), cache)
+        with pytest.raises(DataError, match="no such file"):
+            prepare(replace(data, **{split: Files(path=str(tmp_path / "no.tsv"))}), cache)
+    with pytest.raises(DataError, match=r"nothing to train on: set data\.train\.source"):
+        prepare(Data(data.units), cache)
+
+
+def test_training_needs_targets(data, cache, tmp_path):
+    (tmp_path / "s").write_text("a\nb\n")
+    with pytest.raises(DataError, match="sources only"):
+        prepare(replace(data, train=Files(source=str(tmp_path / "s"))), cache)
+
+
+def test_settings_that_cannot_be_are_refused():
+    for units in ({}, {"source": Bpe()}, {"source": Bpe(), "joint": Bpe()}):
+        with pytest.raises(DataError, match="one or the other"):
+            Units(**units)
+    with pytest.raises(DataError, match="sample = 0"):
+        Units(joint=Bpe(), sample=0)
+    with pytest.raises(DataError, match="max_target_length = 1"):
+        Lines(max_target_length=1)
+
+
+# ----------------------------------------------------------------- evaluation
+
+
+def test_rows_of_one_source_are_its_references(data, cache, tmp_path):
+    lines = ["b\tB", f"{'a' * 999}\tA", "b\tP", "b\tB", "\tE", "c\t"]
+    asked = replace(data, test=tsv(tmp_path / "test.tsv", lines))
+    grouped = [(example.source, example.references) for example in examples(asked, "test", cache)]
+    assert grouped == [("b", ("B", "P")), ("a" * 999, ("A",)), ("", ("E",)), ("c", ("",))]
+    apart = examples(replace(asked, group_references=False), "test", cache)
+    assert [(example.source, *example.references) for example in apart] == [tuple(line.split("\t")) for line in lines]
+
+
+def test_examples_may_have_no_references_but_need_a_split(data, cache, tmp_path):
+    (tmp_path / "s").write_text("a\nb\n")
+    asked = replace(data, test=Files(source=str(tmp_path / "s")))
+    assert [example.references for example in examples(asked, "test", cache)] == [(), ()]
+    with pytest.raises(DataError, match=r"no test split: set data\.test\.source"):
+        examples(data, "test", cache)
+
+
+def test_a_split_given_wins_over_the_origins(data, cache):
+    origin = Reverse(pairs=5)
+    prepared = prepare(Data(Units(joint=Characters()), origin=origin), cache)
+    assert len(prepared.train) == 5
+    assert all(target == source[::-1] for source, target in texts(prepared, prepared.train))
+    mixed = prepare(replace(data, valid=None, origin=origin), cache)
+    assert (len(mixed.train), mixed.valid and len(mixed.valid)) == (3, 100)
