@@ -248,7 +248,7 @@ def _count(path: Path) -> int:
     newlines, last = 0, b"\n"
     try:
         with _open(path) as file:
-            while block := file.read(1 << 20):
+            while block := file.read(1 << 16):
                 newlines += block.count(b"\n")
                 last = block[-1:]
     except (OSError, EOFError, zlib.error) as error:

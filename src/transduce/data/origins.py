@@ -13,6 +13,7 @@ import tempfile
 import urllib.request
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -184,7 +185,7 @@ class Reverse:
         if not all(path.exists() for path in paths.values()):
             strings = self._strings(sum(sizes.values()))
             for name, size in sizes.items():
-                write(paths[name], (f"{text}\t{text[::-1]}" for text, _ in zip(strings, range(size), strict=False)))
+                write(paths[name], (f"{text}\t{text[::-1]}" for text in islice(strings, size)))
         return Splits(*(Files(path=str(path)) for path in paths.values()))
 
     def _strings(self, count: int) -> Iterator[str]:

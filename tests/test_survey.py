@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from transduce.data.corpora import Files
+from transduce.data.settings import Data, Lines, Units
+from transduce.data.survey import Lengths, Sample, survey
+from transduce.data.tokenizers import Characters, Symbols
+
+TRAIN = ["ab\tA B", "abc\tA B C", "ab\tA B", "\tA", "ab\tB A", "aaaaaaaa\tA"]
+VALID = ["ab\tA B", "ab\tX", "xy\tA"]
+
+
+def tsv(path: Path, lines: list[str]) -> Files:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return Files(path=str(path))
+
+
+@pytest.fixture
+def data(tmp_path) -> Data:
+    splits = {name: tsv(tmp_path / f"{name}.tsv", lines) for name, lines in (("train", TRAIN), ("valid", VALID))}
+    return Data(Units(Characters(), Symbols()), **splits, lines=Lines(max_source_length=6))
+
+
+def test_what_a_run_would_see(data, tmp_path):
+    seen = survey(data, tmp_path / "cache")
+    train, valid = seen.splits["train"], seen.splits["valid"]
+    assert (seen.source_vocabulary, seen.target_vocabulary, seen.joint) == (4 + 3, 4 + 3, False)
+    assert (train.tally.kept, valid.tally.kept) == (4, 3)
+    assert {kind: found.count for kind, found in train.tally.findings.items()} == {"empty": 1, "overlong": 1}
+    assert train.tally.findings["empty"].places == [f"{tmp_path / 'train.tsv'}:4"]
+    assert (train.duplicates, train.seen_pairs, train.seen_sources) == (1, 0, 0)
+    assert (valid.duplicates, valid.seen_pairs, valid.seen_sources) == (0, 1, 2)
+    assert train.source.characters == Lengths(mean=(2 + 3 + 2 + 2 + 8) / 5, median=2, p95=3, p99=3, longest=8)
+    assert train.target.tokens.longest == 3 + 1  # EOS
+    assert train.source.unknown == 0
+    assert valid.source.unknown == 2 / 6  # "xy", of six characters
+    assert valid.target.unknown == 1 / 4
+    assert valid.samples[1] == Sample("ab", "X", ("a", "b", "</s>"), ("<unk>", "</s>"))
+
+
+def test_it_can_be_read_by_people(data, tmp_path):
+    lines = survey(data, tmp_path / "cache").lines()
+    assert lines[0] == "a vocabulary for each side: 7 source, 7 target"
+    assert "train: 4 pairs" in lines
+    assert f"  1 overlong (skip): {tmp_path / 'train.tsv'}:6" in lines
+    assert "  source characters: mean 3.4, median 2, 95 % 3, 99 % 3, longest 8" in lines
+    assert "  source unknown tokens: 33.33 %" in lines
+    assert "  0 duplicate pairs; in the training set too: 1 pairs, 2 sources" in lines
+    assert "    -> <unk> </s>" in lines
+
+
+def test_a_test_split_is_surveyed_and_may_lack_targets(data, tmp_path):
+    (tmp_path / "test.txt").write_text("ab\nqq\n")
+    asked = Data(data.units, train=data.train, test=Files(source=str(tmp_path / "test.txt")))
+    seen = survey(asked, tmp_path / "cache").splits["test"]
+    assert (seen.tally.kept, seen.seen_sources, seen.source.unknown) == (2, 1, 0.5)
+    assert seen.target.unknown == 0
+
+
+def test_no_lengths_are_zero():
+    import numpy as np
+
+    assert Lengths.of(np.array([], np.int64)) == Lengths(0.0, 0, 0, 0, 0)
