@@ -1,0 +1,55 @@
+"""Metrics by name, and their scores on a corpus."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+
+from transduce.metrics.bleu import Bleu, Chrf, ChrfPlusPlus, Ter
+from transduce.metrics.edit import CharacterErrorRate, PhonemeErrorRate, WordErrorRate
+from transduce.metrics.exact import Exact, ItemError
+from transduce.metrics.perplexity import Perplexity
+from transduce.types import Example, Metric, Prediction
+
+METRICS: dict[str, Callable[[], Metric]] = {
+    "bleu": Bleu,
+    "chrf": Chrf,
+    "chrf++": ChrfPlusPlus,
+    "ter": Ter,
+    "cer": CharacterErrorRate,
+    "wer": WordErrorRate,
+    "per": PhonemeErrorRate,
+    "item_error": ItemError,
+    "exact": Exact,
+    "perplexity": Perplexity,
+}
+"""The names of metrics. Each use makes one of its own: a metric remembers what its signature must say."""
+
+
+def metric(name: str) -> Metric:
+    """A metric by its name; ValueError, naming the nearest one, where there is none of that name."""
+    if name not in METRICS:
+        close = difflib.get_close_matches(name.lower(), METRICS, n=1, cutoff=0.5)
+        nearest = f'did you mean "{close[0]}"? ' if close else ""
+        raise ValueError(f"no metric {name!r}: {nearest}Known: {', '.join(METRICS)}")
+    return METRICS[name]()
+
+
+def evaluate(
+    metrics: Sequence[Metric], predictions: Sequence[Prediction], examples: Sequence[Example]
+) -> dict[str, float]:
+    """The score of each metric, by its name, on predictions in the order of the examples.
+
+    Raises ValueError where there is nothing to measure, where the counts differ, or where a metric misses something
+    in an example (a reference).
+    """
+    if len(predictions) != len(examples):
+        raise ValueError(f"{len(predictions)} predictions for {len(examples)} examples: give one for each, in order")
+    if not examples:
+        raise ValueError("no examples to measure on: a score of nothing is not defined")
+    return {each.name: each.score(_total(each, predictions, examples)) for each in metrics}
+
+
+def _total(metric: Metric, predictions: Sequence[Prediction], examples: Sequence[Example]) -> list[float]:
+    rows = (metric.statistics(prediction, example) for prediction, example in zip(predictions, examples, strict=True))
+    return [sum(column) for column in zip(*rows, strict=True)]

@@ -1,0 +1,70 @@
+"""Error rates: edits from the nearest reference, over its length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rapidfuzz.distance import Levenshtein
+
+from transduce.metrics.references import references
+from transduce.types import Example, Prediction
+
+
+class ErrorRate:
+    """Insertions, deletions and substitutions in percent of the units in the references, over the whole corpus.
+
+    Of several references the nearest one counts, by distance, and its length goes into the denominator; of equally
+    near ones the shortest, which is the stricter choice and does not depend on their order. If all references are
+    empty the rate is 0 where all predictions are too, else 100, as sacreBLEU has it for TER.
+    """
+
+    name: str
+    unit: str
+    higher_is_better = False
+    needs_forcing = False
+
+    @property
+    def signature(self) -> str:
+        return f"unit:{self.unit}|case:mixed|refs:nearest|ties:shortest"
+
+    def units(self, text: str) -> Sequence[str]:
+        """What is counted."""
+        raise NotImplementedError
+
+    def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
+        predicted = self.units(prediction.text)
+        given = [self.units(text) for text in references(example)]
+        return min((Levenshtein.distance(predicted, units), len(units)) for units in given)
+
+    def score(self, total: Sequence[float]) -> float:
+        edits, length = total
+        if not length:
+            return 100.0 if edits else 0.0
+        return 100.0 * edits / length
+
+
+class CharacterErrorRate(ErrorRate):
+    """``cer``: over Unicode code points, spaces included, nothing normalised."""
+
+    name = "cer"
+    unit = "character"
+
+    def units(self, text: str) -> Sequence[str]:
+        return text
+
+
+class WordErrorRate(ErrorRate):
+    """``wer``: over words between white space. What the pronunciation literature calls WER is ``item_error``."""
+
+    name = "wer"
+    unit = "word"
+
+    def units(self, text: str) -> Sequence[str]:
+        return text.split()
+
+
+class PhonemeErrorRate(WordErrorRate):
+    """``per``: over symbols between white space, as phonemes are written."""
+
+    name = "per"
+    unit = "symbol"
