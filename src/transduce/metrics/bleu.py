@@ -78,7 +78,10 @@ class ChrfPlusPlus(SacreBleu):
 
 
 class Ter(SacreBleu):
-    """Translation edit rate in percent: edits and shifts a word of the (mean) reference (Snover et al., AMTA 2006)."""
+    """Translation edit rate in percent: edits and shifts of a word, over the mean reference (Snover et al., AMTA 2006).
+
+    Cased, as all metrics here are; sacreBLEU itself folds case for TER unless told otherwise.
+    """
 
     name = "ter"
     higher_is_better = False

@@ -1,0 +1,243 @@
+"""Metrics: sums that split anywhere, sacreBLEU as the oracle, edit distance by brute force, and bad input."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+
+import pytest
+import sacrebleu
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu.metrics.base import Metric as SacreBleuMetric
+
+from transduce.metrics.base import METRICS, evaluate, metric
+from transduce.types import Example, Prediction
+
+ORACLES: dict[str, SacreBleuMetric] = {
+    "bleu": sacrebleu.BLEU(),
+    "chrf": sacrebleu.CHRF(),
+    "chrf++": sacrebleu.CHRF(word_order=2),
+    "ter": sacrebleu.TER(case_sensitive=True),
+}
+ERROR_RATES = ("cer", "wer", "per")
+
+WORDS = ["the", "The", "cat", "sat,", "mat.", "on", "a", "b.c", "3,5", "„nein“", "猫", "-", "don't"]
+
+lines = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
+scored = st.tuples(st.floats(-40, 0), st.integers(1, 12))
+rows = st.tuples(lines, st.lists(lines, min_size=1, max_size=3), scored)
+corpora = st.lists(rows, min_size=1, max_size=8)
+Row = tuple[str, list[str], tuple[float, int]]
+
+
+def told(corpus: Sequence[Row]) -> tuple[list[Prediction], list[Example]]:
+    """The predictions and the examples of generated rows."""
+    predictions = [Prediction(text, 0.0, log_prob, length) for text, _, (log_prob, length) in corpus]
+    return predictions, [Example("", tuple(references)) for _, references, _ in corpus]
+
+
+def single(name: str, prediction: str, *references: str) -> float:
+    """The score of one prediction."""
+    return evaluate([metric(name)], [Prediction(prediction)], [Example("source", references)])[name]
+
+
+# ------------------------------------------------------------------ oracles
+
+
+@pytest.mark.parametrize("name", ORACLES)
+@settings(max_examples=60, deadline=None)
+@given(corpus=corpora)
+def test_sacrebleu_agrees_on_the_corpus(name: str, corpus: list[Row]) -> None:
+    most = max(len(references) for _, references, _ in corpus)
+    streams = [[refs[k] if k < len(refs) else None for _, refs, _ in corpus] for k in range(most)]
+    expected = ORACLES[name].corpus_score([text for text, _, _ in corpus], streams)
+
+    ours = metric(name)
+    scores = evaluate([ours], *told(corpus))
+
+    assert scores[name] == pytest.approx(expected.score, abs=1e-9)
+    assert ours.signature == str(ORACLES[name].get_signature())
+
+
+def test_signature_counts_references() -> None:
+    ours = metric("bleu")
+    assert ours.signature == ""
+    ours.statistics(Prediction("a"), Example("", ("a", "b")))
+    assert ours.signature.startswith("nrefs:2|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+    ours.statistics(Prediction("a"), Example("", ("a",)))
+    assert ours.signature.startswith("nrefs:var|")
+
+
+def test_signatures_of_two_metrics_are_their_own() -> None:
+    first, second = metric("chrf"), metric("chrf")
+    first.statistics(Prediction("a"), Example("", ("a", "b", "c")))
+    second.statistics(Prediction("a"), Example("", ("a",)))
+    assert first.signature.startswith("nrefs:3|")
+    assert second.signature.startswith("nrefs:1|")
+
+
+def edits(left: Sequence[str], right: Sequence[str]) -> int:
+    """Edit distance by its definition."""
+
+    @cache
+    def distance(i: int, j: int) -> int:
+        if not i or not j:
+            return i + j
+        return min(
+            distance(i - 1, j) + 1,
+            distance(i, j - 1) + 1,
+            distance(i - 1, j - 1) + (left[i - 1] != right[j - 1]),
+        )
+
+    return distance(len(left), len(right))
+
+
+@pytest.mark.parametrize("name", ERROR_RATES)
+@settings(max_examples=100, deadline=None)
+@given(corpus=st.lists(st.tuples(*[st.text("ab é猫 \t", max_size=7)] * 3), min_size=1, max_size=4))
+def test_error_rates_are_edit_distances(name: str, corpus: list[tuple[str, str, str]]) -> None:
+    total, length = 0, 0
+    for prediction, *references in corpus:
+        units = [list(text) if name == "cer" else text.split() for text in (prediction, *references)]
+        distance, reference_length = min((edits(units[0], each), len(each)) for each in units[1:])
+        total, length = total + distance, length + reference_length
+    expected = 100 * total / length if length else 100.0 * (total > 0)
+
+    predictions = [Prediction(prediction) for prediction, _, _ in corpus]
+    examples = [Example("", (first, second)) for _, first, second in corpus]
+    assert evaluate([metric(name)], predictions, examples)[name] == pytest.approx(expected)
+
+
+# ------------------------------------------------------------------ laws
+
+
+@pytest.mark.parametrize("name", METRICS)
+@settings(max_examples=40, deadline=None)
+@given(corpus=corpora, data=st.data())
+def test_statistics_sum_over_any_split(name: str, corpus: list[Row], data: st.DataObject) -> None:
+    parts = data.draw(st.lists(st.integers(0, 2), min_size=len(corpus), max_size=len(corpus)))
+    ours = metric(name)
+    statistics = [ours.statistics(*pair) for pair in zip(*told(corpus), strict=True)]
+    sums = [
+        [math.fsum(column) for column in zip(*chosen, strict=True)]
+        for part in range(3)
+        if (chosen := [row for row, of in zip(statistics, parts, strict=True) if of == part])
+    ]
+    total = [math.fsum(column) for column in zip(*sums, strict=True)]
+    assert ours.score(total) == pytest.approx(evaluate([ours], *told(corpus))[name], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if name != "perplexity"])
+@settings(max_examples=40, deadline=None)
+@given(text=st.text("ab .,", min_size=1).filter(str.strip), other=st.text("ab ", max_size=5))
+def test_a_reference_itself_is_perfect(name: str, text: str, other: str) -> None:
+    long_enough = f"{text} one two three four"  # four-grams are needed for a full BLEU
+    best = 100.0 if metric(name).higher_is_better else 0.0
+    assert single(name, long_enough, other, long_enough) == pytest.approx(best)
+
+
+@pytest.mark.parametrize("name", [*ERROR_RATES, "exact", "item_error"])
+@settings(max_examples=40, deadline=None)
+@given(corpus=corpora)
+def test_the_order_of_references_does_not_matter(name: str, corpus: list[Row]) -> None:
+    turned = [(text, references[::-1], scored) for text, references, scored in corpus]
+    assert evaluate([metric(name)], *told(corpus)) == evaluate([metric(name)], *told(turned))
+
+
+@given(corpus=corpora)
+def test_item_error_is_the_complement_of_exact(corpus: list[Row]) -> None:
+    scores = evaluate([metric("exact"), metric("item_error")], *told(corpus))
+    assert scores["exact"] + scores["item_error"] == pytest.approx(100)
+    right = sum(text in references for text, references, _ in corpus)
+    assert scores["exact"] == pytest.approx(100 * right / len(corpus))
+
+
+# ------------------------------------------------------------------ small cases, by hand
+
+
+def test_the_nearest_reference_gives_the_length() -> None:
+    assert single("per", "K AE T S", "K AE T", "D AO G") == pytest.approx(100 / 3)
+    # one edit from both: of the two, the shorter is the stricter
+    assert single("per", "K AE T", "K AE T S", "K AE") == pytest.approx(100 / 2)
+    assert single("cer", "abc", "abd") == pytest.approx(100 / 3)
+    assert single("wer", "a  b", "a b") == 0.0
+
+
+def test_rates_are_of_the_corpus_not_means_of_lines() -> None:
+    predictions = [Prediction("a"), Prediction("x b c")]
+    examples = [Example("", ("a",)), Example("", ("a b c",))]
+    assert evaluate([metric("wer")], predictions, examples) == {"wer": pytest.approx(25.0)}
+
+
+def test_perplexity_is_per_token() -> None:
+    predictions = [Prediction("", 0.0, math.log(1 / 2) * 3, 3), Prediction("", 0.0, math.log(1 / 8), 1)]
+    examples = [Example("", ("a",)), Example("", ("b",))]
+    assert evaluate([metric("perplexity")], predictions, examples)["perplexity"] == pytest.approx(2**1.5)
+
+
+def test_perplexity_beyond_floats_is_infinite() -> None:
+    assert metric("perplexity").score([1e6, 1.0]) == math.inf
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_only_perplexity_asks_for_forcing(name: str) -> None:
+    assert metric(name).name == name
+    assert metric(name).needs_forcing is (name == "perplexity")
+
+
+# ------------------------------------------------------------------ empty and bad input
+
+
+@pytest.mark.parametrize(
+    ("name", "missing", "extra", "both"),
+    [
+        ("bleu", 0, 0, 0),
+        ("chrf", 0, 0, 0),
+        ("ter", 100, 100, 0),
+        ("cer", 100, 100, 0),
+        ("wer", 100, 100, 0),
+        ("per", 100, 100, 0),
+        ("exact", 0, 0, 100),
+        ("item_error", 100, 100, 0),
+    ],
+)
+def test_empty_texts_are_defined(name: str, missing: float, extra: float, both: float) -> None:
+    assert single(name, "", "a b") == pytest.approx(missing, abs=1e-9)
+    assert single(name, "a b", "") == pytest.approx(extra, abs=1e-9)
+    assert single(name, "", "") == pytest.approx(both, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if name != "perplexity"])
+def test_no_references_is_an_error_that_names_the_source(name: str) -> None:
+    with pytest.raises(ValueError, match=r"no reference for the source 'knowledge'"):
+        metric(name).statistics(Prediction("N AA"), Example("knowledge"))
+
+
+def test_perplexity_without_forcing_says_what_to_do() -> None:
+    with pytest.raises(ValueError, match=r"'knowledge' has none: make predictions with Transducer\.evaluate"):
+        metric("perplexity").statistics(Prediction("x"), Example("knowledge", ("y",)))
+    with pytest.raises(ValueError, match="perplexity of no tokens"):
+        metric("perplexity").score([0.0, 0.0])
+
+
+def test_nothing_to_measure_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no examples to measure on"):
+        evaluate([metric("bleu")], [], [])
+
+
+def test_counts_must_agree() -> None:
+    with pytest.raises(ValueError, match="1 predictions for 2 examples"):
+        evaluate([metric("bleu")], [Prediction("a")], [Example("", ("a",))] * 2)
+
+
+@pytest.mark.parametrize(("wrong", "right"), [("blue", "bleu"), ("BLEU", "bleu"), ("item-error", "item_error")])
+def test_an_unknown_name_is_told_the_nearest(wrong: str, right: str) -> None:
+    with pytest.raises(ValueError, match=f'did you mean "{right}"'):
+        metric(wrong)
+
+
+def test_an_outlandish_name_is_told_all() -> None:
+    with pytest.raises(ValueError, match=r"no metric 'qqqqqq': Known: bleu, chrf"):
+        metric("qqqqqq")
