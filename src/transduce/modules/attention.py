@@ -17,8 +17,12 @@ from transduce.types import Energy, Factory, Memory, Padded
 
 
 def mask_bias(mask_BS: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where the mask is True, minus infinity elsewhere: to be added to energies."""
-    return torch.zeros(mask_BS.shape, dtype=dtype, device=mask_BS.device).masked_fill_(~mask_BS, float("-inf"))
+    """0 where the mask is True, minus infinity elsewhere: to be added to energies.
+
+    Never narrower than float32, and so are the sums: a softmax over bfloat16 takes the CPU eight times as long.
+    """
+    wide = torch.promote_types(dtype, torch.float32)
+    return torch.zeros(mask_BS.shape, dtype=wide, device=mask_BS.device).masked_fill_(~mask_BS, float("-inf"))
 
 
 # ------------------------------------------------------- one head, any energy
@@ -56,7 +60,7 @@ class GlobalAttention(nn.Module):
         B = keys.key_BSK.shape[0]
         query_BQD = query_NTD.reshape(B, N // B * T, -1)
         weights_BQS = self.weights(torch.softmax(self.energy(query_BQD, keys.key_BSK) + keys.bias_B1S, -1))
-        context_BQD = torch.matmul(weights_BQS, keys.value_BSD)
+        context_BQD = torch.matmul(weights_BQS.to(keys.value_BSD.dtype), keys.value_BSD)
         return context_BQD.view(N, T, -1), state
 
 
@@ -82,7 +86,7 @@ class Heads(nn.Module):
                 query_BHTD, key_BHSD, value_BHSD, bias.to(query_BHTD.dtype), dropout_p=p
             )
         energy_BHTS = torch.matmul(query_BHTD * query_BHTD.shape[-1] ** -0.5, key_BHSD.transpose(-1, -2))
-        weights_BHTS = self.weights(torch.softmax(energy_BHTS + bias.to(energy_BHTS.dtype), -1))
+        weights_BHTS = self.weights(torch.softmax(energy_BHTS + bias, -1)).to(value_BHSD.dtype)
         return torch.matmul(self.dropout(weights_BHTS), value_BHSD)
 
 
