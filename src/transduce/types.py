@@ -100,6 +100,11 @@ class Loss:
     count: int
     parts: dict[str, Tensor] = field(default_factory=dict)
 
+    @property
+    def plain(self) -> Tensor:
+        """What is comparable whatever the objective's options: nll where there is one, else the total."""
+        return self.parts.get("nll", self.total).detach()
+
 
 @dataclass(frozen=True)
 class Facts:

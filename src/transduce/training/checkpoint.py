@@ -37,6 +37,7 @@ class State:
     seconds: float = 0.0
     reserve: float = 0.0
     best_step: int = 0
+    validated_step: int = 0
     validations: tuple[float, ...] = ()
     recent: tuple[int, ...] = ()
 

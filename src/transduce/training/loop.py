@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,7 +74,6 @@ class Loop:
         self.carry: Any = None
         self.began = time.monotonic() - self.state.seconds
         self.reported = self.began + self.state.seconds
-        self.validated_at = self.state.step if self.state.validations else 0
 
     # ------------------------------------------------------------- the loop
 
@@ -150,7 +149,14 @@ class Loop:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.recent.append(
-            _Recent(step, _total(losses), _total_part(losses, "nll"), norm, count, self.peaks[0] * share)
+            _Recent(
+                step,
+                _sum(loss.total.detach() for loss in losses),
+                _sum(loss.plain for loss in losses),
+                norm,
+                count,
+                self.peaks[0] * share,
+            )
         )
         self.state = replace(self.state, step=step, place=place, tokens=self.state.tokens + count)
 
@@ -203,16 +209,17 @@ class Loop:
         return int(self.progress * validation.times) > len(self.state.validations)
 
     def _validate(self) -> None:
-        if self.validated_at == self.state.step:
+        if self.state.validations and self.state.validated_step == self.state.step:
             return
         self._report()
         began = time.monotonic()
-        self.state = keep_recent(self.checkpoints, self.trainable.model, self.state, self.training.average)
+        if self.training.average > 1:
+            self.state = keep_recent(self.checkpoints, self.trainable.model, self.state, self.training.average)
         judgement = self._judge("valid")
-        self.validated_at = self.state.step
         took = time.monotonic() - began
         self.state = replace(
             self.state,
+            validated_step=self.state.step,
             validations=(*self.state.validations, judgement.value),
             reserve=max(self.state.reserve, 1.2 * took),
         )
@@ -241,7 +248,7 @@ class Loop:
             save_model(self.checkpoints / "best", self.trainable.model, {"step": self.state.step, "what": "last"})
             return
         self._validate()
-        if self.training.average == 1 or len(self.state.recent) == 1:
+        if len(self.state.recent) < 2:
             return
         model = self.trainable.model
         last = {name: tensor.clone() for name, tensor in weights(model).items()}
@@ -270,9 +277,5 @@ class _Recent:
     rate: float
 
 
-def _total(losses: Sequence[Loss]) -> Tensor:
-    return torch.stack([loss.total.detach() for loss in losses]).sum()
-
-
-def _total_part(losses: Sequence[Loss], name: str) -> Tensor:
-    return torch.stack([loss.parts[name].detach() for loss in losses]).sum()
+def _sum(tensors: Iterable[Tensor]) -> Tensor:
+    return torch.stack(list(tensors)).sum()

@@ -182,5 +182,5 @@ class Judge:
         for ids in Batches(self.valid, self.batching, seed=0).epoch(0):
             batch = self.valid.batch(ids).to(self.transducer.device)
             loss, _ = self.trainable(batch, 1.0, None)
-            total, count = total + float(loss.parts["nll"]), count + loss.count
+            total, count = total + float(loss.plain), count + loss.count
         return total / count
