@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from families import FACTS, FAMILIES, build, sources, targets
 from torch.testing import assert_close
 
+from families import FACTS, FAMILIES, build, sources, targets
 from transduce import config, tree
 from transduce.search.beam import Beam
 from transduce.search.forcing import force

@@ -27,7 +27,8 @@ class Shared(Generic[T]):
 
 def map(function: Callable[[Tensor], Tensor], tree: T, shared: Callable[[Tensor], Tensor] | None = None) -> T:
     """The tree with ``function`` applied to each leaf, and ``shared`` (default: the same) to those in ``Shared``."""
-    return _map(function, function if shared is None else shared, tree)
+    mapped: T = _map(function, function if shared is None else shared, tree)
+    return mapped
 
 
 def _map(function: Callable[[Tensor], Tensor], shared: Callable[[Tensor], Tensor], tree: Any) -> Any:
@@ -95,7 +96,8 @@ def fork(tree: T) -> T:
 def join(trees: Sequence[T]) -> T:
     """One batch of several, row after row; buffers of unequal length are filled up with zeros (positions beyond a
     row's own length are never read), and integers take the largest."""
-    return _join(list(trees))
+    joined: T = _join(list(trees))
+    return joined
 
 
 def _join(trees: list[Any]) -> Any:

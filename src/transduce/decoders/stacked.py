@@ -11,6 +11,7 @@ from transduce.modules.attention import causal_bias, mask_bias
 from transduce.modules.blocks import DecoderLayer, DecoderLayerState, Norm
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout, TokenEmbedding
+from transduce.modules.module_list import module_list
 from transduce.modules.positions import Positions
 from transduce.tree import Shared
 from transduce.types import Factory, Memory
@@ -45,7 +46,7 @@ class TransformerDecoder(nn.Module):
         self.embedding = TokenEmbedding(target_vocabulary, width, scaled=True)
         self.positions = positions(width=width)
         self.dropout = Dropout(dropout)
-        self.layers = nn.ModuleList(
+        self.layers = module_list(
             DecoderLayer(width, memory_width, heads, feedforward, dropout, norm) for _ in range(layers)
         )
         self.norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()

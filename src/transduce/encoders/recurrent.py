@@ -9,6 +9,7 @@ from torch import nn
 from transduce import tree
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
+from transduce.modules.module_list import module_list
 from transduce.modules.recurrent import Bidirectional, Unidirectional
 from transduce.types import Cell, Factory, Memory, Padded
 
@@ -35,7 +36,7 @@ class RecurrentEncoder(nn.Module):
         self.width = 2 * width if bidirectional else width
         self.embedding = TokenEmbedding(source_vocabulary, embedding_width)
         inputs = [embedding_width] + [self.width] * (layers - 1)
-        self.layers = nn.ModuleList(direction(cell, below, width) for below in inputs)
+        self.layers = module_list(direction(cell, below, width) for below in inputs)
         self.dropout = Dropout(dropout)
         one_cell = cell(input_width=1, width=width)
         leaves = tree.leaves(one_cell.start(1, self.embedding.weight))

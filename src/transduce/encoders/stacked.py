@@ -9,6 +9,7 @@ from transduce.modules.attention import mask_bias
 from transduce.modules.blocks import EncoderLayer, Norm
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
+from transduce.modules.module_list import module_list
 from transduce.modules.positions import Positions
 from transduce.types import Factory, Memory, Padded
 
@@ -33,7 +34,7 @@ class TransformerEncoder(nn.Module):
         self.embedding = TokenEmbedding(source_vocabulary, width, scaled=True)
         self.positions = positions(width=width)
         self.dropout = Dropout(dropout)
-        self.layers = nn.ModuleList(EncoderLayer(width, heads, feedforward, dropout, norm) for _ in range(layers))
+        self.layers = module_list(EncoderLayer(width, heads, feedforward, dropout, norm) for _ in range(layers))
         self.norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
 
     def forward(self, source: Padded) -> Memory:

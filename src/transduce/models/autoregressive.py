@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, cast
 
 from torch import Tensor, nn
 
 from transduce.types import Decoder, Encoder, Factory
+
+
+class Table(Protocol):
+    """An embedding, or a readout: one vector for each word of a vocabulary."""
+
+    weight: nn.Parameter
 
 
 class EncoderDecoder(nn.Module):
@@ -21,11 +27,12 @@ class EncoderDecoder(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.decoder: Any = decoder(memory_width=encoder.width, summary_widths=encoder.summary_widths)
+        self.decoder = decoder(memory_width=encoder.width, summary_widths=encoder.summary_widths)
+        reader, writer = cast(Any, self.encoder), cast(Any, self.decoder)
         if tie != "none":
-            share(self.decoder.projection, self.decoder.embedding, "the target embedding with the readout")
+            share(writer.projection, writer.embedding, "the target embedding with the readout")
         if tie == "all":
-            share(self.encoder.embedding, self.decoder.embedding, "the source embedding with the target's")  # type: ignore[attr-defined]
+            share(reader.embedding, writer.embedding, "the source embedding with the target's")
 
     def start(self, source: Any) -> Any:
         return self.decoder.start(self.encoder(source))
@@ -35,13 +42,12 @@ class EncoderDecoder(nn.Module):
         return output, state
 
     def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
-        logits: Tensor = self.decoder.readout(output, candidates)
-        return logits
+        return self.decoder.readout(output, candidates)
 
 
-def share(taker: nn.Module, giver: nn.Module, what: str) -> None:
+def share(taker: Table, giver: Table, what: str) -> None:
     """Make ``taker.weight`` the parameter ``giver.weight``."""
-    theirs, ours = tuple(taker.weight.shape), tuple(giver.weight.shape)  # type: ignore[arg-type, operator]
+    theirs, ours = tuple(taker.weight.shape), tuple(giver.weight.shape)
     if theirs != ours:
         raise ValueError(
             f"tie: cannot share {what}: they are {theirs} and {ours} [vocabulary, width]; make the widths equal, and "

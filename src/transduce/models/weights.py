@@ -26,8 +26,8 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) ->
     missing, unknown = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
     if missing or unknown:
         raise ValueError(
-            f"{origin} does not fit this model: missing {missing[:5] or 'nothing'}, unknown {unknown[:5] or 'nothing'}; "
-            "was config.toml changed since these weights were trained?"
+            f"{origin} does not fit this model: missing {missing[:5] or 'nothing'}, "
+            f"unknown {unknown[:5] or 'nothing'}; was config.toml changed since these weights were trained?"
         )
     for name, parameter in own.items():
         if parameter.shape != tensors[name].shape:

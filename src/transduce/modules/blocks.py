@@ -30,11 +30,11 @@ class Residual(nn.Module):
         self.dropout = Dropout(dropout)
 
     def enter(self, x: Tensor) -> Tensor:
-        return self.norm(x) if self.pre else x  # type: ignore[no-any-return]
+        return self.norm(x) if self.pre else x
 
     def leave(self, x: Tensor, y: Tensor) -> Tensor:
         total: Tensor = x + self.dropout(y)
-        return total if self.pre else self.norm(total)  # type: ignore[no-any-return]
+        return total if self.pre else self.norm(total)
 
 
 class FeedForward(nn.Module):

@@ -27,7 +27,7 @@ class LinearBridge(nn.Module):
         self.linear = projection(sum(summary_widths), sum(state_widths))
 
     def forward(self, summary: Sequence[Tensor]) -> Sequence[Tensor]:
-        return torch.tanh(self.linear(torch.cat(list(summary), -1))).split(self.widths, -1)
+        return torch.split(torch.tanh(self.linear(torch.cat(list(summary), -1))), self.widths, -1)
 
 
 class CopyBridge(nn.Module):

@@ -7,11 +7,11 @@ the same weights by the formula.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 S = TypeVar("S")
 LSTMState = tuple[Tensor, Tensor]  # h, c [B, W]
@@ -29,9 +29,10 @@ class LSTM(nn.Module):
         self.width = width
         self.projected_width = 4 * width
         self.fused = nn.LSTM(input_width, width, batch_first=True)
-        nn.init.zeros_(self.fused.bias_hh_l0)
-        nn.init.zeros_(self.fused.bias_ih_l0)
-        nn.init.constant_(self.fused.bias_ih_l0[width : 2 * width], forget_bias)
+        _, _, bias_ih, bias_hh = self.fused.all_weights[0]
+        nn.init.zeros_(bias_hh)
+        nn.init.zeros_(bias_ih)
+        nn.init.constant_(bias_ih[width : 2 * width], forget_bias)
 
     def start(self, rows: int, like: Tensor) -> LSTMState:
         return like.new_zeros(rows, self.width), like.new_zeros(rows, self.width)
@@ -40,12 +41,13 @@ class LSTM(nn.Module):
         return state[0]
 
     def project(self, x_BTD: Tensor) -> Tensor:
-        bias = self.fused.bias_ih_l0 + self.fused.bias_hh_l0
-        return nn.functional.linear(x_BTD, self.fused.weight_ih_l0, bias)
+        weight_ih, _, bias_ih, bias_hh = self.fused.all_weights[0]
+        return nn.functional.linear(x_BTD, weight_ih, bias_ih + bias_hh)
 
     def step(self, projected_BG: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         h, c = state
-        i, f, g, o = (projected_BG + nn.functional.linear(h, self.fused.weight_hh_l0)).chunk(4, 1)
+        _, weight_hh, _, _ = self.fused.all_weights[0]
+        i, f, g, o = (projected_BG + nn.functional.linear(h, weight_hh)).chunk(4, 1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         h = torch.sigmoid(o) * torch.tanh(c)
         return h, (h, c)
@@ -75,10 +77,12 @@ class GRU(nn.Module):
         return state
 
     def project(self, x_BTD: Tensor) -> Tensor:
-        return nn.functional.linear(x_BTD, self.fused.weight_ih_l0, self.fused.bias_ih_l0)
+        weight_ih, _, bias_ih, _ = self.fused.all_weights[0]
+        return nn.functional.linear(x_BTD, weight_ih, bias_ih)
 
     def step(self, projected_BG: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        hidden_BG = nn.functional.linear(state, self.fused.weight_hh_l0, self.fused.bias_hh_l0)
+        _, weight_hh, _, bias_hh = self.fused.all_weights[0]
+        hidden_BG = nn.functional.linear(state, weight_hh, bias_hh)
         projected_r, projected_z, projected_n = projected_BG.chunk(3, 1)
         hidden_r, hidden_z, hidden_n = hidden_BG.chunk(3, 1)
         reset, keep = torch.sigmoid(projected_r + hidden_r), torch.sigmoid(projected_z + hidden_z)
@@ -91,9 +95,7 @@ class GRU(nn.Module):
         return y_BTW, h_1BW[0]
 
 
-def _unroll(
-    fused: Callable[..., tuple[Tensor | PackedSequence, S]], x_BTD: Tensor, state: S, lengths_B: Tensor | None
-) -> tuple[Tensor, S]:
+def _unroll(fused: Callable[..., tuple[Any, S]], x_BTD: Tensor, state: S, lengths_B: Tensor | None) -> tuple[Tensor, S]:
     """torch's kernel; packed only where rows really end at different places (packing costs half the speed in fp32)."""
     T = x_BTD.shape[1]
     if lengths_B is None or int(lengths_B.min()) == T:

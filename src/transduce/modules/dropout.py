@@ -9,7 +9,8 @@ EVERY_INTEGER = -(2**63)  # the smallest int64: random_ from here on fills all 6
 
 
 class Dropout(nn.Module):
-    """Zero each element with probability ``p`` and scale the rest by 1 / (1 - p), while training (Srivastava et al. 2014).
+    """While training, zero each element with probability ``p`` and scale the rest by 1 / (1 - p) (Srivastava et al.
+    2014).
 
     On the CPU one random *byte* decides an element, so ``p`` is rounded to a multiple of 1/256 (and the scale with
     it: the expectation stays exact). That is four times as fast as ``torch.nn.functional.dropout``

@@ -37,7 +37,9 @@ class Readout(nn.Module):
         nn.init.normal_(self.weight, std=width**-0.5)
 
     def forward(self, features: Tensor, candidates: Tensor | None = None) -> Tensor:
-        weight, bias = self.weight, self.bias
-        if candidates is not None:
-            weight, bias = weight.index_select(0, candidates), bias.index_select(0, candidates)
-        return nn.functional.linear(self.dropout(features), weight, bias)
+        features = self.dropout(features)
+        if candidates is None:
+            return nn.functional.linear(features, self.weight, self.bias)
+        return nn.functional.linear(
+            features, self.weight.index_select(0, candidates), self.bias.index_select(0, candidates)
+        )

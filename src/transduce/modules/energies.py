@@ -16,8 +16,8 @@ class Dot(nn.Module):
         super().__init__()
         if query_width != memory_width:
             raise ValueError(
-                f"energy 'dot' multiplies a query of {query_width} features with memory of {memory_width}: they must be "
-                "equal; change a width, or take the energy 'general'"
+                f"energy 'dot' multiplies a query of {query_width} features with memory of {memory_width}: they must "
+                "be equal; change a width, or take the energy 'general'"
             )
 
     def keys(self, memory_BSD: Tensor) -> Tensor:

@@ -28,6 +28,8 @@ class NoPositions(nn.Module):
 class Sinusoidal(nn.Module):
     """PE(p, 2i) = sin(p / 10000^(2i/width)), PE(p, 2i+1) = cos(...) (Vaswani et al. 2017, section 3.5); any length."""
 
+    rates: Tensor
+
     def __init__(self, width: int) -> None:
         super().__init__()
         if width % 2:
@@ -36,8 +38,7 @@ class Sinusoidal(nn.Module):
         self.register_buffer("rates", rates, persistent=False)
 
     def forward(self, positions_BT: Tensor) -> Tensor:
-        rates: Tensor = self.rates
-        angles_BTF = positions_BT[..., None].to(rates.dtype) * rates
+        angles_BTF = positions_BT[..., None].to(self.rates.dtype) * self.rates
         return torch.stack([angles_BTF.sin(), angles_BTF.cos()], -1).flatten(-2)
 
 

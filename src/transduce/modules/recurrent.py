@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.modules.dropout import Dropout
+from transduce.modules.module_list import module_list
 from transduce.types import Cell, Factory
 
 State = tuple[Any, ...]  # one tree per layer
@@ -21,31 +22,32 @@ class Stack(nn.Module):
         if layers < 1:
             raise ValueError(f"layers = {layers}: a recurrent network has at least one")
         widths = [input_width] + [width] * (layers - 1)
-        self.cells = nn.ModuleList(cell(input_width=below, width=width) for below in widths)  # type: ignore[misc]
+        self.cells = module_list(cell(input_width=below, width=width) for below in widths)
         self.dropout = Dropout(dropout)
 
     @property
     def first(self) -> Cell[Any]:
-        return self.cells[0]  # type: ignore[return-value]
+        return self.cells[0]
 
     def start(self, rows: int, like: Tensor) -> State:
         return tuple(cell.start(rows, like) for cell in self.cells)
 
     def output(self, state: State) -> Tensor:
-        top: Cell[Any] = self.cells[-1]  # type: ignore[assignment]
-        return top.output(state[-1])
+        return self.cells[-1].output(state[-1])
 
     def step(self, projected_BG: Tensor, state: State) -> tuple[Tensor, State]:
         """One position, given what the first cell has projected of it."""
-        after = []
-        for cell, before in zip(self.cells, state, strict=True):
-            y_BW, now = cell.step(projected_BG if not after else cell.project(self.dropout(y_BW)), before)
+        cells = iter(self.cells)
+        y_BW, now = next(cells).step(projected_BG, state[0])
+        after = [now]
+        for cell, before in zip(cells, state[1:], strict=True):
+            y_BW, now = cell.step(cell.project(self.dropout(y_BW)), before)
             after.append(now)
         return y_BW, tuple(after)
 
     def unroll(self, x_BTD: Tensor, state: State) -> tuple[Tensor, State]:
         """All positions, layer by layer."""
-        after = []
+        after: list[Any] = []
         for cell, before in zip(self.cells, state, strict=True):
             x_BTD, now = cell.unroll(self.dropout(x_BTD) if after else x_BTD, before)
             after.append(now)

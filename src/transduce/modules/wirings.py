@@ -20,7 +20,8 @@ from transduce.types import Attention, Cell, Factory, Memory
 
 @dataclass(frozen=True)
 class WiringState:
-    """``cells`` one tree per layer, ``feed`` [B, width] the last features where they are fed back, ``attention`` its own."""
+    """``cells`` one tree per layer, ``feed`` [B, width] the last features where they are fed back, ``attention`` what
+    it remembers."""
 
     cells: State
     feed: Tensor | None

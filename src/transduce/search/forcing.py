@@ -23,7 +23,7 @@ def force(model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypot
     lengths = target.lengths.tolist()
     return [
         Hypothesis(tuple(tokens.tolist()), total := float(each.double().sum()), total, tuple(each.tolist()))
-        for tokens, each in zip(wanted_N.split(lengths), log_prob_N.split(lengths), strict=True)
+        for tokens, each in zip(torch.split(wanted_N, lengths), torch.split(log_prob_N, lengths), strict=True)
     ]
 
 

@@ -35,4 +35,5 @@ class Wu:
     alpha: float = 0.6
 
     def __call__(self, log_prob: float, length: int) -> float:
-        return log_prob / ((5 + length) / 6) ** self.alpha
+        penalty: float = ((5 + length) / 6) ** self.alpha
+        return log_prob / penalty
