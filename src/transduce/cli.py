@@ -153,6 +153,28 @@ def evaluate(
 
 
 @app.command()
+def inspect(
+    run: Run,
+    text: Annotated[str, typer.Argument(help="A source.", metavar="TEXT")],
+    target: Annotated[Optional[str], typer.Option(help="Its output; the model's own if not given.")] = None,  # noqa: UP045
+    out: Annotated[Optional[Path], typer.Option(help="Draw a picture (.png, .svg, .pdf) instead of shading.")] = None,  # noqa: UP045
+    head: Annotated[Optional[int], typer.Option(min=0, help="One of many heads; their average if not given.")] = None,  # noqa: UP045
+    checkpoint: Which = "best",
+    device: Device = "auto",
+    threads: Threads = None,
+    plugin: Plugins = None,
+) -> None:
+    """Show what a model reads of a source as it writes: its attention."""
+    from transduce.inspect.attention import attention, plot
+
+    found = attention(_load(run, checkpoint, device, threads, plugin), text, target, head)
+    if out is None:
+        print("\n".join(found.lines()))
+    else:
+        plot(found, out)
+
+
+@app.command()
 def recipes() -> None:
     """The recipes that come with the package: what each should score, in how long, on what."""
     from transduce import recipes as folder

@@ -1,0 +1,113 @@
+"""Looking inside: attention weights are the model's own, aligned with the tokens, whatever the model."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from families import FAMILIES, build
+from transduce.data.tokenizers import Characters
+from transduce.inspect.attention import AttentionMap, attention, plot
+from transduce.search.greedy import Greedy
+from transduce.transducer import Transducer
+
+ATTENDING = [name for name in FAMILIES if "no attention" not in name and "copied state" not in name]
+SOURCE, TARGET = "abcde", "vwxyz"  # equally long: weights over the source and over the past are easy to confuse
+
+
+def transducer(family: str) -> Transducer:
+    letters = Characters()
+    return Transducer(build(FAMILIES[family]), Greedy(7), letters.learn(["abcdefg"]), letters.learn(["vwxyz"]))
+
+
+@pytest.mark.parametrize("family", ATTENDING)
+@pytest.mark.parametrize("target", [None, "", "v", TARGET, "vwxyzvwxyz"])
+def test_rows_are_distributions_over_the_source(family: str, target: str | None) -> None:
+    found = attention(transducer(family), SOURCE, target)
+    assert found.source_tokens == (*SOURCE, "</s>")
+    assert found.target_tokens[-1] == "</s>"
+    if target is not None:
+        assert found.target_tokens == (*target, "</s>")
+    for weights_TS in [*found.weights.values(), found.mean()]:
+        assert weights_TS.shape == (len(found.target_tokens), len(found.source_tokens))
+        assert (weights_TS >= 0).all()
+        torch.testing.assert_close(weights_TS.sum(-1), torch.ones(len(weights_TS)))
+
+
+@pytest.mark.parametrize("family", ATTENDING)
+def test_what_is_written_later_changes_nothing(family: str) -> None:
+    whole, start = (attention(transducer(family), SOURCE, target) for target in ("vwxyzyx", "vw"))
+    assert whole.weights.keys() == start.weights.keys()
+    for name, weights_TS in start.weights.items():
+        torch.testing.assert_close(weights_TS, whole.weights[name][: len(weights_TS)])
+
+
+def test_every_layer_that_reads_the_source_and_nothing_else() -> None:
+    found = attention(transducer("transformer, pre-norm"), SOURCE, TARGET)
+    assert list(found.weights) == ["decoder.layers.0.memory.heads", "decoder.layers.1.memory.heads"]
+    assert list(attention(transducer("luong, dot"), SOURCE).weights) == ["decoder.wiring.attention"]
+
+
+def test_the_weights_are_those_the_context_was_made_with() -> None:
+    model = transducer("bahdanau, additive")
+    contexts, states = [], []
+    hooks = [
+        model.model.decoder.wiring.attention.register_forward_hook(lambda _m, _i, out: contexts.append(out[0])),
+        model.model.encoder.register_forward_hook(lambda _m, _i, out: states.append(out.states.values)),
+    ]
+    found = attention(model, SOURCE, TARGET)
+    for hook in hooks:
+        hook.remove()
+    (weights_TS,) = found.weights.values()
+    context_TD = torch.cat(contexts, 1)[0, : len(weights_TS)]
+    torch.testing.assert_close(weights_TS @ states[0][0].float(), context_TD.float())
+
+
+def test_heads_one_by_one_average_to_all() -> None:
+    model = transducer("transformer, pre-norm")
+    every, first, second = (attention(model, SOURCE, TARGET, head) for head in (None, 0, 1))
+    torch.testing.assert_close((first.mean() + second.mean()) / 2, every.mean())
+    assert not torch.allclose(first.mean(), second.mean())
+    with pytest.raises(ValueError, match="head = 2: there are 2, numbered from 0"):
+        attention(model, SOURCE, TARGET, 2)
+
+
+def test_no_hook_is_left_behind() -> None:
+    model = transducer("transformer, pre-norm")
+    attention(model, SOURCE)
+    assert not any(module._forward_hooks for module in model.model.modules())
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES.keys() - set(ATTENDING)))
+def test_a_model_without_attention_says_so(family: str) -> None:
+    with pytest.raises(ValueError, match="EncoderDecoder does not attend to its source"):
+        attention(transducer(family), SOURCE)
+
+
+MAP = AttentionMap(("a", "b", "</s>"), ("$x$", "</s>"), {"only": torch.tensor([[1.0, 0.0, 0.0], [0.3, 0.0, 0.7]])})
+
+
+def test_lines_shade_by_weight() -> None:
+    assert MAP.lines() == [
+        "       a    b   </s>",
+        " $x$  ████",
+        "</s>  ░░░░      ▓▓▓▓",
+    ]
+
+
+def test_a_picture_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra plots")
+    plot(MAP, tmp_path / "map.png")
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+    plot(attention(transducer("transformer, pre-norm"), SOURCE), tmp_path / "layers.svg")
+    drawn = (tmp_path / "layers.svg").read_text()
+    assert "decoder.layers.1.memory.heads" in drawn
+
+
+def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"pip install 'transduce\[plots\]'"):
+        plot(MAP, tmp_path / "map.png")
