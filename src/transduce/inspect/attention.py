@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from transduce.search.forcing import shifted
 from transduce.transducer import Transducer
-from transduce.types import PAD, Padded
+from transduce.types import EOS, PAD, SPECIALS, Padded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,9 +54,7 @@ class AttentionMap:
 
 
 @torch.inference_mode()
-def attention(
-    transducer: Transducer, source: str, target: str | None = None, head: int | None = None
-) -> AttentionMap:
+def attention(transducer: Transducer, source: str, target: str | None = None, head: int | None = None) -> AttentionMap:
     """The attention to ``source`` as the model writes ``target``, by default its own best output.
 
     The output is teacher-forced once. Many heads are averaged, unless one is asked for by its number from 0. Raises
@@ -100,13 +99,17 @@ def _tapped(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     for path, module in model.named_modules():
         name, _, last = path.rpartition(".")
         if last == TAP and isinstance(module, nn.Identity):
-            parts = seen.setdefault(name, [])
-            hooks.append(module.register_forward_hook(lambda _module, _inputs, output, parts=parts: parts.append(output)))
+            seen[name] = []
+            hooks.append(module.register_forward_hook(partial(_keep, seen[name])))
     try:
         yield seen
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _keep(parts: list[Tensor], module: nn.Module, inputs: Any, output: Tensor) -> None:
+    parts.append(output)
 
 
 def _one_head(weights: Tensor, head: int | None) -> Tensor:
@@ -146,8 +149,8 @@ def plot(found: AttentionMap, path: str | Path) -> None:
     bar = figure.colorbar(axes[-1].collections[0], ax=list(axes), shrink=0.6, aspect=18, ticks=[0, 0.5, 1])
     bar.set_label("share of attention", color=FAINT, fontsize=9)
     bar.ax.tick_params(length=0, labelsize=8, labelcolor=FAINT)
-    bar.outline.set_visible(False)  # type: ignore[operator]
-    figure.savefig(path, dpi=160)
+    bar.outline.set_visible(False)
+    figure.savefig(path, dpi=160, bbox_inches="tight", pad_inches=0.15)
 
 
 def _panel(ax: Axes, found: AttentionMap, weights_TS: Tensor) -> None:
@@ -157,13 +160,11 @@ def _panel(ax: Axes, found: AttentionMap, weights_TS: Tensor) -> None:
     ax.invert_yaxis()
     ax.xaxis.tick_top()
     turn = 60 if max(map(len, found.source_tokens[:-1]), default=1) > 2 else 0
-    style = {"color": INK, "fontsize": 12, "parse_math": False}  # a "$" in the text is text
-    ax.set_xticks([s + 0.5 for s in range(S)], found.source_tokens, rotation=turn, **style)
-    ax.set_yticks([t + 0.5 for t in range(T)], found.target_tokens, **style)
-    for label, token in zip(
-        [*ax.get_xticklabels(), *ax.get_yticklabels()], [*found.source_tokens, *found.target_tokens], strict=True
-    ):
-        if token == "</s>":
-            label.set(color=FAINT, fontsize=9)
+    ax.set_xticks([s + 0.5 for s in range(S)], found.source_tokens, rotation=turn)
+    ax.set_yticks([t + 0.5 for t in range(T)], found.target_tokens)
+    labels, tokens = [*ax.get_xticklabels(), *ax.get_yticklabels()], [*found.source_tokens, *found.target_tokens]
+    for label, token in zip(labels, tokens, strict=True):
+        end = token == SPECIALS[EOS]
+        label.set(color=FAINT if end else INK, fontsize=9 if end else 12, parse_math=False)  # a "$" in the text is text
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
