@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Protocol
 
 import torch
@@ -28,18 +27,20 @@ class NoPositions(nn.Module):
 class Sinusoidal(nn.Module):
     """PE(p, 2i) = sin(p / 10000^(2i/width)), PE(p, 2i+1) = cos(...) (Vaswani et al. 2017, section 3.5); any length."""
 
-    rates: Tensor
+    like: Tensor
 
     def __init__(self, width: int) -> None:
         super().__init__()
         if width % 2:
             raise ValueError(f"width = {width}: sinusoidal positions pair sines with cosines and need an even width")
-        rates = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
-        self.register_buffer("rates", rates, persistent=False)
+        self.width = width
+        self.register_buffer("like", torch.empty(0), persistent=False)  # empty: knows the model's type and device
 
     def forward(self, positions_BT: Tensor) -> Tensor:
-        angles_BTF = positions_BT[..., None].to(self.rates.dtype) * self.rates
-        return torch.stack([angles_BTF.sin(), angles_BTF.cos()], -1).flatten(-2)
+        wide = torch.promote_types(self.like.dtype, torch.float32)  # to bfloat16, position 257 is 256
+        exponents_F = torch.arange(0, self.width, 2, dtype=wide, device=self.like.device) / self.width
+        angles_BTF = positions_BT[..., None].to(wide) * 10000.0**-exponents_F
+        return torch.stack([angles_BTF.sin(), angles_BTF.cos()], -1).flatten(-2).to(self.like.dtype)
 
 
 class Learned(nn.Module):

@@ -1,0 +1,232 @@
+"""Attention: energies against their formulas in NumPy, weights seen through the tap, and the past. All in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from transduce import tree
+from transduce.modules.attention import (
+    CausalSelfAttention,
+    CrossAttention,
+    GlobalAttention,
+    Past,
+    SelfAttention,
+    causal_bias,
+    mask_bias,
+)
+from transduce.modules.energies import Additive, Dot, General, ScaledDot
+from transduce.types import Memory, Padded
+
+ENERGIES = [Dot, General, Additive, ScaledDot]
+ROWS, QUERIES, KEYS, WIDTH = 2, 3, 4, 6
+LENGTHS = torch.tensor([4, 2])
+
+
+def randn(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def memory(width: int = WIDTH) -> Memory:
+    return Memory(Padded(randn(ROWS, KEYS, width, seed=1), LENGTHS), (), None)
+
+
+def attention(energy: Any, memory_width: int = WIDTH) -> GlobalAttention:
+    torch.manual_seed(0)
+    return GlobalAttention(WIDTH, memory_width, energy).double()
+
+
+# -------------------------------------------------------------------- energies
+
+
+def matrix(parameter: torch.Tensor) -> np.ndarray:
+    return parameter.detach().numpy()
+
+
+def dot(energy: Any, q: np.ndarray, m: np.ndarray) -> float:
+    return sum(q[i] * m[i] for i in range(len(q)))
+
+
+def general(energy: Any, q: np.ndarray, m: np.ndarray) -> float:
+    return q @ (matrix(energy.key.weight) @ m)
+
+
+def additive(energy: Any, q: np.ndarray, m: np.ndarray) -> float:
+    hidden = matrix(energy.query.weight) @ q + matrix(energy.key.weight) @ m + matrix(energy.key.bias)
+    return matrix(energy.score) @ np.tanh(hidden)
+
+
+def scaled_dot(energy: Any, q: np.ndarray, m: np.ndarray) -> float:
+    query, key = matrix(energy.query.weight) @ q, matrix(energy.key.weight) @ m
+    return (query @ key) / np.sqrt(len(query))
+
+
+FORMULAS = {Dot: dot, General: general, Additive: additive, ScaledDot: scaled_dot}
+
+
+@pytest.mark.parametrize(
+    ("energy", "options"),
+    [*((energy, {}) for energy in ENERGIES), (Additive, {"width": 5}), (ScaledDot, {"width": 5})],
+)
+def test_energies_are_their_formulas(energy: Any, options: dict[str, int]) -> None:
+    torch.manual_seed(3)
+    memory_width = WIDTH if energy is Dot else 3
+    built = energy(WIDTH, memory_width, **options).double()
+    query, states = randn(ROWS, QUERIES, WIDTH), randn(ROWS, KEYS, memory_width, seed=1)
+    got = built(query, built.keys(states))
+    for b, t, s in np.ndindex(ROWS, QUERIES, KEYS):
+        expected = FORMULAS[energy](built, query[b, t].numpy(), states[b, s].numpy())
+        assert got[b, t, s].item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_dot_refuses_unequal_widths() -> None:
+    with pytest.raises(ValueError, match=r"query of 6 features with memory of 4.*'general'"):
+        Dot(6, 4)
+
+
+# -------------------------------------------------------------------- one head
+
+
+@pytest.mark.parametrize("energy", ENERGIES, ids=lambda energy: energy.__name__)
+def test_weights_are_a_distribution_over_real_positions(energy: Any) -> None:
+    attend, seen = attention(energy), []
+    attend.weights.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    context, _ = attend(randn(ROWS, QUERIES, WIDTH), attend.start(memory()))
+    (weights,) = seen
+    assert weights.shape == (ROWS, QUERIES, KEYS)
+    assert_close(weights.sum(-1), torch.ones(ROWS, QUERIES, dtype=torch.float64))
+    assert (weights[0] > 0).all()
+    assert (weights[1, :, 2:] == 0).all()  # exactly, so that no padding can leak
+    assert_close(context, torch.einsum("bts,bsd->btd", weights, memory().states.values))
+
+
+def test_hypotheses_folded_into_queries_are_a_repeated_memory() -> None:
+    attend, K = attention(Additive), 3
+    query = randn(ROWS * K, QUERIES, WIDTH)
+    folded, state = attend(query, attend.start(memory()))
+    assert state.value.key_BSK.shape[0] == ROWS  # nothing was copied
+    repeated = tree.select(memory().states, torch.tensor([0, 0, 0, 1, 1, 1]))
+    plain, _ = attend(query, attend.start(Memory(repeated, (), None)))
+    assert_close(folded, plain)
+
+
+def test_weights_are_never_narrower_than_float32() -> None:
+    mask = torch.tensor([[True, False]])
+    assert mask_bias(mask, torch.bfloat16).dtype == torch.float32
+    assert mask_bias(mask, torch.float64).dtype == torch.float64
+    assert mask_bias(mask, torch.float32).tolist() == [[0.0, float("-inf")]]
+
+
+# ------------------------------------------------------------------ many heads
+
+
+def softmax(energies: np.ndarray) -> np.ndarray:
+    exponentials = np.exp(energies - energies.max())
+    return exponentials / exponentials.sum()
+
+
+def test_self_attention_is_its_formula_head_by_head() -> None:
+    torch.manual_seed(0)
+    heads, D = 2, WIDTH // 2
+    attend = SelfAttention(WIDTH, heads).double()
+    x = randn(ROWS, KEYS, WIDTH)
+    mask = Padded(x, LENGTHS).mask
+    got = attend(x, mask_bias(mask, x.dtype)[:, None, None])
+    query, key, value = (x.numpy() @ part.T for part in np.split(matrix(attend.project.weight), 3))
+    for b, length in enumerate(LENGTHS.tolist()):
+        for t in range(KEYS):
+            read = []
+            for h in range(heads):
+                part = slice(h * D, (h + 1) * D)
+                weights = softmax(key[b, :length, part] @ query[b, t, part] / np.sqrt(D))
+                read.append(weights @ value[b, :length, part])
+            expected = matrix(attend.out.weight) @ np.concatenate(read)
+            np.testing.assert_allclose(got[b, t].detach().numpy(), expected, atol=1e-12)
+
+
+def test_cross_attention_folds_hypotheses_too() -> None:
+    torch.manual_seed(0)
+    attend, K = CrossAttention(WIDTH, 5, 3).double(), 2
+    states = memory(5).states
+    bias = mask_bias(states.mask, torch.float64)[:, None, None]
+    x, rows = randn(ROWS * K, QUERIES, WIDTH), torch.tensor([0, 0, 1, 1])
+    folded = attend(x, attend.start(states), bias)
+    assert_close(folded, attend(x, attend.start(tree.select(states, rows)), bias[rows]))
+
+
+def test_taps_see_every_head_and_padding_gets_nothing() -> None:
+    torch.manual_seed(0)
+    attend, seen = CrossAttention(WIDTH, WIDTH, 2).double(), []
+    attend.heads.weights.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    states = memory().states
+    attend(randn(ROWS, QUERIES, WIDTH), attend.start(states), mask_bias(states.mask, torch.float64)[:, None, None])
+    (weights,) = seen
+    assert weights.shape == (ROWS, 2, QUERIES, KEYS)
+    assert_close(weights.sum(-1), torch.ones(ROWS, 2, QUERIES, dtype=torch.float64))
+    assert (weights[1, :, :, 2:] == 0).all()
+
+
+@pytest.mark.parametrize("attend", [SelfAttention, CausalSelfAttention, lambda w, h: CrossAttention(w, w, h)])
+def test_a_width_that_heads_do_not_divide_is_refused(attend: Any) -> None:
+    with pytest.raises(ValueError, match="width = 6 does not divide into heads = 4"):
+        attend(6, 4)
+
+
+# -------------------------------------------------------------------- the past
+
+
+def test_causal_bias_lets_a_query_read_up_to_its_place() -> None:
+    bias = causal_bias(torch.tensor([[0, 1], [3, 4]]), 5, torch.float64)
+    assert (bias == 0)[0, 0].tolist() == [[True] + [False] * 4, [True] * 2 + [False] * 3]
+    assert (bias == 0)[1, 0].tolist() == [[True] * 4 + [False], [True] * 5]
+    assert (bias[bias != 0] == float("-inf")).all()
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_the_past_holds_each_row_at_its_own_places(grad: bool) -> None:
+    """Row 0 has 2 positions behind it, row 1 has 1; both are extended step by step past the buffer's end."""
+    key, value = randn(2, 1, 2, 3, seed=1), randn(2, 1, 2, 3, seed=2)
+    places = torch.tensor([2, 1])
+    with torch.set_grad_enabled(grad):
+        past = Past(key.clone(), value.clone(), 2)
+        expected = [[key[0, 0, 0], key[0, 0, 1]], [key[1, 0, 0]]]
+        for t in range(5):
+            new = randn(2, 1, 1, 3, seed=10 + t)
+            past = past.extend(new, -new, places[:, None])
+            places = places + 1
+            for row in range(2):
+                expected[row].append(new[row, 0, 0])
+                assert_close(past.key_BHSD[row, 0, : places[row]], torch.stack(expected[row]))
+        assert past.filled == 7
+        assert_close(past.value_BHSD[0, 0, 2:7], -past.key_BHSD[0, 0, 2:7])
+
+
+def test_without_gradients_the_past_is_written_in_place_and_grows_by_doubling() -> None:
+    with torch.no_grad():
+        past = Past(randn(1, 1, 0, 2), randn(1, 1, 0, 2), 0).extend(
+            randn(1, 1, 3, 2), randn(1, 1, 3, 2), torch.arange(3)[None]
+        )
+        rooms, moves = [], 0
+        for place in range(3, 20):
+            before = past.key_BHSD
+            past = past.extend(randn(1, 1, 1, 2), randn(1, 1, 1, 2), torch.tensor([[place]]))
+            moves += past.key_BHSD.data_ptr() != before.data_ptr()
+            rooms.append(past.key_BHSD.shape[2])
+        assert sorted(set(rooms)) == [6, 12, 24]
+        assert moves == 3
+
+
+def test_under_grad_the_past_before_is_left_as_it_was_and_learns() -> None:
+    key = randn(1, 1, 2, 3).requires_grad_()
+    new = randn(1, 1, 1, 3, seed=5).requires_grad_()
+    past = Past(key, key, 2)
+    before = past.key_BHSD.detach().clone()
+    after = past.extend(new, new, torch.tensor([[2]]))
+    assert_close(past.key_BHSD.detach(), before)
+    after.key_BHSD.sum().backward()
+    assert_close(key.grad, torch.ones_like(key))
+    assert_close(new.grad, torch.ones_like(new))

@@ -1,0 +1,188 @@
+"""The Transformer against torch's with copied weights, and its positions against the paper's formula, in float64."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from transduce.decoders.stacked import TransformerDecoder
+from transduce.encoders.stacked import TransformerEncoder
+from transduce.modules.positions import Learned, NoPositions, Sinusoidal
+from transduce.types import Memory, Padded
+
+VOCABULARY, WIDTH, HEADS, HIDDEN, LAYERS = 11, 8, 2, 12, 3
+SOURCE = Padded(torch.tensor([[4, 5, 6, 7, 2], [8, 9, 2, 0, 0]]), torch.tensor([5, 3]))
+TARGET = torch.tensor([[1, 4, 9, 5], [1, 6, 3, 3]])
+exactly = partial(assert_close, rtol=0, atol=1e-10)
+NORMS = pytest.mark.parametrize("norm", ["pre", "post"])
+
+
+def spread(module: nn.Module) -> Any:
+    """Every parameter drawn anew, biases and norms too: at their initial zeros and ones they would hide mistakes."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.uniform_(-0.8, 0.8)
+    return module.double().eval()
+
+
+def encoder(norm: str) -> TransformerEncoder:
+    return spread(TransformerEncoder(VOCABULARY, Sinusoidal, WIDTH, LAYERS, HEADS, HIDDEN, 0.1, norm))
+
+
+def decoder(norm: str, memory_width: int = WIDTH) -> TransformerDecoder:
+    stack = TransformerDecoder(
+        VOCABULARY, memory_width, (memory_width,), Sinusoidal, WIDTH, LAYERS, HEADS, HIDDEN, 0.1, norm
+    )
+    return spread(stack)
+
+
+def paper_positions(length: int) -> Tensor:
+    """PE(pos, 2i) and PE(pos, 2i + 1) of Vaswani et al. 2017, section 3.5, one number after the other."""
+    angle = [[pos / 10000 ** (2 * (j // 2) / WIDTH) for j in range(WIDTH)] for pos in range(length)]
+    return torch.tensor(
+        [[math.cos(a) if j % 2 else math.sin(a) for j, a in enumerate(row)] for row in angle], dtype=torch.float64
+    )
+
+
+def embed(ours: Any, ids: Tensor) -> Tensor:
+    return ours.embedding.weight[ids] * math.sqrt(WIDTH) + paper_positions(ids.shape[1])
+
+
+def copy(theirs: Any, ours: Any) -> None:
+    """Weight and bias of a linear layer, a norm, or attention's stacked projection."""
+    theirs.weight.data, theirs.bias.data = ours.weight.data.clone(), ours.bias.data.clone()
+
+
+def copy_self_attention(theirs: nn.MultiheadAttention, ours: Any) -> None:
+    theirs.in_proj_weight.data = ours.project.weight.data.clone()
+    theirs.in_proj_bias.data = ours.project.bias.data.clone()
+    copy(theirs.out_proj, ours.out)
+
+
+def copy_cross_attention(theirs: nn.MultiheadAttention, ours: Any) -> None:
+    theirs.in_proj_weight.data = torch.cat([ours.query.weight, ours.project.weight]).data
+    theirs.in_proj_bias.data = torch.cat([ours.query.bias, ours.project.bias]).data
+    copy(theirs.out_proj, ours.out)
+
+
+def torch_encoder(ours: TransformerEncoder, norm: str) -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(WIDTH, HEADS, HIDDEN, batch_first=True, norm_first=norm == "pre")
+    last = nn.LayerNorm(WIDTH) if norm == "pre" else None
+    oracle = nn.TransformerEncoder(layer, LAYERS, norm=last, enable_nested_tensor=False).double().eval()
+    for theirs, mine in zip(oracle.layers, ours.layers, strict=True):
+        copy_self_attention(theirs.self_attn, mine.attention)
+        copy(theirs.linear1, mine.feedforward.widen)
+        copy(theirs.linear2, mine.feedforward.narrow)
+        copy(theirs.norm1, mine.attention_residual.norm)
+        copy(theirs.norm2, mine.feedforward_residual.norm)
+    if last is not None:
+        copy(oracle.norm, ours.norm)
+    return oracle
+
+
+def torch_decoder(ours: TransformerDecoder, norm: str) -> nn.TransformerDecoder:
+    layer = nn.TransformerDecoderLayer(WIDTH, HEADS, HIDDEN, batch_first=True, norm_first=norm == "pre")
+    last = nn.LayerNorm(WIDTH) if norm == "pre" else None
+    oracle = nn.TransformerDecoder(layer, LAYERS, norm=last).double().eval()
+    for theirs, mine in zip(oracle.layers, ours.layers, strict=True):
+        copy_self_attention(theirs.self_attn, mine.attention)
+        copy_cross_attention(theirs.multihead_attn, mine.memory)
+        copy(theirs.linear1, mine.feedforward.widen)
+        copy(theirs.linear2, mine.feedforward.narrow)
+        copy(theirs.norm1, mine.attention_residual.norm)
+        copy(theirs.norm2, mine.memory_residual.norm)
+        copy(theirs.norm3, mine.feedforward_residual.norm)
+    if last is not None:
+        copy(oracle.norm, ours.norm)
+    return oracle
+
+
+@NORMS
+def test_the_encoder_is_torchs(norm: str) -> None:
+    ours = encoder(norm)
+    memory = ours(SOURCE)
+    expected = torch_encoder(ours, norm)(embed(ours, SOURCE.values), src_key_padding_mask=~SOURCE.mask)
+    exactly(memory.states.values[SOURCE.mask], expected[SOURCE.mask])
+    averages = [expected[row, :length].mean(0) for row, length in enumerate(SOURCE.lengths)]
+    exactly(memory.summary[0], torch.stack(averages))
+    assert memory.source is SOURCE
+
+
+@NORMS
+def test_the_decoder_is_torchs(norm: str) -> None:
+    ours = decoder(norm)
+    states = torch.randn(2, 5, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    output, _ = ours.extend(TARGET, ours.start(Memory(Padded(states, SOURCE.lengths), (), None)))
+    causal = nn.Transformer.generate_square_subsequent_mask(TARGET.shape[1], dtype=torch.float64)
+    expected = torch_decoder(ours, norm)(
+        embed(ours, TARGET),
+        states,
+        tgt_mask=causal,
+        memory_key_padding_mask=torch.zeros(2, 5, dtype=torch.float64).masked_fill(~SOURCE.mask, float("-inf")),
+    )
+    exactly(output, expected)
+    exactly(ours.readout(output), expected @ ours.projection.weight.T + ours.projection.bias)
+
+
+@NORMS
+def test_gradients_are_torchs(norm: str) -> None:
+    ours = encoder(norm)
+    oracle = torch_encoder(ours, norm)
+    away = torch.linspace(-1, 1, 8 * WIDTH, dtype=torch.float64).view(8, WIDTH)  # 8 real positions
+    (ours(SOURCE).states.values[SOURCE.mask] * away).sum().backward()
+    x = embed(ours, SOURCE.values).detach()
+    (oracle(x, src_key_padding_mask=~SOURCE.mask)[SOURCE.mask] * away).sum().backward()
+    for theirs, mine in zip(oracle.layers, ours.layers, strict=True):
+        exactly(mine.attention.project.weight.grad, theirs.self_attn.in_proj_weight.grad)
+        exactly(mine.feedforward.narrow.bias.grad, theirs.linear2.bias.grad)
+        exactly(mine.attention_residual.norm.weight.grad, theirs.norm1.weight.grad)
+
+
+def test_a_memory_of_another_width_is_read() -> None:
+    ours = decoder("pre", memory_width=5)
+    states = torch.randn(2, 5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    output, _ = ours.extend(TARGET, ours.start(Memory(Padded(states, SOURCE.lengths), (), None)))
+    assert output.shape == (2, 4, WIDTH)
+
+
+# ------------------------------------------------------------------- positions
+
+
+def test_sinusoidal_positions_are_the_papers() -> None:
+    exactly(Sinusoidal(WIDTH).double()(torch.arange(300)[None])[0], paper_positions(300))
+
+
+def test_sinusoidal_positions_of_staggered_rows() -> None:
+    places = torch.tensor([[0, 1], [7, 8]])
+    exactly(Sinusoidal(WIDTH).double()(places), paper_positions(9)[places])
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 2**-8)])
+def test_sinusoidal_positions_in_narrow_types_are_rounded_only_at_the_end(dtype: torch.dtype, tolerance: float) -> None:
+    got = Sinusoidal(WIDTH).to(dtype)(torch.arange(1000)[None])[0]
+    assert got.dtype == dtype
+    assert_close(got.double(), paper_positions(1000), rtol=0, atol=tolerance)
+
+
+def test_sinusoidal_positions_refuse_an_odd_width() -> None:
+    with pytest.raises(ValueError, match=r"width = 7: .* even width"):
+        Sinusoidal(7)
+
+
+def test_learned_positions_end() -> None:
+    positions = Learned(WIDTH, length=6)
+    assert_close(positions(torch.tensor([[5, 0]])), positions.weight[[5, 0]][None])
+    with pytest.raises(ValueError, match=r"position 6: .* positions 0 to 5 only; .*positions\.length"):
+        positions(torch.tensor([[0, 6]]))
+    assert positions(torch.zeros(2, 0, dtype=torch.long)).shape == (2, 0, WIDTH)
+
+
+def test_no_positions_are_nothing() -> None:
+    assert NoPositions(WIDTH)(torch.arange(4)[None]) == 0.0
