@@ -28,7 +28,7 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu":
             return nn.functional.dropout(x, self.p)
-        dropped = round(self.p * 256)
+        dropped = min(round(self.p * 256), 255)  # of 256: something is always kept
         bits = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(EVERY_INTEGER, None)
         kept = bits.view(torch.uint8)[: x.numel()].view(x.shape) >= dropped
         return x * kept.to(x.dtype).mul_(256 / (256 - dropped))

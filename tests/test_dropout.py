@@ -1,0 +1,81 @@
+"""Dropout by random bytes: how much is dropped, what is expected, and when nothing happens."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from transduce.modules.dropout import Dropout
+
+MANY = 400_000
+TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+
+
+@TYPES
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
+def test_a_share_of_p_is_dropped_and_the_expectation_kept(p: float, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    rounded = round(p * 256) / 256
+    y = Dropout(p)(torch.ones(MANY, dtype=dtype))
+    assert y.dtype == dtype
+    dropped = (y == 0).double().mean().item()
+    assert abs(rounded - p) <= 1 / 512
+    assert dropped == pytest.approx(rounded, abs=5 * (rounded * (1 - rounded) / MANY) ** 0.5)
+    kept = y[y != 0].double().unique()
+    assert len(kept) == 1
+    assert kept.item() == pytest.approx(1 / (1 - rounded), rel=torch.finfo(dtype).eps)
+
+
+def test_neighbours_are_dropped_independently() -> None:
+    """Bytes of one 64-bit draw lie side by side: no pair of them may agree more than by chance."""
+    torch.manual_seed(0)
+    kept = (Dropout(0.5)(torch.ones(MANY)) != 0).view(-1, 8).double()
+    correlation = torch.corrcoef(kept.T) - torch.eye(8)
+    assert correlation.abs().max() < 5 / len(kept) ** 0.5
+    assert (kept.mean(0) - 0.5).abs().max() < 5 * 0.5 / len(kept) ** 0.5
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 5), (8,), (9, 1, 3), (0,), (2, 0, 3)])
+def test_any_size(shape: tuple[int, ...]) -> None:
+    y = Dropout(0.5)(torch.ones(shape))
+    assert y.shape == shape
+    assert set(y.flatten().tolist()) <= {0.0, 2.0}
+
+
+def test_gradients_pass_where_values_did() -> None:
+    x = torch.randn(5, 11, dtype=torch.float64).requires_grad_()
+    y = Dropout(0.4)(x)
+    y.sum().backward()
+    assert_close(y, x * x.grad)
+    assert (x.grad == 0).any()
+
+
+@TYPES
+def test_evaluation_and_p_of_zero_are_the_identity(dtype: torch.dtype) -> None:
+    x = torch.randn(4, 5).to(dtype)
+    assert Dropout(0.5).eval()(x) is x
+    assert Dropout(0.0)(x) is x
+
+
+def test_the_seed_decides() -> None:
+    x, dropout = torch.ones(1000), Dropout(0.5)
+    masks = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        masks.append(dropout(x))
+    assert masks[0].equal(masks[1])
+    assert not masks[0].equal(masks[2])
+    assert not masks[2].equal(dropout(x))  # and each call draws anew
+
+
+def test_more_may_be_dropped_than_a_byte_can_say() -> None:
+    """p is rounded to a multiple of 1/256: 0.999 must not become 1, which would leave nothing to scale."""
+    y = Dropout(0.999)(torch.ones(MANY))
+    assert y.isfinite().all()
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.0, 1.5, float("nan")])
+def test_what_is_no_probability_is_refused(p: float) -> None:
+    with pytest.raises(ValueError, match=rf"dropout = {p}: .*at least 0 and less than 1"):
+        Dropout(p)
