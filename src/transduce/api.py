@@ -15,7 +15,7 @@ from transduce import config, recipes
 from transduce.progress import ProgressBar
 from transduce.training.callbacks import Callback, TensorBoard
 from transduce.training.checkpoint import CONFIG
-from transduce.training.run import RunExists
+from transduce.training.run import RunExistsError, check
 from transduce.training.run import train as run_training
 from transduce.transducer import Checkpoint, Transducer
 
@@ -39,26 +39,25 @@ def train(
 
     ``settings`` override the recipe's: ``{"training.steps": 1000}`` or ``["training.steps=1000"]``; a budget among
     them (steps, epochs, minutes) replaces all of the recipe's. ``pairs`` of (source, target) replace its data; one in
-    twenty of them is held out for validation. ``out`` is the run directory, by default ``runs/NAME``; one that holds a
-    run is refused unless ``resume`` goes on with it or ``overwrite`` deletes it. ``progress`` draws a bar on standard
-    error. SIGINT and SIGTERM save a checkpoint before they do what they always do.
+    twenty of them is held out for validation, and a run that is resumed keeps those it has. ``out`` is the run
+    directory, by default ``runs/NAME``; one that holds a run is refused unless ``resume`` goes on with it or
+    ``overwrite`` deletes it. ``progress`` draws a bar on standard error. SIGINT and
+    SIGTERM save a checkpoint before they do what they always do.
     """
-    run = run_folder(recipe, out)
-    if overwrite and (run / CONFIG).exists():
-        shutil.rmtree(run)
+    if resume and overwrite:
+        raise ValueError("resume goes on with a run and overwrite deletes it: give one of them")
     if threads is not None:
         torch.set_num_threads(threads)
-    resuming = resume and (run / CONFIG).exists()
-    table = config.read(run / CONFIG) if resuming else read_recipe(recipe)
-    changes = list(_as_settings(settings))
-    if any(change.startswith(BUDGET) for change in changes):
-        table = {**table, "training": {k: v for k, v in table["training"].items() if f"training.{k}" not in BUDGET}}
-    for change in changes:
-        table = config.override(table, change)
-    if pairs is not None and not resuming:
-        if (run / CONFIG).exists():
-            raise RunExists(f"{run} already holds a run: give another out, or resume=True or overwrite=True")
-        table = config.merge(table, {"data": _write_pairs(pairs, run / "data")})
+    run = run_folder(recipe, out)
+    there = (run / CONFIG).exists()
+    table = change(config.read(run / CONFIG) if there and resume else read_recipe(recipe), settings)
+    check(table)
+    if there and overwrite:
+        shutil.rmtree(run)
+    elif there and not resume:
+        raise RunExistsError(run)
+    if pairs is not None and not (there and resume):
+        table = {**table, "data": _without_files(table["data"]) | _write_pairs(pairs, run / "data")}
     every = [*callbacks, *([ProgressBar()] if progress else []), *_tensorboard(run)]
     finished = run_training(table, run, resume, every, device)
     if finished.reason == "SIGINT":
@@ -85,11 +84,28 @@ def read_recipe(recipe: str | Path) -> config.Table:
     return recipes.read(str(recipe))
 
 
-def _as_settings(settings: Mapping[str, Any] | Sequence[str]) -> Iterable[str]:
+def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> config.Table:
+    """The table with ``settings``, as ``train`` takes them."""
+    if isinstance(settings, str):
+        settings = [settings]
+    keys = settings if isinstance(settings, Mapping) else [setting.partition("=")[0].strip() for setting in settings]
+    if any(key in BUDGET for key in keys):
+        training = {
+            name: value for name, value in table.get("training", {}).items() if f"training.{name}" not in BUDGET
+        }
+        table = {**table, "training": training}
     if isinstance(settings, Mapping):
-        return [f"{key}={json.dumps(value)}" if isinstance(value, (str, bool, list)) else f"{key}={value}"
-                for key, value in settings.items()]  # fmt: skip
-    return settings
+        for key, value in settings.items():
+            table = config.assign(table, key, value)
+    else:
+        for setting in settings:
+            table = config.override(table, setting)
+    return table
+
+
+def _without_files(data: config.Table) -> config.Table:
+    """How a recipe reads its data, without what it reads."""
+    return {name: value for name, value in data.items() if name not in ("origin", "columns", "train", "valid", "test")}
 
 
 def _write_pairs(pairs: Iterable[tuple[str, str]], folder: Path) -> config.Table:

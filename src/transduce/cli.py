@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
 if TYPE_CHECKING:
+    from transduce.search.beam import Beam
     from transduce.transducer import Output, Transducer
-    from transduce.types import Example, Search
+    from transduce.types import Example
 
 app = typer.Typer(
     help="Learn to turn one sequence into another: train on pairs, then predict, evaluate and score.",
@@ -24,24 +26,22 @@ app = typer.Typer(
 )
 
 Run = Annotated[Path, typer.Argument(help="A run directory, as `transduce train` made it.", metavar="RUN")]
-Files = Annotated[Optional[list[Path]], typer.Argument(help="Text files, a source a line; standard input if none.")]  # noqa: UP045
+Files = Annotated[list[Path] | None, typer.Argument(help="Text files, a source a line; standard input if none.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")]
-Threads = Annotated[Optional[int], typer.Option(min=1, help="Processor threads; all cores if not given.")]  # noqa: UP045
-BeamSize = Annotated[Optional[int], typer.Option("--beam", min=1, help="Beam size; 1 is greedy.")]  # noqa: UP045
+Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads; all cores if not given.")]
+BeamSize = Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1 is greedy.")]
 BatchSize = Annotated[int, typer.Option(min=1, help="Sentences searched at a time.")]
 Which = Annotated[str, typer.Option(help="best, last or average.")]
-Plugins = Annotated[
-    Optional[list[str]], typer.Option("--plugin", help="A Python file or module that registers classes.")
-]  # noqa: UP045
-Sets = Annotated[Optional[list[str]], typer.Option("--set", help="Change a setting: model.encoder.layers=2")]  # noqa: UP045
+Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="A Python file or module that registers classes.")]
+Sets = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: model.encoder.layers=2")]
 
 
 @app.command()
 def train(
     recipe: Annotated[str, typer.Argument(help="A recipe (see `transduce recipes`) or a .toml file.")],
     settings: Sets = None,
-    out: Annotated[Optional[Path], typer.Option(help="The run directory; runs/RECIPE if not given.")] = None,  # noqa: UP045
-    minutes: Annotated[Optional[float], typer.Option(help="Train so long instead of the recipe's budget.")] = None,  # noqa: UP045
+    out: Annotated[Path | None, typer.Option(help="The run directory; runs/RECIPE if not given.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Train so long instead of the recipe's budget.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete the run that is there.")] = False,
     device: Device = "auto",
@@ -54,9 +54,9 @@ def train(
     load_plugins(plugin)
     changes = list(settings or [])
     if minutes is not None:
-        changes += [f"training.minutes={minutes}"]
+        changes.append(f"training.minutes={minutes}")
     try:
-        api.train(recipe, out, changes, None, resume, overwrite, (), device, threads)
+        api.train(recipe, out, changes, resume=resume, overwrite=overwrite, device=device, threads=threads)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     print(api.run_folder(recipe, out))
@@ -78,13 +78,12 @@ def predict(
     plugin: Plugins = None,
 ) -> None:
     """Turn each line into the model's best output, in order."""
-    if format not in WRITERS:
-        raise typer.BadParameter(f"{format!r}: expected one of {', '.join(WRITERS)}", param_hint="--format")
+    write = _writer(format)
     transducer = _load(run, checkpoint, device, threads, plugin)
-    search = _search(transducer, beam, nbest)
-    sources, copy = _twice(_lines(files))
-    for source, outputs in zip(copy, transducer.predict(sources, search, batch_size), strict=True):
-        for line in WRITERS[format](source, outputs):
+    asked, answered = itertools.tee(_lines(files))
+    outputs = transducer.predict(asked, _search(transducer, beam, nbest), batch_size)
+    for source, hypotheses in zip(answered, outputs, strict=True):
+        for line in write(source, hypotheses):
             print(line, flush=batch_size == 1)
 
 
@@ -103,8 +102,7 @@ def score(
     plugin: Plugins = None,
 ) -> None:
     """The model's log-probability of each target, given its source."""
-    if format not in WRITERS:
-        raise typer.BadParameter(f"{format!r}: expected one of {', '.join(WRITERS)}", param_hint="--format")
+    write = _writer(format)
     examples = _parallel(source, target)
     transducer = _load(run, checkpoint, device, threads, plugin)
     pairs = ((example.source, example.references[0]) for example in examples)
@@ -112,7 +110,7 @@ def score(
         if format == "text":
             print(f"{output.log_prob:.6f}")
         else:
-            for line in WRITERS[format](example.source, [output]):
+            for line in write(example.source, [output]):
                 print(line)
 
 
@@ -120,9 +118,9 @@ def score(
 def evaluate(
     run: Run,
     split: Annotated[str, typer.Option(help="test, valid or train.")] = "test",
-    source: Annotated[Optional[Path], typer.Option(help="A file of sources instead of a split.")] = None,  # noqa: UP045
-    target: Annotated[Optional[Path], typer.Option(help="Its targets, line by line.")] = None,  # noqa: UP045
-    metric: Annotated[Optional[list[str]], typer.Option(help="Metrics instead of the run's own.")] = None,  # noqa: UP045
+    source: Annotated[Path | None, typer.Option(help="A file of sources instead of a split.")] = None,
+    target: Annotated[Path | None, typer.Option(help="Its targets, line by line.")] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="Metrics instead of the run's own.")] = None,
     beam: BeamSize = None,
     batch_size: BatchSize = 64,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
@@ -135,9 +133,9 @@ def evaluate(
     from transduce.metrics.base import metric as named
 
     if (source is None) != (target is None):
-        raise typer.BadParameter("--source and --target go together")
+        raise ValueError("--source and --target go together: give both, or neither for a split of the run's data")
     if split not in ("test", "valid", "train"):
-        raise typer.BadParameter(f"{split!r}: expected test, valid or train", param_hint="--split")
+        raise ValueError(f"--split {split!r}: expected test, valid or train")
     transducer = _load(run, checkpoint, device, threads, plugin)
     metrics = [named(name) for name in metric or transducer.settings["metrics"]]
     given = _parallel(source, target) if source and target else _split(run, transducer, split)
@@ -156,9 +154,9 @@ def evaluate(
 def inspect(
     run: Run,
     text: Annotated[str, typer.Argument(help="A source.", metavar="TEXT")],
-    target: Annotated[Optional[str], typer.Option(help="Its output; the model's own if not given.")] = None,  # noqa: UP045
-    out: Annotated[Optional[Path], typer.Option(help="Draw a picture (.png, .svg, .pdf) instead of shading.")] = None,  # noqa: UP045
-    head: Annotated[Optional[int], typer.Option(min=0, help="One of many heads; their average if not given.")] = None,  # noqa: UP045
+    target: Annotated[str | None, typer.Option(help="Its output; the model's own if not given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Draw a picture (.png, .svg, .pdf) instead of shading.")] = None,
+    head: Annotated[int | None, typer.Option(min=0, help="One of many heads; their average if not given.")] = None,
     checkpoint: Which = "best",
     device: Device = "auto",
     threads: Threads = None,
@@ -190,16 +188,16 @@ def data(
     out: Annotated[Path, typer.Option(help="Where runs are kept: what is prepared here is found by them.")] = Path(
         "runs"
     ),
+    plugin: Plugins = None,
 ) -> None:
     """Show what a run would see: lengths, unknowns, duplicates, overlap of the splits, a sample."""
     from transduce import api, config
     from transduce.data.settings import Data
     from transduce.data.survey import survey
 
-    table = api.read_recipe(recipe)
-    for setting in settings or []:
-        table = config.override(table, setting)
-    built = config.build(table["data"], Data, path="data")
+    load_plugins(plugin)
+    table = api.change(api.read_recipe(recipe), settings or [])
+    built = config.build(table.get("data", {}), Data, path="data")
     for line in survey(built, Path(built.cache) if built.cache else out / ".cache").lines():
         print(line)
 
@@ -233,7 +231,13 @@ def as_jsonl(source: str, outputs: list[Output]) -> Iterator[str]:
     yield json.dumps({"source": source, **nbest[0], "nbest": nbest}, ensure_ascii=False)
 
 
-WRITERS = {"text": as_text, "tsv": as_tsv, "jsonl": as_jsonl}
+WRITERS: dict[str, Callable[[str, list[Output]], Iterator[str]]] = {"text": as_text, "tsv": as_tsv, "jsonl": as_jsonl}
+
+
+def _writer(format: str) -> Callable[[str, list[Output]], Iterator[str]]:
+    if format not in WRITERS:
+        raise ValueError(f"--format {format!r}: expected {', '.join(WRITERS)}")
+    return WRITERS[format]
 
 
 def _one_line(text: str) -> str:
@@ -249,26 +253,21 @@ def _lines(files: list[Path] | None) -> Iterator[str]:
     from contextlib import ExitStack
 
     with ExitStack() as stack:
-        opened = [stack.enter_context(path.open("rb")) for path in files or []]
+        opened: list[BinaryIO] = [stack.enter_context(path.open("rb")) for path in files or []]
         for file in opened or [sys.stdin.buffer]:
             for line in file:
                 yield line.removesuffix(b"\n").removesuffix(b"\r").decode(errors="replace")
 
 
-def _twice(items: Iterable[str]) -> tuple[Iterator[str], Iterator[str]]:
-    from itertools import tee
-
-    return tee(items)
-
-
 def _parallel(source: Path, target: Path) -> list[Example]:
     from transduce.data.corpora import Files
     from transduce.data.preparation import examples
-    from transduce.data.settings import Data, Units
+    from transduce.data.settings import Data, Lines, Units
     from transduce.data.tokenizers import Characters
 
     files = Files(source=str(source), target=str(target))
-    data = Data(units=Units(joint=Characters()), test=files, group_references=False)
+    lines = Lines(undecodable="replace")  # a line more or less would set the answers against the wrong lines
+    data = Data(units=Units(joint=Characters()), test=files, lines=lines, group_references=False)
     return examples(data, "test", Path("."))
 
 
@@ -293,17 +292,11 @@ def _load(run: Path, checkpoint: str, device: str, threads: int | None, plugins:
     return Transducer.load(run, checkpoint, device)  # type: ignore[arg-type]
 
 
-def _search(transducer: Transducer, beam: int | None, nbest: int) -> Search[Any]:
-    """The run's own search, with the beam and the number of hypotheses asked for."""
-    from dataclasses import replace
+def _search(transducer: Transducer, beam: int | None, nbest: int) -> Beam | None:
+    """A beam like the run's own search; None, for that search itself, where nothing else was asked for."""
+    from transduce.search.beam import beam_like
 
-    from transduce.search.beam import Beam
-
-    own = transducer.search
-    if beam is None and nbest == 1:
-        return own
-    base = own if isinstance(own, Beam) else Beam(max_length=getattr(own, "max_length", Beam.max_length))
-    return replace(base, size=beam or max(base.size, nbest), nbest=nbest)
+    return None if beam is None and nbest == 1 else beam_like(transducer.search, beam, nbest)
 
 
 def load_plugins(plugins: list[str] | None) -> None:
@@ -315,7 +308,8 @@ def load_plugins(plugins: list[str] | None) -> None:
         if not name.endswith(".py"):
             importlib.import_module(name)
             continue
-        spec = importlib.util.spec_from_file_location(Path(name).stem, name)
+        # named apart from what is installed: a plugin called json.py must not stand in for json
+        spec = importlib.util.spec_from_file_location(f"plugin_{Path(name).stem}", name)
         if spec is None or spec.loader is None or not Path(name).exists():
             raise FileNotFoundError(f"--plugin {name}: no such Python file")
         module = importlib.util.module_from_spec(spec)

@@ -26,7 +26,7 @@ else:
 
 T = TypeVar("T")
 
-__all__ = ["ConfigError", "Table", "build", "check", "merge", "override", "parse", "read", "resolve", "write"]
+__all__ = ["ConfigError", "Table", "assign", "build", "check", "merge", "override", "parse", "read", "resolve", "write"]
 
 
 # ------------------------------------------------------------------ tables
@@ -78,6 +78,14 @@ def override(table: Table, setting: str) -> Table:
     if not equals or not all(keys):
         raise ConfigError("", f"cannot set {setting!r}: expected a.key=value, such as model.encoder.layers=2")
     return _assign(table, keys, _value(text.strip(), setting), "")
+
+
+def assign(table: Table, key: str, value: Any) -> Table:
+    """``override`` from Python: ``assign(table, "model.encoder.layers", 2)``."""
+    keys = key.split(".")
+    if not all(keys):
+        raise ConfigError("", f"cannot set {key!r}: expected a dotted key, such as model.encoder.layers")
+    return _assign(table, keys, list(value) if isinstance(value, tuple) else value, "")
 
 
 def _assign(table: Table, keys: list[str], value: Any, path: str) -> Table:

@@ -50,9 +50,11 @@ class ProgressBar(Callback):
         again = {"budget": "", "patience": " (no better for long enough)"}.get(
             finished.reason, f" by {finished.reason}; go on with --resume"
         )
+        best = (
+            f"the best model is of update {finished.best_step:,}" if finished.best_step else "no model is the best yet"
+        )
         self._say(
-            f"stopped after update {finished.step:,}, {_clock(finished.seconds)}{again}; "
-            f"the best model is of update {finished.best_step:,}, in {finished.run}"
+            f"stopped after update {finished.step:,}, {_clock(finished.seconds)}{again}; {best}, in {finished.run}"
         )
 
     def _say(self, line: str) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
 import torch
-from torch import nn
 
 from transduce import config
+from transduce.data.settings import Lines
 from transduce.data.tokenizers import Tokenizer
 from transduce.metrics.base import evaluate
 from transduce.models.weights import load_weights
@@ -50,7 +50,7 @@ class Transducer:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: Any,  # a Model that is an nn.Module: there is no type for both
         search: Search[Any],
         source_tokenizer: Tokenizer,
         target_tokenizer: Tokenizer,
@@ -75,22 +75,24 @@ class Transducer:
             )
         if not path.exists():
             raise FileNotFoundError(
-                f"{run} has no checkpoint {checkpoint!r} ({path} is missing); has training got so far?"
+                f"{run} has no checkpoint {checkpoint!r} ({path} is missing); it has: "
+                f"{', '.join(_checkpoints(run)) or 'none yet, so train on with --resume'}"
             )
         settings = config.read(run / "config.toml")
         source = Tokenizer.load(run / "tokenizers" / "source.json")
         target = Tokenizer.load(run / "tokenizers" / "target.json")
         facts = Facts(source_vocabulary=len(source), target_vocabulary=len(target))
-        model: Any = config.build(settings["model"], Model, facts, "model")
+        model: Any = config.build(settings.get("model", {}), Model, facts, "model")
         load_weights(model, path)
-        search: Search[Any] = config.build(settings["search"], Search, path="search")
-        longest = settings["data"]["lines"]["max_source_length"]
+        search: Search[Any] = config.build(settings.get("search", {}), Search, path="search")
+        lines = config.build(settings.get("data", {}).get("lines", {}), Lines, path="data.lines")
         model.to(choose_device(device)).eval()
-        return cls(model, search, source, target, settings, longest)
+        return cls(model, search, source, target, settings, lines.max_source_length)
 
     @property
     def device(self) -> torch.device:
-        return next(self.model.parameters()).device
+        device: torch.device = next(self.model.parameters()).device
+        return device
 
     # ------------------------------------------------------------ predicting
 
@@ -98,9 +100,9 @@ class Transducer:
     def __call__(self, source: str) -> str: ...
 
     @overload
-    def __call__(self, source: Sequence[str]) -> list[str]: ...
+    def __call__(self, source: list[str] | tuple[str, ...]) -> list[str]: ...
 
-    def __call__(self, source: str | Sequence[str]) -> str | list[str]:
+    def __call__(self, source: str | list[str] | tuple[str, ...]) -> str | list[str]:
         """The best output of one source, or of each of several."""
         if isinstance(source, str):
             return next(self.predict([source]))[0].text
@@ -109,7 +111,11 @@ class Transducer:
     def predict(
         self, sources: Iterable[str], search: Search[Any] | None = None, batch_size: int = 64
     ) -> Iterator[list[Output]]:
-        """For each source, in order, the search's hypotheses, best first. A generator: reads ahead, answers as it goes."""
+        """For each source, in order, the search's hypotheses, best first.
+
+        A generator: it reads up to 64 batches ahead, to put sources of like length together, and answers as it goes;
+        with batches of one it answers each source before it reads the next.
+        """
         search = search or self.search
 
         def answer(batch: list[tuple[int, list[int]]]) -> list[list[Hypothesis]]:
@@ -194,11 +200,18 @@ class Transducer:
         )
 
 
+def _checkpoints(run: Path) -> list[str]:
+    return sorted(path.parent.name for path in (run / "checkpoints").glob("*/model.safetensors"))
+
+
 def choose_device(name: str) -> torch.device:
     """cpu, cuda (or cuda:1) and mps as they are; auto is the first of cuda, mps and cpu that is there."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    device = torch.device(name)
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device {name!r}: expected cpu, cuda, cuda:1, mps or auto") from None
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not there.get(device.type, False):
         raise ValueError(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -39,4 +40,8 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) ->
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    set_weights(model, load_file(path), str(path))
+    try:
+        tensors = load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path} is no whole safetensors file ({error}); copy or train it again") from error
+    set_weights(model, tensors, str(path))

@@ -106,7 +106,7 @@ class TensorBoard(Callback):
     def on_start(self, started: Started) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self.writer: Any = SummaryWriter(str(self.folder), purge_step=started.step + 1)  # type: ignore[no-untyped-call]
+        self.writer: Any = SummaryWriter(str(self.folder), purge_step=started.step + 1)
 
     def on_update(self, update: Update) -> None:
         for name in ("loss", "nll", "norm", "rate", "tokens_per_second"):
@@ -121,10 +121,7 @@ class TensorBoard(Callback):
 
 
 def _plain(event: Any) -> dict[str, Any]:
-    rounded = {
-        name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in vars(event).items()
-    }
-    return rounded
+    return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in vars(event).items()}
 
 
 def _whole(line: str) -> bool:

@@ -7,6 +7,7 @@ another name, synced to disk and then put in the place of the old one.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +29,8 @@ MODEL, OPTIMIZER, STATE, CONFIG = "model.safetensors", "optimizer.safetensors", 
 class State:
     """Where training stands: all of it that is no tensor.
 
-    ``validations`` holds, of each validation, the value that chooses the best (lower is better, whatever the metric).
+    ``validations`` holds, of each validation, the value that chooses the best (lower is better, whatever the metric);
+    ``best_value`` is that of checkpoints/best, which may be an average's.
     """
 
     step: int = 0
@@ -37,6 +39,7 @@ class State:
     seconds: float = 0.0
     reserve: float = 0.0
     best_step: int = 0
+    best_value: float | None = None
     validated_step: int = 0
     validations: tuple[float, ...] = ()
     recent: tuple[int, ...] = ()
@@ -44,9 +47,10 @@ class State:
     @property
     def stale(self) -> int:
         """Validations since the best."""
-        if not self.validations:
-            return 0
-        return len(self.validations) - 1 - self.validations.index(min(self.validations))
+        best, since = math.inf, 0
+        for value in self.validations:
+            best, since = (value, 0) if value < best else (best, since + 1)
+        return since
 
 
 def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.data.batching import Batches
+from transduce.models.weights import set_weights, weights
 from transduce.training.callbacks import Callback, Finished, Update, Validated
 from transduce.training.checkpoint import (
     State,
@@ -26,13 +27,12 @@ from transduce.training.checkpoint import (
 from transduce.training.interruption import Interruption
 from transduce.training.objectives import Trainable
 from transduce.training.settings import Training
-from transduce.models.weights import set_weights, weights
 from transduce.types import Loss
 
 REPORT_EVERY = 10  # updates between looks at the loss: on a GPU each look waits for the device
 
 
-class Diverged(RuntimeError):
+class DivergenceError(RuntimeError):
     """The loss or the gradient is no longer a number."""
 
 
@@ -101,6 +101,8 @@ class Loop:
             if interruption.signal:
                 self._report()
                 return interruption.signal
+            if self._out_of_patience:
+                return "patience"
             self._update()
             step = self.state.step
             if step % REPORT_EVERY == 0:
@@ -108,8 +110,6 @@ class Loop:
             validated = self._due()
             if validated:
                 self._validate()
-                if self.training.validation.patience and self.state.stale >= self.training.validation.patience:
-                    return "patience"
             every = self.training.checkpoint_every
             if (every and step % every == 0) or (not every and validated):
                 self._save()
@@ -129,6 +129,11 @@ class Loop:
     @property
     def progress(self) -> float:
         return self.training.budget.progress(self.state.step, self.epochs, self.seconds, self.state.reserve)
+
+    @property
+    def _out_of_patience(self) -> bool:
+        patience = self.training.validation.patience
+        return patience is not None and self.state.stale >= patience
 
     def _update(self) -> None:
         """Gradients summed over ``accumulate`` batches, divided once by all their tokens, clipped and applied."""
@@ -177,12 +182,7 @@ class Loop:
         recent, self.recent = self.recent, []
         for update in recent:
             if not math.isfinite(float(update.total) + float(update.norm)):
-                raise Diverged(
-                    f"update {update.step}: the loss is {float(update.total) / update.count:.4g} and the gradient's norm "
-                    f"{float(update.norm):.4g}. The last good state is kept in {self.checkpoints / 'last'}; lower "
-                    "training.optimizer.rate or training.clip, or lengthen the warm-up, and train again (--resume "
-                    "goes on from there)"
-                )
+                raise DivergenceError(self._divergence(update))
         count, now = sum(update.count for update in recent), time.monotonic()
         told = Update(
             step=self.state.step,
@@ -197,6 +197,17 @@ class Loop:
         self.reported = now
         for callback in self.callbacks:
             callback.on_update(told)
+
+    def _divergence(self, update: _Recent) -> str:
+        last = self.checkpoints / "last"
+        kept = (
+            f"The last good state is kept in {last} (--resume goes on from there)" if last.exists() else "None is saved"
+        )
+        return (
+            f"update {update.step}: the loss is {float(update.total) / update.count:.4g} and the gradient's norm "
+            f"{float(update.norm):.4g}. {kept}; lower training.optimizer.rate or training.clip, or lengthen the "
+            "warm-up, and train again"
+        )
 
     # ------------------------------------------------- validation, checkpoints
 
@@ -221,7 +232,7 @@ class Loop:
             self.state,
             validated_step=self.state.step,
             validations=(*self.state.validations, judgement.value),
-            reserve=max(self.state.reserve, 1.2 * took),
+            reserve=max(self.state.reserve, 1.2 * took * (2 if self.training.average > 1 else 1)),
         )
         self.reported = time.monotonic()
 
@@ -231,11 +242,11 @@ class Loop:
         self.trainable.eval()
         judgement = self.judge()
         self.trainable.train()
-        best = judgement.value < min(self.state.validations, default=math.inf)
+        best = judgement.value < (math.inf if self.state.best_value is None else self.state.best_value)
         if best:
             about = {"step": self.state.step, "what": what, "loss": judgement.loss, **judgement.metrics}
             save_model(self.checkpoints / "best", self.trainable.model, about)
-            self.state = replace(self.state, best_step=self.state.step)
+            self.state = replace(self.state, best_step=self.state.step, best_value=judgement.value)
         told = Validated(self.state.step, judgement.loss, judgement.metrics, best, self.seconds, what)
         for callback in self.callbacks:
             callback.on_validation(told)
@@ -256,6 +267,7 @@ class Loop:
         save_model(self.checkpoints / "average", model, {"steps": self.state.recent})
         self._judge("average")
         set_weights(model, last, "the last")
+        self.state = replace(self.state, recent=())  # done: resuming a finished run must not average them again
 
     def _save(self) -> None:
         self._report()

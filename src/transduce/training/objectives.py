@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -50,10 +51,11 @@ class CrossEntropy:
         size = max(1, CHUNK // vocabulary)
         if len(target_N) <= size:
             return part(output, target_N)
+        pieces = [slice(begin, begin + size) for begin in range(0, len(target_N), size)]
         sums = [
-            checkpoint(part, tree.map(lambda leaf: leaf[i : i + size], output), target_N[i : i + size], use_reentrant=False)  # noqa: B023
-            for i in range(0, len(target_N), size)
-        ]  # fmt: skip
+            checkpoint(part, tree.map(itemgetter(piece), output), target_N[piece], use_reentrant=False)
+            for piece in pieces
+        ]
         return torch.stack([total for total, _ in sums]).sum(), torch.stack([nll for _, nll in sums]).sum()
 
 

@@ -14,7 +14,8 @@ from torch import nn
 class Optimizer(Protocol):
     """What to build over a model's parameters; ``rate`` is the peak learning rate the schedule multiplies."""
 
-    rate: float
+    @property
+    def rate(self) -> float: ...
 
     def __call__(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer: ...
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-
 from collections.abc import Sequence
-
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +19,21 @@ from transduce.training.checkpoint import CONFIG, State, load_training, resume_p
 from transduce.training.loop import Judgement, Loop
 from transduce.training.objectives import Trainable
 from transduce.training.precision import autocast, choose_precision
-from transduce.training.settings import Settings
+from transduce.training.settings import Settings, Training
 from transduce.transducer import Transducer, choose_device
 from transduce.types import Example
 
 log = logging.getLogger("transduce")
 
 
-class RunExists(FileExistsError):
+class RunExistsError(FileExistsError):
     """A directory already holds a run."""
+
+    def __init__(self, run: Path) -> None:
+        super().__init__(
+            f"{run} already holds a run: go on with it (--resume), delete it (--overwrite), or choose another "
+            "directory (--out)"
+        )
 
 
 def train(
@@ -40,10 +44,10 @@ def train(
     Files, settings and their fit are checked before anything is learned. With ``resume`` an interrupted run goes on
     from its last checkpoint (or begins, where there is none yet); without it a directory that holds a run is refused.
     """
-    config.check(table, Settings, facts=("source_vocabulary", "target_vocabulary"))
+    check(table)
     where = choose_device(device)
     if (run / CONFIG).exists() and not resume:
-        raise RunExists(f"{run} already holds a run: go on with it (--resume), or choose another directory (--out)")
+        raise RunExistsError(run)
     data = config.build(table["data"], Data, path="data")
     cache = cache_folder(data, run)
     prepared = _prepare(data, cache, run)
@@ -52,8 +56,6 @@ def train(
     settings = config.build(table, Settings, prepared.facts)
     run.mkdir(parents=True, exist_ok=True)
     point = resume_point(run / "checkpoints") if resume else None
-    report = [*prepared.report.lines(), *_changes(point, table)]
-    _write_run(run, table, prepared)
 
     torch.manual_seed(settings.training.seed)
     model: Any = settings.model()
@@ -61,7 +63,9 @@ def train(
     trainable = Trainable(model, settings.objective)
     optimizer = settings.training.optimizer(model.parameters())
     state = State() if point is None else load_training(point, model, optimizer)
-    judge = Judge(trainable, settings, prepared, _validation_examples(settings, cache))
+    report = (*prepared.report.lines(), *_changes(point, table))
+    _write_run(run, table, prepared)  # once the checkpoint is known to fit, lest a slip spoil the run's own settings
+    judge = Judge(trainable, settings, prepared, _validation_examples(settings, prepared, cache))
     every = [JsonLines(run / "metrics.jsonl"), *callbacks]
     started = Started(
         run,
@@ -69,7 +73,7 @@ def train(
         state.step,
         str(where),
         settings.training.precision,
-        tuple(report),
+        report,
     )
     for callback in every:
         callback.on_start(started)
@@ -88,15 +92,23 @@ def train(
     return loop()
 
 
+def check(table: config.Table) -> None:
+    """Raise ValueError unless the settings are a run's, as far as can be told without its data."""
+    config.check(table, Settings, facts=("source_vocabulary", "target_vocabulary"))
+    training = config.build(table["training"], Training, path="training")
+    for name in (*training.validation.metrics, *table.get("metrics", ())):
+        metric(name)
+
+
 def cache_folder(data: Data, run: Path) -> Path:
     """Where prepared data lies: ``data.cache``, or beside the run, so that its sisters find it too."""
     return Path(data.cache) if data.cache else run.parent / ".cache"
 
 
 def _prepare(data: Data, cache: Path, run: Path) -> Prepared:
-    """The data by the run's own tokenizers where it has some, newly learned ones where not."""
+    """The data by the run's own tokenizers where it is one already, newly learned ones where not."""
     prepared = prepare(data, cache)
-    if not (run / "tokenizers" / "target.json").exists():
+    if not (run / CONFIG).exists():
         return prepared
     own = Tokenizers.load(run / "tokenizers")
     theirs = prepared.tokenizers
@@ -118,7 +130,8 @@ def _changes(point: Path | None, table: config.Table) -> list[str]:
     """What differs between the settings and those the checkpoint was made with, a line each; the settings win."""
     if point is None:
         return []
-    then, now = flatten(config.read(point / CONFIG)), flatten(table)
+    then = flatten(config.read(point / CONFIG))
+    now = flatten(config.parse(config.write(table).encode(), CONFIG))  # as written: tuples are lists there
     return [
         f"changed since the checkpoint: {key} = {now.get(key, 'default')!r} (was {then.get(key, 'default')!r})"
         for key in sorted(then.keys() | now.keys())
@@ -137,10 +150,10 @@ def flatten(table: config.Table, path: str = "") -> dict[str, Any]:
 # ------------------------------------------------------------------ validation
 
 
-def _validation_examples(settings: Settings, cache: Path) -> list[Example]:
+def _validation_examples(settings: Settings, prepared: Prepared, cache: Path) -> list[Example]:
     """The first ``validation.examples`` of data.valid, empty where there is none or no metric asks for them."""
     validation = settings.training.validation
-    if not validation.metrics:
+    if prepared.valid is None or not validation.metrics:
         return []
     found = examples(settings.data, "valid", cache)
     return found[: validation.examples]

@@ -32,7 +32,7 @@ class Budget:
         if all(limit is None for limit in given.values()):
             raise ValueError("training has no end: set training.steps, training.epochs or training.minutes")
         for name, limit in given.items():
-            if limit is not None and limit <= 0:
+            if limit is not None and not limit > 0:
                 raise ValueError(f"training.{name} = {limit}: more than 0 was expected")
 
     def progress(self, steps: int, epochs: float, seconds: float, reserve: float = 0.0) -> float:
@@ -63,15 +63,20 @@ class Validation:
     examples: int | None = None
     patience: int | None = None
 
+    def __post_init__(self) -> None:
+        _at_least("training.validation.times", self.times, 0)
+        for name in ("every", "examples", "patience"):
+            _at_least(f"training.validation.{name}", getattr(self, name), 1)
+
 
 @dataclass(frozen=True)
 class Training:
     """One loop for every model.
 
-    ``batching`` forms the batches, ``accumulate`` of them make an update; ``clip`` bounds the gradient's norm (0: nothing does);
-    ``precision`` "auto" is bfloat16 where the machine multiplies it natively; ``checkpoint_every`` updates the state
-    is saved (default: at each validation); the last ``average`` validated models are averaged at the end, and the
-    average becomes the best where it is.
+    ``batching`` forms the batches, ``accumulate`` of them make an update; ``clip`` bounds the gradient's norm (0:
+    nothing does); ``precision`` "auto" is bfloat16 where the machine multiplies it natively; ``checkpoint_every``
+    updates the state is saved (default: at each validation); the last ``average`` validated models are averaged at
+    the end, and the average becomes the best where it is.
     """
 
     steps: int | None = None
@@ -93,10 +98,15 @@ class Training:
         return Budget(self.steps, self.epochs, self.minutes)
 
     def __post_init__(self) -> None:
-        self.budget.__post_init__()
-        for name in ("accumulate", "average"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"training.{name} = {getattr(self, name)}: at least 1 was expected")
+        Budget(self.steps, self.epochs, self.minutes)  # refuses what is no budget
+        for name in ("accumulate", "average", "checkpoint_every"):
+            _at_least(f"training.{name}", getattr(self, name), 1)
+        _at_least("training.clip", self.clip, 0)
+
+
+def _at_least(name: str, value: float | None, least: int) -> None:
+    if value is not None and not value >= least:
+        raise ValueError(f"{name} = {value}: at least {least} was expected")
 
 
 @dataclass(frozen=True)
