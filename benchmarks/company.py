@@ -1,0 +1,94 @@
+"""Are predictions the same whatever company a sentence keeps? Every line of a test set, by several batch sizes.
+
+    python benchmarks/company.py RUN [--limit N] [--out benchmarks/results/FILE.md]
+
+Predicts a run's test split in float32 with batches of 1, 7 and 64, in the given order and shuffled, by greedy search
+and a beam of 5, and compares with batches of 1. A line that differs is searched again in float64, alone: the margin
+printed is by how much, in float64, the two outputs' scores differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from report import machine, write
+
+import transduce
+from transduce import config
+from transduce.data.preparation import examples
+from transduce.data.settings import Data
+from transduce.search.beam import Beam
+from transduce.search.forcing import force
+from transduce.search.greedy import Greedy
+from transduce.training.run import cache_folder
+from transduce.transducer import Transducer
+
+SIZES = (1, 7, 64)
+
+
+def outputs(transducer: Transducer, sources: list[str], search: object, size: int, shuffled: bool) -> list[str]:
+    order = list(range(len(sources)))
+    if shuffled:
+        random.Random(size).shuffle(order)
+    found = transducer.predict([sources[i] for i in order], search, batch_size=size)
+    texts = [""] * len(sources)
+    for place, row in zip(order, found, strict=True):
+        texts[place] = row[0].text
+    return texts
+
+
+def margin(transducer: Transducer, source: str, texts: list[str], beam: Beam | None) -> float:
+    """The difference of two outputs' scores in float64."""
+    transducer.model.double()
+    padded = transducer._padded(transducer.source_tokenizer.encode([source] * 2))
+    targets = transducer._padded(transducer.target_tokenizer.encode(texts))
+    scores = [
+        beam.ranking(found.log_prob, len(found.tokens)) if beam else found.log_prob
+        for found in force(transducer.model, padded, targets)
+    ]
+    transducer.model.float()
+    return abs(scores[0] - scores[1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    transducer = transduce.load(arguments.run, device="cpu")
+    data = config.build(transducer.settings["data"], Data, path="data")
+    sources = [e.source for e in examples(data, "test", cache_folder(data, arguments.run))][: arguments.limit]
+    longest = transducer.search.max_length
+    searches = {"greedy": Greedy(longest), "beam 5": replace(transducer.search, size=5)}
+    lines = [
+        f"# {arguments.run.name}: {len(sources):,} sentences in different company, float32",
+        "",
+        machine(),
+        "",
+        "| search | batch | order | differing lines | their margins in float64 |",
+        "|---|---|---|---|---|",
+    ]
+    for name, search in searches.items():
+        alone = outputs(transducer, sources, search, 1, shuffled=False)
+        for size in SIZES[1:]:
+            for shuffled in (False, True):
+                found = outputs(transducer, sources, search, size, shuffled)
+                differing = [i for i, (one, other) in enumerate(zip(alone, found, strict=True)) if one != other]
+                beam = search if name != "greedy" else None
+                margins = [margin(transducer, sources[i], [alone[i], found[i]], beam) for i in differing]
+                shown = ", ".join(f"{each:.1e}" for each in margins) or "–"
+                order = "shuffled" if shuffled else "as given"
+                lines.append(f"| {name} | {size} | {order} | {len(differing)} of {len(sources):,} | {shown} |")
+                print(lines[-1], flush=True)
+    write(arguments.out, lines)
+
+
+if __name__ == "__main__":
+    main()
