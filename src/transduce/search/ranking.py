@@ -7,7 +7,11 @@ from typing import Protocol
 
 
 class Ranking(Protocol):
-    """A score of a log-probability and a length in tokens (EOS counted); it must rise with the log-probability."""
+    """A score of a log-probability and a length in tokens (EOS counted).
+
+    It must rise with the log-probability, and with the length rise throughout or fall throughout: a beam stops where
+    neither the shortest nor the longest continuation could win.
+    """
 
     def __call__(self, log_prob: float, length: int) -> float: ...
 

@@ -1,0 +1,261 @@
+"""Searches over models that are tables, so that every answer can be worked out slowly (the laws are in test_laws)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from transduce.search.beam import Beam
+from transduce.search.forcing import force
+from transduce.search.greedy import Greedy
+from transduce.search.ranking import Average, LogProbability, Ranking, Wu
+from transduce.search.step import step
+from transduce.types import BOS, EOS, PAD, Padded
+
+VOCABULARY = 7
+CODES = 101  # prefixes are told apart by a hash: tables of this many rows
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """Which source, and a hash of the tokens so far."""
+
+    source: Tensor
+    code: Tensor
+
+
+class Lookup:
+    """Logits drawn from N(0, 4) for each source and prefix; ``ends`` is added to those of EOS, source by source."""
+
+    def __init__(self, seed: int = 0, ends: tuple[float, ...] = (0.0,) * 4, vocabulary: int = VOCABULARY) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        shape = (len(ends), CODES, vocabulary)
+        self.logits = 2 * torch.randn(shape, dtype=torch.float64, generator=generator)
+        self.logits[:, :, EOS] += torch.tensor(ends, dtype=torch.float64)[:, None]
+        self.rows: list[int] = []  # how many were asked for at each step
+
+    def start(self, source: Tensor) -> Prefix:
+        return Prefix(source, torch.zeros_like(source))
+
+    def extend(self, tokens_BT: Tensor, state: Prefix) -> tuple[Tensor, Prefix]:
+        self.rows.append(len(tokens_BT))
+        code_N, outputs = state.code, []
+        for token_N in tokens_BT.unbind(1):
+            code_N = code_after(code_N, token_N)
+            outputs.append(self.logits[state.source, code_N])
+        return torch.stack(outputs, 1), Prefix(state.source, code_N)
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        return output if candidates is None else output[..., candidates]
+
+    def log_probs(self, source: int, prefix: tuple[int, ...]) -> list[float]:
+        """log p(. | prefix), without any of the above."""
+        code = 0
+        for token in (BOS, *prefix):
+            code = code_after(code, token)
+        logits = self.logits[source, code].tolist()
+        normaliser = math.log(sum(math.exp(logit) for logit in logits))
+        return [logit - normaliser for logit in logits]
+
+
+def code_after(code: Any, token: Any) -> Any:
+    return (code * 31 + token + 7) % CODES
+
+
+def all_of(model: Lookup) -> Tensor:
+    return torch.arange(len(model.logits))
+
+
+def slow_beam(model: Lookup, source: int, beam: Beam) -> tuple[list[tuple[float, tuple[int, ...]]], int]:
+    """The best finished hypotheses, (score, tokens), and the steps taken, by the definition: ``size`` prefixes live,
+    an end counts among the ``size`` best continuations, all are ended at ``max_length``. Stops when ``size`` have
+    finished, and never because those alive cannot win."""
+    live, finished = [(0.0, ())], []
+    for length in range(1, beam.max_length + 1):
+        continuations = [
+            (total + log_prob, (*prefix, token))
+            for total, prefix in live
+            for token, log_prob in enumerate(model.log_probs(source, prefix))
+            if token not in (PAD, BOS) and (token == EOS or length < beam.max_length)
+        ]
+        continuations.sort(reverse=True)
+        finished += [(beam.ranking(total, length), y) for total, y in continuations[: beam.size] if y[-1] == EOS]
+        live = [(total, y) for total, y in continuations if y[-1] != EOS][: beam.size]
+        if len(finished) >= beam.size or not live:
+            break
+    return sorted(finished, reverse=True)[: beam.nbest], length
+
+
+@pytest.mark.parametrize("ranking", [LogProbability(), Average(), Wu(), Wu(1.5)], ids=repr)
+@pytest.mark.parametrize(("size", "nbest"), [(1, 1), (2, 1), (3, 3), (4, 2), (6, 1)])
+def test_beam_search_is_its_definition_and_stopping_early_loses_nothing(
+    size: int, nbest: int, ranking: Ranking
+) -> None:
+    saved = 0
+    for seed in range(12):
+        model, beam = Lookup(seed), Beam(size, nbest, 6, ranking)
+        model.logits *= torch.tensor([0.5, 1.5, 3.0, 5.0])[:, None, None]  # what is certain, once begun, wins late
+        for source, found in enumerate(beam(model, all_of(model))):
+            expected, steps = slow_beam(model, source, beam)
+            assert [h.tokens for h in found] == [tokens for _, tokens in expected]
+            assert [h.score for h in found] == pytest.approx([score for score, _ in expected], abs=1e-9)
+            model.rows.clear()
+            beam(model, torch.tensor([source]))
+            assert len(model.rows) <= steps
+            saved += steps - len(model.rows)
+    assert (saved > 0) is (nbest < size)  # the bound has stopped some searches, or the test would say nothing
+
+
+def test_greedy_search_is_its_definition() -> None:
+    for seed in range(10):
+        model = Lookup(seed)
+        for source, (found,) in enumerate(Greedy(6)(model, all_of(model))):
+            tokens: tuple[int, ...] = ()
+            log_probs: list[float] = []
+            while not tokens or tokens[-1] != EOS:
+                each = model.log_probs(source, tokens)
+                wanted = [t for t in range(VOCABULARY) if t not in (PAD, BOS)] if len(tokens) < 5 else [EOS]
+                best = max(wanted, key=lambda token: each[token])
+                tokens, log_probs = (*tokens, best), [*log_probs, each[best]]
+            assert found.tokens == tokens
+            assert found.token_log_probs == pytest.approx(log_probs, abs=1e-9)
+            assert found.log_prob == found.score == pytest.approx(sum(log_probs), abs=1e-9)
+
+
+def test_hypotheses_are_different_and_no_more_than_asked_for() -> None:
+    model = Lookup(3)
+    for found in Beam(5, 4, 8)(model, all_of(model)):
+        assert len({h.tokens for h in found}) == len(found) <= 4
+
+
+# ---------------------------------------------------------------------- edges
+
+SEARCHES = [Greedy(6), Beam(1, max_length=6), Beam(4, 2, max_length=6)]
+
+
+@pytest.mark.parametrize("search", [Greedy(1), Beam(1, max_length=1), Beam(5, 3, max_length=1)], ids=repr)
+def test_an_output_of_one_token_is_its_end(search: Any) -> None:
+    model = Lookup()
+    for source, found in enumerate(search(model, all_of(model))):
+        assert [h.tokens for h in found] == [(EOS,)]
+        assert found[0].log_prob == pytest.approx(model.log_probs(source, ())[EOS], abs=1e-9)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=repr)
+def test_a_model_that_never_ends_is_ended(search: Any) -> None:
+    model = Lookup(ends=(-200.0,) * 4)
+    for source, found in enumerate(search(model, all_of(model))):
+        for hypothesis in found:
+            assert len(hypothesis.tokens) == 6
+            assert hypothesis.tokens.index(EOS) == 5
+            forced = sum(model.log_probs(source, hypothesis.tokens[:n])[t] for n, t in enumerate(hypothesis.tokens))
+            assert hypothesis.log_prob == pytest.approx(forced, abs=1e-9)
+    assert len(model.rows) == 6
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=repr)
+def test_a_model_that_ends_at_once_is_asked_once(search: Any) -> None:
+    model = Lookup(ends=(200.0,) * 4)
+    found = search(model, all_of(model))
+    assert [hypotheses[0].tokens for hypotheses in found] == [(EOS,)] * 4
+    assert len(model.rows) <= 2  # a beam of several looks on until nothing alive can win
+
+
+def test_a_beam_wider_than_the_vocabulary() -> None:
+    model = Lookup(vocabulary=5)
+    wide = Beam(40, 40, 3, LogProbability())
+    for source, found in enumerate(wide(model, all_of(model))):
+        every = [(), (3,), (4,), (3, 3), (3, 4), (4, 3), (4, 4)]
+        totals = {
+            (*body, EOS): sum(model.log_probs(source, y[:n])[t] for n, t in enumerate(y))
+            for body in every
+            for y in [(*body, EOS)]
+        }
+        assert [h.tokens for h in found] == sorted(totals, key=lambda y: -totals[y])
+        assert [h.log_prob for h in found] == pytest.approx(sorted(totals.values(), reverse=True), abs=1e-9)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=repr)
+def test_finished_rows_leave_and_disturb_no_other(search: Any) -> None:
+    model = Lookup(5, (200.0, -200.0, 0.0, 200.0, -200.0))
+    together = search(model, all_of(model))
+    width = getattr(search, "size", 1)
+    assert model.rows[0] == 5 * width
+    assert model.rows == sorted(model.rows, reverse=True)
+    assert model.rows[-1] == 2 * width  # the two that never end
+    for source in range(5):
+        (alone,) = search(model, torch.tensor([source]))
+        assert [h.tokens for h in together[source]] == [h.tokens for h in alone]
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=repr)
+def test_special_tokens_are_never_written_however_likely(search: Any) -> None:
+    model = Lookup()
+    model.logits[:, :, [PAD, BOS]] += 20
+    for source, found in enumerate(search(model, all_of(model))):
+        tokens = found[0].tokens
+        assert not {PAD, BOS} & set(tokens)
+        forced = sum(model.log_probs(source, tokens[:n])[t] for n, t in enumerate(tokens))
+        assert found[0].log_prob == pytest.approx(forced, abs=1e-9)  # their probability stays lost
+        assert found[0].log_prob < -15
+
+
+@pytest.mark.parametrize(("size", "nbest"), [(3, 4), (3, 0), (0, 0), (0, 1)])
+def test_a_beam_has_room_for_what_is_asked(size: int, nbest: int) -> None:
+    with pytest.raises(ValueError, match=f"nbest = {nbest}, size = {size}"):
+        Beam(size, nbest)
+
+
+@pytest.mark.parametrize("search", [Greedy, lambda max_length: Beam(max_length=max_length)], ids=["greedy", "beam"])
+def test_an_output_has_a_token(search: Any) -> None:
+    with pytest.raises(ValueError, match=r"max_length = 0: .* at least one token"):
+        search(max_length=0)
+
+
+# -------------------------------------------------------- ranking, forcing, step
+
+
+def test_rankings_are_their_formulas() -> None:
+    assert LogProbability()(-6.0, 4) == -6.0
+    assert Average()(-6.0, 4) == -1.5
+    assert Wu(1.0)(-6.0, 7) == pytest.approx(-3.0)  # (5 + 7) / 6 = 2
+    assert Wu(0.5)(-6.0, 19) == pytest.approx(-3.0)  # sqrt((5 + 19) / 6) = 2
+    assert Wu(0.0)(-6.0, 19) == -6.0
+    assert Wu()(-6.0, 1) == -6.0
+
+
+@pytest.mark.parametrize("ranking", [LogProbability(), Average(), Wu(), Wu(2.0)], ids=repr)
+def test_rankings_rise_with_probability_and_favour_no_length_by_more_than_its_ends(ranking: Ranking) -> None:
+    """What the beam's bound relies on: between two lengths, a score lies between the scores at both."""
+    for length in range(1, 30):
+        assert ranking(-2.0, length) > ranking(-2.1, length)
+        ends = ranking(-2.0, 1), ranking(-2.0, 30)
+        assert min(ends) <= ranking(-2.0, length) <= max(ends)
+
+
+def test_forcing_by_hand() -> None:
+    model = Lookup()
+    target = Padded(torch.tensor([[4, 5, EOS], [EOS, 0, 0], [3, EOS, 0], [6, 6, EOS]]), torch.tensor([3, 1, 2, 3]))
+    for source, (forced, length) in enumerate(zip(force(model, all_of(model), target), (3, 1, 2, 3), strict=True)):
+        tokens = tuple(target.values[source, :length].tolist())
+        each = [model.log_probs(source, tokens[:n])[token] for n, token in enumerate(tokens)]
+        assert forced.tokens == tokens
+        assert forced.token_log_probs == pytest.approx(each, abs=1e-9)
+        assert forced.log_prob == pytest.approx(sum(each), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide"),
+    [(torch.bfloat16, torch.float32), (torch.float32, torch.float32), (torch.float64, torch.float64)],
+)
+def test_a_step_is_at_least_in_float32(narrow: torch.dtype, wide: torch.dtype) -> None:
+    model = Lookup()
+    model.logits = model.logits.to(narrow)
+    logits_NV, normaliser_N, _ = step(model, torch.full((4,), BOS), model.start(all_of(model)))
+    assert logits_NV.dtype == normaliser_N.dtype == wide
+    assert (logits_NV - normaliser_N[:, None]).exp().sum(1).tolist() == pytest.approx([1.0] * 4, abs=1e-6)
