@@ -141,8 +141,8 @@ class Autoregressive(Protocol[S]):
     ``extend`` is one function for teacher forcing (T = the whole target), prefill (T = a prompt) and a search
     step (T = 1): features of each new position, and the state after them. A state is consumed by the call;
     ``tree.fork`` copies it where both are wanted. ``readout`` turns features [..., D] into logits [..., V], and
-    is asked only where needed; ``candidates`` [C] names the columns wanted, in that order. Its result is a tensor of its
-    own: a search writes into it what it rules out.
+    is asked only where needed; ``candidates`` [C] names the columns wanted, in that order. Its result is a tensor of
+    its own: a search writes into it what it rules out.
     """
 
     def start(self, source: Any) -> S: ...
