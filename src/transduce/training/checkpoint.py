@@ -156,13 +156,13 @@ def forget_recent(checkpoints: Path, keep: Iterable[int]) -> None:
 
 @torch.no_grad()
 def average_recent(checkpoints: Path, steps: Iterable[int]) -> dict[str, Tensor]:
-    """The mean of the recent weights (Vaswani et al. 2017, section 6.1)."""
+    """The mean of the recent weights, in float64 (Vaswani et al. 2017, section 6.1)."""
     paths = [_recent(checkpoints, step) for step in steps]
     total = {name: tensor.double() for name, tensor in load_file(paths[0]).items()}
     for path in paths[1:]:
         for name, tensor in load_file(path).items():
             total[name] += tensor
-    return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
+    return {name: tensor / len(paths) for name, tensor in total.items()}
 
 
 def _recent(checkpoints: Path, step: int) -> Path:
@@ -174,7 +174,12 @@ def _recent(checkpoints: Path, step: int) -> Path:
 
 def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     state = optimizer.state_dict()["state"]
-    return {f"{number}.{name}": tensor for number, own in state.items() for name, tensor in own.items()}
+    return {
+        f"{number}.{name}": value
+        for number, own in state.items()
+        for name, value in own.items()
+        if value is not None  # SGD's momentum, where it has none
+    }
 
 
 def _restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], origin: str) -> None:

@@ -1,0 +1,165 @@
+"""What people call from Python."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import transduce
+from transduce import api, config, names
+from transduce.cli import load_plugins
+from transduce.modules.cells import GRU
+
+PAIRS = [(text, text[::-1]) for text in ("ab", "cde", "fg", "h", "ijk", "lm", "nop", "q", "rst", "uv")] * 4
+
+
+class QuietCell(GRU):
+    """A user's own."""
+
+
+@pytest.fixture
+def names_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registering is for the whole process; a test's is taken back."""
+    monkeypatch.setattr(names, "NAMES", {protocol: dict(known) for protocol, known in names.NAMES.items()})
+    monkeypatch.setattr(names, "_registered", dict(names._registered))
+    monkeypatch.setattr("transduce.spec.NAMES", names.NAMES, raising=False)
+
+
+def train(run: Path, settings: Any, **options: Any) -> transduce.Transducer:
+    return transduce.train("reverse", run, settings, device="cpu", progress=False, **options)
+
+
+def test_training_on_pairs_replaces_the_data_of_a_recipe(tiny: dict[str, Any], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    settings = {key: value for key, value in tiny.items() if key != "data.origin"} | {"training.steps": 2}
+    model = train(run, settings, pairs=PAIRS)
+    assert isinstance(model("ab"), str)
+    rows = {name: (run / "data" / f"{name}.jsonl").read_text().splitlines() for name in ("train", "valid")}
+    assert [json.loads(row)["source"] for row in rows["valid"]] == [PAIRS[19][0], PAIRS[39][0]]
+    assert len(rows["train"]) == 38
+    assert "origin" not in config.read(run / "config.toml")["data"]
+    assert (
+        train(run, {"training.steps": 3}, pairs=[("other", "pairs")], resume=True).settings["data"]
+        == model.settings["data"]
+    )
+
+
+def test_pairs_too_few_to_hold_any_out(tiny: dict[str, Any], tmp_path: Path) -> None:
+    settings = {key: value for key, value in tiny.items() if key != "data.origin"} | {"training.steps": 2}
+    train(tmp_path / "run", settings, pairs=iter(PAIRS[:5]))
+    about = json.loads((tmp_path / "run" / "checkpoints" / "best" / "state.json").read_text())
+    assert about == {"step": 2, "what": "last"}
+
+
+def test_no_pairs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="pairs is empty"):
+        train(tmp_path / "run", {"training.steps": 1}, pairs=[])
+    assert not (tmp_path / "run").exists()
+
+
+# ------------------------------------------------------------------- settings
+
+
+def test_settings_are_a_mapping_or_lines() -> None:
+    table = api.read_recipe("reverse")
+    mapping = {"training.steps": 7, "search": {"type": "greedy"}, "metrics": ("exact",), "data.lines.empty": "keep"}
+    lines = ["training.steps=7", 'search={type = "greedy"}', 'metrics=["exact"]', "data.lines.empty=keep"]
+    assert api.change(table, mapping) == api.change(table, lines)
+    assert api.change(table, "training.steps=7") == api.change(table, ["training.steps=7"])
+    assert table == api.read_recipe("reverse")
+
+
+@pytest.mark.parametrize("setting", ["training.minutes=0.5", "training.epochs = 0.5", "training.steps=0.5"])
+def test_a_budget_replaces_the_recipes(setting: str) -> None:
+    table = {"training": {"steps": 600, "minutes": 3, "clip": 1.0}}
+    name = setting.partition("=")[0].strip().removeprefix("training.")
+    assert api.change(table, [setting])["training"] == {"clip": 1.0, name: 0.5}
+    assert api.change({}, [setting]) == {"training": {name: 0.5}}
+
+
+def test_other_settings_leave_the_budget() -> None:
+    assert api.change({"training": {"steps": 600}}, {"training.clip": 1.0}) == {"training": {"steps": 600, "clip": 1.0}}
+
+
+def test_overwrite_begins_anew(tiny: dict[str, Any], own_run: Path) -> None:
+    (own_run / "leftover").write_text("of the old run")
+    train(own_run, tiny | {"training.steps": 1}, overwrite=True)
+    assert not (own_run / "leftover").exists()
+    assert json.loads((own_run / "checkpoints" / "last" / "state.json").read_text())["step"] == 1
+
+
+def test_runs_are_named_by_their_recipe() -> None:
+    assert api.run_folder("g2p", None) == Path("runs/g2p")
+    assert api.run_folder("some/where/mine.toml", None) == Path("runs/mine")
+    assert api.run_folder("g2p", "there") == Path("there")
+
+
+def test_recipes_are_names_or_files(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('metrics = ["exact"]\n')
+    assert api.read_recipe(tmp_path / "mine.toml") == {"metrics": ["exact"]}
+    with pytest.raises(ValueError, match='did you mean "reverse"'):
+        api.read_recipe("revers")
+
+
+# -------------------------------------------------------------- classes of one's own
+
+
+@pytest.mark.usefixtures("names_restored")
+def test_a_class_of_ones_own_is_trained_and_loaded(tiny: dict[str, Any], tmp_path: Path) -> None:
+    transduce.register("Cell", "quiet", QuietCell)
+    model = train(tmp_path / "run", tiny | {"training.steps": 1, "model.encoder.cell": "quiet"})
+    assert model.settings["model"]["encoder"]["cell"]["type"] == "quiet"
+    assert any(isinstance(module, QuietCell) for module in model.model.modules())
+
+
+@pytest.mark.usefixtures("names_restored")
+def test_a_plugin_registers_and_stands_in_for_no_module(tmp_path: Path) -> None:
+    plugin = tmp_path / "json.py"
+    plugin.write_text(
+        "import transduce\n"
+        "from transduce.modules.cells import GRU\n"
+        "class Mine(GRU):\n    pass\n"
+        'transduce.register("Cell", "mine", Mine)\n'
+    )
+    load_plugins([str(plugin)])
+    assert names.find("Cell", "mine").__name__ == "Mine"
+    assert sys.modules["json"] is json
+
+
+def test_missing_plugins_are_told(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"--plugin .*nothing\.py: no such Python file"):
+        load_plugins([str(tmp_path / "nothing.py")])
+    with pytest.raises(ImportError, match="no_such_module"):
+        load_plugins(["no_such_module"])
+
+
+# ------------------------------------------------------------------ the package
+
+
+def test_public_names_are_pinned() -> None:
+    expected = ["Callback", "Output", "Transducer", "load", "recipes", "register", "train"]
+    assert sorted(transduce.__all__) == sorted(expected)
+    assert all(getattr(transduce, name) is not None for name in expected)
+    assert set(expected) < set(dir(transduce))
+    with pytest.raises(AttributeError, match="trane"):
+        transduce.trane  # noqa: B018
+
+
+def test_importing_and_asking_for_help_bring_no_torch() -> None:
+    program = (
+        "import sys, transduce, transduce.cli\n"
+        "transduce.register\n"
+        "transduce.recipes.names()\n"
+        "try: transduce.cli.app(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'numpy', 'sacrebleu', 'tokenizers', 'safetensors'} & set(sys.modules)\n"
+        "sys.exit(f'imported: {heavy}' if heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "predict" in done.stdout

@@ -1,0 +1,254 @@
+"""The law *resume*: n updates are k updates, a kill, and the rest of them, to the last bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from transduce import api
+from transduce.training.callbacks import Callback, Finished, Started, Update
+from transduce.training.checkpoint import replace_folder, resume_point
+
+BYTES = [
+    "last/model.safetensors",
+    "last/optimizer.safetensors",
+    "best/model.safetensors",
+    "average/model.safetensors",
+]
+
+
+class KilledError(Exception):
+    """As sudden as a kill to the loop, but the test lives on."""
+
+
+class At(Callback):
+    """Does something at the first report from ``step`` on."""
+
+    def __init__(self, step: int, what: Any) -> None:
+        self.step, self.what, self.finished = step, what, ""
+
+    def on_update(self, update: Update) -> None:
+        if update.step >= self.step:
+            self.what()
+
+    def on_finish(self, finished: Finished) -> None:
+        self.finished = finished.reason
+
+
+class Report(Callback):
+    """Keeps what a run says at its start."""
+
+    def on_start(self, started: Started) -> None:
+        self.started = started
+
+
+def train(run: Path, settings: Any, *callbacks: Callback, resume: bool = False) -> None:
+    api.train("reverse", run, settings, resume=resume, callbacks=callbacks, device="cpu", progress=False)
+
+
+def kill() -> NoReturn:
+    raise KilledError
+
+
+def events(run: Path) -> Counter[tuple[str, str, int]]:
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return Counter((record["event"], record.get("what", ""), record["step"]) for record in records)
+
+
+def same_bytes(run: Path, other: Path) -> None:
+    for name in BYTES:
+        assert (run / "checkpoints" / name).read_bytes() == (other / "checkpoints" / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 6, 7])
+def test_a_run_killed_at_any_update_ends_in_the_same_bytes(
+    step: int, tiny: dict[str, Any], trained: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(KilledError):
+        train(run, tiny, At(step, kill))
+    train(run, (), resume=True)
+    same_bytes(run, trained)
+    assert set(events(run).values()) == {1}
+
+
+def test_training_is_not_the_same_whatever_its_seed(tiny: dict[str, Any], trained: Path, tmp_path: Path) -> None:
+    train(tmp_path / "run", tiny | {"training.seed": 2})
+    mine, other = (run / "checkpoints" / BYTES[0] for run in (tmp_path / "run", trained))
+    assert mine.read_bytes() != other.read_bytes()
+
+
+def test_kills_at_random_moments(tiny: dict[str, Any], tmp_path: Path) -> None:
+    longer = tiny | {"training.steps": 60}
+    train(tmp_path / "whole", longer)
+    run, draw, killed = tmp_path / "run", random.Random(1), 0
+    sets = [f"--set={key}={toml(value)}" for key, value in longer.items()]
+    command = [sys.executable, "-m", "transduce", "train", "reverse", "--out", str(run), "--resume"]
+    for _ in range(3):
+        process = subprocess.Popen(
+            [*command, "--threads=1", "--device=cpu", *sets], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        wait_for_progress(run, saved(run) + draw.randint(2, 12), process)
+        time.sleep(draw.uniform(0, 0.05))
+        process.kill()
+        killed += process.wait() == -signal.SIGKILL
+    assert killed, "every process was done before it could be killed"
+    train(run, (), resume=True)
+    same_bytes(run, tmp_path / "whole")
+    assert set(events(run).values()) == {1}
+
+
+def toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {toml(inner)}" for key, inner in value.items()) + "}"
+    return json.dumps(value)
+
+
+def saved(run: Path) -> int:
+    """The update that the last checkpoint is of; 0 while there is none, or it is being replaced."""
+    try:
+        return int(json.loads((run / "checkpoints" / "last" / "state.json").read_text())["step"])
+    except FileNotFoundError:
+        return 0
+
+
+def wait_for_progress(run: Path, step: int, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(6000):
+        if process.poll() is not None or saved(run) >= step:
+            return
+        time.sleep(0.01)
+    pytest.fail(f"no update {step} within a minute")
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "status"),
+    [(signal.SIGTERM, SystemExit, 143), (signal.SIGINT, KeyboardInterrupt, None)],
+    ids=["SIGTERM", "SIGINT"],
+)
+def test_signals_save_and_exit(
+    number: signal.Signals,
+    error: type[BaseException],
+    status: int | None,
+    tiny: dict[str, Any],
+    trained: Path,
+    tmp_path: Path,
+) -> None:
+    before = signal.getsignal(number)
+    run, sender = tmp_path / "run", At(3, lambda: os.kill(os.getpid(), number))
+    with pytest.raises(error) as caught:
+        train(run, tiny, sender)
+    assert status is None or getattr(caught.value, "code", None) == status
+    assert sender.finished == number.name
+    assert signal.getsignal(number) == before
+    assert saved(run) == 3  # where it stood, not where a checkpoint was due
+    train(run, (), resume=True)
+    same_bytes(run, trained)
+
+
+def test_resuming_a_finished_run_changes_nothing(trained: Path, own_run: Path) -> None:
+    train(own_run, (), resume=True)
+    same_bytes(own_run, trained)
+    assert events(own_run) == events(trained)
+
+
+def test_a_finished_run_can_be_trained_on(trained: Path, own_run: Path) -> None:
+    train(own_run, {"training.steps": 10}, resume=True)
+    assert saved(own_run) == 10
+    steps = [step for event, _, step in events(own_run) if event == "update"]
+    assert max(steps) == 10
+
+
+def test_changed_settings_are_told_and_others_are_not(own_run: Path) -> None:
+    report = Report()
+    train(own_run, {"training.steps": 9, "training.clip": 0.5}, report, resume=True)
+    told = [line for line in report.started.report if line.startswith("changed")]
+    assert told == [
+        "changed since the checkpoint: training.clip = 0.5 (was 1.0)",
+        "changed since the checkpoint: training.steps = 9 (was 8)",
+    ]
+
+
+def test_settings_that_do_not_fit_the_checkpoint_leave_the_run_as_it_was(own_run: Path) -> None:
+    before = (own_run / "config.toml").read_bytes()
+    with pytest.raises(ValueError, match=r"model\.safetensors.*expects"):
+        train(own_run, {"model.decoder.embedding_width": 10}, resume=True)
+    assert (own_run / "config.toml").read_bytes() == before
+
+
+def test_resuming_what_has_no_checkpoint_begins(tiny: dict[str, Any], trained: Path, tmp_path: Path) -> None:
+    train(tmp_path / "run", tiny, resume=True)
+    same_bytes(tmp_path / "run", trained)
+
+
+# ----------------------------------------------------------------- checkpoints
+
+
+def leave(folder: Path, name: str, content: str) -> None:
+    path = folder.with_name(folder.name + name)
+    path.mkdir(parents=True)
+    (path / "file").write_text(content)
+
+
+@pytest.mark.parametrize(
+    ("leftovers", "expected"),
+    [
+        ({".new": "part"}, None),  # killed while the first was filled
+        ({"": "whole", ".new": "part"}, "whole"),  # while a later one was
+        ({".new": "newer", ".old": "older"}, "newer"),  # between the two renames
+        ({"": "newer", ".old": "older"}, "newer"),  # before the old one was deleted
+        ({".old": "older"}, "older"),  # never left, but safe
+        ({}, None),
+    ],
+)
+def test_what_a_kill_leaves_is_put_in_order(leftovers: dict[str, str], expected: str | None, tmp_path: Path) -> None:
+    last = tmp_path / "last"
+    for name, content in leftovers.items():
+        leave(last, name, content)
+    assert resume_point(tmp_path) == (last if expected else None)
+    if expected:
+        assert (last / "file").read_text() == expected
+    assert [path.name for path in tmp_path.iterdir()] == (["last"] if expected else [])
+
+
+def test_killed_while_filling_the_old_one_stays(tmp_path: Path) -> None:
+    def fill(new: Path) -> None:
+        write(new, "newer")
+        kill()
+
+    last = tmp_path / "last"
+    replace_folder(last, lambda new: write(new, "older"))
+    with pytest.raises(KilledError):
+        replace_folder(last, fill)
+    assert resume_point(tmp_path) == last
+    assert (last / "file").read_text() == "older"
+
+
+def test_killed_between_the_renames_the_new_one_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = Path.rename
+
+    def only_aside(path: Path, target: Path) -> Path:
+        return kill() if path.name == "last.new" else rename(path, target)
+
+    last = tmp_path / "last"
+    replace_folder(last, lambda new: write(new, "older"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", only_aside)
+        with pytest.raises(KilledError):
+            replace_folder(last, lambda new: write(new, "newer"))
+    assert not last.exists()
+    assert resume_point(tmp_path) == last
+    assert (last / "file").read_text() == "newer"
+
+
+def write(folder: Path, content: str) -> None:
+    (folder / "file").write_text(content)

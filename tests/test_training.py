@@ -1,0 +1,412 @@
+"""The loop and a run: budgets, accumulation, clipping, stopping, averages, and what is refused before anything runs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch.testing import assert_close
+
+import transduce
+from families import FAMILIES, build, sources, targets
+from transduce import api, config
+from transduce.data.batching import Place
+from transduce.models.weights import weights
+from transduce.modules.dropout import Dropout
+from transduce.training.callbacks import Callback, Finished, JsonLines, Started, Update, Validated
+from transduce.training.checkpoint import State
+from transduce.training.loop import DivergenceError, Judgement, Loop
+from transduce.training.objectives import CrossEntropy, Trainable
+from transduce.training.optimization import Constant, ReduceOnPlateau
+from transduce.training.precision import autocast, choose_precision
+from transduce.training.run import RunExistsError
+from transduce.training.settings import Budget, Training, Validation
+from transduce.types import EOS, Batch, Padded
+
+CPU = torch.device("cpu")
+
+# ------------------------------------------------------- the loop, on its own
+
+
+def batch(rows: slice = slice(None)) -> Batch:
+    """Four pairs, or some of them."""
+    lengths = torch.tensor([5, 3, 4, 2])
+    target_BT = targets(4, 5)
+    target_BT[torch.arange(4), lengths - 1] = EOS
+    target_BT[torch.arange(5) >= lengths[:, None]] = 0
+    source = sources([4, 5, 3, 4])
+    return Batch(
+        Padded(source.values[rows], source.lengths[rows]), Padded(target_BT[rows], lengths[rows]), torch.arange(4)[rows]
+    )
+
+
+@dataclass
+class Cycle:
+    """The same batches over and over."""
+
+    of: Sequence[Batch]
+
+    @property
+    def per_epoch(self) -> int:
+        return len(self.of)
+
+    def iterate(self, place: Place) -> Iterator[tuple[Batch, Place]]:
+        while True:
+            for number in range(place.batch, len(self.of)):
+                yield self.of[number], Place(place.epoch, number + 1)
+            place = Place(place.epoch + 1)
+
+
+@dataclass
+class Events(Callback):
+    """Everything a run tells."""
+
+    told: list[Any] = field(default_factory=list)
+
+    def on_start(self, started: Started) -> None:
+        self.told.append(started)
+
+    def on_update(self, update: Update) -> None:
+        self.told.append(update)
+
+    def on_validation(self, validated: Validated) -> None:
+        self.told.append(validated)
+
+    def on_finish(self, finished: Finished) -> None:
+        self.told.append(finished)
+
+    def of(self, kind: type) -> list[Any]:
+        return [event for event in self.told if isinstance(event, kind)]
+
+
+class Script:
+    """A judge that finds what it was told to find, and remembers the weights it saw."""
+
+    def __init__(self, model: Any, values: Sequence[float]) -> None:
+        self.model, self.values, self.seen = model, iter(values), []
+
+    def __call__(self) -> Judgement:
+        assert not self.model.training
+        self.seen.append({name: tensor.clone() for name, tensor in weights(self.model).items()})
+        value = next(self.values)
+        return Judgement(value, {}, value)
+
+
+def loop(
+    run: Path,
+    training: Training,
+    batches: Sequence[Batch] | None = None,
+    values: Sequence[float] | None = None,
+    rate: float = 0.5,
+) -> tuple[Loop, Events]:
+    """Plain gradient descent on a tiny model in float64: what is applied shows the gradient itself."""
+    model = build(FAMILIES["luong, general"])
+    for module in model.modules():
+        if isinstance(module, Dropout):
+            module.p = 0.0
+    events = Events()
+    made = Loop(
+        trainable=Trainable(model, CrossEntropy(smoothing=0.1)),
+        optimizer=torch.optim.SGD(model.parameters(), rate),
+        batches=Cycle(batches or [batch()]),  # type: ignore[arg-type]
+        training=training,
+        judge=None if values is None else Script(model, values),
+        autocast=contextlib.nullcontext,
+        callbacks=[events],
+        run=run,
+        configuration="",
+        state=State(),
+    )
+    return made, events
+
+
+def steady(**options: Any) -> Training:
+    return Training(schedule=Constant(), **{"clip": 0.0, **options})
+
+
+def saved(run: Path, name: str) -> dict[str, torch.Tensor]:
+    return load_file(run / "checkpoints" / name / "model.safetensors")
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_two_part_batches_are_one_batch(cut: int, tmp_path: Path) -> None:
+    loop(tmp_path / "one", steady(steps=3))[0]()
+    loop(tmp_path / "two", steady(steps=3, accumulate=2), [batch(slice(cut)), batch(slice(cut, None))])[0]()
+    assert_close(saved(tmp_path / "two", "last"), saved(tmp_path / "one", "last"), rtol=1e-9, atol=1e-12)
+
+
+def test_clipping_bounds_the_step_and_reports_the_norm_before_it(tmp_path: Path) -> None:
+    def step_length(clip: float) -> tuple[float, float]:
+        made, events = loop(tmp_path / str(clip), steady(steps=1, clip=clip), rate=1.0)
+        before = {name: tensor.clone() for name, tensor in weights(made.trainable.model).items()}
+        made()
+        after = weights(made.trainable.model)
+        moved = math.sqrt(sum(float((after[name] - before[name]).square().sum()) for name in before))
+        return moved, events.of(Update)[0].norm
+
+    free, norm = step_length(0.0)
+    assert free == pytest.approx(norm)
+    assert step_length(norm / 4) == pytest.approx((norm / 4, norm), rel=1e-4)
+    assert step_length(norm * 4) == pytest.approx((norm, norm), rel=1e-4)
+
+
+def test_patience_ends_training_at_the_best_model(tmp_path: Path) -> None:
+    validation = Validation(every=1, patience=2)
+    made, events = loop(tmp_path, steady(steps=100, validation=validation), values=[3, 1, 2, 1, 0])
+    finished = made()
+    assert (finished.reason, finished.step, finished.best_step) == ("patience", 4, 2)
+    assert [event.best for event in events.of(Validated)] == [True, True, False, False]
+    assert_close(saved(tmp_path, "best"), made.judge.seen[1])  # type: ignore[union-attr]
+
+
+def test_a_validation_that_is_no_number_is_never_the_best(tmp_path: Path) -> None:
+    validation = Validation(every=1)
+    made, _ = loop(tmp_path, steady(steps=3, validation=validation), values=[math.nan, 2, math.nan])
+    assert made().best_step == 2
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_the_average_is_the_mean_and_the_best_only_if_it_is(better: bool, tmp_path: Path) -> None:
+    training = steady(steps=4, average=2, validation=Validation(every=1))
+    made, events = loop(tmp_path, training, values=[5, 4, 3, 2, 1 if better else 2.5])
+    made()
+    seen = made.judge.seen  # type: ignore[union-attr]
+    mean = {name: (seen[2][name] + seen[3][name]) / 2 for name in seen[2]}
+    assert_close(saved(tmp_path, "average"), mean)
+    assert_close(saved(tmp_path, "best"), mean if better else seen[3])
+    assert_close(saved(tmp_path, "last"), seen[3])  # training would go on from the model itself
+    assert [event.what for event in events.of(Validated)] == ["valid"] * 4 + ["average"]
+    assert not list((tmp_path / "checkpoints" / "recent").iterdir())
+
+
+def test_the_plateau_schedule_is_told_of_validations(tmp_path: Path) -> None:
+    training = Training(steps=5, clip=0, schedule=ReduceOnPlateau(0.5, 2), validation=Validation(every=1))
+    made, events = loop(tmp_path, training, values=[1, 2, 3, 4, 5])
+    made()
+    assert [event.rate for event in events.of(Update)] == [0.5, 0.5, 0.5, 0.25, 0.25]
+
+
+def test_validations_are_spread_over_the_budget(tmp_path: Path) -> None:
+    made, events = loop(tmp_path, steady(steps=12, validation=Validation(times=4)), values=[4, 3, 2, 1])
+    made()
+    assert [event.step for event in events.of(Validated)] == [3, 6, 9, 12]
+
+
+def test_without_validation_data_the_last_is_the_best(tmp_path: Path) -> None:
+    made, events = loop(tmp_path, steady(steps=2))
+    assert made().best_step == 2
+    assert_close(saved(tmp_path, "best"), saved(tmp_path, "last"))
+    assert not events.of(Validated)
+
+
+def test_epochs_are_counted_in_batches(tmp_path: Path) -> None:
+    parts = [batch(slice(1)), batch(slice(1, 3)), batch(slice(3, None))]
+    made, _ = loop(tmp_path, steady(epochs=2), parts)
+    assert made().step == 6
+
+
+def test_minutes_end_training(tmp_path: Path) -> None:
+    made, events = loop(tmp_path, steady(minutes=0.005))
+    finished = made()
+    assert finished.reason == "budget"
+    assert 0.3 <= finished.seconds < 30
+    assert events.of(Update)[-1].progress <= 1
+
+
+# -------------------------------------------------------------------- budgets
+
+
+def test_a_budget_is_used_up_by_what_ends_first() -> None:
+    budget = Budget(steps=10, epochs=4, minutes=1)
+    assert budget.progress(5, 1, 6) == 0.5
+    assert budget.progress(5, 3, 6) == 0.75
+    assert budget.progress(5, 3, 54) == 0.9
+    assert budget.progress(5, 3, 45, reserve=15) == 1.0
+    assert budget.progress(0, 0, 1, reserve=60) > 1  # no time but for the last validation
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"no end: set training\.steps, training\.epochs or training\.minutes"),
+        ({"steps": 0}, r"training\.steps = 0: more than 0"),
+        ({"minutes": -1}, r"training\.minutes = -1: more than 0"),
+        ({"minutes": math.nan}, r"training\.minutes = nan: more than 0"),
+        ({"steps": 1, "accumulate": 0}, r"training\.accumulate = 0: at least 1"),
+        ({"steps": 1, "average": 0}, r"training\.average = 0: at least 1"),
+        ({"steps": 1, "checkpoint_every": 0}, r"training\.checkpoint_every = 0: at least 1"),
+        ({"steps": 1, "clip": -1.0}, r"training\.clip = -1\.0: at least 0"),
+    ],
+)
+def test_training_without_sense_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Training(**options)
+
+
+@pytest.mark.parametrize("name", ["every", "examples", "patience"])
+def test_validation_without_sense_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"training\.validation\.{name} = 0: at least 1"):
+        Validation(**{name: 0})
+
+
+# ------------------------------------------------------------------ precision
+
+
+def test_precision_auto_is_one_of_the_two_and_others_are_as_they_are() -> None:
+    assert choose_precision("auto", CPU) in ("float32", "bfloat16")
+    assert choose_precision("bfloat16", CPU) == "bfloat16"
+    assert choose_precision("float32", CPU) == "float32"
+
+
+def test_bfloat16_multiplies_in_bfloat16_and_float32_does_not() -> None:
+    x = torch.ones(2, 2)
+    for precision, dtype in (("bfloat16", torch.bfloat16), ("float32", torch.float32)):
+        with autocast(precision, CPU)():  # type: ignore[arg-type]
+            assert (x @ x).dtype == dtype
+
+
+# ------------------------------------------------------------------ whole runs
+
+
+def train(run: Path, settings: Any, *callbacks: Callback, **options: Any) -> transduce.Transducer:
+    return api.train("reverse", run, settings, callbacks=callbacks, device="cpu", progress=False, **options)
+
+
+def explode(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """From its update number ``at`` on, the loss is no number."""
+    true, calls = CrossEntropy.__call__, iter(range(1, 1000))
+
+    def exploding(self: CrossEntropy, model: Any, *arguments: Any) -> Any:
+        loss, carry = true(self, model, *arguments)
+        if model.training and next(calls) >= at:
+            loss = transduce.types.Loss(loss.total * math.nan, loss.count, loss.parts)
+        return loss, carry
+
+    monkeypatch.setattr(CrossEntropy, "__call__", exploding)
+
+
+def test_no_number_stops_naming_the_update_and_keeps_the_last_good(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explode(monkeypatch, 7)
+    events = Events()
+    with pytest.raises(
+        DivergenceError, match=r"update 7: the loss is nan.*checkpoints/last.*training\.optimizer\.rate"
+    ):
+        train(tmp_path / "run", tiny, events)
+    assert events.told[-1].reason == "DivergenceError"
+    assert json.loads((tmp_path / "run" / "checkpoints" / "last" / "state.json").read_text())["step"] == 6
+    for name in ("last", "best"):
+        assert all(tensor.isfinite().all() for tensor in saved(tmp_path / "run", name).values())
+    assert isinstance(transduce.load(tmp_path / "run", "last", "cpu")("abc"), str)
+
+
+def test_no_number_before_any_checkpoint_promises_none(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explode(monkeypatch, 1)
+    with pytest.raises(DivergenceError, match=r"update 1: .*None is saved"):
+        train(tmp_path / "run", tiny)
+
+
+def test_callbacks_are_told_in_order_and_files_written(tiny: dict[str, Any], tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    first, second = Events(), Events()
+    train(tmp_path / "run", tiny, first, second)
+    assert first.told == second.told
+    kinds = [type(event) for event in first.told]
+    assert (kinds[0], kinds[-1]) == (Started, Finished)
+    assert [event.step for event in first.of(Validated)] == [3, 6, 8, 8]
+    assert first.of(Update)[-1].step == 8
+    steps = [event.step for event in first.told[1:]]
+    assert steps == sorted(steps)
+
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in records] == steps[:-1]
+    assert set(records[-1]) == {"event", "step", "loss", "metrics", "best", "seconds", "what"}
+    assert {"loss", "nll", "norm", "rate", "tokens_per_second", "progress", "seconds"} < set(records[0])
+
+    board = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    assert {"train/loss", "train/rate", "valid/loss", "valid/exact", "average/loss"} <= set(board.Tags()["scalars"])
+    assert [event.step for event in board.Scalars("valid/loss")] == [3, 6, 8]
+
+
+def test_metrics_after_the_checkpoint_are_dropped_on_resuming(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\n{"step": 2}\n{"step": 3}\n{"step"')
+    JsonLines(path).on_start(Started(tmp_path, 0, 2, "cpu", "float32"))
+    assert path.read_text() == '{"step": 1}\n{"step": 2}\n'
+
+
+@pytest.mark.parametrize("precision", ["auto", "bfloat16"])
+def test_the_precision_chosen_is_written_down(precision: str, tiny: dict[str, Any], tmp_path: Path) -> None:
+    train(tmp_path / "run", tiny | {"training.precision": precision, "training.steps": 2})
+    written = config.read(tmp_path / "run" / "config.toml")["training"]["precision"]
+    assert written in (("float32", "bfloat16") if precision == "auto" else (precision,))
+
+
+def test_a_directory_that_holds_a_run_is_refused(tiny: dict[str, Any], own_run: Path) -> None:
+    before = (own_run / "config.toml").read_bytes()
+    with pytest.raises(RunExistsError, match=r"already holds a run.*--resume.*--overwrite.*--out"):
+        train(own_run, tiny | {"training.steps": 1})
+    assert (own_run / "config.toml").read_bytes() == before
+
+
+def test_a_slip_deletes_nothing(tiny: dict[str, Any], own_run: Path) -> None:
+    with pytest.raises(config.ConfigError, match="stepz"):
+        train(own_run, tiny | {"training.stepz": 1}, overwrite=True)
+    assert (own_run / "checkpoints" / "last").exists()
+    with pytest.raises(ValueError, match="one of them"):
+        train(own_run, tiny, overwrite=True, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"training.validation.metrics": ["exakt"]}, 'did you mean "exact"'),
+        ({"metrics": ["blue"]}, 'did you mean "bleu"'),
+        ({"training.steps": 0}, "training.steps = 0"),
+        ({"model.encoder.widht": 3}, "width"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_written(
+    setting: dict[str, Any], message: str, tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        train(tmp_path / "run", tiny | setting | {"data.cache": str(tmp_path / "cache")})
+    assert list(tmp_path.iterdir()) == []
+
+
+def files(folder: Path, sources: Sequence[str], targets: Sequence[str]) -> dict[str, Any]:
+    folder.mkdir()
+    for name, lines in (("source", sources), ("target", targets)):
+        (folder / name).write_text("".join(line + "\n" for line in lines))
+    return {"data.train": {"source": str(folder / "source"), "target": str(folder / "target")}}
+
+
+def test_what_is_left_out_is_counted_and_told(tiny: dict[str, Any], tmp_path: Path) -> None:
+    train_files = files(tmp_path / "text", ["ab", "", "abcdefgh", "b", "a"], ["ba", "x", "hgfedcba", "b", ""])
+    events = Events()
+    settings = tiny | train_files | {"data.lines.max_source_length": 5, "training.steps": 2}
+    train(tmp_path / "run", settings, events)
+    report = "\n".join(events.told[0].report)
+    source, target = tmp_path / "text" / "source", tmp_path / "text" / "target"
+    assert "train: 2 pairs" in report
+    assert f"2 empty (skip): {source}:2, {target}:5" in report
+    assert f"1 overlong (skip): {source}:3" in report
+
+
+def test_files_of_unequal_length_are_refused_before_anything_is_written(tiny: dict[str, Any], tmp_path: Path) -> None:
+    train_files = files(tmp_path / "text", ["a", "b", "c"], ["a", "b"])
+    with pytest.raises(ValueError, match=r"(?s)3.*2"):
+        train(tmp_path / "run", tiny | train_files)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,164 @@
+"""Raw text in, raw text out: order, cutting, scores, and the errors of loading."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import transduce
+from transduce import config
+from transduce.metrics.base import metric
+from transduce.search.beam import Beam
+from transduce.search.greedy import Greedy
+from transduce.transducer import Transducer, choose_device
+from transduce.types import Example
+
+LINES = ["abcde", "a", "", "zyx", "abcdefghijklmnopqrstuvwxyz" * 2, "b", "aé☃z", "ba", "abc", "a"]
+
+
+@pytest.fixture(scope="module")
+def model(trained: Path) -> Transducer:
+    return transduce.load(trained, "last", "cpu")
+
+
+def test_a_string_for_a_string_and_a_list_for_a_list(model: Transducer) -> None:
+    one = model("abc")
+    assert isinstance(one, str)
+    assert model(["abc", "de"]) == [one, model("de")]
+    assert model(("abc",)) == [one]
+    assert model([]) == []
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 64])
+@pytest.mark.parametrize("search", [None, Greedy(max_length=6), Beam(size=3, nbest=3, max_length=6)])
+def test_answers_come_in_order_whatever_the_batch(model: Transducer, batch_size: int, search: Any) -> None:
+    alone = [next(model.predict([line], search)) for line in LINES]
+    together = list(model.predict(LINES, search, batch_size))
+    for lone, joint in zip(alone, together, strict=True):
+        assert [output.tokens for output in joint] == [output.tokens for output in lone]
+        assert [output.log_prob for output in joint] == pytest.approx([output.log_prob for output in lone], rel=1e-4)
+    assert len({outputs[0].log_prob for outputs in together}) > 5  # else any order would do
+
+
+def test_batches_of_one_answer_before_they_read_on(model: Transducer) -> None:
+    read = []
+
+    def lines() -> Any:
+        for line in ("a", "b", "c"):
+            read.append(line)
+            yield line
+
+    answers = model.predict(lines(), batch_size=1)
+    next(answers)
+    assert read == ["a"]
+
+
+def test_outputs_say_what_they_are(model: Transducer) -> None:
+    outputs = next(model.predict(["abc"], Beam(size=3, nbest=3, max_length=6)))
+    assert len(outputs) == 3
+    assert [output.score for output in outputs] == sorted((output.score for output in outputs), reverse=True)
+    for output in outputs:
+        assert output.tokens[-1] == "</s>"
+        assert output.text == "".join(output.tokens[:-1])
+        assert len(output.token_log_probs) == len(output.tokens)
+        assert sum(output.token_log_probs) == pytest.approx(output.log_prob)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 64])
+def test_score_is_the_probability_that_search_reports(model: Transducer, batch_size: int) -> None:
+    found = [outputs[0] for outputs in model.predict(LINES)]
+    pairs = [(line, output.text) for line, output in zip(LINES, found, strict=True)]
+    for output, forced in zip(found, model.score(pairs, batch_size), strict=True):
+        assert forced.tokens == output.tokens
+        assert forced.log_prob == pytest.approx(output.log_prob, rel=1e-4)
+
+
+def test_overlong_sources_are_cut_with_a_warning(model: Transducer, caplog: pytest.LogCaptureFixture) -> None:
+    short = Transducer(model.model, model.search, model.source_tokenizer, model.target_tokenizer, max_source_length=4)
+    with caplog.at_level(logging.WARNING, "transduce"):
+        assert short(["ab", "abcdef"]) == [model("ab"), model("abc")]  # three letters and the end
+    assert [record.getMessage() for record in caplog.records] == [
+        "input 2 has 7 tokens and is cut to data.lines.max_source_length = 4"
+    ]
+
+
+def test_batch_sizes_below_one_are_refused(model: Transducer) -> None:
+    with pytest.raises(ValueError, match="batch_size = 0"):
+        next(model.predict(["a"], batch_size=0))
+
+
+def test_evaluate_measures_what_predict_answers(model: Transducer) -> None:
+    answers = model(["ab", "cde"])
+    examples = [Example("ab", (answers[0],)), Example("cde", ("no such answer",))]
+    scores, predictions = model.evaluate(examples, [metric("exact"), metric("perplexity")], batch_size=1)
+    assert scores["exact"] == 50.0
+    assert [prediction.text for prediction in predictions] == answers
+    forced = list(model.score([(example.source, example.references[0]) for example in examples]))
+    tokens = sum(len(output.tokens) for output in forced)
+    surprise = torch.tensor(-sum(output.log_prob for output in forced) / tokens)
+    assert scores["perplexity"] == pytest.approx(float(surprise.exp()), rel=1e-5)
+
+
+# -------------------------------------------------------------------- loading
+
+
+def test_a_copied_run_works_elsewhere(model: Transducer, own_run: Path, tmp_path: Path) -> None:
+    moved = shutil.move(own_run, tmp_path / "elsewhere")
+    assert transduce.load(moved, "last", "cpu")(LINES) == model(LINES)
+
+
+@pytest.mark.parametrize("checkpoint", ["best", "last", "average"])
+def test_every_checkpoint_of_a_finished_run_loads(checkpoint: Any, trained: Path) -> None:
+    assert not transduce.load(trained, checkpoint, "cpu").model.training
+
+
+def test_what_is_no_run_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"is no run directory: it has no config\.toml.*transduce train"):
+        transduce.load(tmp_path)
+
+
+def test_a_missing_checkpoint_is_told_with_those_there_are(own_run: Path) -> None:
+    shutil.rmtree(own_run / "checkpoints" / "best")
+    with pytest.raises(FileNotFoundError, match=r"no checkpoint 'best'.*it has: average, last"):
+        transduce.load(own_run)
+    shutil.rmtree(own_run / "checkpoints")
+    with pytest.raises(FileNotFoundError, match="none yet, so train on with --resume"):
+        transduce.load(own_run)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("model.encoder.width", 7, r"model\.safetensors.*config\.toml.*changed"),
+        ("model.decoder.layers", 2, r"model\.safetensors.*missing.*config\.toml changed"),
+        ("model.encoder.widht", 7, r"widht.*width"),
+        ("model", {}, "model"),
+        ("search.size", 0, "size = 0"),
+    ],
+)
+def test_a_changed_configuration_is_told(key: str, value: Any, message: str, own_run: Path) -> None:
+    table = config.assign(config.read(own_run / "config.toml"), key, value)
+    (own_run / "config.toml").write_text(config.write(table))
+    with pytest.raises(ValueError, match=message):
+        transduce.load(own_run, device="cpu")
+
+
+def test_half_a_file_of_weights_is_told(own_run: Path) -> None:
+    path = own_run / "checkpoints" / "best" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"model\.safetensors is no whole safetensors file"):
+        transduce.load(own_run, device="cpu")
+
+
+def test_devices_that_are_not_there_are_told() -> None:
+    assert choose_device("cpu") == torch.device("cpu")
+    assert choose_device("auto").type in ("cpu", "cuda", "mps")
+    with pytest.raises(ValueError, match="device 'gpu': expected cpu, cuda"):
+        choose_device("gpu")
+    with pytest.raises(ValueError, match="device 'xpu' is not on this machine; there is: cpu"):
+        choose_device("xpu")
