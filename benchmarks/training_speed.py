@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
@@ -247,7 +248,8 @@ def losses(setting: Setting, precisions: list[str], steps: int, seeds: list[int]
 def throughput_lines(blocks: dict[str, list[Block]]) -> list[str]:
     theirs = blocks[HUGGING_FACE]
     lines = [
-        "## Non-pad target tokens per second",
+        "",
+        f"## Non-pad target tokens per second (transformers {version('transformers')})",
         "| | parameters | " + " | ".join(f"round {number + 1}" for number in range(len(theirs))) + " | median |",
         "|" + "---|" * (len(theirs) + 3),
     ]
@@ -300,12 +302,13 @@ def main() -> None:
     given = arguments()
     torch.set_num_threads(given.threads)
     found: dict[str, Any] = {"machine": machine(), "threads": given.threads, "seconds": given.seconds}
-    lines = ["# Training speed: transduce and a plain Hugging Face loop, Transformer 3 + 3", "", found["machine"], ""]
+    lines = ["# Training speed: transduce and a plain Hugging Face loop, Transformer 3 + 3", "", found["machine"]]
     with tempfile.TemporaryDirectory() as work:
         setting = Setting(str(given.data), work, given.threads)
         setting.prepared()  # once, before any clock starts
         if given.rounds:
             blocks = throughput(setting, given.precision, given.rounds, given.seconds)
+            found["transformers"] = version("transformers")
             found["blocks"] = {side: [asdict(block) for block in each] for side, each in blocks.items()}
             lines += throughput_lines(blocks)
         if given.steps:
