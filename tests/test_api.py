@@ -27,7 +27,6 @@ def names_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Registering is for the whole process; a test's is taken back."""
     monkeypatch.setattr(names, "NAMES", {protocol: dict(known) for protocol, known in names.NAMES.items()})
     monkeypatch.setattr(names, "_registered", dict(names._registered))
-    monkeypatch.setattr("transduce.spec.NAMES", names.NAMES, raising=False)
 
 
 def train(run: Path, settings: Any, **options: Any) -> transduce.Transducer:

@@ -321,10 +321,7 @@ def main() -> None:
     """The entry point: mistakes of input are told in a line, with status 2; the rest are bugs and keep their trace."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
-        app()
-    except BrokenPipeError:  # the reader went away: `transduce predict RUN | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        app()  # which lets a reader that went away (`| head`) pass, with status 1
     except (ValueError, OSError, ImportError, RuntimeError) as error:
         if os.environ.get("TRANSDUCE_TRACE"):
             raise

@@ -1,0 +1,335 @@
+"""The command line, as people call it: what it prints where, and its exit status."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import transduce
+from transduce import api, cli, recipes
+
+Call = Callable[..., tuple[int, str, str]]
+COMMANDS = ["train", "predict", "score", "evaluate", "inspect", "recipes", "data"]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Calls ``transduce`` with arguments and standard input; exit status, standard output, standard error."""
+
+    def calling(*arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        monkeypatch.setenv("COLUMNS", "200")
+        capsys.readouterr()
+        status: Any = 0
+        try:
+            cli.main()
+        except SystemExit as exit:
+            status = exit.code or 0
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return calling
+
+
+def told(result: tuple[int, str, str]) -> str:
+    """The one line on standard error of a call that was refused."""
+    status, out, err = result
+    assert (status, out, err.count("\n")) == (2, "", 1), err
+    return err.removeprefix("transduce: ").strip()
+
+
+def as_sets(settings: dict[str, Any]) -> list[str]:
+    def toml(value: Any) -> str:
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{key} = {toml(inner)}" for key, inner in value.items()) + "}"
+        return json.dumps(value)
+
+    return [f"--set={key}={toml(value)}" for key, value in settings.items()]
+
+
+# ----------------------------------------------------------------------- help
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_helps(command: str, call: Call) -> None:
+    status, out, _ = call(command, "--help")
+    assert status == 0
+    assert f"transduce {command}" in out
+
+
+def test_help_names_every_command(call: Call) -> None:
+    status, out, _ = call("--help")
+    assert status == 0
+    assert {info.name or info.callback.__name__ for info in cli.app.registered_commands if info.callback} == set(
+        COMMANDS
+    )
+    assert all(command in out for command in COMMANDS)
+
+
+def test_recipes_are_shown_with_what_they_should_score(call: Call) -> None:
+    status, out, _ = call("recipes")
+    assert status == 0
+    for name in recipes.names():
+        assert f"{name}\n    {recipes.headline(name)}" in out
+
+
+# ---------------------------------------------------------------------- train
+
+
+def test_train_prints_where_the_run_is(tiny: dict[str, Any], tmp_path: Path, call: Call) -> None:
+    run = tmp_path / "run"
+    status, out, err = call("train", "reverse", "--out", run, "--device=cpu", "--threads=1", *as_sets(tiny))
+    assert (status, out) == (0, f"{run}\n")
+    assert "train: 120 pairs" in err
+    assert "update      3  valid  loss" in err
+    assert "stopped after update 8" in err
+    assert f"in {run}" in err
+
+    assert "already holds a run" in told(call("train", "reverse", "--out", run))
+    status, _, err = call("train", "reverse", "--out", run, "--resume", "--device=cpu", "--set", "training.steps=9")
+    assert status == 0
+    assert "changed since the checkpoint: training.steps = 9 (was 8)" in err
+    assert "from update 8" in err
+
+
+def test_minutes_replace_the_recipes_budget(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(api, "train", lambda *arguments, **_: seen.append(arguments))
+    assert call("train", "reverse", "--minutes=0.5", "--set=training.clip=2.0", "--out=x")[0] == 0
+    table = api.change(api.read_recipe(seen[0][0]), seen[0][2])
+    assert table["training"]["minutes"] == 0.5
+    assert "steps" not in table["training"]
+
+
+def test_an_interrupted_training_exits_with_130(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "train", interrupted)
+    assert call("train", "reverse")[:2] == (130, "")
+
+
+def test_two_plain_files_through_the_template(tmp_path: Path, call: Call) -> None:
+    lines = ["ein Hund schläft", "zwei Hunde", "ein Kind", "das Kind schläft", "drei Kinder"] * 4
+    splits = []
+    for split in ("train", "valid"):
+        for side, suffix in (("source", ""), ("target", " !")):
+            path = tmp_path / f"{split}.{side}"
+            path.write_text("".join(f"{line}{suffix}\n" for line in lines), encoding="utf-8")
+            splits.append(f"--set=data.{split}.{side}={path}")
+    small = [
+        f"--set=model.{side}.{key}"
+        for side in ("encoder", "decoder")
+        for key in ("width=8", "heads=2", "layers=1", "feedforward=8")
+    ]
+    budget = ["--set=training.steps=2", "--set=training.validation.search.max_length=5", "--device=cpu"]
+    run = tmp_path / "run"
+    status, _, err = call("train", "translation", "--out", run, *splits, *small, *budget, "--set=search.max_length=5")
+    assert status == 0, err
+    assert "bleu" in err
+    status, out, _ = call("predict", run, "--device=cpu", stdin=b"ein Kind\nzwei\n")
+    assert (status, out.count("\n")) == (0, 2)
+
+
+# -------------------------------------------------------------------- predict
+
+
+@pytest.fixture(scope="module")
+def answers(trained: Path) -> list[transduce.Output]:
+    model = transduce.load(trained, device="cpu")
+    return [outputs[0] for outputs in model.predict(["abc", "", "zé"])]
+
+
+LINES = "abc\n\nzé\n".encode()
+
+
+def test_predict_answers_line_by_line(trained: Path, answers: list[transduce.Output], call: Call) -> None:
+    status, out, _ = call("predict", trained, "--device=cpu", stdin=LINES)
+    assert (status, out) == (0, "".join(f"{answer.text}\n" for answer in answers))
+
+
+@pytest.mark.parametrize("stdin", [b"abc\r\n\r\nz\xc3\xa9", b"abc\n\nz\xc3\xa9"])
+def test_line_ends_of_every_kind(stdin: bytes, trained: Path, answers: list[transduce.Output], call: Call) -> None:
+    assert call("predict", trained, "--device=cpu", stdin=stdin)[1].splitlines() == [answer.text for answer in answers]
+
+
+def test_no_line_is_lost_for_bytes_that_are_no_text(trained: Path, call: Call) -> None:
+    status, out, _ = call("predict", trained, "--device=cpu", "--format=jsonl", stdin=b"a\xff\nb\n")
+    assert status == 0
+    assert [json.loads(line)["source"] for line in out.splitlines()] == ["a\ufffd", "b"]
+
+
+def test_predict_reads_files_in_turn(
+    trained: Path, tmp_path: Path, answers: list[transduce.Output], call: Call
+) -> None:
+    (tmp_path / "one").write_bytes(b"abc\n\n")
+    (tmp_path / "two").write_text("zé\n", encoding="utf-8")
+    status, out, _ = call("predict", trained, tmp_path / "one", tmp_path / "two", "--device=cpu", "--batch-size=1")
+    assert (status, out.splitlines()) == (0, [answer.text for answer in answers])
+
+
+def test_tsv_has_a_row_a_hypothesis(trained: Path, answers: list[transduce.Output], call: Call) -> None:
+    status, out, _ = call("predict", trained, "--device=cpu", "--format=tsv", "--nbest=2", stdin=LINES)
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert (status, [row[0] for row in rows]) == (0, ["abc", "abc", "", "", "zé", "zé"])
+    assert [row[2] for row in rows[::2]] == [answer.text for answer in answers]
+    assert all(float(best[1]) >= float(next[1]) for best, next in zip(rows[::2], rows[1::2], strict=True))
+
+
+def test_jsonl_has_the_documented_keys(trained: Path, answers: list[transduce.Output], call: Call) -> None:
+    status, out, _ = call("predict", trained, "--device=cpu", "--format=jsonl", "--beam=3", "--nbest=2", stdin=LINES)
+    records = [json.loads(line) for line in out.splitlines()]
+    assert (status, [record["source"] for record in records]) == (0, ["abc", "", "zé"])
+    keys = {"text", "tokens", "log_prob", "score", "token_log_probs"}
+    for record in records:
+        assert set(record) == keys | {"source", "nbest"}
+        assert len(record["nbest"]) == 2
+        assert {key: record[key] for key in keys} == record["nbest"][0]
+        assert sum(record["token_log_probs"]) == pytest.approx(record["log_prob"])
+
+
+def test_a_beam_of_one_is_greedy_search(trained: Path, call: Call) -> None:
+    model = transduce.load(trained, device="cpu")
+    from transduce.search.greedy import Greedy
+
+    greedy = [outputs[0].text for outputs in model.predict(["abc", "", "zé"], Greedy(max_length=6))]
+    assert call("predict", trained, "--device=cpu", "--beam=1", stdin=LINES)[1].splitlines() == greedy
+
+
+def test_rows_stay_rows_whatever_a_text_holds() -> None:
+    output = transduce.Output("a\tb\nc\rd", (), -1.0, -0.5, ())
+    assert list(cli.as_text("x", [output])) == ["a b c d"]
+    assert list(cli.as_tsv("x\ty", [output])) == ["x y\t-0.500000\ta b c d"]
+    assert json.loads("".join(cli.as_jsonl("x\ty", [output])))["text"] == "a\tb\nc\rd"
+
+
+# ----------------------------------------------------------- score and evaluate
+
+
+@pytest.fixture
+def pair(tmp_path: Path, answers: list[transduce.Output]) -> list[str]:
+    """Two files: two sources with the model's own answers, and one with another."""
+    (tmp_path / "source").write_bytes("abc\nzé\nab\n".encode())
+    (tmp_path / "target").write_text(f"{answers[0].text}\n{answers[2].text}\nqqqqq\n")
+    return [f"--source={tmp_path / 'source'}", f"--target={tmp_path / 'target'}"]
+
+
+def test_score(trained: Path, pair: list[str], answers: list[transduce.Output], call: Call) -> None:
+    status, out, _ = call("score", trained, *pair, "--device=cpu")
+    assert status == 0
+    assert [float(line) for line in out.splitlines()[:2]] == pytest.approx(
+        [answers[0].log_prob, answers[2].log_prob], rel=1e-4
+    )
+    rows = [line.split("\t") for line in call("score", trained, *pair, "--device=cpu", "--format=tsv")[1].splitlines()]
+    assert [row[1] for row in rows] == out.splitlines()
+    assert [row[2] for row in rows] == [answers[0].text, answers[2].text, "qqqqq"]
+    records = [json.loads(line) for line in call("score", trained, *pair, "--format=jsonl")[1].splitlines()]
+    assert [record["source"] for record in records] == ["abc", "zé", "ab"]
+    assert all(len(record["nbest"]) == 1 for record in records)
+
+
+def test_score_answers_every_line(trained: Path, tmp_path: Path, call: Call) -> None:
+    (tmp_path / "source").write_bytes(b"a\n\xff\n\n")
+    (tmp_path / "target").write_bytes(b"a\nb\n\n")
+    files = [f"--source={tmp_path / 'source'}", f"--target={tmp_path / 'target'}"]
+    status, out, _ = call("score", trained, *files, "--device=cpu")
+    assert (status, out.count("\n")) == (0, 3)
+
+
+def test_evaluate_files(trained: Path, pair: list[str], call: Call) -> None:
+    status, out, _ = call("evaluate", trained, *pair, "--json", "--device=cpu", "--metric=exact", "--metric=perplexity")
+    record = json.loads(out)
+    assert status == 0
+    assert set(record) == {"run", "examples", "metrics", "signatures"}
+    assert (record["run"], record["examples"]) == (str(trained), 3)
+    assert record["metrics"]["exact"] == pytest.approx(200 / 3)
+    assert record["metrics"]["perplexity"] > 1
+    assert set(record["signatures"]) == {"exact", "perplexity"}
+
+
+@pytest.mark.parametrize("split", ["test", "valid", "train"])
+def test_evaluate_splits(split: str, trained: Path, call: Call) -> None:
+    status, out, _ = call("evaluate", trained, "--split", split, "--beam=1", "--json", "--device=cpu")
+    record = json.loads(out)
+    assert (status, record["examples"]) == (0, 120 if split == "train" else 100)
+    assert set(record["metrics"]) == {"exact", "cer"}
+
+
+def test_evaluate_for_people(trained: Path, pair: list[str], call: Call) -> None:
+    status, out, _ = call("evaluate", trained, *pair, "--device=cpu")
+    assert status == 0
+    assert out.splitlines()[0].endswith("3 examples")
+    assert out.splitlines()[1].split()[:2] == ["exact", "66.67"]
+
+
+def test_data_shows_what_a_run_would_see(tiny: dict[str, Any], call: Call) -> None:
+    of_data = {key: value for key, value in tiny.items() if key.startswith("data.")}
+    status, out, _ = call("data", "reverse", *as_sets(of_data))
+    assert status == 0
+    assert "120" in out
+
+
+# --------------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["train", "revers"], 'did you mean "reverse"'),
+        (["train", "nothing.toml"], "nothing.toml"),
+        (["train", "reverse", "--set=model.encoder.widht=3"], "width"),
+        (["train", "reverse", "--set=model"], "expected a.key=value"),
+        (["train", "reverse", "--minutes=0"], "training.minutes = 0"),
+        (["train", "reverse", "--plugin=nothing.py"], "nothing.py: no such Python file"),
+        (["train", "reverse", "--device=gpu"], "device 'gpu': expected cpu"),
+        (["train", "reverse", "--resume", "--overwrite"], "one of them"),
+        (["predict", "no/run"], "no/run is no run directory"),
+        (["predict", "RUN", "--format=xml"], "--format 'xml': expected text, tsv, jsonl"),
+        (["predict", "RUN", "nothing.txt"], "nothing.txt"),
+        (["predict", "RUN", "--beam=2", "--nbest=3"], "nbest = 3, size = 2"),
+        (["predict", "RUN", "--checkpoint=first"], "no checkpoint 'first'"),
+        (["score", "RUN", "--source=x", "--target=y"], "no such file: x"),
+        (["evaluate", "RUN", "--source=x"], "--source and --target go together"),
+        (["evaluate", "RUN", "--split=tset"], "--split 'tset': expected test, valid or train"),
+        (["evaluate", "RUN", "--metric=blue"], 'did you mean "bleu"'),
+        (["data", "revers"], 'did you mean "reverse"'),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_are_told_in_a_line(
+    arguments: list[str], expected: str, trained: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = told(call(*[str(trained) if argument == "RUN" else argument for argument in arguments]))
+    assert expected in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_of_unequal_length_name_both_counts(trained: Path, tmp_path: Path, call: Call) -> None:
+    (tmp_path / "source").write_text("a\nb\nc\n")
+    (tmp_path / "target").write_text("a\nb\n")
+    line = told(call("evaluate", trained, f"--source={tmp_path / 'source'}", f"--target={tmp_path / 'target'}"))
+    assert "3" in line
+    assert "2" in line
+
+
+def test_bugs_keep_their_trace(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bug(*_: Any, **__: Any) -> None:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(api, "train", bug)
+    with pytest.raises(KeyError, match="a bug"):
+        call("train", "reverse")
+
+
+def test_traces_can_be_asked_for(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRANSDUCE_TRACE", "1")
+    with pytest.raises(ValueError, match="did you mean"):
+        call("train", "revers")
