@@ -18,10 +18,11 @@ def machine() -> str:
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=Path(__file__).parent, check=False
     ).stdout.strip()
+    arguments = [Path(word).name if word.startswith("/") else word for word in sys.argv[1:]]
     return (
         f"{date.today()}, {processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
         f"Python {platform.python_version()}, torch {torch.__version__}, commit {commit}; "
-        f"`python {shlex.join([Path(sys.argv[0]).name, *(Path(a).name if a.startswith('/') else a for a in sys.argv[1:])])}`"
+        f"`python {shlex.join([Path(sys.argv[0]).name, *arguments])}`"
     )
 
 

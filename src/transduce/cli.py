@@ -7,9 +7,9 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -90,8 +90,11 @@ def predict(
 @app.command()
 def score(
     run: Run,
-    source: Annotated[Path, typer.Option(help="A file of sources.")],
-    target: Annotated[Path, typer.Option(help="A file of targets, line by line.")],
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="TSV files of source and target; standard input if none.")
+    ] = None,
+    source: Annotated[Path | None, typer.Option(help="A file of sources, with --target, instead.")] = None,
+    target: Annotated[Path | None, typer.Option(help="Its targets, line by line.")] = None,
     format: Annotated[
         str, typer.Option(help="text (the log-probability), tsv (source, log-probability, target) or jsonl.")
     ] = "text",
@@ -103,14 +106,15 @@ def score(
 ) -> None:
     """The model's log-probability of each target, given its source."""
     write = _writer(format)
-    examples = _parallel(source, target)
+    _together(source, target)
+    pairs = _pairs(source, target) if source and target else _tab_separated(_lines(files))
+    asked, answered = itertools.tee(pairs)
     transducer = _load(run, checkpoint, device, threads, plugin)
-    pairs = ((example.source, example.references[0]) for example in examples)
-    for example, output in zip(examples, transducer.score(pairs, batch_size), strict=True):
+    for (text, _), output in zip(answered, transducer.score(asked, batch_size), strict=True):
         if format == "text":
             print(f"{output.log_prob:.6f}")
         else:
-            for line in write(example.source, [output]):
+            for line in write(text, [output]):
                 print(line)
 
 
@@ -132,13 +136,13 @@ def evaluate(
     """Measure a model on a split of its data, or on files."""
     from transduce.metrics.base import metric as named
 
-    if (source is None) != (target is None):
-        raise ValueError("--source and --target go together: give both, or neither for a split of the run's data")
+    _together(source, target)
     if split not in ("test", "valid", "train"):
         raise ValueError(f"--split {split!r}: expected test, valid or train")
     transducer = _load(run, checkpoint, device, threads, plugin)
     metrics = [named(name) for name in metric or transducer.settings["metrics"]]
-    given = _parallel(source, target) if source and target else _split(run, transducer, split)
+    grouped: bool = transducer.settings["data"]["group_references"]
+    given = _parallel(source, target, grouped) if source and target else _split(run, transducer, split)
     scores, _ = transducer.evaluate(given, metrics, _search(transducer, beam, 1), batch_size)
     signatures = {each.name: each.signature for each in metrics}
     if as_json:
@@ -183,7 +187,7 @@ def recipes() -> None:
 
 @app.command()
 def data(
-    recipe: Annotated[str, typer.Argument(help="A recipe, or a .toml file.")],
+    recipe: Annotated[str, typer.Argument(help="A recipe, a .toml file, or a .tsv or .jsonl file of pairs.")],
     settings: Sets = None,
     out: Annotated[Path, typer.Option(help="Where runs are kept: what is prepared here is found by them.")] = Path(
         "runs"
@@ -196,10 +200,19 @@ def data(
     from transduce.data.survey import survey
 
     load_plugins(plugin)
-    table = api.change(api.read_recipe(recipe), settings or [])
+    table = api.change(api.read_recipe(recipe) if not _is_pairs(recipe) else _survey_of(recipe), settings or [])
     built = config.build(table.get("data", {}), Data, path="data")
     for line in survey(built, Path(built.cache) if built.cache else out / ".cache").lines():
         print(line)
+
+
+def _is_pairs(name: str) -> bool:
+    return name.removesuffix(".gz").endswith((".tsv", ".jsonl", ".json"))
+
+
+def _survey_of(path: str) -> dict[str, Any]:
+    """A file of pairs as the training set of no run in particular; its units are characters unless set."""
+    return {"data": {"train": {"path": path}, "units": {"source": "characters", "target": "characters"}}}
 
 
 # ------------------------------------------------------------------- output
@@ -259,7 +272,24 @@ def _lines(files: list[Path] | None) -> Iterator[str]:
                 yield line.removesuffix(b"\n").removesuffix(b"\r").decode(errors="replace")
 
 
-def _parallel(source: Path, target: Path) -> list[Example]:
+def _together(source: Path | None, target: Path | None) -> None:
+    if (source is None) != (target is None):
+        raise ValueError("--source and --target go together: give both or neither")
+
+
+def _pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    return ((example.source, example.references[0]) for example in _parallel(source, target, grouped=False))
+
+
+def _tab_separated(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(lines, 1):
+        columns = line.split("\t")
+        if len(columns) != 2:
+            raise ValueError(f"line {number} has {len(columns)} columns: expected a source, a tab and a target")
+        yield columns[0], columns[1]
+
+
+def _parallel(source: Path, target: Path, grouped: bool) -> list[Example]:
     from transduce.data.corpora import Files
     from transduce.data.preparation import examples
     from transduce.data.settings import Data, Lines, Units
@@ -267,7 +297,7 @@ def _parallel(source: Path, target: Path) -> list[Example]:
 
     files = Files(source=str(source), target=str(target))
     lines = Lines(undecodable="replace")  # a line more or less would set the answers against the wrong lines
-    data = Data(units=Units(joint=Characters()), test=files, lines=lines, group_references=False)
+    data = Data(units=Units(joint=Characters()), test=files, lines=lines, group_references=grouped)
     return examples(data, "test", Path("."))
 
 

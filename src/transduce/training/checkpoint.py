@@ -30,7 +30,7 @@ class State:
     """Where training stands: all of it that is no tensor.
 
     ``validations`` holds, of each validation, the value that chooses the best (lower is better, whatever the metric);
-    ``best_value`` is that of checkpoints/best, which may be an average's.
+    ``best`` is that of checkpoints/best, which may be an average's, and its loss, which decides between equals.
     """
 
     step: int = 0
@@ -39,7 +39,7 @@ class State:
     seconds: float = 0.0
     reserve: float = 0.0
     best_step: int = 0
-    best_value: float | None = None
+    best: tuple[float, float] | None = None
     validated_step: int = 0
     validations: tuple[float, ...] = ()
     recent: tuple[int, ...] = ()
@@ -119,8 +119,9 @@ def load_training(folder: Path, model: nn.Module, optimizer: torch.optim.Optimiz
     _restore_optimizer(optimizer, tensors, str(folder / OPTIMIZER))
     state = json.loads((folder / STATE).read_text())
     state["place"] = Place(**state["place"])
-    for name in ("validations", "recent"):
-        state[name] = tuple(state[name])
+    for name in ("validations", "recent", "best"):
+        if state[name] is not None:  # JSON has no tuples
+            state[name] = tuple(state[name])
     return State(**state)
 
 

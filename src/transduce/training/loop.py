@@ -242,11 +242,12 @@ class Loop:
         self.trainable.eval()
         judgement = self.judge()
         self.trainable.train()
-        best = judgement.value < (math.inf if self.state.best_value is None else self.state.best_value)
+        rank = (judgement.value, judgement.loss)
+        best = rank < (self.state.best or (math.inf, math.inf))
         if best:
             about = {"step": self.state.step, "what": what, "loss": judgement.loss, **judgement.metrics}
             save_model(self.checkpoints / "best", self.trainable.model, about)
-            self.state = replace(self.state, best_step=self.state.step, best_value=judgement.value)
+            self.state = replace(self.state, best_step=self.state.step, best=rank)
         told = Validated(self.state.step, judgement.loss, judgement.metrics, best, self.seconds, what)
         for callback in self.callbacks:
             callback.on_validation(told)

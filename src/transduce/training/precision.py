@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -11,6 +12,15 @@ from typing import Any
 import torch
 
 from transduce.training.settings import Precision
+
+
+def bound_kernel_cache() -> None:
+    """Let oneDNN, which multiplies bfloat16 on the CPU, remember few kernels; to be called before its first product.
+
+    It keeps one for each shape of product, and sentences have thousands of shapes: its 1,024 take two gigabytes and
+    are slower than 64 (docs/log.md, 2026-11-20). What the environment says already stands.
+    """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
 
 def choose_precision(wanted: Precision, device: torch.device) -> Precision:

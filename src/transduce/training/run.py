@@ -18,7 +18,7 @@ from transduce.training.callbacks import Callback, Finished, JsonLines, Started
 from transduce.training.checkpoint import CONFIG, State, load_training, resume_point
 from transduce.training.loop import Judgement, Loop
 from transduce.training.objectives import Trainable
-from transduce.training.precision import autocast, choose_precision
+from transduce.training.precision import autocast, bound_kernel_cache, choose_precision
 from transduce.training.settings import Settings, Training
 from transduce.transducer import Transducer, choose_device
 from transduce.types import Example
@@ -45,6 +45,7 @@ def train(
     from its last checkpoint (or begins, where there is none yet); without it a directory that holds a run is refused.
     """
     check(table)
+    bound_kernel_cache()
     where = choose_device(device)
     if (run / CONFIG).exists() and not resume:
         raise RunExistsError(run)
