@@ -333,3 +333,25 @@ def test_traces_can_be_asked_for(call: Call, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("TRANSDUCE_TRACE", "1")
     with pytest.raises(ValueError, match="did you mean"):
         call("train", "revers")
+
+
+def test_score_tab_separated(trained: Path, pair: list[str], tmp_path: Path, call: Call) -> None:
+    both = [Path(flag.partition("=")[2]).read_text(encoding="utf-8").split("\n")[:2] for flag in pair]
+    rows = tmp_path / "pairs.txt"
+    rows.write_text("".join(f"{source}\t{target}\n" for source, target in zip(*both, strict=True)), encoding="utf-8")
+    status, out, _ = call("score", trained, rows, "--device=cpu")
+    assert status == 0
+    assert out.splitlines() == call("score", trained, *pair, "--device=cpu")[1].splitlines()[:2]
+    rows.write_text("no tab\n")
+    status, _, err = call("score", trained, rows, "--device=cpu")
+    assert status == 2
+    assert "line 1 has 1 columns" in err
+
+
+def test_data_of_a_file_of_pairs(tmp_path: Path, call: Call) -> None:
+    rows = tmp_path / "pairs.tsv"
+    rows.write_text("ab\tA B\nc\tC\nc\tC\n")
+    status, out, _ = call("data", rows, "--out", tmp_path, "--set", "data.units.target=symbols")
+    assert status == 0
+    assert "train: 3 pairs" in out
+    assert "1 duplicate pair" in out
