@@ -1,9 +1,56 @@
-"""How all tests run."""
+"""One tiny run, trained once, that the tests of everything after training share."""
 
 from __future__ import annotations
 
-from hypothesis import settings
+import shutil
+from pathlib import Path
+from typing import Any
 
-# A machine busy with something else is no reason to fail: how long an example takes is not what is tested.
-settings.register_profile("transduce", deadline=None)
-settings.load_profile("transduce")
+import pytest
+import torch
+
+from transduce import api
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """Bit-exactness is promised for an equal number of threads, and tiny models are fastest on one."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Settings that make of ``reverse`` a run of a second: a few updates, validations, checkpoints and an average."""
+    return {
+        "data.origin": {"type": "reverse", "pairs": 120, "longest": 5},
+        "data.cache": str(tmp_path_factory.mktemp("cache")),
+        "model.encoder.embedding_width": 8,
+        "model.encoder.width": 6,
+        "model.encoder.dropout": 0.2,
+        "model.decoder.embedding_width": 8,
+        "model.decoder.width": 12,
+        "model.decoder.dropout": 0.2,
+        "training.steps": 8,
+        "training.batching": {"tokens": 96},
+        "training.precision": "float32",
+        "training.checkpoint_every": 2,
+        "training.average": 2,
+        "training.validation.every": 3,
+        "training.validation.examples": 4,
+        "training.validation.search": {"type": "greedy", "max_length": 6},
+        "search": {"type": "beam", "size": 2, "max_length": 6},
+    }
+
+
+@pytest.fixture(scope="session")
+def trained(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run directory, finished. Read it; who would change it takes ``own_run``."""
+    run = tmp_path_factory.mktemp("runs") / "reverse"
+    api.train("reverse", run, tiny, device="cpu", progress=False)
+    return run
+
+
+@pytest.fixture
+def own_run(trained: Path, tmp_path: Path) -> Path:
+    """A copy of the run, to be broken at will."""
+    return Path(shutil.copytree(trained, tmp_path / "run"))

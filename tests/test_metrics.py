@@ -47,7 +47,7 @@ def single(name: str, prediction: str, *references: str) -> float:
 
 
 @pytest.mark.parametrize("name", ORACLES)
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(corpus=corpora)
 def test_sacrebleu_agrees_on_the_corpus(name: str, corpus: list[Row]) -> None:
     most = max(len(references) for _, references, _ in corpus)
@@ -95,7 +95,7 @@ def edits(left: Sequence[str], right: Sequence[str]) -> int:
 
 
 @pytest.mark.parametrize("name", ERROR_RATES)
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(corpus=st.lists(st.tuples(*[st.text("ab é猫 \t", max_size=7)] * 3), min_size=1, max_size=4))
 def test_error_rates_are_edit_distances(name: str, corpus: list[tuple[str, str, str]]) -> None:
     total, length = 0, 0
@@ -114,7 +114,7 @@ def test_error_rates_are_edit_distances(name: str, corpus: list[tuple[str, str, 
 
 
 @pytest.mark.parametrize("name", METRICS)
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(corpus=corpora, data=st.data())
 def test_statistics_sum_over_any_split(name: str, corpus: list[Row], data: st.DataObject) -> None:
     parts = data.draw(st.lists(st.integers(0, 2), min_size=len(corpus), max_size=len(corpus)))
@@ -130,7 +130,7 @@ def test_statistics_sum_over_any_split(name: str, corpus: list[Row], data: st.Da
 
 
 @pytest.mark.parametrize("name", [name for name in METRICS if name != "perplexity"])
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(text=st.text("ab .,", min_size=1).filter(str.strip), other=st.text("ab ", max_size=5))
 def test_a_reference_itself_is_perfect(name: str, text: str, other: str) -> None:
     long_enough = f"{text} one two three four"  # four-grams are needed for a full BLEU
@@ -139,7 +139,7 @@ def test_a_reference_itself_is_perfect(name: str, text: str, other: str) -> None
 
 
 @pytest.mark.parametrize("name", [*ERROR_RATES, "exact", "item_error"])
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(corpus=corpora)
 def test_the_order_of_references_does_not_matter(name: str, corpus: list[Row]) -> None:
     turned = [(text, references[::-1], scored) for text, references, scored in corpus]
