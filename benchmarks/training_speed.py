@@ -43,7 +43,7 @@ from transduce.types import BOS, EOS, PAD, Batch
 
 RECIPE = "multi30k-de-en-transformer"
 TOKENS, RATE, WARMUP, CLIP, SMOOTHING, DROPOUT = 2048, 1e-3, 400, 1.0, 0.1, 0.1
-SETTLING = 20  # updates before the clock starts: the first ones fill caches and choose kernels
+SETTLING = 10  # updates before the clock starts: the first ones fill caches and choose kernels
 MARK_EVERY = 10  # updates between looks at the clock
 HUGGING_FACE = "Hugging Face, float32"
 
