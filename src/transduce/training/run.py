@@ -152,12 +152,14 @@ def flatten(table: config.Table, path: str = "") -> dict[str, Any]:
 
 
 def _validation_examples(settings: Settings, prepared: Prepared, cache: Path) -> list[Example]:
-    """The first ``validation.examples`` of data.valid, empty where there is none or no metric asks for them."""
+    """``validation.examples`` of data.valid, evenly spaced (dictionaries are sorted: the first ones are no sample), or
+    all; none where there is no such split or no metric asks for them."""
     validation = settings.training.validation
     if prepared.valid is None or not validation.metrics:
         return []
     found = examples(settings.data, "valid", cache)
-    return found[: validation.examples]
+    wanted = min(validation.examples or len(found), len(found))
+    return [found[number * len(found) // wanted] for number in range(wanted)]
 
 
 class Judge:

@@ -52,8 +52,8 @@ class Validation:
     """Loss and metrics on ``data.valid``: ``times`` in the budget, or ``every`` so many updates.
 
     The first metric (or ``loss``) chooses the best checkpoint; training stops early after ``patience`` validations
-    without a better one. ``search`` is what the metrics are computed through, on the first ``examples`` examples (all,
-    if not given).
+    without a better one. ``search`` is what the metrics are computed through, on ``examples`` examples, evenly spaced
+    (all, if not given).
     """
 
     times: int = 10
