@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import random
 import signal
 import subprocess
@@ -36,6 +37,26 @@ def digest(run: Path) -> dict[str, str]:
     }
 
 
+def reached(run: Path) -> int:
+    """The update of the last checkpoint; 0 before the first, or while it is being put in place."""
+    try:
+        return int(json.loads((run / "checkpoints" / "last" / "state.json").read_text())["step"])
+    except (OSError, ValueError):
+        return 0
+
+
+def kill_after(step: int, pause: float, process: subprocess.Popen[bytes], run: Path) -> str | None:
+    """SIGKILL some time after the checkpoint of ``step``; what was killed, or None where the run was done before."""
+    while process.poll() is None and reached(run) < step:
+        time.sleep(0.005)
+    time.sleep(pause)
+    if process.poll() is not None:
+        return None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    return f"{pause:.2f} s after update {reached(run)}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("recipe", nargs="?", default="g2p")
@@ -47,28 +68,21 @@ def main() -> None:
     chance = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as folder:
         peace, war = Path(folder) / "peace", Path(folder) / "war"
-        began = time.monotonic()
-        subprocess.run(command(arguments.recipe, peace, arguments.settings), check=True, stderr=subprocess.DEVNULL)
-        whole = time.monotonic() - began
-        moments = []
-        for _ in range(arguments.kills):
-            process = subprocess.Popen(command(arguments.recipe, war, arguments.settings), stderr=subprocess.DEVNULL)
-            moment = chance.uniform(0.1, 0.5) * whole
-            try:
-                process.wait(moment)
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-            state = war / "checkpoints" / "last" / "state.json"
-            moments.append(f"{moment:.1f} s ({'checkpoint there' if state.exists() else 'no checkpoint yet'})")
-        subprocess.run(command(arguments.recipe, war, arguments.settings), check=True, stderr=subprocess.DEVNULL)
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.run(command(arguments.recipe, peace, arguments.settings), check=True, **quiet)
+        killed = []
+        for step in sorted(chance.sample(range(STEPS - 20), arguments.kills)):
+            process = subprocess.Popen(command(arguments.recipe, war, arguments.settings), **quiet)
+            killed.append(kill_after(step, chance.uniform(0, 0.5), process, war))
+        subprocess.run(command(arguments.recipe, war, arguments.settings), check=True, **quiet)
         same = digest(peace) == digest(war)
+    kills = [moment for moment in killed if moment is not None]
     lines = [
-        f"# {arguments.recipe}: {STEPS} updates, killed {arguments.kills} times",
+        f"# {arguments.recipe}: {STEPS} updates, killed {len(kills)} times",
         "",
         machine(),
         "",
-        f"Undisturbed: {whole:.1f} s. Killed (SIGKILL) after {', '.join(moments)} of each attempt, resumed each time.",
+        f"A checkpoint every 10 updates; SIGKILL {', '.join(kills)}; resumed each time.",
         f"Weights and optimiser in checkpoints/last: **{'the same, bit for bit' if same else 'DIFFERENT'}**.",
     ]
     print("\n".join(lines))
