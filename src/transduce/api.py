@@ -41,8 +41,8 @@ def train(
     them (steps, epochs, minutes) replaces all of the recipe's. ``pairs`` of (source, target) replace its data; one in
     twenty of them is held out for validation, and a run that is resumed keeps those it has. ``out`` is the run
     directory, by default ``runs/NAME``; one that holds a run is refused unless ``resume`` goes on with it or
-    ``overwrite`` deletes it. ``progress`` draws a bar on standard error. SIGINT and
-    SIGTERM save a checkpoint before they do what they always do.
+    ``overwrite`` deletes it. ``progress`` draws a bar on standard error. SIGINT and SIGTERM save a checkpoint before
+    they do what they always do.
     """
     if resume and overwrite:
         raise ValueError("resume goes on with a run and overwrite deletes it: give one of them")
