@@ -18,36 +18,31 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import pairwise
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean, median
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from report import machine, write
+from stopwatch import Block, Stopwatch, alone
 
 from transduce import api, config
 from transduce.data.batching import Batches, Place
 from transduce.data.preparation import Prepared, prepare
 from transduce.data.settings import Data
 from transduce.search.forcing import shifted
-from transduce.training.callbacks import Callback, Started, Update, Validated
 from transduce.training.run import train
 from transduce.training.settings import Training
 from transduce.types import BOS, EOS, PAD, Batch
 
 RECIPE = "multi30k-de-en-transformer"
 TOKENS, RATE, WARMUP, CLIP, SMOOTHING, DROPOUT = 2048, 1e-3, 400, 1.0, 0.1, 0.1
-SETTLING = 10  # updates before the clock starts: the first ones fill caches and choose kernels
 MARK_EVERY = 10  # updates between looks at the clock
 HUGGING_FACE = "Hugging Face, float32"
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -80,45 +75,6 @@ class Setting:
 
     def prepared(self) -> Prepared:
         return prepare(config.build(self.table(steps=1)["data"], Data, path="data"), Path(self.work))
-
-
-@dataclass(frozen=True)
-class Block:
-    """Some time of training: non-pad target tokens per second, and the last loss with smoothing, to see it learn."""
-
-    tokens_per_second: float
-    updates: int
-    loss: float
-    parameters: int
-
-
-class Stopwatch(Callback):
-    """When which update was done, and how the run ended."""
-
-    def __init__(self) -> None:
-        self.marks: list[tuple[int, float]] = []
-        self.loss = self.validation_loss = float("nan")
-        self.parameters = 0
-
-    def on_start(self, started: Started) -> None:
-        self.parameters = started.parameters
-
-    def on_update(self, update: Update) -> None:
-        self.marks.append((update.step, time.perf_counter()))
-        self.loss = update.loss
-
-    def on_validation(self, validated: Validated) -> None:
-        self.validation_loss = validated.loss
-
-    def block(self, target_lengths: Iterator[int]) -> Block:
-        """The throughput between the first mark after settling and the last; ``target_lengths`` are of each batch."""
-        marks = [mark for mark in self.marks if mark[0] >= SETTLING]
-        if len(marks) < 2:
-            done = self.marks[-1][0] if self.marks else 0
-            raise SystemExit(f"a block saw {done} updates, and measures only after {SETTLING}: give it more --seconds")
-        (first, began), (last, ended) = marks[0], marks[-1]
-        lengths = [next(target_lengths) for _ in range(last)]
-        return Block(sum(lengths[first:]) / (ended - began), last - first, self.loss, self.parameters)
 
 
 def batches(prepared: Prepared, seed: int) -> Iterator[Batch]:
@@ -206,12 +162,6 @@ def marian(vocabulary: int) -> Any:
             decoder_start_token_id=BOS,
         )
     )
-
-
-def alone(function: Callable[..., T], *arguments: Any) -> T:
-    """The call's result, from a process that did nothing else."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(function, *arguments).result()
 
 
 # ------------------------------------------------------------------ what is measured, and how it is told

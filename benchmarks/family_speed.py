@@ -1,0 +1,143 @@
+"""How fast is each family, in training and in search? Runs of one task, measured one after the other, in rounds.
+
+    python benchmarks/family_speed.py RUN [RUN ...] [--rounds 2] [--seconds 15] [--precision auto float32]
+                                      [--out benchmarks/results/family_speed.md]
+
+Training: the run's own model and batches, from fresh weights, non-pad target tokens per second after ten updates.
+Search: the run's best model in float32 over the test split, greedy and with a beam of 5, 64 sentences a batch,
+sentences per second with tokenisation, loading excluded. Every figure is of a process of its own, with nothing beside
+it; each round measures all of them, so that a slow minute of the machine falls on everybody.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, product
+from pathlib import Path
+from statistics import median
+
+import torch
+from report import machine, write
+from stopwatch import Block, Stopwatch, alone
+
+import transduce
+from transduce import config
+from transduce.data.batching import Batches, Place
+from transduce.data.preparation import examples, prepare
+from transduce.data.settings import Data
+from transduce.search.beam import beam_like
+from transduce.search.greedy import Greedy
+from transduce.training.run import cache_folder, train
+from transduce.training.settings import Training
+
+
+def training_block(run: Path, precision: str, seconds: float, threads: int) -> Block:
+    torch.set_num_threads(threads)
+    table = config.read(run / "config.toml")
+    table["training"] = {
+        **{key: value for key, value in table["training"].items() if key not in ("steps", "epochs", "minutes")},
+        "minutes": seconds / 60,
+        "precision": precision,
+        "validation": {"times": 0},
+    }
+    table["data"]["cache"] = str(cache_folder(config.build(table["data"], Data, path="data"), run))
+    stopwatch = Stopwatch()
+    with tempfile.TemporaryDirectory() as folder:
+        train(table, Path(folder) / "run", callbacks=[stopwatch], device="cpu")
+    return stopwatch.block(target_lengths(table))
+
+
+def target_lengths(table: config.Table) -> Iterator[int]:
+    """Of each batch that a run trains on, in its order."""
+    training = config.build(table["training"], Training, path="training")
+    data = config.build(table["data"], Data, path="data")
+    batches = Batches(prepare(data, Path(data.cache)).train, training.batching, training.seed)
+    return (int(batch.target.lengths.sum()) for batch, _ in batches.iterate(Place()))
+
+
+@dataclass(frozen=True)
+class Searched:
+    """Sentences per second, and the mean length in tokens of what was found: longer outputs take longer."""
+
+    sentences_per_second: float
+    length: float
+
+
+def searched(run: Path, size: int, threads: int) -> Searched:
+    torch.set_num_threads(threads)
+    transducer = transduce.load(run, device="cpu")
+    data = config.build(transducer.settings["data"], Data, path="data")
+    sources = [example.source for example in examples(data, "test", cache_folder(data, run))]
+    search = Greedy(transducer.search.max_length) if size == 1 else beam_like(transducer.search, size)
+    list(transducer.predict(sources[:64], search))
+    began = time.perf_counter()
+    found = list(transducer.predict(sources, search))
+    seconds = time.perf_counter() - began
+    return Searched(len(sources) / seconds, sum(len(outputs[0].tokens) for outputs in found) / len(found))
+
+
+def lines(
+    names: list[str], training: dict[str, list[list[Block]]], found: dict[int, list[list[Searched]]]
+) -> list[str]:
+    """The table: medians of the rounds, a row for each run."""
+    heads = [f"training, {precision}" for precision in training]
+    heads += ["greedy" if size == 1 else f"beam {size}" for size in found]
+    rows = [
+        f"| run | parameters | {' | '.join(heads)} | tokens an output |",
+        "|---|" + "---|" * (len(heads) + 2),
+    ]
+    for number, name in enumerate(names):
+        blocks = [rounds[number] for rounds in training.values()]
+        searches = [rounds[number] for rounds in found.values()]
+        cells = chain(
+            (f"{median(block.tokens_per_second for block in each):,.0f}" for each in blocks),
+            (f"{median(one.sentences_per_second for one in each):,.1f}" for each in searches),
+        )
+        length = searches[-1][0].length
+        rows.append(f"| {name} | {blocks[0][0].parameters / 1e6:.1f} M | {' | '.join(cells)} | {length:.1f} |")
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=15, help="of each block of training")
+    parser.add_argument("--precision", nargs="+", default=["auto"], choices=["auto", "float32", "bfloat16"])
+    parser.add_argument("--beam", type=int, nargs="+", default=[1, 5])
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    training: dict[str, list[list[Block]]] = {precision: [[] for _ in given.runs] for precision in given.precision}
+    found: dict[int, list[list[Searched]]] = {size: [[] for _ in given.runs] for size in given.beam}
+    for _, (number, run) in product(range(given.rounds), enumerate(given.runs)):
+        for precision, blocks in training.items():
+            blocks[number].append(alone(training_block, run, precision, given.seconds, given.threads))
+        for size, searches in found.items():
+            searches[number].append(alone(searched, run, size, given.threads))
+        print(
+            run.name,
+            *(f"{precision} {blocks[number][-1].tokens_per_second:,.0f}" for precision, blocks in training.items()),
+            *(f"beam {size} {each[number][-1].sentences_per_second:,.1f}" for size, each in found.items()),
+            flush=True,
+        )
+    told = [
+        "# Speed of each family: training in non-pad target tokens per second, search in sentences per second",
+        "",
+        machine(),
+        "",
+        f"Medians of {given.rounds} rounds, {given.seconds:g} s of training a block.",
+        "",
+        *lines([run.name for run in given.runs], training, found),
+    ]
+    print("\n" + "\n".join(told))
+    write(given.out, told)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Throughput of training, read from a run's own callbacks, in a process that did nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any, TypeVar
+
+from transduce.training.callbacks import Callback, Started, Update, Validated
+
+SETTLING = 10  # updates before the clock starts: the first ones fill caches and choose kernels
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some time of training: non-pad target tokens per second, and the last loss with smoothing, to see it learn."""
+
+    tokens_per_second: float
+    updates: int
+    loss: float
+    parameters: int
+
+
+class Stopwatch(Callback):
+    """When which update was done, and how the run ended."""
+
+    def __init__(self) -> None:
+        self.marks: list[tuple[int, float]] = []
+        self.loss = self.validation_loss = float("nan")
+        self.parameters = 0
+
+    def on_start(self, started: Started) -> None:
+        self.parameters = started.parameters
+
+    def on_update(self, update: Update) -> None:
+        self.marks.append((update.step, time.perf_counter()))
+        self.loss = update.loss
+
+    def on_validation(self, validated: Validated) -> None:
+        self.validation_loss = validated.loss
+
+    def block(self, target_lengths: Iterator[int]) -> Block:
+        """The throughput between the first mark after settling and the last; ``target_lengths`` are of each batch."""
+        marks = [mark for mark in self.marks if mark[0] >= SETTLING]
+        if len(marks) < 2:
+            done = self.marks[-1][0] if self.marks else 0
+            raise SystemExit(f"a block saw {done} updates, and measures only after {SETTLING}: give it more --seconds")
+        (first, began), (last, ended) = marks[0], marks[-1]
+        lengths = [next(target_lengths) for _ in range(last)]
+        return Block(sum(lengths[first:]) / (ended - began), last - first, self.loss, self.parameters)
+
+
+def alone(function: Callable[..., T], *arguments: Any) -> T:
+    """The call's result, from a process that did nothing else."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
