@@ -151,19 +151,19 @@ def test_self_attention_is_its_formula_head_by_head() -> None:
 def test_cross_attention_folds_hypotheses_too() -> None:
     torch.manual_seed(0)
     attend, K = CrossAttention(WIDTH, 5, 3).double(), 2
-    states = memory(5).states
-    bias = mask_bias(states.mask, torch.float64)[:, None, None]
+    read = memory(5)
+    bias = mask_bias(read.states.mask, torch.float64)[:, None, None]
     x, rows = randn(ROWS * K, QUERIES, WIDTH), torch.tensor([0, 0, 1, 1])
-    folded = attend(x, attend.start(states), bias)
-    assert_close(folded, attend(x, attend.start(tree.select(states, rows)), bias[rows]))
+    folded = attend(x, attend.start(read), bias)
+    assert_close(folded, attend(x, attend.start(tree.select(read, rows)), bias[rows]))
 
 
 def test_taps_see_every_head_and_padding_gets_nothing() -> None:
     torch.manual_seed(0)
     attend, seen = CrossAttention(WIDTH, WIDTH, 2).double(), []
     attend.heads.weights.register_forward_hook(lambda module, inputs, output: seen.append(output))
-    states = memory().states
-    attend(randn(ROWS, QUERIES, WIDTH), attend.start(states), mask_bias(states.mask, torch.float64)[:, None, None])
+    bias = mask_bias(memory().states.mask, torch.float64)[:, None, None]
+    attend(randn(ROWS, QUERIES, WIDTH), attend.start(memory()), bias)
     (weights,) = seen
     assert weights.shape == (ROWS, 2, QUERIES, KEYS)
     assert_close(weights.sum(-1), torch.ones(ROWS, 2, QUERIES, dtype=torch.float64))

@@ -59,11 +59,18 @@ class Memory:
 
     ``states`` [B, S, D] are there to be attended to; ``summary`` is a tree of [B, D'] tensors to start from
     (a recurrent encoder's last h and c per layer, an average); ``source`` is the input itself, for copying.
+    Attention compares its queries with ``states`` and reads ``read_BSD``: the same, unless the encoder leaves
+    ``values`` [B, S, D] to be read in their place (Gehring et al. 2017).
     """
 
     states: Padded
     summary: Any
     source: Any
+    values: Tensor | None = None
+
+    @property
+    def read_BSD(self) -> Tensor:
+        return self.states.values if self.values is None else self.values
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from transduce.modules.dropout import Dropout
 from transduce.tree import Shared
-from transduce.types import Energy, Factory, Memory, Padded
+from transduce.types import Energy, Factory, Memory
 
 
 def mask_bias(mask_BS: Tensor, dtype: torch.dtype) -> Tensor:
@@ -38,7 +38,7 @@ class AttentionKeys:
 
 
 class GlobalAttention(nn.Module):
-    """The expectation of the memory's states under softmax(energy): Bahdanau et al. 2015, eq. 5-6.
+    """The expectation of what the memory gives to read, under softmax(energy): Bahdanau et al. 2015, eq. 5-6.
 
     The weights pass through ``weights``, an identity: hook it to look at them.
     """
@@ -52,7 +52,7 @@ class GlobalAttention(nn.Module):
     def start(self, memory: Memory) -> Shared[AttentionKeys]:
         states_BSD = memory.states.values
         bias_B1S = mask_bias(memory.states.mask, states_BSD.dtype)[:, None]
-        return Shared(AttentionKeys(self.energy.keys(states_BSD), states_BSD, bias_B1S))
+        return Shared(AttentionKeys(self.energy.keys(states_BSD), memory.read_BSD, bias_B1S))
 
     def forward(self, query_NTD: Tensor, state: Shared[AttentionKeys]) -> tuple[Tensor, Shared[AttentionKeys]]:
         keys = state.value
@@ -199,8 +199,13 @@ class CrossAttention(nn.Module):
         self.heads = Heads(dropout)
         self.out = projection(width, width)
 
-    def start(self, states: Padded) -> CrossKeys:
-        return CrossKeys(*split_heads(self.project(states.values), 2, self.count))
+    def start(self, memory: Memory) -> CrossKeys:
+        if memory.values is None:  # keys and values in one product
+            return CrossKeys(*split_heads(self.project(memory.states.values), 2, self.count))
+        parts = zip(self.project.weight.chunk(2), self.project.bias.chunk(2), strict=True)
+        inputs = (memory.states.values, memory.values)
+        key_BSE, value_BSE = (nn.functional.linear(x, *part) for x, part in zip(inputs, parts, strict=True))
+        return CrossKeys(*split_heads(torch.cat([key_BSE, value_BSE], -1), 2, self.count))
 
     def forward(self, x_NTD: Tensor, keys: CrossKeys, bias_B11S: Tensor) -> Tensor:
         N, T, D = x_NTD.shape

@@ -91,7 +91,7 @@ class DecoderLayer(nn.Module):
     def start(self, memory: Memory) -> DecoderLayerState:
         states = memory.states
         past = self.attention.start(states.values.shape[0], states.values)
-        return DecoderLayerState(past, Shared(self.memory.start(states)))
+        return DecoderLayerState(past, Shared(self.memory.start(memory)))
 
     def forward(
         self, x: Tensor, state: DecoderLayerState, places_BT: Tensor, causal_B1TS: Tensor, memory_B11S: Tensor
