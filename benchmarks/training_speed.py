@@ -30,7 +30,7 @@ import torch
 from report import machine, write
 from stopwatch import Block, Stopwatch, alone
 
-from transduce import api, config
+from transduce import api, config, recipes
 from transduce.data.batching import Batches, Place
 from transduce.data.preparation import Prepared, prepare
 from transduce.data.settings import Data
@@ -71,7 +71,7 @@ class Setting:
             "seed": self.seed,
             "validation": {"times": 0},  # only the one after the last update
         }
-        return api.change(api.read_recipe(RECIPE), changes) | {"training": fixed | training}
+        return api.change(recipes.read(RECIPE), changes) | {"training": fixed | training}
 
     def prepared(self) -> Prepared:
         return prepare(config.build(self.table(steps=1)["data"], Data, path="data"), Path(self.work))

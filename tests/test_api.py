@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import transduce
-from transduce import api, config, names
+from transduce import api, config, names, recipes
 from transduce.cli import load_plugins
 from transduce.modules.cells import GRU
 
@@ -65,12 +65,12 @@ def test_no_pairs_are_refused(tmp_path: Path) -> None:
 
 
 def test_settings_are_a_mapping_or_lines() -> None:
-    table = api.read_recipe("reverse")
+    table = recipes.read("reverse")
     mapping = {"training.steps": 7, "search": {"type": "greedy"}, "metrics": ("exact",), "data.lines.empty": "keep"}
     lines = ["training.steps=7", 'search={type = "greedy"}', 'metrics=["exact"]', "data.lines.empty=keep"]
     assert api.change(table, mapping) == api.change(table, lines)
     assert api.change(table, "training.steps=7") == api.change(table, ["training.steps=7"])
-    assert table == api.read_recipe("reverse")
+    assert table == recipes.read("reverse")
 
 
 @pytest.mark.parametrize("setting", ["training.minutes=0.5", "training.epochs = 0.5", "training.steps=0.5"])
@@ -98,11 +98,18 @@ def test_runs_are_named_by_their_recipe() -> None:
     assert api.run_folder("g2p", "there") == Path("there")
 
 
-def test_recipes_are_names_or_files(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text('metrics = ["exact"]\n')
-    assert api.read_recipe(tmp_path / "mine.toml") == {"metrics": ["exact"]}
-    with pytest.raises(ValueError, match='did you mean "reverse"'):
-        api.read_recipe("revers")
+def test_a_recipe_that_is_only_a_base_names_those_that_add_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "task.toml").write_text("[training]\nsteps = 1\n", encoding="utf-8")
+    (tmp_path / "task-large.toml").write_text('base = "task"\n', encoding="utf-8")
+    monkeypatch.setattr(recipes, "FOLDER", tmp_path)
+    with pytest.raises(config.ConfigError, match="model: missing; task is the base of task-large: train one of these"):
+        api.train("task", tmp_path / "run")
+    with pytest.raises(config.ConfigError, match="missing; Settings needs data"):  # the base of none
+        api.train("task-large", tmp_path / "run")
+    with pytest.raises(config.ConfigError, match="missing; Settings needs data"):
+        api.train("task", tmp_path / "run", {"model": {"type": "encoder-decoder"}})
 
 
 # -------------------------------------------------------------- classes of one's own

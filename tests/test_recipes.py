@@ -55,6 +55,71 @@ def test_a_broken_recipe_is_named(folder: Path) -> None:
         recipes.read("broken")
 
 
+# ---------------------------------------------------------------------- bases
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_recipe_changes_its_base(folder: Path) -> None:
+    write(folder / "task.toml", "[data]\nseed = 1\n[training]\nminutes = 30\nclip = 2.0\n")
+    write(folder / "task-lstm.toml", 'base = "task"\n[model]\ntype = "lstm"\nwidth = 3\nlayers = 2\n')
+    write(folder / "task-gru.toml", 'base = "task-lstm"\nmodel = { type = "gru", width = 4 }\n[data]\nlines = "all"\n')
+    assert recipes.read("task-gru") == {
+        "data": {"seed": 1, "lines": "all"},
+        "training": {"minutes": 30, "clip": 2.0},
+        "model": {"type": "gru", "width": 4},
+    }
+    assert recipes.based_on("task") == ["task-lstm"]
+    assert recipes.based_on("task-gru") == []
+
+
+def test_a_budget_replaces_that_of_the_base(folder: Path) -> None:
+    write(folder / "task.toml", "training = { minutes = 30, epochs = 2, clip = 2.0 }\n")
+    write(folder / "short.toml", 'base = "task"\ntraining.steps = 5\n')
+    write(folder / "other.toml", 'base = "task"\ntraining.clip = 1.0\n')
+    assert recipes.read("short") == {"training": {"steps": 5, "clip": 2.0}}
+    assert recipes.read("other") == {"training": {"minutes": 30, "epochs": 2, "clip": 1.0}}
+
+
+def test_a_file_is_based_on_recipes_and_on_files_beside_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "mine" / "small.toml", 'base = "large.toml"\ndata.size = 1\n')
+    write(tmp_path / "mine" / "large.toml", 'base = "../shared/all.toml"\ndata.size = 9\n')
+    write(tmp_path / "shared" / "all.toml", 'base = "second"\ndata.shared = true\n')
+    expected = {"data": {"seed": 1, "shared": True, "size": 1}}
+    assert recipes.read(tmp_path / "mine" / "small.toml") == expected
+    monkeypatch.chdir(tmp_path / "shared")
+    assert recipes.read("../mine/small.toml") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('base = "frist"', r'no recipe \'frist\'; did you mean "first"'),
+        ('base = "../no/file.toml"', r"base: .*mine\.toml is based on .*file\.toml, and there is no such file"),
+        ("base = 3", r"base: 3 is an integer, expected a recipe's name or a \.toml file's path"),
+        ('base = "../here/mine.toml"', r"base: a circle, .*mine\.toml -> .*mine\.toml: one of these must stand alone"),
+        ('base = "other.toml"', r"base: a circle, .*mine\.toml -> .*other\.toml -> .*mine\.toml: one"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_bases_that_are_none_are_told(text: str, message: str, tmp_path: Path) -> None:
+    mine = write(tmp_path / "here" / "mine.toml", text + "\n")
+    write(tmp_path / "here" / "other.toml", 'base = "../here/mine.toml"\n')
+    with pytest.raises(ConfigError, match=message):
+        recipes.read(mine)
+
+
+def test_a_missing_file_that_is_no_base_is_itself_the_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"mine\.toml"):
+        recipes.read(tmp_path / "mine.toml")
+
+
 @pytest.mark.parametrize("name", recipes.names())
 def test_every_recipe_reads_and_says_what_it_is(name: str) -> None:
     assert recipes.read(name)

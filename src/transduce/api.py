@@ -19,7 +19,6 @@ from transduce.training.run import RunExistsError, check
 from transduce.training.run import train as run_training
 from transduce.transducer import Checkpoint, Transducer
 
-BUDGET = ("training.steps", "training.epochs", "training.minutes")
 HELD_OUT = 20  # one in so many of ``pairs`` is kept for validation
 
 
@@ -50,8 +49,8 @@ def train(
         torch.set_num_threads(threads)
     run = run_folder(recipe, out)
     there = (run / CONFIG).exists()
-    table = change(config.read(run / CONFIG) if there and resume else read_recipe(recipe), settings)
-    check(table)
+    table = change(config.read(run / CONFIG) if there and resume else recipes.read(recipe), settings)
+    _check(table, recipe)
     if there and overwrite:
         shutil.rmtree(run)
     elif there and not resume:
@@ -77,23 +76,13 @@ def load(run: str | Path, checkpoint: Checkpoint = "best", device: str = "auto")
     return Transducer.load(run, checkpoint, device)
 
 
-def read_recipe(recipe: str | Path) -> config.Table:
-    """The tables of a recipe by name, or of a .toml file by path."""
-    if str(recipe).endswith(".toml"):
-        return config.read(recipe)
-    return recipes.read(str(recipe))
-
-
 def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> config.Table:
     """The table with ``settings``, as ``train`` takes them."""
     if isinstance(settings, str):
         settings = [settings]
     keys = settings if isinstance(settings, Mapping) else [setting.partition("=")[0].strip() for setting in settings]
-    if any(key in BUDGET for key in keys):
-        training = {
-            name: value for name, value in table.get("training", {}).items() if f"training.{name}" not in BUDGET
-        }
-        table = {**table, "training": training}
+    if not {f"training.{limit}" for limit in recipes.BUDGET}.isdisjoint(keys):
+        table = recipes.without_budget(table)
     if isinstance(settings, Mapping):
         for key, value in settings.items():
             table = config.assign(table, key, value)
@@ -101,6 +90,15 @@ def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> 
         for setting in settings:
             table = config.override(table, setting)
     return table
+
+
+def _check(table: config.Table, recipe: str | Path) -> None:
+    """Raise ConfigError unless the table is a run's; of a recipe without a model, name those that add one."""
+    if "model" not in table and (based := recipes.based_on(str(recipe))):
+        raise config.ConfigError(
+            "model", f"missing; {recipe} is the base of {', '.join(based)}: train one of these, or set a model"
+        )
+    check(table)
 
 
 def _without_files(data: config.Table) -> config.Table:

@@ -196,11 +196,12 @@ def data(
 ) -> None:
     """Show what a run would see: lengths, unknowns, duplicates, overlap of the splits, a sample."""
     from transduce import api, config
+    from transduce import recipes as folder
     from transduce.data.settings import Data
     from transduce.data.survey import survey
 
     load_plugins(plugin)
-    table = api.change(api.read_recipe(recipe) if not _is_pairs(recipe) else _survey_of(recipe), settings or [])
+    table = api.change(folder.read(recipe) if not _is_pairs(recipe) else _survey_of(recipe), settings or [])
     built = config.build(table.get("data", {}), Data, path="data")
     for line in survey(built, Path(built.cache) if built.cache else out / ".cache").lines():
         print(line)
