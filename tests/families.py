@@ -47,6 +47,12 @@ def mixed() -> config.Table:
     return transformer() | {"decoder": recurrent(attending("luong", "general"))["decoder"]}
 
 
+def generator(encoder: object, wiring: object = "plain", cell: str = "lstm", **options: bool) -> config.Table:
+    """Conditioned on a context at every step; the same decoder, whatever is the encoder."""
+    context = {"type": "context", "wiring": wiring, **options}
+    return {"type": "encoder-decoder", "encoder": encoder, "decoder": recurrent(context, cell)["decoder"]}
+
+
 FAMILIES: dict[str, config.Table] = {
     "lstm, no attention": recurrent("plain"),
     "gru, no attention": recurrent("plain", cell="gru"),
@@ -62,6 +68,8 @@ FAMILIES: dict[str, config.Table] = {
     "transformer, learned positions": transformer("learned"),
     "transformer, no positions": transformer("none"),
     "transformer to recurrent": mixed(),
+    "context": generator(recurrent("plain")["encoder"]),
+    "context of a bag, attention too": generator({"type": "bag", "width": 6}, attending("luong", "general"), "gru"),
 }
 
 

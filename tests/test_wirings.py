@@ -138,7 +138,7 @@ def memory() -> Memory:
 
 def build(wiring: Any, cell: Any, energy: Any, **options: bool) -> Any:
     attention = partial(GlobalAttention, energy=energy)
-    return spread(wiring(INPUTS, MEMORY, WIDTH, LAYERS, cell, 0.0, attention, **options))
+    return spread(wiring(INPUTS, MEMORY, (), WIDTH, LAYERS, cell, 0.0, attention, **options))
 
 
 def first_states(cell: Any) -> Any:
@@ -254,7 +254,7 @@ def test_input_feeding_feeds() -> None:
 
 
 def test_plain_wiring_is_the_stack() -> None:
-    ours = spread(Plain(INPUTS, MEMORY, WIDTH, LAYERS, LSTM, 0.0))
+    ours = spread(Plain(INPUTS, MEMORY, (), WIDTH, LAYERS, LSTM, 0.0))
     x = randn(ROWS, POSITIONS, INPUTS)
     features, state = ours(x, ours.start(memory(), first_states(LSTM)))
     expected, after = ours.stack.unroll(x, first_states(LSTM))

@@ -15,6 +15,7 @@ NAMES: dict[str, dict[str, str]] = {
     "Encoder": {
         "recurrent": "transduce.encoders.recurrent:RecurrentEncoder",
         "transformer": "transduce.encoders.stacked:TransformerEncoder",
+        "bag": "transduce.encoders.bag:BagEncoder",
     },
     "Decoder": {
         "recurrent": "transduce.decoders.recurrent:RecurrentDecoder",
@@ -28,6 +29,7 @@ NAMES: dict[str, dict[str, str]] = {
         "plain": "transduce.modules.wirings:Plain",
         "bahdanau": "transduce.modules.wirings:Bahdanau",
         "luong": "transduce.modules.wirings:Luong",
+        "context": "transduce.modules.wirings:Context",
     },
     "Attention": {"global": "transduce.modules.attention:GlobalAttention"},
     "Energy": {

@@ -10,7 +10,7 @@ from transduce import tree
 from transduce.modules.bridges import Bridge
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout, TokenEmbedding
-from transduce.modules.wirings import Wiring, WiringState
+from transduce.modules.wirings import Wiring
 from transduce.types import Cell, Factory, Memory
 
 
@@ -36,6 +36,7 @@ class RecurrentDecoder(nn.Module):
         self.wiring = wiring(
             input_width=embedding_width,
             memory_width=memory_width,
+            summary_widths=summary_widths,
             width=width,
             layers=layers,
             cell=cell,
@@ -47,13 +48,14 @@ class RecurrentDecoder(nn.Module):
         )
         self.projection = Readout(self.wiring.width, target_vocabulary, dropout)
 
-    def start(self, memory: Memory) -> WiringState:
+    def start(self, memory: Memory) -> Any:
         states_BSD = memory.states.values
         empty = self.wiring.stack.start(states_BSD.shape[0], states_BSD)
         return self.wiring.start(memory, tree.fill(empty, self.bridge(tree.leaves(memory.summary))))
 
-    def extend(self, tokens_BT: Tensor, state: WiringState) -> tuple[Tensor, WiringState]:
-        return self.wiring(self.dropout(self.embedding(tokens_BT)), state)
+    def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
+        features_BTW, state = self.wiring(self.dropout(self.embedding(tokens_BT)), state)
+        return features_BTW, state
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
         logits: Tensor = self.projection(output, candidates)

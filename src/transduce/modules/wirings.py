@@ -1,7 +1,8 @@
 """How a recurrent decoder's cells and its attention are wired: where the context enters, and when it is asked for.
 
 A wiring owns the cells and turns embedded tokens [B, T, E] into features [B, T, width], from a ``WiringState`` to the
-next. B rows, T positions, W the cells' width, M the context's, G what a cell projects its input to.
+next. It is told the widths of the memory's states and of its summary's leaves, and uses what it needs of them.
+B rows, T positions, W the cells' width, M the context's, G what a cell projects its input to.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from transduce.modules.attention import projection
 from transduce.modules.dropout import Dropout
 from transduce.modules.recurrent import Stack, State
+from transduce.tree import Shared, leaves
 from transduce.types import Attention, Cell, Factory, Memory
 
 
@@ -32,16 +34,23 @@ class Wiring(Protocol):
     width: int
     stack: Stack
 
-    def start(self, memory: Memory, cells: State) -> WiringState: ...
+    def start(self, memory: Memory, cells: State) -> Any: ...
 
-    def __call__(self, x_BTE: Tensor, state: WiringState) -> tuple[Tensor, WiringState]: ...
+    def __call__(self, x_BTE: Tensor, state: Any) -> tuple[Tensor, Any]: ...
 
 
 class Plain(nn.Module):
     """No attention: all that is known of the source is in the first state (Sutskever et al. 2014)."""
 
     def __init__(
-        self, input_width: int, memory_width: int, width: int, layers: int, cell: Factory[Cell[Any]], dropout: float
+        self,
+        input_width: int,
+        memory_width: int,
+        summary_widths: tuple[int, ...],
+        width: int,
+        layers: int,
+        cell: Factory[Cell[Any]],
+        dropout: float,
     ) -> None:
         super().__init__()
         self.width = width
@@ -65,6 +74,7 @@ class Bahdanau(nn.Module):
         self,
         input_width: int,
         memory_width: int,
+        summary_widths: tuple[int, ...],
         width: int,
         layers: int,
         cell: Factory[Cell[Any]],
@@ -109,6 +119,7 @@ class Luong(nn.Module):
         self,
         input_width: int,
         memory_width: int,
+        summary_widths: tuple[int, ...],
         width: int,
         layers: int,
         cell: Factory[Cell[Any]],
@@ -147,3 +158,73 @@ class Luong(nn.Module):
         y_BTW = self.dropout(y_BTW)
         context_BTM, remembered = self.attention(y_BTW, remembered)
         return torch.tanh(self.mix(torch.cat([context_BTM, y_BTW], -1))), remembered
+
+
+@dataclass(frozen=True)
+class ContextState:
+    """The inner wiring's state, and the context [B, M], which all hypotheses of a source share."""
+
+    wiring: Any
+    context: Shared[Tensor]
+
+
+class Context(nn.Module):
+    """The source's summary beside every input of another wiring (Cho et al. 2014, section 2.2):
+
+    s_t = cell([y_{t-1}; c], s_{t-1}), c the leaves of the memory's summary side by side. Around ``plain`` this is a
+    generator conditioned on one vector; around one that attends, c is a topic or a persona that no step forgets.
+    Features are the inner wiring's, or with ``deep_output`` tanh(W [s_t; c; y_{t-1}]), so that the readout sees c too.
+    """
+
+    def __init__(
+        self,
+        input_width: int,
+        memory_width: int,
+        summary_widths: tuple[int, ...],
+        width: int,
+        layers: int,
+        cell: Factory[Cell[Any]],
+        dropout: float,
+        wiring: Factory[Wiring] = Plain,
+        deep_output: bool = False,
+    ) -> None:
+        super().__init__()
+        context_width = sum(summary_widths)
+        self.dropout = Dropout(dropout)
+        self.wiring = wiring(
+            input_width=input_width + context_width,
+            memory_width=memory_width,
+            summary_widths=summary_widths,
+            width=width,
+            layers=layers,
+            cell=cell,
+            dropout=dropout,
+        )
+        self.width = width if deep_output else self.wiring.width
+        seen = self.wiring.width + input_width + context_width
+        self.deep = projection(seen, width) if deep_output else None
+
+    @property
+    def stack(self) -> Stack:
+        return self.wiring.stack
+
+    def start(self, memory: Memory, cells: State) -> ContextState:
+        context_BM = self.dropout(torch.cat(leaves(memory.summary), -1))
+        return ContextState(self.wiring.start(memory, cells), Shared(context_BM))
+
+    def forward(self, x_NTE: Tensor, state: ContextState) -> tuple[Tensor, ContextState]:
+        # One cat, and the cells' own product does the rest, fused where the cell is: cheaper than a product of the
+        # context's own, which would take the kernel away from it.
+        seen_NTI = _beside(x_NTE, state.context.value)
+        features_NTW, inner = self.wiring(seen_NTI, state.wiring)
+        if self.deep is not None:
+            features_NTW = torch.tanh(self.deep(torch.cat([features_NTW, seen_NTI], -1)))
+        return features_NTW, ContextState(inner, state.context)
+
+
+def _beside(x_NTE: Tensor, context_BM: Tensor) -> Tensor:
+    """[N, T, E + M]: each source's context at every position of its N / B hypotheses, which are folded into T."""
+    N, T, E = x_NTE.shape
+    B, M = context_BM.shape
+    x_BQE = x_NTE.reshape(B, N // B * T, E)
+    return torch.cat([x_BQE, context_BM[:, None].expand(B, x_BQE.shape[1], M)], -1).view(N, T, E + M)

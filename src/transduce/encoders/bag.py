@@ -1,0 +1,45 @@
+"""A bag of words: what a source says, whatever the order."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.dropout import Dropout
+from transduce.modules.embedding import TokenEmbedding
+from transduce.types import Memory, Padded
+
+Pooling = Literal["mean", "sum", "max"]
+
+
+class BagEncoder(nn.Module):
+    """Tokens as they are: the states are their embeddings, the summary [B, width] is these pooled.
+
+    With the mean, the continuous bag of words of Mikolov et al. 2013; a bag of one word is that word as the context.
+    EOS is a word of every bag, so that none is empty.
+    """
+
+    def __init__(
+        self, source_vocabulary: int, width: int = 256, pooling: Pooling = "mean", dropout: float = 0.1
+    ) -> None:
+        super().__init__()
+        self.width = width
+        self.summary_widths = (width,)
+        self.embedding = TokenEmbedding(source_vocabulary, width)
+        self.dropout = Dropout(dropout)
+        self.pooling = pooling
+
+    def forward(self, source: Padded) -> Memory:
+        x_BSD = self.dropout(self.embedding(source.values))
+        return Memory(Padded(x_BSD, source.lengths), (pool(x_BSD, source, self.pooling),), source)
+
+
+def pool(x_BSD: Tensor, source: Padded, pooling: Pooling) -> Tensor:
+    """[B, D]: the mean, sum or maximum over each row's real positions."""
+    if pooling == "max":
+        return x_BSD.masked_fill(~source.mask[..., None], float("-inf")).amax(1)
+    # As a product: in bfloat16 on the CPU a sum along an axis takes twenty times as long.
+    summed_BD = torch.matmul(source.mask[:, None].to(x_BSD.dtype), x_BSD)[:, 0]
+    return summed_BD if pooling == "sum" else summed_BD / source.lengths[:, None]
