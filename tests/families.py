@@ -9,7 +9,8 @@ import torch
 from transduce import config
 from transduce.types import Facts, Model, Padded
 
-FACTS = Facts(source_vocabulary=11, target_vocabulary=9)
+FACTS = Facts(source_vocabulary=9, target_vocabulary=11)
+JOINT = Facts(source_vocabulary=11, target_vocabulary=11)  # the ids of either side are ids of both
 
 
 def recurrent(wiring: object, cell: str = "lstm", bridge: str = "linear", bidirectional: bool = True) -> config.Table:
@@ -28,8 +29,12 @@ def recurrent(wiring: object, cell: str = "lstm", bridge: str = "linear", bidire
     }
 
 
-def attending(wiring: str, energy: str, **options: bool) -> config.Table:
-    return {"type": wiring, "attention": {"type": "global", "energy": energy}, **options}
+def attending(wiring: str, energy: str, attention: str = "global", **options: bool) -> config.Table:
+    return {"type": wiring, "attention": {"type": attention, "energy": energy}, **options}
+
+
+def copying(model: config.Table, attention: object) -> config.Table:
+    return model | {"decoder": {"type": "pointer", "decoder": model["decoder"], "attention": attention}}
 
 
 def transformer(positions: str = "sinusoidal", norm: str = "pre", tie: str = "none") -> config.Table:
@@ -68,15 +73,24 @@ FAMILIES: dict[str, config.Table] = {
     "transformer, learned positions": transformer("learned"),
     "transformer, no positions": transformer("none"),
     "transformer to recurrent": mixed(),
-    "context": generator(recurrent("plain")["encoder"]),
+    "context, no attention": generator(recurrent("plain")["encoder"]),
     "context of a bag, attention too": generator({"type": "bag", "width": 6}, attending("luong", "general"), "gru"),
+    "bahdanau, location": recurrent(attending("bahdanau", "additive", "location")),
+    "luong, coverage, fed": recurrent(attending("luong", "general", "coverage", input_feeding=True), cell="gru"),
+    "pointer over recurrent": copying(recurrent(attending("luong", "dot")), {"type": "coverage", "energy": "additive"}),
+    "pointer over transformer": copying(transformer(), {"type": "global", "energy": "scaled-dot"}),
 }
+
+
+def facts(table: config.Table) -> Facts:
+    """What the data knows; to copy, a model needs one vocabulary for both sides."""
+    return JOINT if table.get("decoder", {}).get("type") == "pointer" else FACTS
 
 
 def build(table: config.Table, seed: int = 0, dtype: torch.dtype = torch.float64) -> Any:
     """The model in evaluation mode, its weights spread out: near-uniform distributions hide mistakes."""
     torch.manual_seed(seed)
-    model: Any = config.build(table, Model, FACTS, "model")
+    model: Any = config.build(table, Model, facts(table), "model")
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim > 1:

@@ -95,8 +95,9 @@ def test_dot_refuses_unequal_widths() -> None:
 def test_weights_are_a_distribution_over_real_positions(energy: Any) -> None:
     attend, seen = attention(energy), []
     attend.weights.register_forward_hook(lambda module, inputs, output: seen.append(output))
-    context, _ = attend(randn(ROWS, QUERIES, WIDTH), attend.start(memory()))
+    context, returned, _ = attend(randn(ROWS, QUERIES, WIDTH), attend.start(memory()))
     (weights,) = seen
+    assert_close(returned, weights)
     assert weights.shape == (ROWS, QUERIES, KEYS)
     assert_close(weights.sum(-1), torch.ones(ROWS, QUERIES, dtype=torch.float64))
     assert (weights[0] > 0).all()
@@ -107,11 +108,12 @@ def test_weights_are_a_distribution_over_real_positions(energy: Any) -> None:
 def test_hypotheses_folded_into_queries_are_a_repeated_memory() -> None:
     attend, K = attention(Additive), 3
     query = randn(ROWS * K, QUERIES, WIDTH)
-    folded, state = attend(query, attend.start(memory()))
+    folded, weights, state = attend(query, attend.start(memory()))
     assert state.value.key_BSK.shape[0] == ROWS  # nothing was copied
     repeated = tree.select(memory().states, torch.tensor([0, 0, 0, 1, 1, 1]))
-    plain, _ = attend(query, attend.start(Memory(repeated, (), None)))
+    plain, repeated_weights, _ = attend(query, attend.start(Memory(repeated, (), None)))
     assert_close(folded, plain)
+    assert_close(weights, repeated_weights)
 
 
 def test_weights_are_never_narrower_than_float32() -> None:

@@ -75,7 +75,7 @@ def test_a_tied_table_learns_from_all_its_uses() -> None:
 
 
 def test_unequal_tables_are_not_tied() -> None:
-    with pytest.raises(ValueError, match=r"source embedding.*\(11, 8\) and \(9, 8\).*joint"):
+    with pytest.raises(ValueError, match=r"source embedding.*\(9, 8\) and \(11, 8\).*joint"):
         build("all", FACTS)
     table = transformer(tie="all") | {"encoder": transformer()["encoder"] | {"width": 16}}
     with pytest.raises(ValueError, match=r"\(9, 16\) and \(9, 8\)"):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from families import FACTS, FAMILIES, build, sources, targets
+from families import FACTS, FAMILIES, build, facts, sources, targets
 from transduce import config, tree
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
@@ -229,7 +229,7 @@ def test_accumulate(model: Any) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_spec(family: str) -> None:
     """A model built from its written-down configuration is the same model."""
-    resolved = config.resolve(FAMILIES[family], Model, FACTS)
+    resolved = config.resolve(FAMILIES[family], Model, facts(FAMILIES[family]))
     again = config.parse(config.write(resolved).encode(), "test")
     assert again == resolved
     source, tokens_BT = sources(LENGTHS), targets(3, 4)

@@ -28,7 +28,7 @@ def test_values_are_the_states_unless_given() -> None:
 
 def test_global_attention_compares_states_and_reads_values() -> None:
     attend = GlobalAttention(WIDTH, 5, General).double()
-    context, _ = attend(QUERY, attend.start(SPLIT))
+    context, _, _ = attend(QUERY, attend.start(SPLIT))
     energy = attend.energy(QUERY, attend.energy.keys(STATES)).masked_fill(~SPLIT.states.mask[:, None], -torch.inf)
     assert_close(context, torch.softmax(energy, -1) @ VALUES)
 

@@ -20,6 +20,7 @@ NAMES: dict[str, dict[str, str]] = {
     "Decoder": {
         "recurrent": "transduce.decoders.recurrent:RecurrentDecoder",
         "transformer": "transduce.decoders.stacked:TransformerDecoder",
+        "pointer": "transduce.decoders.pointer:PointerGenerator",
     },
     "Cell": {
         "lstm": "transduce.modules.cells:LSTM",
@@ -31,7 +32,11 @@ NAMES: dict[str, dict[str, str]] = {
         "luong": "transduce.modules.wirings:Luong",
         "context": "transduce.modules.wirings:Context",
     },
-    "Attention": {"global": "transduce.modules.attention:GlobalAttention"},
+    "Attention": {
+        "global": "transduce.modules.attention:GlobalAttention",
+        "location": "transduce.modules.coverage:LocationAttention",
+        "coverage": "transduce.modules.coverage:CoverageAttention",
+    },
     "Energy": {
         "dot": "transduce.modules.energies:Dot",
         "general": "transduce.modules.energies:General",

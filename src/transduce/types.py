@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 T_co = TypeVar("T_co", covariant=True)
 S = TypeVar("S")  # a decoder's or model's state: a tree of tensors (tree.py)
@@ -172,8 +172,25 @@ class Encoder(Protocol):
     def __call__(self, source: Any) -> Memory: ...
 
 
+class Table(Protocol):
+    """One vector for each word of a vocabulary: an embedding (ids to vectors), or a readout (vectors to logits)."""
+
+    weight: nn.Parameter
+
+    def __call__(self, x: Tensor) -> Tensor: ...
+
+
 class Decoder(Protocol[S]):
-    """Autoregressive, but started from a memory."""
+    """Autoregressive, but started from a memory. ``width`` is the last axis of its features; its two tables may be
+    made one, or shared with an encoder's."""
+
+    width: int
+
+    @property
+    def embedding(self) -> Table: ...
+
+    @property
+    def projection(self) -> Table: ...
 
     def start(self, memory: Memory) -> S: ...
 
@@ -205,7 +222,10 @@ class Cell(Protocol[S]):
 
 
 class Energy(Protocol):
-    """How well a query fits a key, before the softmax; ``keys`` is the part computed once a sentence."""
+    """How well a query fits a key, before the softmax; ``keys`` is the part computed once a sentence, with
+    ``key_width`` features."""
+
+    key_width: int
 
     def keys(self, memory_BSD: Tensor) -> Tensor: ...
 
@@ -213,13 +233,14 @@ class Energy(Protocol):
 
 
 class Attention(Protocol[S]):
-    """``start`` once a sentence; then a context [B, T, D] for each query, threading what it must remember."""
+    """``start`` once a sentence; then for each query a context [B, T, width] and the weights [B, T, S] that it was
+    read with, threading what it must remember. Weights sum to 1, and are 0 on padding."""
 
     width: int
 
     def start(self, memory: Memory) -> S: ...
 
-    def __call__(self, query_BTD: Tensor, state: S) -> tuple[Tensor, S]: ...
+    def __call__(self, query_BTD: Tensor, state: S) -> tuple[Tensor, Tensor, S]: ...
 
 
 class Objective(Protocol[M_contra]):

@@ -42,11 +42,12 @@ class RecurrentDecoder(nn.Module):
             cell=cell,
             dropout=dropout,
         )
+        self.width = self.wiring.width
         template = self.wiring.stack.start(1, self.embedding.weight)
         self.bridge = bridge(
             summary_widths=summary_widths, state_widths=tuple(leaf.shape[-1] for leaf in tree.leaves(template))
         )
-        self.projection = Readout(self.wiring.width, target_vocabulary, dropout)
+        self.projection = Readout(self.width, target_vocabulary, dropout)
 
     def start(self, memory: Memory) -> Any:
         states_BSD = memory.states.values

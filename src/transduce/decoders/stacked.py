@@ -43,6 +43,7 @@ class TransformerDecoder(nn.Module):
         norm: Norm = "pre",
     ) -> None:
         super().__init__()
+        self.width = width
         self.embedding = TokenEmbedding(target_vocabulary, width, scaled=True)
         self.positions = positions(width=width)
         self.dropout = Dropout(dropout)

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 
 from torch import Tensor, nn
 
-from transduce.types import Decoder, Encoder, Factory
-
-
-class Table(Protocol):
-    """An embedding, or a readout: one vector for each word of a vocabulary."""
-
-    weight: nn.Parameter
+from transduce.types import Decoder, Encoder, Factory, Table
 
 
 class EncoderDecoder(nn.Module):
@@ -28,11 +22,10 @@ class EncoderDecoder(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder(memory_width=encoder.width, summary_widths=encoder.summary_widths)
-        reader, writer = cast(Any, self.encoder), cast(Any, self.decoder)
         if tie != "none":
-            share(writer.projection, writer.embedding, "the target embedding with the readout")
+            share(self.decoder.projection, self.decoder.embedding, "the target embedding with the readout")
         if tie == "all":
-            share(reader.embedding, writer.embedding, "the source embedding with the target's")
+            share(cast(Any, encoder).embedding, self.decoder.embedding, "the source embedding with the target's")
 
     def start(self, source: Any) -> Any:
         return self.decoder.start(self.encoder(source))

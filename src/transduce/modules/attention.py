@@ -36,6 +36,16 @@ class AttentionKeys:
     value_BSD: Tensor
     bias_B1S: Tensor
 
+    @staticmethod
+    def of(memory: Memory, energy: Energy) -> AttentionKeys:
+        states_BSD = memory.states.values
+        bias_B1S = mask_bias(memory.states.mask, states_BSD.dtype)[:, None]
+        return AttentionKeys(energy.keys(states_BSD), memory.read_BSD, bias_B1S)
+
+    def read(self, weights_BQS: Tensor) -> Tensor:
+        """The values' expectations [B, Q, D]."""
+        return torch.matmul(weights_BQS.to(self.value_BSD.dtype), self.value_BSD)
+
 
 class GlobalAttention(nn.Module):
     """The expectation of what the memory gives to read, under softmax(energy): Bahdanau et al. 2015, eq. 5-6.
@@ -50,18 +60,15 @@ class GlobalAttention(nn.Module):
         self.weights = nn.Identity()
 
     def start(self, memory: Memory) -> Shared[AttentionKeys]:
-        states_BSD = memory.states.values
-        bias_B1S = mask_bias(memory.states.mask, states_BSD.dtype)[:, None]
-        return Shared(AttentionKeys(self.energy.keys(states_BSD), memory.read_BSD, bias_B1S))
+        return Shared(AttentionKeys.of(memory, self.energy))
 
-    def forward(self, query_NTD: Tensor, state: Shared[AttentionKeys]) -> tuple[Tensor, Shared[AttentionKeys]]:
+    def forward(self, query_NTD: Tensor, state: Shared[AttentionKeys]) -> tuple[Tensor, Tensor, Shared[AttentionKeys]]:
         keys = state.value
         N, T, _ = query_NTD.shape
         B = keys.key_BSK.shape[0]
         query_BQD = query_NTD.reshape(B, N // B * T, -1)
         weights_BQS = self.weights(torch.softmax(self.energy(query_BQD, keys.key_BSK) + keys.bias_B1S, -1))
-        context_BQD = torch.matmul(weights_BQS.to(keys.value_BSD.dtype), keys.value_BSD)
-        return context_BQD.view(N, T, -1), state
+        return keys.read(weights_BQS).view(N, T, -1), weights_BQS.view(N, T, -1), state
 
 
 # ----------------------------------------------------------------- many heads

@@ -19,6 +19,7 @@ class Dot(nn.Module):
                 f"energy 'dot' multiplies a query of {query_width} features with memory of {memory_width}: they must "
                 "be equal; change a width, or take the energy 'general'"
             )
+        self.key_width = memory_width
 
     def keys(self, memory_BSD: Tensor) -> Tensor:
         return memory_BSD
@@ -32,6 +33,7 @@ class General(nn.Module):
 
     def __init__(self, query_width: int, memory_width: int) -> None:
         super().__init__()
+        self.key_width = query_width
         self.key = nn.Linear(memory_width, query_width, bias=False)
 
     def keys(self, memory_BSD: Tensor) -> Tensor:
@@ -48,6 +50,7 @@ class Additive(nn.Module):
     def __init__(self, query_width: int, memory_width: int, width: int | None = None) -> None:
         super().__init__()
         width = width or query_width
+        self.key_width = width
         self.query = nn.Linear(query_width, width, bias=False)
         self.key = nn.Linear(memory_width, width)
         self.score = nn.Parameter(torch.empty(width))
@@ -68,6 +71,7 @@ class ScaledDot(nn.Module):
     def __init__(self, query_width: int, memory_width: int, width: int | None = None) -> None:
         super().__init__()
         width = width or query_width
+        self.key_width = width
         self.query = nn.Linear(query_width, width, bias=False)
         self.key = nn.Linear(memory_width, width, bias=False)
         self.scale = width**-0.5

@@ -98,7 +98,7 @@ class Bahdanau(nn.Module):
         cells, remembered = state.cells, state.attention
         y_BW, outputs, contexts = self.stack.output(cells), [], []
         for projected_BG in projected_BTG.unbind(1):
-            context_B1M, remembered = self.attention(y_BW[:, None], remembered)
+            context_B1M, _, remembered = self.attention(y_BW[:, None], remembered)
             y_BW, cells = self.stack.step(projected_BG + self.context(context_B1M[:, 0]), cells)
             outputs.append(y_BW)
             contexts.append(context_B1M)
@@ -156,7 +156,7 @@ class Luong(nn.Module):
 
     def _attend(self, y_BTW: Tensor, remembered: Any) -> tuple[Tensor, Any]:
         y_BTW = self.dropout(y_BTW)
-        context_BTM, remembered = self.attention(y_BTW, remembered)
+        context_BTM, _, remembered = self.attention(y_BTW, remembered)
         return torch.tanh(self.mix(torch.cat([context_BTM, y_BTW], -1))), remembered
 
 

@@ -1,0 +1,125 @@
+"""A decoder that can copy: any other decoder, and a pointer into the source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from transduce.modules.attention import projection
+from transduce.tree import Shared
+from transduce.types import Attention, Decoder, Factory, Memory, Table
+
+
+@dataclass(frozen=True)
+class SourceWords:
+    """The source's ids [B, S], and for each position the first of its row that has the same id, [B, S]."""
+
+    id_BS: Tensor
+    first_BS: Tensor
+
+
+@dataclass(frozen=True)
+class PointerState:
+    """What the inner decoder keeps, what the pointer's attention remembers, and the words it points at."""
+
+    decoder: Any
+    attention: Any
+    source: Shared[SourceWords]
+
+
+@dataclass(frozen=True)
+class PointerOutput:
+    """The inner decoder's features [..., D]; the log-odds [..., 1] that a word is its own and no copy; and at the
+    source's positions [..., S] the ids, and the attention that each word has in all, found where it first stands."""
+
+    features: Tensor
+    gate: Tensor
+    ids: Tensor
+    share: Tensor
+
+
+class PointerGenerator(nn.Module):
+    """A decoder of any kind that also copies words of the source: See et al. 2017, eq. 8-9.
+
+    p(w) = g p_decoder(w) + (1 - g) sum over the positions s with x_s = w of a_s, where the decoder's features f query
+    an attention, which returns the weights a and the context c; g = sigmoid(u . [c; f; e] + b), e the embedded input.
+    See et al. point with the weights by which their recurrent layer reads; the attention here is the pointer's own (as
+    in Gulcehre et al. 2016), so that any decoder can copy. A word must have one id on both sides
+    (``data.units.joint``), and an unknown word is copied as unknown. ``readout`` returns log p.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        memory_width: int,
+        summary_widths: tuple[int, ...],
+        decoder: Factory[Decoder[Any]],
+        attention: Factory[Attention[Any]],
+    ) -> None:
+        super().__init__()
+        if source_vocabulary != target_vocabulary:
+            raise ValueError(
+                f"a word is copied by its id, but the source has {source_vocabulary} and the target "
+                f"{target_vocabulary} words: learn one vocabulary for both (data.units.joint)"
+            )
+        self.decoder = decoder(memory_width=memory_width, summary_widths=summary_widths)
+        self.width = self.decoder.width
+        self.attention = attention(query_width=self.width, memory_width=memory_width)
+        self.gate = projection(self.attention.width + self.width + self.embedding.weight.shape[1], 1)
+
+    @property
+    def embedding(self) -> Table:
+        return self.decoder.embedding
+
+    @property
+    def projection(self) -> Table:
+        return self.decoder.projection
+
+    def start(self, memory: Memory) -> PointerState:
+        return PointerState(self.decoder.start(memory), self.attention.start(memory), Shared(source_words(memory)))
+
+    def extend(self, tokens_NT: Tensor, state: PointerState) -> tuple[PointerOutput, PointerState]:
+        features_NTD, decoder = self.decoder.extend(tokens_NT, state.decoder)
+        context_NTM, weights_NTS, attention = self.attention(features_NTD, state.attention)
+        read_NTE = self.embedding(tokens_NT)
+        gate_NT1 = self.gate(torch.cat([context_NTM, features_NTD, read_NTE], -1))
+        source = state.source.value
+        id_NTS, first_NTS = per_query(source.id_BS, weights_NTS), per_query(source.first_BS, weights_NTS)
+        share_NTS = torch.zeros_like(weights_NTS).scatter_add(-1, first_NTS, weights_NTS)
+        return PointerOutput(features_NTD, gate_NT1, id_NTS, share_NTS), PointerState(decoder, attention, state.source)
+
+    def readout(self, output: PointerOutput, candidates: Tensor | None = None) -> Tensor:
+        """log p, of all words or of the ``candidates`` (whose share of it takes the sum over all words)."""
+        logits_V = self.decoder.readout(output.features)
+        wide = torch.promote_types(logits_V.dtype, torch.float32)
+        own_V, gate_1 = torch.log_softmax(logits_V, -1, wide), output.gate.to(wide)
+        own_S = own_V.gather(-1, output.ids) + logsigmoid(gate_1)
+        # Only what the source has is touched: log(own + copied) = log own + log(1 + copied / own), which adds nothing
+        # for a share of nothing, and has no logarithm of nothing to spoil the gradient.
+        empty_S = output.share == 0
+        copied_S = output.share.to(wide).masked_fill(empty_S, 1).log() + logsigmoid(-gate_1)
+        gain_S = torch.logaddexp((copied_S - own_S).masked_fill(empty_S, float("-inf")), own_S.new_zeros(()))
+        log_p_V = (own_V + logsigmoid(gate_1)).scatter_add_(-1, output.ids, gain_S)
+        return log_p_V if candidates is None else log_p_V.index_select(-1, candidates)
+
+
+def source_words(memory: Memory) -> SourceWords:
+    id_BS = memory.source.values
+    if id_BS.shape != memory.states.values.shape[:2]:
+        raise ValueError(
+            f"the encoder leaves {tuple(memory.states.values.shape[:2])} states [rows, positions] for a source of "
+            f"{tuple(id_BS.shape)}: to copy, a decoder needs an encoder with one state for each word it reads"
+        )
+    same_BSS = id_BS[:, :, None] == id_BS[:, None]
+    return SourceWords(id_BS, same_BSS.byte().argmax(-1))
+
+
+def per_query(x_BS: Tensor, like_NTS: Tensor) -> Tensor:
+    """A source's row for each hypothesis and query of it; a view where each source has one hypothesis."""
+    N, T, S = like_NTS.shape
+    return x_BS[:, None, None].expand(-1, N // len(x_BS), T, S).reshape(N, T, S)

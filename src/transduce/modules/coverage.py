@@ -1,0 +1,111 @@
+"""Attention that remembers where it has read: at the step before (location), or at all of them (coverage).
+
+The weights remembered are a hypothesis' own, while the keys are its source's: B sources, N = B * hypotheses rows,
+T queries, S source positions, K features of a key, F filters, M features of a context.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.attention import AttentionKeys
+from transduce.tree import Shared
+from transduce.types import Energy, Factory, Memory
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A source as attention reads it, and the weights [N, S] that each row remembers."""
+
+    keys: Shared[AttentionKeys]
+    weights_NS: Tensor
+
+
+class RememberingAttention(nn.Module, ABC):
+    """Global attention whose keys gain features of the weights so far, so that queries take their turn.
+
+    Padding never has weight, which to a convolution is the nothing beyond the end of a row.
+    """
+
+    def __init__(self, query_width: int, memory_width: int, energy: Factory[Energy]) -> None:
+        super().__init__()
+        self.width = memory_width
+        self.energy = energy(query_width=query_width, memory_width=memory_width)
+        self.weights = nn.Identity()
+
+    @abstractmethod
+    def features(self, remembered_NS: Tensor) -> Tensor:
+        """What is added to each row's keys, [N, S, K]."""
+
+    @abstractmethod
+    def remember(self, remembered_NS: Tensor, weights_NS: Tensor) -> Tensor:
+        """What is remembered after a step with these weights."""
+
+    def start(self, memory: Memory) -> Remembered:
+        keys = AttentionKeys.of(memory, self.energy)
+        return Remembered(Shared(keys), torch.zeros_like(keys.bias_B1S[:, 0]))
+
+    def forward(self, query_NTD: Tensor, state: Remembered) -> tuple[Tensor, Tensor, Remembered]:
+        keys, remembered_NS, steps = state.keys.value, state.weights_NS, []
+        (B, S, K), (N, T, _) = keys.key_BSK.shape, query_NTD.shape
+        for query_ND in query_NTD.unbind(1):
+            features_NSK = self.features(remembered_NS)
+            key_NSK = (keys.key_BSK[:, None] + features_NSK.view(B, N // B, S, K)).view(N, S, K)
+            energy_BQS = self.energy(query_ND[:, None], key_NSK).view(B, N // B, S)
+            weights_N1S = self.weights(torch.softmax(energy_BQS + keys.bias_B1S, -1).view(N, 1, S))
+            remembered_NS = self.remember(remembered_NS, weights_N1S[:, 0])
+            steps.append(weights_N1S)
+        weights_NTS = torch.cat(steps, 1)
+        context_NTM = keys.read(weights_NTS.view(B, N // B * T, S)).view(N, T, -1)
+        return context_NTM, weights_NTS, Remembered(state.keys, remembered_NS)
+
+
+class LocationAttention(RememberingAttention):
+    """Attention that sees where it read last: Chorowski et al. 2015, eq. 8-9.
+
+    The key of each position gains U f, with f = F * a of ``filters`` convolutions, ``kernel`` positions wide, over the
+    weights a of the step before (at first, none): in the energy "additive" v . tanh(W s + V h + U f + b).
+    """
+
+    def __init__(
+        self, query_width: int, memory_width: int, energy: Factory[Energy], filters: int = 10, kernel: int = 31
+    ) -> None:
+        super().__init__(query_width, memory_width, energy)
+        if kernel % 2 == 0:
+            raise ValueError(f"kernel = {kernel}: a window with a middle has an odd width; take {kernel + 1}")
+        self.filter = nn.Conv1d(1, filters, kernel, padding=kernel // 2, bias=False)
+        self.feature = nn.Linear(filters, self.energy.key_width, bias=False)
+        nn.init.xavier_uniform_(self.filter.weight)
+        nn.init.xavier_uniform_(self.feature.weight)
+
+    def features(self, remembered_NS: Tensor) -> Tensor:
+        filtered_NFS = self.filter(remembered_NS[:, None].to(self.filter.weight.dtype))
+        features_NSK: Tensor = self.feature(filtered_NFS.transpose(1, 2))
+        return features_NSK
+
+    def remember(self, remembered_NS: Tensor, weights_NS: Tensor) -> Tensor:
+        return weights_NS
+
+
+class CoverageAttention(RememberingAttention):
+    """Attention that sees all it has read: See et al. 2017, eq. 10-11 (after Tu et al. 2016).
+
+    The key of each position gains w c, with the coverage c the sum of its weights at all steps so far: in the energy
+    "additive" v . tanh(W s + V h + w c + b).
+    """
+
+    def __init__(self, query_width: int, memory_width: int, energy: Factory[Energy]) -> None:
+        super().__init__(query_width, memory_width, energy)
+        self.feature = nn.Linear(1, self.energy.key_width, bias=False)
+        nn.init.xavier_uniform_(self.feature.weight)
+
+    def features(self, remembered_NS: Tensor) -> Tensor:
+        features_NSK: Tensor = self.feature(remembered_NS[..., None].to(self.feature.weight.dtype))
+        return features_NSK
+
+    def remember(self, remembered_NS: Tensor, weights_NS: Tensor) -> Tensor:
+        return remembered_NS + weights_NS

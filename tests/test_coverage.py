@@ -1,0 +1,183 @@
+"""Attention that remembers where it has read, against loops over the papers' equations. In float64."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from families import FAMILIES, build
+from transduce import tree
+from transduce.data.tokenizers import Characters
+from transduce.inspect.attention import attention
+from transduce.modules.coverage import CoverageAttention, LocationAttention
+from transduce.modules.energies import Additive, Dot, General, ScaledDot
+from transduce.search.greedy import Greedy
+from transduce.transducer import Transducer
+from transduce.types import Memory, Padded
+
+ROWS, STEPS, POSITIONS, WIDTH, MEMORY = 3, 4, 6, 4, 6
+LENGTHS = torch.tensor([6, 2, 5])
+Array = np.ndarray
+
+
+def randn(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def memory() -> Memory:
+    return Memory(Padded(randn(ROWS, POSITIONS, MEMORY, seed=1), LENGTHS), (), None)
+
+
+def spread(module: nn.Module) -> Any:
+    """Weights large enough that what is remembered matters."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.uniform_(-1, 1)
+    return module.double().eval()
+
+
+def numbers(tensor: torch.Tensor) -> Array:
+    return tensor.detach().numpy()
+
+
+def softmax(energies: list[float]) -> Array:
+    exponentials = np.exp(np.array(energies) - max(energies))
+    return exponentials / exponentials.sum()
+
+
+KINDS: dict[str, Any] = {
+    "location": partial(LocationAttention, energy=Additive, filters=3, kernel=5),
+    "location, wider than the source": partial(LocationAttention, energy=Additive, filters=2, kernel=15),
+    "location, general": partial(LocationAttention, energy=General, kernel=3),
+    "coverage": partial(CoverageAttention, energy=Additive),
+    "coverage, scaled dot": partial(CoverageAttention, energy=partial(ScaledDot, width=5)),
+}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Any:
+    return spread(KINDS[request.param](query_width=WIDTH, memory_width=MEMORY))
+
+
+# -------------------------------------------------------------- step by step
+
+
+def energy_of(energy: Any, query: Array, key: Array) -> float:
+    """``key`` is U m + b with what the features add."""
+    if type(energy) is Additive:
+        return float(numbers(energy.score) @ np.tanh(numbers(energy.query.weight) @ query + key))
+    if type(energy) is ScaledDot:
+        return float(numbers(energy.query.weight) @ query @ key / np.sqrt(len(key)))
+    return float(query @ key)
+
+
+def key_of(energy: Any, state: Array) -> Array:
+    bias = numbers(energy.key.bias) if energy.key.bias is not None else 0.0
+    return numbers(energy.key.weight) @ state + bias
+
+
+def location_feature(attend: Any, last: Array, s: int) -> Array:
+    """Eq. 8: f = F * a, at position s, through U."""
+    filters = numbers(attend.filter.weight)[:, 0]
+    reach = filters.shape[1] // 2
+    window = [last[p] if 0 <= p < len(last) else 0.0 for p in range(s - reach, s + reach + 1)]
+    return numbers(attend.feature.weight) @ (filters @ np.array(window))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_remembered_enters_the_key(name: str) -> None:
+    attend = spread(KINDS[name](query_width=WIDTH, memory_width=MEMORY))
+    query, states = randn(ROWS, STEPS, WIDTH), memory().states.values
+    context, weights, _ = attend(query, attend.start(memory()))
+    for row, length in enumerate(LENGTHS.tolist()):
+        last, covered = np.zeros(length), np.zeros(length)
+        for t in range(STEPS):
+            energies = []
+            for s in range(length):
+                if "location" in name:
+                    feature = location_feature(attend, last, s)
+                else:
+                    feature = numbers(attend.feature.weight)[:, 0] * covered[s]
+                key = key_of(attend.energy, states[row, s].numpy()) + feature
+                energies.append(energy_of(attend.energy, query[row, t].numpy(), key))
+            last = softmax(energies)
+            covered = covered + last
+            np.testing.assert_allclose(numbers(weights[row, t, :length]), last, atol=1e-12)
+            np.testing.assert_allclose(numbers(context[row, t]), last @ states[row, :length].numpy(), atol=1e-12)
+
+
+# -------------------------------------------------------------- all of them
+
+
+def test_weights_are_a_distribution_over_real_positions(kind: Any) -> None:
+    context, weights, _ = kind(randn(ROWS, STEPS, WIDTH), kind.start(memory()))
+    assert context.shape == (ROWS, STEPS, kind.width)
+    assert_close(weights.sum(-1), torch.ones(ROWS, STEPS, dtype=torch.float64))
+    assert (weights.masked_select(~memory().states.mask[:, None]) == 0).all()
+    assert (weights.masked_select(memory().states.mask[:, None]) > 0).all()
+
+
+def test_every_hypothesis_has_its_own_past(kind: Any) -> None:
+    """Rows of one source that ask differently: as if each had the source to itself."""
+    query, rows = randn(2 * ROWS, STEPS, WIDTH), torch.arange(ROWS).repeat_interleave(2)
+    state = tree.repeat(kind.start(memory()), 2)
+    apart = kind.start(Memory(tree.select(memory().states, rows), (), None))
+    for got, expected in zip(kind(query, state)[:2], kind(query, apart)[:2], strict=True):
+        assert_close(got, expected)
+
+
+def test_the_past_learns(kind: Any) -> None:
+    """The last step's loss reaches the first step's query only through what is remembered."""
+    query = randn(ROWS, STEPS, WIDTH).requires_grad_()
+    context, _, _ = kind(query, kind.start(memory()))
+    context[:, -1].square().sum().backward()
+    assert (query.grad[:, -2] != 0).any()
+    assert (query.grad[:, -1] != 0).any()
+
+
+def test_under_autocast_weights_stay_wide(kind: Any) -> None:
+    narrow = kind.float()
+    wide = Memory(Padded(randn(ROWS, POSITIONS, MEMORY).float(), LENGTHS), (), None)
+    with torch.autocast("cpu", torch.bfloat16):
+        _, weights, _ = narrow(randn(ROWS, STEPS, WIDTH).float(), narrow.start(wide))
+    assert weights.dtype == torch.float32
+
+
+@pytest.mark.parametrize("energy", [Dot, General, Additive, partial(Additive, width=5), partial(ScaledDot, width=3)])
+def test_an_energy_tells_the_width_of_its_keys(energy: Any) -> None:
+    built = energy(query_width=WIDTH, memory_width=WIDTH)
+    assert built.keys(torch.zeros(1, 2, WIDTH)).shape == (1, 2, built.key_width)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="kernel = 4: a window with a middle has an odd width; take 5"):
+        LocationAttention(WIDTH, MEMORY, Additive, kernel=4)
+
+
+@pytest.mark.parametrize(
+    ("family", "found"),
+    [
+        ("bahdanau, location", ["decoder.wiring.attention"]),
+        ("luong, coverage, fed", ["decoder.wiring.attention"]),
+        ("pointer over recurrent", ["decoder.decoder.wiring.attention", "decoder.attention"]),
+    ],
+)
+def test_the_inspector_sees_the_weights_returned(family: str, found: list[str]) -> None:
+    """Tapped step by step or at once: the same numbers, in the same order, as the attention's caller gets."""
+    letters = Characters()
+    transducer = Transducer(build(FAMILIES[family]), Greedy(7), letters.learn(["abcde"]), letters.learn(["tuvwxyz"]))
+    asked: dict[str, list[torch.Tensor]] = {name: [] for name in found}
+    for name, seen in asked.items():
+        owner = transducer.model.get_submodule(name.removesuffix(".heads"))
+        owner.register_forward_hook(lambda _m, _i, out, seen=seen: seen.append(out[1]))
+    shown = attention(transducer, "abcde", "vwx").weights
+    assert list(shown) == found
+    for name, weights_TS in shown.items():
+        assert_close(weights_TS, torch.cat(asked[name], 1)[0, : len(weights_TS)].float())
