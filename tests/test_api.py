@@ -12,7 +12,7 @@ import pytest
 
 import transduce
 from transduce import api, config, names, recipes
-from transduce.cli import load_plugins
+from transduce.cli.plugins import load_plugins
 from transduce.modules.cells import GRU
 
 PAIRS = [(text, text[::-1]) for text in ("ab", "cde", "fg", "h", "ijk", "lm", "nop", "q", "rst", "uv")] * 4

@@ -13,6 +13,7 @@ import pytest
 
 import transduce
 from transduce import api, cli, recipes
+from transduce.cli import formats
 
 Call = Callable[..., tuple[int, str, str]]
 COMMANDS = ["train", "predict", "score", "evaluate", "inspect", "recipes", "data"]
@@ -205,9 +206,9 @@ def test_a_beam_of_one_is_greedy_search(trained: Path, call: Call) -> None:
 
 def test_rows_stay_rows_whatever_a_text_holds() -> None:
     output = transduce.Output("a\tb\nc\rd", (), -1.0, -0.5, ())
-    assert list(cli.as_text("x", [output])) == ["a b c d"]
-    assert list(cli.as_tsv("x\ty", [output])) == ["x y\t-0.500000\ta b c d"]
-    assert json.loads("".join(cli.as_jsonl("x\ty", [output])))["text"] == "a\tb\nc\rd"
+    assert list(formats.as_text("x", [output])) == ["a b c d"]
+    assert list(formats.as_tsv("x\ty", [output])) == ["x y\t-0.500000\ta b c d"]
+    assert json.loads("".join(formats.as_jsonl("x\ty", [output])))["text"] == "a\tb\nc\rd"
 
 
 # ----------------------------------------------------------- score and evaluate

@@ -1,0 +1,206 @@
+"""The commands, a function each: its parameters are what the command takes, its docstring is the help."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transduce.cli import formats, reading
+from transduce.cli.options import (
+    BatchSize,
+    BeamSize,
+    Device,
+    Files,
+    Plugins,
+    Sets,
+    SourceFile,
+    TargetFile,
+    Threads,
+    Trained,
+    spread,
+)
+from transduce.cli.plugins import load_plugins
+
+if TYPE_CHECKING:
+    from transduce.search.beam import Beam
+    from transduce.transducer import Transducer
+
+app = typer.Typer(
+    help="Learn to turn one sequence into another: train on pairs, then predict, evaluate and score.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+@app.command()
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe (see `transduce recipes`) or a .toml file.")],
+    settings: Sets = None,
+    out: Annotated[Path | None, typer.Option(help="The run directory; runs/RECIPE if not given.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Train so long instead of the recipe's budget.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete the run that is there.")] = False,
+    device: Device = "auto",
+    threads: Threads = None,
+    plugin: Plugins = None,
+) -> None:
+    """Train a model; the run directory then holds all that using it takes."""
+    from transduce import api
+
+    load_plugins(plugin)
+    changes = list(settings or [])
+    if minutes is not None:
+        changes.append(f"training.minutes={minutes}")
+    try:
+        api.train(recipe, out, changes, resume=resume, overwrite=overwrite, device=device, threads=threads)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    print(api.run_folder(recipe, out))
+
+
+@app.command()
+@spread
+def predict(
+    trained: Trained,
+    files: Files = None,
+    beam: BeamSize = None,
+    nbest: Annotated[int, typer.Option(min=1, help="Hypotheses of each source.")] = 1,
+    batch_size: BatchSize = 64,
+    format: Annotated[
+        str, typer.Option(help="text (a line a hypothesis), tsv (source, score, text) or jsonl.")
+    ] = "text",
+) -> None:
+    """Turn each line into the model's best output, in order."""
+    write = formats.choose(format, formats.PREDICTIONS)
+    transducer = trained.load()
+    asked, answered = itertools.tee(reading.lines(files))
+    outputs = transducer.predict(asked, _search(transducer, beam, nbest), batch_size)
+    for source, hypotheses in zip(answered, outputs, strict=True):
+        for line in write(source, hypotheses):
+            print(line, flush=batch_size == 1)
+
+
+@app.command()
+@spread
+def score(
+    trained: Trained,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="TSV files of source and target; standard input if none.")
+    ] = None,
+    source: SourceFile = None,
+    target: TargetFile = None,
+    format: Annotated[
+        str, typer.Option(help="text (the log-probability), tsv (source, log-probability, target) or jsonl.")
+    ] = "text",
+    batch_size: BatchSize = 64,
+) -> None:
+    """The model's log-probability of each target, given its source."""
+    write = formats.choose(format, formats.SCORES)
+    asked, answered = itertools.tee(reading.pairs(files, source, target))
+    for (text, _), output in zip(answered, trained.load().score(asked, batch_size), strict=True):
+        for line in write(text, [output]):
+            print(line)
+
+
+@app.command()
+@spread
+def evaluate(
+    trained: Trained,
+    split: Annotated[str, typer.Option(help="test, valid or train.")] = "test",
+    source: SourceFile = None,
+    target: TargetFile = None,
+    metric: Annotated[list[str] | None, typer.Option(help="Metrics instead of the run's own.")] = None,
+    beam: BeamSize = None,
+    batch_size: BatchSize = 64,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+) -> None:
+    """Measure a model on a split of its data, or on files."""
+    from transduce.metrics.base import metric as named
+
+    parallel = reading.both(source, target)
+    if split not in ("test", "valid", "train"):
+        raise ValueError(f"--split {split!r}: expected test, valid or train")
+    transducer = trained.load()
+    metrics = [named(name) for name in metric or transducer.settings["metrics"]]
+    grouped: bool = transducer.settings["data"]["group_references"]
+    given = reading.examples_of(*parallel, grouped) if parallel else reading.split_of(transducer, trained.run, split)
+    scores, _ = transducer.evaluate(given, metrics, _search(transducer, beam), batch_size)
+    signatures = {each.name: each.signature for each in metrics}
+    if as_json:
+        record = {"run": str(trained.run), "examples": len(given), "metrics": scores, "signatures": signatures}
+        print(json.dumps(record, indent=1))
+        return
+    print(f"{trained.run}, {source or split}: {len(given):,} examples")
+    for name, value in scores.items():
+        print(f"{name:>12}  {value:8.2f}  {signatures[name]}")
+
+
+@app.command()
+@spread
+def inspect(
+    trained: Trained,
+    text: Annotated[str, typer.Argument(help="A source.", metavar="TEXT")],
+    target: Annotated[str | None, typer.Option(help="Its output; the model's own if not given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Draw a picture (.png, .svg, .pdf) instead of shading.")] = None,
+    head: Annotated[int | None, typer.Option(min=0, help="One of many heads; their average if not given.")] = None,
+) -> None:
+    """Show what a model reads of a source as it writes: its attention."""
+    from transduce.inspect.attention import attention, plot
+
+    found = attention(trained.load(), text, target, head)
+    if out is None:
+        print("\n".join(found.lines()))
+    else:
+        plot(found, out)
+
+
+@app.command()
+def recipes() -> None:
+    """The recipes that come with the package: what each should score, in how long, on what."""
+    from transduce import recipes as folder
+
+    for name in folder.names():
+        print(f"{name}\n    " + folder.describe(name).replace("\n", "\n    ") + "\n")
+
+
+@app.command()
+def data(
+    recipe: Annotated[str, typer.Argument(help="A recipe, a .toml file, or a .tsv or .jsonl file of pairs.")],
+    settings: Sets = None,
+    out: Annotated[Path, typer.Option(help="Where runs are kept: what is prepared here is found by them.")] = Path(
+        "runs"
+    ),
+    plugin: Plugins = None,
+) -> None:
+    """Show what a run would see: lengths, unknowns, duplicates, overlap of the splits, a sample."""
+    from transduce import api, config
+    from transduce import recipes as folder
+    from transduce.data.settings import Data
+    from transduce.data.survey import survey
+
+    load_plugins(plugin)
+    table = api.change(folder.read(recipe) if not _is_pairs(recipe) else _survey_of(recipe), settings or [])
+    built = config.build(table.get("data", {}), Data, path="data")
+    for line in survey(built, Path(built.cache) if built.cache else out / ".cache").lines():
+        print(line)
+
+
+def _is_pairs(name: str) -> bool:
+    return name.removesuffix(".gz").endswith((".tsv", ".jsonl", ".json"))
+
+
+def _survey_of(path: str) -> dict[str, Any]:
+    """A file of pairs as the training set of no run in particular; its units are characters unless set."""
+    return {"data": {"train": {"path": path}, "units": {"source": "characters", "target": "characters"}}}
+
+
+def _search(transducer: Transducer, beam: int | None, nbest: int = 1) -> Beam | None:
+    """A beam like the run's own search; None, for that search itself, where nothing else was asked for."""
+    from transduce.search.beam import beam_like
+
+    return None if beam is None and nbest == 1 else beam_like(transducer.search, beam, nbest)

@@ -1,0 +1,84 @@
+"""Options that several commands share, each declared once."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transduce.cli.plugins import load_plugins
+
+if TYPE_CHECKING:
+    from transduce.transducer import Transducer
+
+Files = Annotated[list[Path] | None, typer.Argument(help="Text files, a source a line; standard input if none.")]
+SourceFile = Annotated[Path | None, typer.Option("--source", help="A file of sources, with --target, instead.")]
+TargetFile = Annotated[Path | None, typer.Option("--target", help="Its targets, line by line.")]
+BeamSize = Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1 is greedy.")]
+BatchSize = Annotated[int, typer.Option(min=1, help="Sentences searched at a time.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads; all cores if not given.")]
+Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="A Python file or module that registers classes.")]
+Sets = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: model.encoder.layers=2")]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What every command that uses a trained model asks: which, and how to load it."""
+
+    run: Annotated[Path, typer.Argument(help="A run directory, as `transduce train` made it.", metavar="RUN")]
+    checkpoint: Annotated[str, typer.Option(help="best, last or average.")] = "best"
+    device: Device = "auto"
+    threads: Threads = None
+    plugin: Plugins = None
+
+    def load(self) -> Transducer:
+        import torch
+
+        from transduce.transducer import Transducer
+
+        load_plugins(self.plugin)
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+        return Transducer.load(self.run, self.checkpoint, self.device)  # type: ignore[arg-type]
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the fields of a dataclass among its parameters as parameters of their own.
+
+    typer reads one function's signature and knows no groups of options. A group's required fields come first, the
+    others last.
+    """
+    hints = typing.get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    fields = {name: _parameters(group) for name, group in groups.items()}
+    of_groups = [parameter for group in fields.values() for parameter in group]
+    own = [parameter for parameter in _parameters(command) if parameter.name not in groups]
+    required = [parameter for parameter in of_groups if parameter.default is parameter.empty]
+    optional = [parameter for parameter in of_groups if parameter.default is not parameter.empty]
+
+    @functools.wraps(command)
+    def called(**arguments: Any) -> None:
+        made = {
+            name: group(**{field.name: arguments.pop(field.name) for field in fields[name]})
+            for name, group in groups.items()
+        }
+        command(**made, **arguments)
+
+    called.__signature__ = inspect.Signature([*required, *own, *optional])  # type: ignore[attr-defined]
+    return called
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Parameters with their annotations evaluated."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    return [
+        parameter.replace(annotation=hints[parameter.name])
+        for parameter in inspect.signature(function).parameters.values()
+    ]
