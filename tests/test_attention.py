@@ -10,16 +10,10 @@ import torch
 from torch.testing import assert_close
 
 from transduce import tree
-from transduce.modules.attention import (
-    CausalSelfAttention,
-    CrossAttention,
-    GlobalAttention,
-    Past,
-    SelfAttention,
-    causal_bias,
-    mask_bias,
-)
+from transduce.modules.attention import GlobalAttention, mask_bias
 from transduce.modules.energies import Additive, Dot, General, ScaledDot
+from transduce.modules.heads import CrossAttention
+from transduce.modules.mixers.attention import CausalSelfAttention, Past, SelfAttention, causal_bias
 from transduce.types import Memory, Padded
 
 ENERGIES = [Dot, General, Additive, ScaledDot]
@@ -134,10 +128,9 @@ def softmax(energies: np.ndarray) -> np.ndarray:
 def test_self_attention_is_its_formula_head_by_head() -> None:
     torch.manual_seed(0)
     heads, D = 2, WIDTH // 2
-    attend = SelfAttention(WIDTH, heads).double()
+    attend = SelfAttention(WIDTH, heads, 0.0).double()
     x = randn(ROWS, KEYS, WIDTH)
-    mask = Padded(x, LENGTHS).mask
-    got = attend(x, mask_bias(mask, x.dtype)[:, None, None])
+    got = attend(Padded(x, LENGTHS))
     query, key, value = (x.numpy() @ part.T for part in np.split(matrix(attend.project.weight), 3))
     for b, length in enumerate(LENGTHS.tolist()):
         for t in range(KEYS):
@@ -172,10 +165,10 @@ def test_taps_see_every_head_and_padding_gets_nothing() -> None:
     assert (weights[1, :, :, 2:] == 0).all()
 
 
-@pytest.mark.parametrize("attend", [SelfAttention, CausalSelfAttention, lambda w, h: CrossAttention(w, w, h)])
+@pytest.mark.parametrize("attend", [SelfAttention, CausalSelfAttention, lambda w, h, p: CrossAttention(w, w, h, p)])
 def test_a_width_that_heads_do_not_divide_is_refused(attend: Any) -> None:
     with pytest.raises(ValueError, match="width = 6 does not divide into heads = 4"):
-        attend(6, 4)
+        attend(6, 4, 0.0)
 
 
 # -------------------------------------------------------------------- the past

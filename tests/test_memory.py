@@ -6,8 +6,9 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from transduce.modules.attention import CrossAttention, GlobalAttention, mask_bias
+from transduce.modules.attention import GlobalAttention, mask_bias
 from transduce.modules.energies import General
+from transduce.modules.heads import CrossAttention
 from transduce.types import Memory, Padded
 
 LENGTHS, WIDTH, HEADS = torch.tensor([4, 2]), 6, 2

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from transduce import config
 from transduce.decoders.stacked import TransformerDecoder
 from transduce.encoders.stacked import TransformerEncoder
+from transduce.modules.mixers.attention import SelfAttention
 from transduce.modules.positions import Learned, NoPositions, Sinusoidal
-from transduce.types import Memory, Padded
+from transduce.types import Encoder, Facts, Memory, Padded
 
 VOCABULARY, WIDTH, HEADS, HIDDEN, LAYERS = 11, 8, 2, 12, 3
 SOURCE = Padded(torch.tensor([[4, 5, 6, 7, 2], [8, 9, 2, 0, 0]]), torch.tensor([5, 3]))
@@ -77,10 +79,10 @@ def torch_encoder(ours: TransformerEncoder, norm: str) -> nn.TransformerEncoder:
     last = nn.LayerNorm(WIDTH) if norm == "pre" else None
     oracle = nn.TransformerEncoder(layer, LAYERS, norm=last, enable_nested_tensor=False).double().eval()
     for theirs, mine in zip(oracle.layers, ours.layers, strict=True):
-        copy_self_attention(theirs.self_attn, mine.attention)
+        copy_self_attention(theirs.self_attn, mine.mixer)
         copy(theirs.linear1, mine.feedforward.widen)
         copy(theirs.linear2, mine.feedforward.narrow)
-        copy(theirs.norm1, mine.attention_residual.norm)
+        copy(theirs.norm1, mine.mixer_residual.norm)
         copy(theirs.norm2, mine.feedforward_residual.norm)
     if last is not None:
         copy(oracle.norm, ours.norm)
@@ -92,11 +94,11 @@ def torch_decoder(ours: TransformerDecoder, norm: str) -> nn.TransformerDecoder:
     last = nn.LayerNorm(WIDTH) if norm == "pre" else None
     oracle = nn.TransformerDecoder(layer, LAYERS, norm=last).double().eval()
     for theirs, mine in zip(oracle.layers, ours.layers, strict=True):
-        copy_self_attention(theirs.self_attn, mine.attention)
+        copy_self_attention(theirs.self_attn, mine.mixer)
         copy_cross_attention(theirs.multihead_attn, mine.memory)
         copy(theirs.linear1, mine.feedforward.widen)
         copy(theirs.linear2, mine.feedforward.narrow)
-        copy(theirs.norm1, mine.attention_residual.norm)
+        copy(theirs.norm1, mine.mixer_residual.norm)
         copy(theirs.norm2, mine.memory_residual.norm)
         copy(theirs.norm3, mine.feedforward_residual.norm)
     if last is not None:
@@ -140,9 +142,9 @@ def test_gradients_are_torchs(norm: str) -> None:
     x = embed(ours, SOURCE.values).detach()
     (oracle(x, src_key_padding_mask=~SOURCE.mask)[SOURCE.mask] * away).sum().backward()
     for theirs, mine in zip(oracle.layers, ours.layers, strict=True):
-        exactly(mine.attention.project.weight.grad, theirs.self_attn.in_proj_weight.grad)
+        exactly(mine.mixer.project.weight.grad, theirs.self_attn.in_proj_weight.grad)
         exactly(mine.feedforward.narrow.bias.grad, theirs.linear2.bias.grad)
-        exactly(mine.attention_residual.norm.weight.grad, theirs.norm1.weight.grad)
+        exactly(mine.mixer_residual.norm.weight.grad, theirs.norm1.weight.grad)
 
 
 def test_a_memory_of_another_width_is_read() -> None:
@@ -186,3 +188,40 @@ def test_learned_positions_end() -> None:
 
 def test_no_positions_are_nothing() -> None:
     assert NoPositions(WIDTH)(torch.arange(4)[None]) == 0.0
+
+
+# ---------------------------------------------------------------------- mixers
+
+
+class Still(nn.Module):
+    """A mixer that mixes nothing, and says which of the stack's it is."""
+
+    def __init__(self, width: int, heads: int, dropout: float, number: float) -> None:
+        super().__init__()
+        self.number = number
+
+    def forward(self, x: Padded) -> Tensor:
+        return torch.full_like(x.values, self.number)
+
+
+def test_an_array_of_mixers_is_one_a_layer_from_the_lowest() -> None:
+    mixers = [partial(Still, number=1.0), SelfAttention, partial(Still, number=3.0)]
+    stack = TransformerEncoder(VOCABULARY, Sinusoidal, WIDTH, LAYERS, HEADS, HIDDEN, 0.1, "pre", mixers)
+    assert [getattr(layer.mixer, "number", None) for layer in stack.layers] == [1.0, None, 3.0]
+
+
+@pytest.mark.parametrize("stack", [TransformerEncoder, partial(TransformerDecoder, memory_width=8, summary_widths=())])
+def test_an_array_of_mixers_must_fit_the_layers(stack: Any) -> None:
+    with pytest.raises(ValueError, match=r"mixer has 2 entries, the stack 3 layers: give one for all, or one a layer"):
+        stack(VOCABULARY, positions=Sinusoidal, width=8, layers=3, heads=2, mixer=[SelfAttention, SelfAttention])
+
+
+def test_mixers_by_name() -> None:
+    """One name, a table, or an array of them; a wrong one is told where it stands."""
+    stack = {"type": "transformer", "positions": "none", "width": 8, "layers": 2, "heads": 2}
+    for mixer in ("attention", {"type": "attention"}, ["attention", {"type": "attention"}]):
+        built: Any = config.build(stack | {"mixer": mixer}, Encoder, Facts(5, 5), "encoder")
+        assert [type(layer.mixer) for layer in built.layers] == [SelfAttention, SelfAttention]
+    for mixer, where in (("atention", "mixer"), (["attention", "atention"], r"mixer\[1\]")):
+        with pytest.raises(config.ConfigError, match=rf'^encoder\.{where}: "atention" is no Mixer; did'):
+            config.build(stack | {"mixer": mixer}, Encoder, Facts(5, 5), "encoder")

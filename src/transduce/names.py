@@ -43,6 +43,8 @@ NAMES: dict[str, dict[str, str]] = {
         "additive": "transduce.modules.energies:Additive",
         "scaled-dot": "transduce.modules.energies:ScaledDot",
     },
+    "Mixer": {"attention": "transduce.modules.mixers.attention:SelfAttention"},
+    "CausalMixer": {"attention": "transduce.modules.mixers.attention:CausalSelfAttention"},
     "Positions": {
         "none": "transduce.modules.positions:NoPositions",
         "sinusoidal": "transduce.modules.positions:Sinusoidal",

@@ -27,6 +27,10 @@ class ConfigError(ValueError):
         self.path = path
 
 
+class KindError(ConfigError):
+    """A value of another kind than was expected: a string for a number, an array for a table."""
+
+
 @dataclass(frozen=True)
 class Spec(Generic[T]):
     """A checked constructor call; one that is ``deferred`` is what a parameter annotated ``Factory[T]`` receives.
@@ -155,8 +159,9 @@ def _specify_union(value: Any, annotation: Any, path: str, facts: Table) -> Any:
             return specify(value, member, path, facts)
         except ConfigError as error:
             errors.append(error)
-    deepest = max(errors, key=lambda error: len(error.path))
-    raise deepest if deepest.path != path or len(errors) == 1 else _mismatch(value, annotation, path)
+    # Of the right kind for one of them, and wrong inside: that is what to tell, not the list of kinds.
+    inside = [error for error in errors if error.path != path or not isinstance(error, KindError)]
+    raise max(inside, key=lambda error: len(error.path)) if inside else _mismatch(value, annotation, path)
 
 
 def _specify_array(values: list[Any], annotation: Any, path: str, facts: Table) -> Any:
@@ -318,9 +323,9 @@ def join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _mismatch(value: Any, annotation: Any, path: str) -> ConfigError:
+def _mismatch(value: Any, annotation: Any, path: str) -> KindError:
     fix = f'; write "{value}" in quotes' if annotation is str and type(value) in (int, float) else ""
-    return ConfigError(path, f"{shown(value)} is {kind(value)}, expected {_described(annotation)}{fix}")
+    return KindError(path, f"{shown(value)} is {kind(value)}, expected {_described(annotation)}{fix}")
 
 
 def shown(value: Any) -> str:

@@ -243,6 +243,24 @@ class Attention(Protocol[S]):
     def __call__(self, query_BTD: Tensor, state: S) -> tuple[Tensor, Tensor, S]: ...
 
 
+class Mixer(Protocol):
+    """Lets the positions [B, S, D] of a row see one another, in a layer of an encoder: [B, S, D], not minding padding.
+
+    Its layer makes it with ``width``, ``heads`` and ``dropout``, as it does a ``CausalMixer``.
+    """
+
+    def __call__(self, x: Padded) -> Tensor: ...
+
+
+class CausalMixer(Protocol[S]):
+    """Lets every position [B, T, D] see itself and those before it, which the state remembers; ``places_BT`` count from
+    0 in each row."""
+
+    def start(self, rows: int, like: Tensor) -> S: ...
+
+    def __call__(self, x_BTD: Tensor, state: S, places_BT: Tensor) -> tuple[Tensor, S]: ...
+
+
 class Objective(Protocol[M_contra]):
     """What training minimises. ``progress`` in [0, 1] is for schedules, ``carry`` is handed from batch to batch."""
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from transduce.modules.attention import projection
+from transduce.modules.linear import projection
 from transduce.tree import Shared
 from transduce.types import Attention, Decoder, Factory, Memory, Table
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from transduce.modules.attention import causal_bias, mask_bias
-from transduce.modules.blocks import DecoderLayer, DecoderLayerState, Norm
+from transduce.modules.attention import mask_bias
+from transduce.modules.blocks import DecoderLayer, DecoderLayerState, Norm, one_each
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout, TokenEmbedding
+from transduce.modules.mixers.attention import CausalSelfAttention
 from transduce.modules.module_list import module_list
 from transduce.modules.positions import Positions
 from transduce.tree import Shared
-from transduce.types import Factory, Memory
+from transduce.types import CausalMixer, Factory, Memory
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,10 @@ class StackedState:
 
 
 class TransformerDecoder(nn.Module):
-    """The decoder of Vaswani et al. 2017, pre- or post-norm."""
+    """The decoder of Vaswani et al. 2017, pre- or post-norm.
+
+    ``mixer`` is one for all layers or an array of one a layer, the first for the lowest; theirs is self-attention.
+    """
 
     def __init__(
         self,
@@ -41,6 +47,7 @@ class TransformerDecoder(nn.Module):
         feedforward: int = 1024,
         dropout: float = 0.1,
         norm: Norm = "pre",
+        mixer: Factory[CausalMixer[Any]] | Sequence[Factory[CausalMixer[Any]]] = CausalSelfAttention,
     ) -> None:
         super().__init__()
         self.width = width
@@ -48,7 +55,16 @@ class TransformerDecoder(nn.Module):
         self.positions = positions(width=width)
         self.dropout = Dropout(dropout)
         self.layers = module_list(
-            DecoderLayer(width, memory_width, heads, feedforward, dropout, norm) for _ in range(layers)
+            DecoderLayer(
+                width,
+                memory_width,
+                mixer(width=width, heads=heads, dropout=dropout),
+                heads,
+                feedforward,
+                dropout,
+                norm,
+            )
+            for mixer in one_each(mixer, layers)
         )
         self.norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
         self.projection = Readout(width, target_vocabulary)
@@ -63,10 +79,9 @@ class TransformerDecoder(nn.Module):
         T = tokens_BT.shape[1]
         places_BT = state.place_B[:, None] + torch.arange(T, device=tokens_BT.device)
         x_BTD = self.dropout(self.embedding(tokens_BT) + self.positions(places_BT))
-        causal_B1TS = causal_bias(places_BT, state.layers[0].past.filled + T, x_BTD.dtype)
         layers = []
         for layer, before in zip(self.layers, state.layers, strict=True):
-            x_BTD, after = layer(x_BTD, before, places_BT, causal_B1TS, state.memory_bias.value)
+            x_BTD, after = layer(x_BTD, before, places_BT, state.memory_bias.value)
             layers.append(after)
         return self.norm(x_BTD), StackedState(state.place_B + T, tuple(layers), state.memory_bias)
 

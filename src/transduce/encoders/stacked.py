@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 
-from transduce.modules.attention import mask_bias
-from transduce.modules.blocks import EncoderLayer, Norm
+from transduce.modules.blocks import EncoderLayer, Norm, one_each
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
+from transduce.modules.mixers.attention import SelfAttention
 from transduce.modules.module_list import module_list
 from transduce.modules.positions import Positions
-from transduce.types import Factory, Memory, Padded
+from transduce.types import Factory, Memory, Mixer, Padded
 
 
 class TransformerEncoder(nn.Module):
-    """The encoder of Vaswani et al. 2017, pre- or post-norm. The summary is the average of the real states."""
+    """The encoder of Vaswani et al. 2017, pre- or post-norm. The summary is the average of the real states.
+
+    ``mixer`` is one for all layers or an array of one a layer, the first for the lowest; theirs is self-attention.
+    """
 
     def __init__(
         self,
@@ -27,6 +32,7 @@ class TransformerEncoder(nn.Module):
         feedforward: int = 1024,
         dropout: float = 0.1,
         norm: Norm = "pre",
+        mixer: Factory[Mixer] | Sequence[Factory[Mixer]] = SelfAttention,
     ) -> None:
         super().__init__()
         self.width = width
@@ -34,17 +40,18 @@ class TransformerEncoder(nn.Module):
         self.embedding = TokenEmbedding(source_vocabulary, width, scaled=True)
         self.positions = positions(width=width)
         self.dropout = Dropout(dropout)
-        self.layers = module_list(EncoderLayer(width, heads, feedforward, dropout, norm) for _ in range(layers))
+        self.layers = module_list(
+            EncoderLayer(width, mixer(width=width, heads=heads, dropout=dropout), feedforward, dropout, norm)
+            for mixer in one_each(mixer, layers)
+        )
         self.norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
 
     def forward(self, source: Padded) -> Memory:
         ids_BS = source.values
         places_1S = torch.arange(ids_BS.shape[1], device=ids_BS.device)[None]
         x_BSD = self.dropout(self.embedding(ids_BS) + self.positions(places_1S))
-        mask_BS = source.mask
-        bias_B11S = mask_bias(mask_BS, x_BSD.dtype)[:, None, None]
         for layer in self.layers:
-            x_BSD = layer(x_BSD, bias_B11S)
+            x_BSD = layer(x_BSD, source.lengths)
         states_BSD = self.norm(x_BSD)
-        summed_BD = (states_BSD * mask_BS[..., None]).sum(1)
+        summed_BD = (states_BSD * source.mask[..., None]).sum(1)
         return Memory(Padded(states_BSD, source.lengths), (summed_BD / source.lengths[:, None],), source)

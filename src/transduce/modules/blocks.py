@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from transduce.modules.attention import CausalSelfAttention, CrossAttention, CrossKeys, Past, SelfAttention, projection
 from transduce.modules.dropout import Dropout
+from transduce.modules.heads import CrossAttention, CrossKeys
+from transduce.modules.linear import projection
 from transduce.tree import Shared
-from transduce.types import Memory
+from transduce.types import CausalMixer, Factory, Memory, Mixer, Padded
 
+T = TypeVar("T")
 Norm = Literal["pre", "post"]
 
 
@@ -52,37 +55,46 @@ class FeedForward(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then a feed-forward network, each in a residual connection."""
+    """A mixer, then a feed-forward network, each in a residual connection."""
 
-    def __init__(self, width: int, heads: int, feedforward: int, dropout: float, norm: Norm) -> None:
+    def __init__(self, width: int, mixer: Mixer, feedforward: int, dropout: float, norm: Norm) -> None:
         super().__init__()
-        self.attention_residual = Residual(width, norm, dropout)
-        self.attention = SelfAttention(width, heads, dropout)
+        self.mixer_residual = Residual(width, norm, dropout)
+        self.mixer = mixer
         self.feedforward_residual = Residual(width, norm, dropout)
         self.feedforward = FeedForward(width, feedforward, dropout)
 
-    def forward(self, x: Tensor, bias_B11S: Tensor) -> Tensor:
-        around = self.attention_residual
-        x = around.leave(x, self.attention(around.enter(x), bias_B11S))
+    def forward(self, x: Tensor, lengths_B: Tensor) -> Tensor:
+        around = self.mixer_residual
+        x = around.leave(x, self.mixer(Padded(around.enter(x), lengths_B)))
         around = self.feedforward_residual
         return around.leave(x, self.feedforward(around.enter(x)))
 
 
 @dataclass(frozen=True)
 class DecoderLayerState:
-    """What a layer keeps of its own past, and the memory as it reads it."""
+    """What a layer's mixer keeps of its own past, and the memory as the layer reads it."""
 
-    past: Past
+    past: Any
     memory: Shared[CrossKeys]
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention, attention to the memory, a feed-forward network, each in a residual connection."""
+    """A causal mixer, attention to the memory, a feed-forward network, each in a residual connection."""
 
-    def __init__(self, width: int, memory_width: int, heads: int, feedforward: int, dropout: float, norm: Norm) -> None:
+    def __init__(
+        self,
+        width: int,
+        memory_width: int,
+        mixer: CausalMixer[Any],
+        heads: int,
+        feedforward: int,
+        dropout: float,
+        norm: Norm,
+    ) -> None:
         super().__init__()
-        self.attention_residual = Residual(width, norm, dropout)
-        self.attention = CausalSelfAttention(width, heads, dropout)
+        self.mixer_residual = Residual(width, norm, dropout)
+        self.mixer = mixer
         self.memory_residual = Residual(width, norm, dropout)
         self.memory = CrossAttention(width, memory_width, heads, dropout)
         self.feedforward_residual = Residual(width, norm, dropout)
@@ -90,17 +102,26 @@ class DecoderLayer(nn.Module):
 
     def start(self, memory: Memory) -> DecoderLayerState:
         states = memory.states
-        past = self.attention.start(states.values.shape[0], states.values)
+        past = self.mixer.start(states.values.shape[0], states.values)
         return DecoderLayerState(past, Shared(self.memory.start(memory)))
 
     def forward(
-        self, x: Tensor, state: DecoderLayerState, places_BT: Tensor, causal_B1TS: Tensor, memory_B11S: Tensor
+        self, x: Tensor, state: DecoderLayerState, places_BT: Tensor, memory_B11S: Tensor
     ) -> tuple[Tensor, DecoderLayerState]:
-        around = self.attention_residual
-        y, past = self.attention(around.enter(x), state.past, places_BT, causal_B1TS)
+        around = self.mixer_residual
+        y, past = self.mixer(around.enter(x), state.past, places_BT)
         x = around.leave(x, y)
         around = self.memory_residual
         x = around.leave(x, self.memory(around.enter(x), state.memory.value, memory_B11S))
         around = self.feedforward_residual
         x = around.leave(x, self.feedforward(around.enter(x)))
         return x, DecoderLayerState(past, state.memory)
+
+
+def one_each(mixer: Factory[T] | Sequence[Factory[T]], layers: int) -> Sequence[Factory[T]]:
+    """A mixer for each layer: one for all, or as many as there are layers, the first for the lowest."""
+    if callable(mixer):
+        return (mixer,) * layers
+    if len(mixer) != layers:
+        raise ValueError(f"mixer has {len(mixer)} entries, the stack {layers} layers: give one for all, or one a layer")
+    return mixer

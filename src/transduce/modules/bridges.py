@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from transduce.modules.attention import projection
+from transduce.modules.linear import projection
 
 
 class Bridge(Protocol):

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from transduce.modules.attention import projection
 from transduce.modules.dropout import Dropout
+from transduce.modules.linear import projection
 from transduce.modules.recurrent import Stack, State
 from transduce.tree import Shared, leaves
 from transduce.types import Attention, Cell, Factory, Memory

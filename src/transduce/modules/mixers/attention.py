@@ -1,0 +1,91 @@
+"""Self-attention: every position reads others of its own row. B rows, H heads, T queries, S keys, D features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.attention import mask_bias
+from transduce.modules.heads import Heads, check_heads, merge_heads, split_heads
+from transduce.modules.linear import projection
+from transduce.types import Padded
+
+
+class SelfAttention(nn.Module):
+    """Every position reads every real position of its own row, as an encoder may."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        check_heads(width, heads)
+        self.count = heads
+        self.project = projection(width, width, 3)
+        self.heads = Heads(dropout)
+        self.out = projection(width, width)
+
+    def forward(self, x: Padded) -> Tensor:
+        query, key, value = split_heads(self.project(x.values), 3, self.count)
+        bias_B11S = mask_bias(x.mask, x.values.dtype)[:, None, None]
+        y: Tensor = self.out(merge_heads(self.heads(query, key, value, bias_B11S)))
+        return y
+
+
+@dataclass(frozen=True)
+class Past:
+    """Keys and values of the positions so far, at their own places on axis S; at most ``filled`` are in use."""
+
+    key_BHSD: Tensor
+    value_BHSD: Tensor
+    filled: int
+
+    def extend(self, key_BHTD: Tensor, value_BHTD: Tensor, places_BT: Tensor) -> Past:
+        """New positions written at ``places_BT``. Without gradients in place, into a buffer that grows by doubling."""
+        if not self.filled:
+            return Past(key_BHTD, value_BHTD, key_BHTD.shape[2])
+        filled = self.filled + key_BHTD.shape[2]
+        index = places_BT[:, None, :, None].expand_as(key_BHTD)
+        if torch.is_grad_enabled():
+            key, value = (_room(old, filled) for old in (self.key_BHSD, self.value_BHSD))
+            return Past(key.scatter(2, index, key_BHTD), value.scatter(2, index, value_BHTD), filled)
+        key, value = self.key_BHSD, self.value_BHSD
+        if key.shape[2] < filled:
+            key, value = (_room(old, max(filled, 2 * key.shape[2])) for old in (key, value))
+        return replace(self, key_BHSD=key.scatter_(2, index, key_BHTD), value_BHSD=value.scatter_(2, index, value_BHTD),
+                       filled=filled)  # fmt: skip
+
+
+def _room(old_BHSD: Tensor, positions: int) -> Tensor:
+    return nn.functional.pad(old_BHSD, (0, 0, 0, max(0, positions - old_BHSD.shape[2])))
+
+
+class CausalSelfAttention(nn.Module):
+    """Every position reads itself and those before it, which it keeps: ``Past`` is the state."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        check_heads(width, heads)
+        self.count = heads
+        self.project = projection(width, width, 3)
+        self.heads = Heads(dropout)
+        self.out = projection(width, width)
+
+    def start(self, rows: int, like: Tensor) -> Past:
+        D = self.out.weight.shape[0] // self.count
+        nothing_BHSD = like.new_zeros(rows, self.count, 0, D)
+        return Past(nothing_BHSD, nothing_BHSD, 0)
+
+    def forward(self, x_BTD: Tensor, state: Past, places_BT: Tensor) -> tuple[Tensor, Past]:
+        if not state.filled:
+            places_BT = places_BT[:1]  # every row begins: one bias for all
+        query, key, value = split_heads(self.project(x_BTD), 3, self.count)
+        state = state.extend(key, value, places_BT)
+        keys, values = state.key_BHSD[:, :, : state.filled], state.value_BHSD[:, :, : state.filled]
+        bias_B1TS = causal_bias(places_BT, state.filled, x_BTD.dtype)
+        return self.out(merge_heads(self.heads(query, keys, values, bias_B1TS))), state
+
+
+def causal_bias(places_BT: Tensor, positions: int, dtype: torch.dtype) -> Tensor:
+    """[B, 1, T, S]: a query at place p reads keys at places 0 to p."""
+    keys_S = torch.arange(positions, device=places_BT.device)
+    return mask_bias(keys_S <= places_BT[:, :, None], dtype)[:, None]
