@@ -77,8 +77,9 @@ FAMILIES: dict[str, config.Table] = {
     "context of a bag, attention too": generator({"type": "bag", "width": 6}, attending("luong", "general"), "gru"),
     "bahdanau, location": recurrent(attending("bahdanau", "additive", "location")),
     "luong, coverage, fed": recurrent(attending("luong", "general", "coverage", input_feeding=True), cell="gru"),
+    "luong, multi-head": recurrent({"type": "luong", "attention": {"type": "multi-head", "heads": 2}}),
     "pointer over recurrent": copying(recurrent(attending("luong", "dot")), {"type": "coverage", "energy": "additive"}),
-    "pointer over transformer": copying(transformer(), {"type": "global", "energy": "scaled-dot"}),
+    "pointer over transformer": copying(transformer(), {"type": "multi-head", "heads": 2}),
 }
 
 

@@ -34,6 +34,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "Attention": {
         "global": "transduce.modules.attention:GlobalAttention",
+        "multi-head": "transduce.modules.multihead:MultiHeadAttention",
         "location": "transduce.modules.coverage:LocationAttention",
         "coverage": "transduce.modules.coverage:CoverageAttention",
     },

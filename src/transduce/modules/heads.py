@@ -34,9 +34,15 @@ class Heads(nn.Module):
             return nn.functional.scaled_dot_product_attention(
                 query_BHTD, key_BHSD, value_BHSD, bias.to(query_BHTD.dtype), dropout_p=p
             )
+        return self.read(self.weigh(query_BHTD, key_BHSD, bias), value_BHSD)
+
+    def weigh(self, query_BHTD: Tensor, key_BHSD: Tensor, bias: Tensor) -> Tensor:
         energy_BHTS = torch.matmul(query_BHTD * query_BHTD.shape[-1] ** -0.5, key_BHSD.transpose(-1, -2))
-        weights_BHTS = self.weights(torch.softmax(energy_BHTS + bias, -1)).to(value_BHSD.dtype)
-        return torch.matmul(self.dropout(weights_BHTS), value_BHSD)
+        weights_BHTS: Tensor = self.weights(torch.softmax(energy_BHTS + bias, -1))
+        return weights_BHTS
+
+    def read(self, weights_BHTS: Tensor, value_BHSD: Tensor) -> Tensor:
+        return torch.matmul(self.dropout(weights_BHTS.to(value_BHSD.dtype)), value_BHSD)
 
 
 def split_heads(x_BTE: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:

@@ -1,0 +1,56 @@
+"""Many heads over a memory, for any query: B sources, N = B * hypotheses rows, H heads, T queries, S positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from transduce.modules.attention import mask_bias
+from transduce.modules.heads import Heads, check_heads, merge_heads, split_heads
+from transduce.modules.linear import projection
+from transduce.tree import Shared
+from transduce.types import Memory
+
+
+@dataclass(frozen=True)
+class HeadKeys:
+    """A memory's keys and values [B, H, S, D], projected once a sentence, and its mask as a bias [B, 1, 1, S]."""
+
+    key_BHSD: Tensor
+    value_BHSD: Tensor
+    bias_B11S: Tensor
+
+
+class MultiHeadAttention(nn.Module):
+    """W_o [read_1; ...; read_H] with read_h = softmax(W_q q (W_k m)' / sqrt(D)) W_v m: Vaswani et al. 2017, section
+    3.2.2.
+
+    The weights returned are the average over the heads; each can be seen where they pass through ``heads.weights``.
+    """
+
+    def __init__(self, query_width: int, memory_width: int, heads: int = 4, dropout: float = 0.0) -> None:
+        super().__init__()
+        check_heads(query_width, heads)
+        self.width = query_width
+        self.count = heads
+        self.query = projection(query_width, query_width)
+        self.key = projection(memory_width, query_width)
+        self.value = projection(memory_width, query_width)
+        self.heads = Heads(dropout)
+        self.out = projection(query_width, query_width)
+
+    def start(self, memory: Memory) -> Shared[HeadKeys]:
+        states_BSD = memory.states.values
+        (key_BHSD,) = split_heads(self.key(states_BSD), 1, self.count)
+        (value_BHSD,) = split_heads(self.value(memory.read_BSD), 1, self.count)
+        return Shared(HeadKeys(key_BHSD, value_BHSD, mask_bias(memory.states.mask, states_BSD.dtype)[:, None, None]))
+
+    def forward(self, query_NTD: Tensor, state: Shared[HeadKeys]) -> tuple[Tensor, Tensor, Shared[HeadKeys]]:
+        N, T, D = query_NTD.shape
+        keys = state.value
+        B = len(keys.key_BHSD)
+        (query_BHQD,) = split_heads(self.query(query_NTD).reshape(B, N // B * T, D), 1, self.count)
+        weights_BHQS = self.heads.weigh(query_BHQD, keys.key_BHSD, keys.bias_B11S)
+        context_NTD = self.out(merge_heads(self.heads.read(weights_BHQS, keys.value_BHSD)).view(N, T, D))
+        return context_NTD, weights_BHQS.mean(1).view(N, T, -1), state
