@@ -58,6 +58,11 @@ def generator(encoder: object, wiring: object = "plain", cell: str = "lstm", **o
     return {"type": "encoder-decoder", "encoder": encoder, "decoder": recurrent(context, cell)["decoder"]}
 
 
+def convs2s() -> config.Table:
+    stack = {"type": "convs2s", "embedding_width": 6, "width": 8, "layers": 2}
+    return {"type": "encoder-decoder", "encoder": stack, "decoder": stack | {"kernel": 4}}
+
+
 FAMILIES: dict[str, config.Table] = {
     "lstm, no attention": recurrent("plain"),
     "gru, no attention": recurrent("plain", cell="gru"),
@@ -68,6 +73,7 @@ FAMILIES: dict[str, config.Table] = {
     "luong, dot": recurrent(attending("luong", "dot")),
     "luong, gru, scaled dot, fed": recurrent(attending("luong", "scaled-dot", input_feeding=True), cell="gru"),
     "luong, additive, fed": recurrent(attending("luong", "additive", input_feeding=True)),
+    "convs2s": convs2s(),
     "transformer, pre-norm": transformer(),
     "transformer, post-norm, tied": transformer(norm="post", tie="target"),
     "transformer, learned positions": transformer("learned"),

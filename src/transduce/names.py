@@ -14,11 +14,13 @@ NAMES: dict[str, dict[str, str]] = {
     "Model": {"encoder-decoder": "transduce.models.autoregressive:EncoderDecoder"},
     "Encoder": {
         "recurrent": "transduce.encoders.recurrent:RecurrentEncoder",
+        "convs2s": "transduce.encoders.convs2s:ConvS2SEncoder",
         "transformer": "transduce.encoders.stacked:TransformerEncoder",
         "bag": "transduce.encoders.bag:BagEncoder",
     },
     "Decoder": {
         "recurrent": "transduce.decoders.recurrent:RecurrentDecoder",
+        "convs2s": "transduce.decoders.convs2s:ConvS2SDecoder",
         "transformer": "transduce.decoders.stacked:TransformerDecoder",
         "pointer": "transduce.decoders.pointer:PointerGenerator",
     },

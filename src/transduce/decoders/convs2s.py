@@ -1,0 +1,129 @@
+"""The decoder of ConvS2S."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.attention import AttentionKeys, GlobalAttention
+from transduce.modules.convolution import HALVE, Convolution, GatedConvolution, scale_gradient
+from transduce.modules.dropout import Dropout
+from transduce.modules.embedding import Readout, TokenEmbedding
+from transduce.modules.energies import Dot
+from transduce.modules.module_list import module_list
+from transduce.modules.positions import Learned, Positions
+from transduce.tree import Shared
+from transduce.types import Factory, Memory, Padded
+
+Scales = tuple[Tensor, ...]
+"""g / |V| [B, O] of a layer's convolution, query and output: a row of them for each source, all rows alike."""
+
+
+@dataclass(frozen=True)
+class ConvS2SState:
+    """Each row's next place [B], the last inputs of every layer's kernel [B, kernel - 1, D] (zeros before the first
+    token), the memory, and the scales of the normalised weights."""
+
+    place_B: Tensor
+    past_BPD: tuple[Tensor, ...]
+    memory: Shared[AttentionKeys]
+    scales: Shared[tuple[Scales, ...]]
+
+
+class ConvS2SLayer(nn.Module):
+    """A gated convolution and attention of its own: Gehring et al. 2017, section 3.3.
+
+    h = v([x_{t-kernel+1}; ...; x_t]), d = W h + b + g with the target's embedding g (eq. 1), c = attend(d) (eq. 2),
+    next x = ((W' c + b' + h) sqrt(0.5) + x) sqrt(0.5); d too is scaled by sqrt(0.5).
+    """
+
+    def __init__(self, width: int, embedding_width: int, kernel: int, dropout: float) -> None:
+        super().__init__()
+        self.gated = GatedConvolution(width, kernel, dropout)
+        self.query = Convolution(width, embedding_width)
+        self.attention = GlobalAttention(embedding_width, embedding_width, Dot)
+        self.out = Convolution(embedding_width, width)
+
+    def scales(self, rows: int) -> Scales:
+        parts = (self.gated.convolution, self.query, self.out)
+        return tuple(part.scale().expand(rows, -1) for part in parts)
+
+    def forward(
+        self, x_BTD: Tensor, past_BPD: Tensor, embedded_BTE: Tensor, memory: Shared[AttentionKeys], scales: Scales
+    ) -> tuple[Tensor, Tensor]:
+        convolution, query, out = (scale[:1] for scale in scales)
+        seen_BSD = torch.cat([past_BPD, self.gated.dropout(x_BTD)], 1)
+        hidden_BTD = self.gated(seen_BSD, convolution)
+        query_BTE = (self.query(hidden_BTD, query) + embedded_BTE) * HALVE
+        context_BTE, _, _ = self.attention(query_BTE, memory)
+        read_BTD = (self.out(context_BTE, out) + hidden_BTD) * HALVE
+        return (read_BTD + x_BTD) * HALVE, seen_BSD[:, x_BTD.shape[1] :]
+
+
+class ConvS2SDecoder(nn.Module):
+    """Causal gated convolutions with attention in every layer: Gehring et al. 2017.
+
+    The memory's values are scaled by sqrt(m), m being the row's length (section 3.4: m sqrt(1/m)), and the gradient
+    to the memory by 1 / (2 layers). Energies are dot products of the memory with W h + embedding, so the embeddings
+    are as wide as the memory: ``embedding_width`` must be that of the encoder, else ValueError.
+    """
+
+    def __init__(
+        self,
+        target_vocabulary: int,
+        memory_width: int,
+        summary_widths: tuple[int, ...],
+        positions: Factory[Positions] = Learned,
+        embedding_width: int = 256,
+        width: int = 256,
+        layers: int = 4,
+        kernel: int = 3,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        if embedding_width != memory_width:
+            raise ValueError(
+                f"embedding_width = {embedding_width}: queries, which contain the target's embedding, are compared "
+                f"with a memory of width {memory_width}; make the two equal"
+            )
+        self.width = embedding_width
+        self.embedding = TokenEmbedding(target_vocabulary, embedding_width)
+        nn.init.normal_(self.embedding.weight, std=0.1)  # section 3.5
+        self.positions = positions(width=embedding_width)
+        self.dropout = Dropout(dropout)
+        self.widen = Convolution(embedding_width, width, variance=1 - dropout)
+        self.layers = module_list(ConvS2SLayer(width, embedding_width, kernel, dropout) for _ in range(layers))
+        self.narrow = Convolution(width, embedding_width)
+        self.past = kernel - 1
+        self.projection = Readout(embedding_width, target_vocabulary, dropout)
+
+    def start(self, memory: Memory) -> ConvS2SState:
+        lengths_B, share = memory.states.lengths, 1 / (2 * len(self.layers))
+        states_BSE = scale_gradient(memory.states.values, share)
+        values_BSE = scale_gradient(memory.read_BSD, share)
+        values_BSE = values_BSE * lengths_B[:, None, None].to(values_BSE.dtype).sqrt()
+        scaled = Memory(Padded(states_BSE, lengths_B), memory.summary, memory.source, values_BSE)
+        rows = len(lengths_B)
+        past_BPD = states_BSE.new_zeros(rows, self.past, self.widen.weight.shape[0])
+        return ConvS2SState(
+            torch.zeros_like(lengths_B),
+            (past_BPD,) * len(self.layers),
+            self.layers[0].attention.start(scaled),  # the same for all: dot products have no weights
+            Shared(tuple(layer.scales(rows) for layer in self.layers)),
+        )
+
+    def extend(self, tokens_BT: Tensor, state: ConvS2SState) -> tuple[Tensor, ConvS2SState]:
+        T = tokens_BT.shape[1]
+        places_BT = state.place_B[:, None] + torch.arange(T, device=tokens_BT.device)
+        embedded_BTE = self.dropout(self.embedding(tokens_BT) + self.positions(places_BT))
+        x_BTD, pasts = self.widen(embedded_BTE), []
+        for layer, past_BPD, scales in zip(self.layers, state.past_BPD, state.scales.value, strict=True):
+            x_BTD, past_BPD = layer(x_BTD, past_BPD, embedded_BTE, state.memory, scales)
+            pasts.append(past_BPD)
+        return self.narrow(x_BTD), ConvS2SState(state.place_B + T, tuple(pasts), state.memory, state.scales)
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.projection(output, candidates)
+        return logits

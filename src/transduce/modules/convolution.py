@@ -1,0 +1,104 @@
+"""Convolutions over positions, and the gated blocks that ConvS2S is made of.
+
+B rows, P the positions before the first that a kernel reaches, T positions, D features, O features out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.dropout import Dropout
+
+HALVE = 0.5**0.5
+"""Times a sum of two terms of equal variance: the variance of one (Gehring et al. 2017, section 3.4)."""
+
+
+class Convolution(nn.Module):
+    """y_t = g * (V [x_t; ...; x_{t+kernel-1}]) / |V| + b: a convolution with weight normalisation, |V| being the
+    length of each output's weights (Salimans and Kingma 2016). It pads nothing: kernel - 1 positions fewer come out
+    than went in. With a kernel of 1 it is a linear layer.
+
+    Weights are drawn from N(0, variance / (kernel * inputs)), with the gains g that leave them as they are.
+    """
+
+    def __init__(self, inputs: int, outputs: int, kernel: int = 1, variance: float = 1.0) -> None:
+        super().__init__()
+        if kernel < 1:
+            raise ValueError(f"kernel = {kernel}: a convolution reads at least one position")
+        self.kernel = kernel
+        self.weight = nn.Parameter(torch.empty(outputs, inputs, kernel))
+        nn.init.normal_(self.weight, std=(variance / (kernel * inputs)) ** 0.5)
+        self.gain = nn.Parameter(torch.linalg.vector_norm(self.weight.detach().flatten(1), dim=1))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def scale(self) -> Tensor:
+        """[O]: g / |V|. A decoder asks once a sentence: at a search step it would cost a third of the product."""
+        scale_O: Tensor = self.gain / torch.linalg.vector_norm(self.weight.flatten(1), dim=1)
+        return scale_O
+
+    def forward(self, x_BSD: Tensor, scale_O: Tensor | None = None) -> Tensor:
+        scale_O = self.scale() if scale_O is None else scale_O
+        y_BTO: Tensor = torch.addcmul(self.bias, convolve(x_BSD, self.weight), scale_O)
+        return y_BTO
+
+
+def convolve(x_BSD: Tensor, weight_ODK: Tensor) -> Tensor:
+    """[B, S - K + 1, O]: each output position reads K adjacent ones.
+
+    A kernel over many positions takes half as long as the product with their windows; over one, twice as long.
+    """
+    S, K = x_BSD.shape[1], weight_ODK.shape[2]
+    if K == 1:
+        return nn.functional.linear(x_BSD, weight_ODK[..., 0])
+    if S == K:
+        return nn.functional.linear(x_BSD.transpose(1, 2).flatten(1), weight_ODK.flatten(1))[:, None]
+    # As an image one pixel high, its channels last: features stay where they are, in and out.
+    return nn.functional.conv2d(x_BSD.transpose(1, 2)[:, :, None], weight_ODK[:, :, None])[:, :, 0].transpose(1, 2)
+
+
+def centred(x_BSD: Tensor, kernel: int) -> Tensor:
+    """x with the zeros on both sides that make a convolution's output as long as x. The kernel must be odd."""
+    return nn.functional.pad(x_BSD, (0, 0, kernel // 2, kernel // 2))
+
+
+def check_centred(kernel: int) -> None:
+    if kernel < 1 or kernel % 2 == 0:
+        raise ValueError(
+            f"kernel = {kernel}: a kernel centred on its position reads as many before as after it; make it odd"
+        )
+
+
+class GatedConvolution(nn.Module):
+    """v(x) of Gehring et al. 2017, section 3.2: a convolution to twice the width and the gated linear unit
+    a * sigmoid(b) of its halves (Dauphin et al. 2017).
+
+    The weights' variance 4 p / n makes up for the gate and for the dropout before it (section 3.5).
+    """
+
+    def __init__(self, width: int, kernel: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.convolution = Convolution(width, 2 * width, kernel, variance=4 * (1 - dropout))
+
+    def forward(self, x_BSD: Tensor, scale_O: Tensor | None = None) -> Tensor:
+        return nn.functional.glu(self.convolution(x_BSD, scale_O), -1)
+
+
+class _GradientScale(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, x: Tensor, scale: float) -> Tensor:
+        context.scale = scale
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient * context.scale, None
+
+
+def scale_gradient(x: Tensor, scale: float) -> Tensor:
+    """x, whose gradient is multiplied by ``scale``."""
+    scaled: Tensor = _GradientScale.apply(x, scale)  # type: ignore[no-untyped-call]
+    return scaled
