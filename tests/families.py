@@ -63,6 +63,10 @@ def convs2s() -> config.Table:
     return {"type": "encoder-decoder", "encoder": stack, "decoder": stack | {"kernel": 4}}
 
 
+def mixture(kind: str, *models: config.Table, **options: object) -> config.Table:
+    return {"type": kind, "models": list(models), **options}
+
+
 FAMILIES: dict[str, config.Table] = {
     "lstm, no attention": recurrent("plain"),
     "gru, no attention": recurrent("plain", cell="gru"),
@@ -86,6 +90,9 @@ FAMILIES: dict[str, config.Table] = {
     "luong, multi-head": recurrent({"type": "luong", "attention": {"type": "multi-head", "heads": 2}}),
     "pointer over recurrent": copying(recurrent(attending("luong", "dot")), {"type": "coverage", "energy": "additive"}),
     "pointer over transformer": copying(transformer(), {"type": "multi-head", "heads": 2}),
+    "ensemble": mixture("ensemble", transformer(), recurrent(attending("luong", "general"))),
+    "fusion": mixture("fusion", recurrent("plain", cell="gru"), transformer("learned"), weights=[0.7, 0.5]),
+    "fusion, not renormalised": mixture("fusion", transformer("none"), weights=[1.3], renormalise=False),
 }
 
 

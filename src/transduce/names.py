@@ -11,7 +11,11 @@ import importlib
 from collections.abc import Iterable
 
 NAMES: dict[str, dict[str, str]] = {
-    "Model": {"encoder-decoder": "transduce.models.autoregressive:EncoderDecoder"},
+    "Model": {
+        "encoder-decoder": "transduce.models.autoregressive:EncoderDecoder",
+        "ensemble": "transduce.models.mixtures:Ensemble",
+        "fusion": "transduce.models.mixtures:Fusion",
+    },
     "Encoder": {
         "recurrent": "transduce.encoders.recurrent:RecurrentEncoder",
         "convs2s": "transduce.encoders.convs2s:ConvS2SEncoder",

@@ -99,7 +99,9 @@ def as_toml(value: Any) -> Any:
         return value.table()
     if isinstance(value, Path):
         return str(value)
-    return _map(as_toml, value) if isinstance(value, (str, bool, int, float, list, tuple, dict)) else None
+    if isinstance(value, tuple):
+        return [as_toml(item) for item in value]  # as reading gives an array
+    return _map(as_toml, value) if isinstance(value, (str, bool, int, float, list, dict)) else None
 
 
 def _map(function: Callable[[Any], Any], value: Any) -> Any:

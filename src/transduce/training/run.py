@@ -132,7 +132,7 @@ def _changes(point: Path | None, table: config.Table) -> list[str]:
     if point is None:
         return []
     then = flatten(config.read(point / CONFIG))
-    now = flatten(config.parse(config.write(table).encode(), CONFIG))  # as written: tuples are lists there
+    now = flatten(table)
     return [
         f"changed since the checkpoint: {key} = {now.get(key, 'default')!r} (was {then.get(key, 'default')!r})"
         for key in sorted(then.keys() | now.keys())

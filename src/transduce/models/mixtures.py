@@ -1,0 +1,103 @@
+"""Several models as one: side by side over the same source and the same vocabulary, mixed word by word.
+
+V vocabulary, M models; outputs and states are tuples, one of each model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.module_list import module_list
+from transduce.types import PAD, Model
+
+
+class Mixture(nn.Module):
+    """What mixtures share: every model starts from the same source and reads the same tokens."""
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        super().__init__()
+        if not models:
+            raise ValueError("models is empty: at least one was expected")
+        self.models = module_list(models)
+
+    def start(self, source: Any) -> tuple[Any, ...]:
+        return tuple(model.start(source) for model in self.models)
+
+    def extend(self, tokens_BT: Tensor, state: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        every = [model.extend(tokens_BT, own) for model, own in zip(self.models, state, strict=True)]
+        return tuple(output for output, _ in every), tuple(after for _, after in every)
+
+    def log_probs(self, output: tuple[Any, ...]) -> Iterator[Tensor]:
+        """log p [..., V] of each model in turn, in float32 at least; ValueError where V differs."""
+        V = None
+        for model, own in zip(self.models, output, strict=True):
+            logits_V = model.readout(own)
+            V = V or logits_V.shape[-1]
+            if logits_V.shape[-1] != V:
+                raise ValueError(
+                    f"models of {V} and of {logits_V.shape[-1]} words cannot be mixed: they must share one target "
+                    "vocabulary; others' outputs can be ranked by their log-probabilities as text"
+                )
+            yield logits_V.log_softmax(-1, torch.promote_types(logits_V.dtype, torch.float32))
+
+
+class Ensemble(Mixture):
+    """The mean of the models' probabilities: p(y_t | ...) = 1/M sum_m p_m(y_t | ...).
+
+    A word that one model rules out keeps what the others give it.
+    """
+
+    def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
+        every = (columns(log_p_V, candidates) for log_p_V in self.log_probs(output))
+        # pair by pair: five times as fast as logsumexp over a stack of them
+        return reduce(torch.logaddexp, every) - math.log(len(self.models))
+
+
+class Fusion(Mixture):
+    """The log-linear mixture p(y_t | ...) = prod_m p_m(y_t | ...)^w_m / Z, one of ``weights`` for each model.
+
+    A word that one model rules out is ruled out. Without ``renormalise`` Z is 1, as in shallow fusion (Gulcehre et al.
+    2015): a log-probability is then the plain sum over m of w_m log p_m, of a distribution that does not sum to 1.
+    What it lacks is given to padding, which no search writes; hence weights of a sum of 1 or more, with which it
+    cannot exceed 1.
+    """
+
+    def __init__(self, models: Sequence[Model], weights: Sequence[float], renormalise: bool = True) -> None:
+        super().__init__(models)
+        if len(weights) != len(models):
+            raise ValueError(f"weights = {list(weights)}: one for each of {len(models)} models was expected")
+        if not all(0 <= weight < math.inf for weight in weights) or not any(weights):
+            raise ValueError(f"weights = {list(weights)}: numbers of 0 or more were expected, not all of them 0")
+        if not renormalise and sum(weights) < 1 - 1e-6:
+            raise ValueError(
+                f"weights = {list(weights)} add up to {sum(weights):g}: without renormalise at least 1 was expected, "
+                "as probabilities would exceed 1"
+            )
+        self.weights = tuple(weights)
+        self.renormalise = renormalise
+
+    def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
+        every = zip(self.weights, self.log_probs(output), strict=True)
+        # a weight of 0 leaves a model out, also where its log-probability is minus infinity
+        mixed_V = reduce(torch.add, (weight * log_p_V for weight, log_p_V in every if weight))
+        return columns(mixed_V.log_softmax(-1) if self.renormalise else completed(mixed_V), candidates)
+
+
+def completed(log_p_V: Tensor) -> Tensor:
+    """Log-probabilities with that of padding such that all sum to 1."""
+    padding_V = torch.arange(log_p_V.shape[-1], device=log_p_V.device) == PAD
+    words_V = log_p_V.masked_fill(padding_V, float("-inf"))
+    lost_1 = -words_V.logsumexp(-1, keepdim=True).expm1()
+    # clamped where nothing is lost, for the sake of the gradient
+    return torch.where(padding_V, lost_1.clamp(min=torch.finfo(lost_1.dtype).tiny).log(), words_V)
+
+
+def columns(x_V: Tensor, candidates: Tensor | None) -> Tensor:
+    """The candidates' columns of a tensor whose last axis is the vocabulary."""
+    return x_V if candidates is None else x_V.index_select(-1, candidates)
