@@ -13,19 +13,15 @@ FACTS = Facts(source_vocabulary=9, target_vocabulary=11)
 JOINT = Facts(source_vocabulary=11, target_vocabulary=11)  # the ids of either side are ids of both
 
 
-def recurrent(wiring: object, cell: str = "lstm", bridge: str = "linear", bidirectional: bool = True) -> config.Table:
-    encoder = {"type": "recurrent", "cell": cell, "embedding_width": 8, "width": 5, "layers": 2}
-    decoder = {
-        "type": "recurrent",
-        "cell": cell,
-        "embedding_width": 8,
-        "width": 10 if bidirectional else 5,
-        "layers": 2,
-    }
+def recurrent(
+    wiring: object, cell: object = "lstm", bridge: str = "linear", direction: str = "both", residual: bool = False
+) -> config.Table:
+    layers = {"type": "recurrent", "cell": cell, "embedding_width": 8, "layers": 2, "residual": residual}
+    width = 10 if direction == "both" else 5
     return {
         "type": "encoder-decoder",
-        "encoder": encoder | {"bidirectional": bidirectional},
-        "decoder": decoder | {"wiring": wiring, "bridge": bridge},
+        "encoder": layers | {"width": 5, "direction": direction},
+        "decoder": layers | {"width": width, "wiring": wiring, "bridge": bridge},
     }
 
 
@@ -70,7 +66,7 @@ def mixture(kind: str, *models: config.Table, **options: object) -> config.Table
 FAMILIES: dict[str, config.Table] = {
     "lstm, no attention": recurrent("plain"),
     "gru, no attention": recurrent("plain", cell="gru"),
-    "lstm, copied state": recurrent("plain", bridge="copy", bidirectional=False),
+    "lstm, copied state": recurrent("plain", bridge="copy", direction="forward"),
     "bahdanau, additive": recurrent(attending("bahdanau", "additive")),
     "bahdanau, gru, no bridge": recurrent(attending("bahdanau", "additive"), cell="gru", bridge="zero"),
     "luong, general": recurrent(attending("luong", "general")),
@@ -78,6 +74,11 @@ FAMILIES: dict[str, config.Table] = {
     "luong, gru, scaled dot, fed": recurrent(attending("luong", "scaled-dot", input_feeding=True), cell="gru"),
     "luong, additive, fed": recurrent(attending("luong", "additive", input_feeding=True)),
     "convs2s": convs2s(),
+    "elman, reversed source": recurrent("plain", cell="elman", direction="backward"),
+    "bahdanau, mut1, residual": recurrent(attending("bahdanau", "additive"), cell="mut1", residual=True),
+    "bahdanau, no input gate": recurrent(attending("bahdanau", "dot"), {"type": "lstm-without", "gate": "input"}),
+    "luong, ssru, residual": recurrent(attending("luong", "general"), cell="ssru", residual=True),
+    "luong, layer norm, fed": recurrent(attending("luong", "dot", input_feeding=True), cell="lstm-layer-norm"),
     "transformer, pre-norm": transformer(),
     "transformer, post-norm, tied": transformer(norm="post", tie="target"),
     "transformer, learned positions": transformer("learned"),

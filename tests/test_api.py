@@ -13,7 +13,7 @@ import pytest
 import transduce
 from transduce import api, config, names, recipes
 from transduce.cli.plugins import load_plugins
-from transduce.modules.cells import GRU
+from transduce.modules.cells.fused import GRU
 
 PAIRS = [(text, text[::-1]) for text in ("ab", "cde", "fg", "h", "ijk", "lm", "nop", "q", "rst", "uv")] * 4
 
@@ -128,7 +128,7 @@ def test_a_plugin_registers_and_stands_in_for_no_module(tmp_path: Path) -> None:
     plugin = tmp_path / "json.py"
     plugin.write_text(
         "import transduce\n"
-        "from transduce.modules.cells import GRU\n"
+        "from transduce.modules.cells.fused import GRU\n"
         "class Mine(GRU):\n    pass\n"
         'transduce.register("Cell", "mine", Mine)\n'
     )

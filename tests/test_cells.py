@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
 from transduce import tree
-from transduce.modules.cells import GRU, LSTM
+from transduce.modules.cells.fused import GRU, LSTM
 
 ORACLES = {LSTM: nn.LSTM, GRU: nn.GRU}
 ROWS, POSITIONS, INPUTS, WIDTH = 3, 5, 4, 6

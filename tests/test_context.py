@@ -14,8 +14,9 @@ from families import FACTS, build, generator, recurrent, sources, targets
 from transduce import config, tree
 from transduce.encoders.bag import BagEncoder
 from transduce.modules.attention import GlobalAttention
-from transduce.modules.cells import GRU, LSTM
+from transduce.modules.cells.fused import GRU, LSTM
 from transduce.modules.energies import General
+from transduce.modules.recurrent import Stack
 from transduce.modules.wirings import Context, Luong
 from transduce.types import EOS, Memory, Model, Padded
 
@@ -42,7 +43,8 @@ def memory(rows: int = ROWS) -> Memory:
 
 
 def wiring(cell: Any, layers: int = 1, **options: Any) -> Any:
-    return spread(Context(INPUTS, MEMORY, SUMMARY_WIDTHS, WIDTH, layers, cell, 0.0, **options))
+    stack = partial(Stack, cell=cell, width=WIDTH, layers=layers, dropout=0.0)
+    return spread(Context(INPUTS, MEMORY, SUMMARY_WIDTHS, stack, 0.0, **options))
 
 
 # --------------------------------------------------------------- the wiring

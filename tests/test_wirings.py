@@ -17,9 +17,9 @@ from torch.testing import assert_close
 
 from transduce.modules.attention import GlobalAttention
 from transduce.modules.bridges import CopyBridge, LinearBridge, ZeroBridge
-from transduce.modules.cells import GRU, LSTM
+from transduce.modules.cells.fused import GRU, LSTM
 from transduce.modules.energies import Additive, General
-from transduce.modules.recurrent import Bidirectional, Stack, Unidirectional, reverse
+from transduce.modules.recurrent import Layer, Stack, reverse
 from transduce.modules.wirings import Bahdanau, Luong, Plain
 from transduce.types import Memory, Padded
 
@@ -96,7 +96,7 @@ def test_a_stack_has_a_layer() -> None:
 
 @CELLS
 def test_both_directions_are_torchs(cell: Any) -> None:
-    layer = spread(Bidirectional(cell, INPUTS, WIDTH))
+    layer = spread(Layer(cell(INPUTS, WIDTH), cell(INPUTS, WIDTH)))
     oracle = ORACLES[cell](INPUTS, WIDTH, batch_first=True, bidirectional=True).double()
     copy_layer(oracle, "l0", layer.forward_cell)
     for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
@@ -114,7 +114,7 @@ def test_both_directions_are_torchs(cell: Any) -> None:
 
 
 def test_one_direction_is_the_cell() -> None:
-    layer = spread(Unidirectional(LSTM, INPUTS, WIDTH))
+    layer = spread(Layer(LSTM(INPUTS, WIDTH), None))
     x, lengths = randn(3, 5, INPUTS), torch.tensor([2, 5, 4])
     cell = layer.forward_cell
     expected, after = cell.unroll(x, cell.start(3, x), lengths)
@@ -138,7 +138,8 @@ def memory() -> Memory:
 
 def build(wiring: Any, cell: Any, energy: Any, **options: bool) -> Any:
     attention = partial(GlobalAttention, energy=energy)
-    return spread(wiring(INPUTS, MEMORY, (), WIDTH, LAYERS, cell, 0.0, attention, **options))
+    stack = partial(Stack, cell=cell, width=WIDTH, layers=LAYERS, dropout=0.0)
+    return spread(wiring(INPUTS, MEMORY, (), stack, 0.0, attention, **options))
 
 
 def first_states(cell: Any) -> Any:
@@ -254,7 +255,7 @@ def test_input_feeding_feeds() -> None:
 
 
 def test_plain_wiring_is_the_stack() -> None:
-    ours = spread(Plain(INPUTS, MEMORY, (), WIDTH, LAYERS, LSTM, 0.0))
+    ours = spread(Plain(INPUTS, MEMORY, (), partial(Stack, cell=LSTM, width=WIDTH, layers=LAYERS, dropout=0.0), 0.0))
     x = randn(ROWS, POSITIONS, INPUTS)
     features, state = ours(x, ours.start(memory(), first_states(LSTM)))
     expected, after = ours.stack.unroll(x, first_states(LSTM))

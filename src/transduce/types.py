@@ -203,8 +203,9 @@ class Cell(Protocol[S]):
     """A recurrent cell.
 
     ``project`` is the part of a step that does not need the state, for all positions in one product (G features);
-    ``step`` does the rest. ``unroll`` is both, in order; with ``lengths_B`` a row's state stops at its length.
-    ``output`` is what a state shows: y of the step that led to it.
+    ``step`` does the rest. ``unroll`` is both, in order; with ``lengths_B`` a row's state stops at its length, and its
+    outputs after that are zeros. ``output`` is what a state shows: y of the step that led to it. ``project`` is linear
+    (with a bias): what enters a cell beside x has a product of its own, which is added.
     """
 
     width: int

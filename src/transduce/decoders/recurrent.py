@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -10,12 +11,16 @@ from transduce import tree
 from transduce.modules.bridges import Bridge
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout, TokenEmbedding
+from transduce.modules.recurrent import Stack
 from transduce.modules.wirings import Wiring
 from transduce.types import Cell, Factory, Memory
 
 
 class RecurrentDecoder(nn.Module):
-    """Tokens through a wiring of cells and attention; ``bridge`` makes the first state of the memory's summary."""
+    """Tokens through a wiring of cells and attention; ``bridge`` makes the first state of the memory's summary.
+
+    With ``residual`` each layer but the first adds what it read to what it puts out (Wu et al. 2016).
+    """
 
     def __init__(
         self,
@@ -29,6 +34,7 @@ class RecurrentDecoder(nn.Module):
         width: int = 256,
         layers: int = 1,
         dropout: float = 0.1,
+        residual: bool = False,
     ) -> None:
         super().__init__()
         self.embedding = TokenEmbedding(target_vocabulary, embedding_width)
@@ -37,9 +43,7 @@ class RecurrentDecoder(nn.Module):
             input_width=embedding_width,
             memory_width=memory_width,
             summary_widths=summary_widths,
-            width=width,
-            layers=layers,
-            cell=cell,
+            stack=partial(Stack, cell=cell, width=width, layers=layers, dropout=dropout, residual=residual),
             dropout=dropout,
         )
         self.width = self.wiring.width

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 
@@ -10,15 +10,18 @@ from transduce import tree
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.module_list import module_list
-from transduce.modules.recurrent import Bidirectional, Unidirectional
+from transduce.modules.recurrent import Layer
 from transduce.types import Cell, Factory, Memory, Padded
 
 
 class RecurrentEncoder(nn.Module):
     """Tokens through ``layers`` of a cell.
 
-    ``width`` is each direction's, so the memory's states have 2 * width features when ``bidirectional``. The summary
-    holds every layer's and direction's last state, in order (for an LSTM h, then c), each at its row's last token.
+    ``direction`` is the way in which each layer reads: ``both``, a cell either way (Schuster and Paliwal 1997), or one
+    of them. The last state of one that reads ``backward`` has just seen the first token (Sutskever et al. 2014).
+    ``width`` is each cell's, so the memory's states have 2 * width features where the direction is ``both``. The
+    summary holds the last state of every layer and direction, in order (for an LSTM h, then c). With ``residual`` each
+    layer but the first adds what it read to what it puts out (Wu et al. 2016).
     """
 
     def __init__(
@@ -28,24 +31,29 @@ class RecurrentEncoder(nn.Module):
         embedding_width: int = 256,
         width: int = 256,
         layers: int = 1,
-        bidirectional: bool = True,
+        direction: Literal["both", "forward", "backward"] = "both",
         dropout: float = 0.1,
+        residual: bool = False,
     ) -> None:
         super().__init__()
-        direction = Bidirectional if bidirectional else Unidirectional
-        self.width = 2 * width if bidirectional else width
+
+        def reader(way: str, below: int) -> Cell[Any] | None:
+            return cell(input_width=below, width=width) if direction in (way, "both") else None
+
+        self.width = 2 * width if direction == "both" else width
         self.embedding = TokenEmbedding(source_vocabulary, embedding_width)
         inputs = [embedding_width] + [self.width] * (layers - 1)
-        self.layers = module_list(direction(cell, below, width) for below in inputs)
+        self.layers = module_list(Layer(reader("forward", below), reader("backward", below)) for below in inputs)
         self.dropout = Dropout(dropout)
-        one_cell = cell(input_width=1, width=width)
-        leaves = tree.leaves(one_cell.start(1, self.embedding.weight))
-        self.summary_widths = tuple(leaf.shape[-1] for leaf in leaves) * layers * (2 if bidirectional else 1)
+        self.residual = residual
+        starts = [layer.start(1, self.embedding.weight) for layer in self.layers]
+        self.summary_widths = tuple(leaf.shape[-1] for leaf in tree.leaves(tuple(starts)))
 
     def forward(self, source: Padded) -> Memory:
         x_BSD = self.embedding(source.values)
-        summary = []
+        summary: list[Any] = []
         for layer in self.layers:
-            x_BSD, state = layer.unroll(self.dropout(x_BSD), source.lengths)
+            y_BSD, state = layer.unroll(self.dropout(x_BSD), source.lengths)
+            x_BSD = x_BSD + y_BSD if self.residual and summary else y_BSD
             summary.append(state)
         return Memory(Padded(self.dropout(x_BSD), source.lengths), tuple(summary), source)

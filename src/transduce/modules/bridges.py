@@ -38,8 +38,8 @@ class CopyBridge(nn.Module):
         if summary_widths != state_widths:
             raise ValueError(
                 f"bridge 'copy': the encoder leaves states of widths {summary_widths}, the decoder starts from "
-                f"{state_widths}; make cells, layers and widths agree (a bidirectional encoder has twice the width), "
-                "or take the bridge 'linear'"
+                f"{state_widths}; make cells, layers and widths agree (an encoder that reads in both directions "
+                "leaves twice as many), or take the bridge 'linear'"
             )
 
     def forward(self, summary: Sequence[Tensor]) -> Sequence[Tensor]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from torch import nn
 
 
-def projection(inputs: int, outputs: int, parts: int = 1) -> nn.Linear:
+def projection(inputs: int, outputs: int, parts: int = 1, bias: bool = True) -> nn.Linear:
     """A linear layer of ``parts`` stacked matrices, each with Glorot's uniform initialisation, biases 0."""
-    linear = nn.Linear(inputs, parts * outputs)
+    linear = nn.Linear(inputs, parts * outputs, bias)
     for part in linear.weight.data.chunk(parts):
         nn.init.xavier_uniform_(part)
-    nn.init.zeros_(linear.bias)
+    if bias:
+        nn.init.zeros_(linear.bias)
     return linear

@@ -15,15 +15,28 @@ State = tuple[Any, ...]  # one tree per layer
 
 
 class Stack(nn.Module):
-    """Cells above one another, each reading the one below; dropout between them (Zaremba et al. 2014)."""
+    """Cells above one another, each reading the one below; dropout between them (Zaremba et al. 2014).
 
-    def __init__(self, cell: Factory[Cell[Any]], input_width: int, width: int, layers: int, dropout: float) -> None:
+    ``residual`` adds to what each cell but the first puts out what it read (Wu et al. 2016, section 3.1).
+    """
+
+    def __init__(
+        self,
+        cell: Factory[Cell[Any]],
+        input_width: int,
+        width: int,
+        layers: int,
+        dropout: float,
+        residual: bool = False,
+    ) -> None:
         super().__init__()
         if layers < 1:
             raise ValueError(f"layers = {layers}: a recurrent network has at least one")
+        self.width = width
         widths = [input_width] + [width] * (layers - 1)
         self.cells = module_list(cell(input_width=below, width=width) for below in widths)
         self.dropout = Dropout(dropout)
+        self.residual = residual
 
     @property
     def first(self) -> Cell[Any]:
@@ -33,7 +46,10 @@ class Stack(nn.Module):
         return tuple(cell.start(rows, like) for cell in self.cells)
 
     def output(self, state: State) -> Tensor:
-        return self.cells[-1].output(state[-1])
+        if not self.residual:
+            return self.cells[-1].output(state[-1])
+        outputs = [cell.output(one) for cell, one in zip(self.cells, state, strict=True)]
+        return torch.stack(outputs).sum(0)
 
     def step(self, projected_BG: Tensor, state: State) -> tuple[Tensor, State]:
         """One position, given what the first cell has projected of it."""
@@ -41,47 +57,51 @@ class Stack(nn.Module):
         y_BW, now = next(cells).step(projected_BG, state[0])
         after = [now]
         for cell, before in zip(cells, state[1:], strict=True):
-            y_BW, now = cell.step(cell.project(self.dropout(y_BW)), before)
+            above_BW, now = cell.step(cell.project(self.dropout(y_BW)), before)
+            y_BW = y_BW + above_BW if self.residual else above_BW
             after.append(now)
         return y_BW, tuple(after)
 
     def unroll(self, x_BTD: Tensor, state: State) -> tuple[Tensor, State]:
         """All positions, layer by layer."""
-        after: list[Any] = []
-        for cell, before in zip(self.cells, state, strict=True):
-            x_BTD, now = cell.unroll(self.dropout(x_BTD) if after else x_BTD, before)
+        cells = iter(self.cells)
+        y_BTW, now = next(cells).unroll(x_BTD, state[0])
+        after = [now]
+        for cell, before in zip(cells, state[1:], strict=True):
+            above_BTW, now = cell.unroll(self.dropout(y_BTW), before)
+            y_BTW = y_BTW + above_BTW if self.residual else above_BTW
             after.append(now)
-        return x_BTD, tuple(after)
+        return y_BTW, tuple(after)
 
 
-class Bidirectional(nn.Module):
-    """One layer of two cells, one reading each row from its end; outputs [B, S, 2 width] side by side (Schuster and
-    Paliwal 1997)."""
+class Layer(nn.Module):
+    """A cell that reads each row from its beginning, one that reads it from its end, or both (Schuster and Paliwal
+    1997): outputs side by side, each at the place of its input, and states in that order.
 
-    def __init__(self, cell: Factory[Cell[Any]], input_width: int, width: int) -> None:
+    The last state of the one that reads from the end has just seen the first token (Sutskever et al. 2014).
+    """
+
+    def __init__(self, forward_cell: Cell[Any] | None, backward_cell: Cell[Any] | None) -> None:
         super().__init__()
-        self.forward_cell: Any = cell(input_width=input_width, width=width)
-        self.backward_cell: Any = cell(input_width=input_width, width=width)
+        self.forward_cell: Any = forward_cell
+        self.backward_cell: Any = backward_cell
+
+    def start(self, rows: int, like: Tensor) -> State:
+        cells = (cell for cell in (self.forward_cell, self.backward_cell) if cell is not None)
+        return tuple(cell.start(rows, like) for cell in cells)
 
     def unroll(self, x_BSD: Tensor, lengths_B: Tensor) -> tuple[Tensor, State]:
-        rows = x_BSD.shape[0]
-        forth_BSW, forth = self.forward_cell.unroll(x_BSD, self.forward_cell.start(rows, x_BSD), lengths_B)
-        turned_BSD = reverse(x_BSD, lengths_B)
-        back_BSW, back = self.backward_cell.unroll(turned_BSD, self.backward_cell.start(rows, x_BSD), lengths_B)
-        return torch.cat([forth_BSW, reverse(back_BSW, lengths_B)], -1), (forth, back)
-
-
-class Unidirectional(nn.Module):
-    """One layer of one cell, of the shape of ``Bidirectional``."""
-
-    def __init__(self, cell: Factory[Cell[Any]], input_width: int, width: int) -> None:
-        super().__init__()
-        self.forward_cell: Any = cell(input_width=input_width, width=width)
-
-    def unroll(self, x_BSD: Tensor, lengths_B: Tensor) -> tuple[Tensor, State]:
-        start = self.forward_cell.start(x_BSD.shape[0], x_BSD)
-        y_BSW, state = self.forward_cell.unroll(x_BSD, start, lengths_B)
-        return y_BSW, (state,)
+        rows, outputs, states = x_BSD.shape[0], [], []
+        if self.forward_cell is not None:
+            y_BSW, state = self.forward_cell.unroll(x_BSD, self.forward_cell.start(rows, x_BSD), lengths_B)
+            outputs.append(y_BSW)
+            states.append(state)
+        if self.backward_cell is not None:
+            turned_BSD = reverse(x_BSD, lengths_B)
+            y_BSW, state = self.backward_cell.unroll(turned_BSD, self.backward_cell.start(rows, x_BSD), lengths_B)
+            outputs.append(reverse(y_BSW, lengths_B))
+            states.append(state)
+        return torch.cat(outputs, -1), tuple(states)
 
 
 def reverse(x_BSD: Tensor, lengths_B: Tensor) -> Tensor:

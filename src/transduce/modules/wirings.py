@@ -1,7 +1,8 @@
 """How a recurrent decoder's cells and its attention are wired: where the context enters, and when it is asked for.
 
-A wiring owns the cells and turns embedded tokens [B, T, E] into features [B, T, width], from a ``WiringState`` to the
-next. It is told the widths of the memory's states and of its summary's leaves, and uses what it needs of them.
+A wiring makes and owns the ``stack`` of cells, whose input's width only it knows, and turns embedded tokens [B, T, E]
+into features [B, T, width], from a ``WiringState`` to the next. It is told the widths of the memory's states and of
+its summary's leaves, and uses what it needs of them.
 B rows, T positions, W the cells' width, M the context's, G what a cell projects its input to.
 """
 
@@ -17,7 +18,7 @@ from transduce.modules.dropout import Dropout
 from transduce.modules.linear import projection
 from transduce.modules.recurrent import Stack, State
 from transduce.tree import Shared, leaves
-from transduce.types import Attention, Cell, Factory, Memory
+from transduce.types import Attention, Factory, Memory
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,12 @@ class Plain(nn.Module):
         input_width: int,
         memory_width: int,
         summary_widths: tuple[int, ...],
-        width: int,
-        layers: int,
-        cell: Factory[Cell[Any]],
+        stack: Factory[Stack],
         dropout: float,
     ) -> None:
         super().__init__()
-        self.width = width
-        self.stack = Stack(cell, input_width, width, layers, dropout)
+        self.stack = stack(input_width=input_width)
+        self.width = self.stack.width
 
     def start(self, memory: Memory, cells: State) -> WiringState:
         return WiringState(cells, None, None)
@@ -75,15 +74,13 @@ class Bahdanau(nn.Module):
         input_width: int,
         memory_width: int,
         summary_widths: tuple[int, ...],
-        width: int,
-        layers: int,
-        cell: Factory[Cell[Any]],
+        stack: Factory[Stack],
         dropout: float,
         attention: Factory[Attention[Any]],
     ) -> None:
         super().__init__()
-        self.width = width
-        self.stack = Stack(cell, input_width, width, layers, dropout)
+        self.stack = stack(input_width=input_width)
+        self.width = width = self.stack.width
         self.attention = attention(query_width=width, memory_width=memory_width)
         # The cell's input is [embedding; context]: its product with the embeddings is made for all positions at
         # once, that with the context step by step, and the two are added.
@@ -120,16 +117,14 @@ class Luong(nn.Module):
         input_width: int,
         memory_width: int,
         summary_widths: tuple[int, ...],
-        width: int,
-        layers: int,
-        cell: Factory[Cell[Any]],
+        stack: Factory[Stack],
         dropout: float,
         attention: Factory[Attention[Any]],
         input_feeding: bool = False,
     ) -> None:
         super().__init__()
-        self.width = width
-        self.stack = Stack(cell, input_width, width, layers, dropout)
+        self.stack = stack(input_width=input_width)
+        self.width = width = self.stack.width
         self.attention = attention(query_width=width, memory_width=memory_width)
         self.mix = projection(self.attention.width + width, width)
         self.dropout = Dropout(dropout)
@@ -181,9 +176,7 @@ class Context(nn.Module):
         input_width: int,
         memory_width: int,
         summary_widths: tuple[int, ...],
-        width: int,
-        layers: int,
-        cell: Factory[Cell[Any]],
+        stack: Factory[Stack],
         dropout: float,
         wiring: Factory[Wiring] = Plain,
         deep_output: bool = False,
@@ -195,14 +188,12 @@ class Context(nn.Module):
             input_width=input_width + context_width,
             memory_width=memory_width,
             summary_widths=summary_widths,
-            width=width,
-            layers=layers,
-            cell=cell,
+            stack=stack,
             dropout=dropout,
         )
-        self.width = width if deep_output else self.wiring.width
+        self.width = self.stack.width if deep_output else self.wiring.width
         seen = self.wiring.width + input_width + context_width
-        self.deep = projection(seen, width) if deep_output else None
+        self.deep = projection(seen, self.width) if deep_output else None
 
     @property
     def stack(self) -> Stack:

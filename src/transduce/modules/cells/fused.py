@@ -1,7 +1,5 @@
-"""Recurrent cells. B rows, T positions, D input features, W the cell's width, G gates * width.
-
-The standard ones keep their weights in torch's own layer, whose fused kernel unrolls them; a step on its own uses
-the same weights by the formula.
+"""The cells that torch has a fused kernel for: it unrolls them, and a step on its own uses the same weights by the
+formula. B rows, T positions, D input features, W the cell's width, G gates * width.
 """
 
 from __future__ import annotations

@@ -1,0 +1,95 @@
+"""What cells share that are written out step by step. B rows, T positions, D input features, W the cell's width, G what
+it projects its input to.
+
+All that needs no state is done for every position at once, the input's products above all; the loop is left with the
+rest. An LSTM in this form trains at 2 to 3 times the cost of torch's kernel (benchmarks/results/cell_speed.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from transduce import tree
+from transduce.modules.linear import projection
+from transduce.types import Padded
+
+S = TypeVar("S")
+
+
+class LoopedCell(nn.Module, Generic[S]):
+    """A cell whose ``unroll`` is a loop over ``advance``.
+
+    The input's products ``input`` are ``parts`` matrices of the cell's width, drawn as Glorot and Bengio 2010 have it.
+    ``project`` must stay linear in x, since wirings add to it the product of what else enters the cell.
+    """
+
+    def __init__(self, input_width: int, width: int, parts: int, bias: bool = True) -> None:
+        super().__init__()
+        self.width = width
+        self.projected_width = parts * width
+        self.input = projection(input_width, width, parts, bias)
+
+    def start(self, rows: int, like: Tensor) -> S:
+        raise NotImplementedError
+
+    def output(self, state: S) -> Tensor:
+        raise NotImplementedError
+
+    def project(self, x_BTD: Tensor) -> Tensor:
+        projected_BTG: Tensor = self.input(x_BTD)
+        return projected_BTG
+
+    def prepare(self, projected: Tensor) -> Any:
+        """What else can be done without the state, [..., G] to any tree of the same leading axes."""
+        return projected
+
+    def advance(self, prepared: Any, state: S) -> tuple[Tensor, S]:
+        """One position [B, ...] of what ``prepare`` made: the output [B, W] and the state after it."""
+        raise NotImplementedError
+
+    def step(self, projected_BG: Tensor, state: S) -> tuple[Tensor, S]:
+        return self.advance(self.prepare(projected_BG), state)
+
+    def unroll(self, x_BTD: Tensor, state: S, lengths_B: Tensor | None = None) -> tuple[Tensor, S]:
+        prepared = self.prepare(self.project(x_BTD))
+        outputs, states = [], []
+        for leaves in zip(*(leaf.unbind(1) for leaf in tree.leaves(prepared)), strict=True):
+            y_BW, state = self.advance(tree.fill(prepared, leaves), state)
+            outputs.append(y_BW)
+            states.append(state)
+        y_BTW = torch.stack(outputs, 1)
+        if lengths_B is None:
+            return y_BTW, state
+        return y_BTW * Padded(y_BTW, lengths_B).mask[..., None], _at_length(states, lengths_B)
+
+
+def _at_length(states: list[S], lengths_B: Tensor) -> S:
+    """Each row's state where the row ended. All run on into the padding and are picked here: holding them still there
+    would cost a choice in every step."""
+    rows_B = torch.arange(lengths_B.shape[0], device=lengths_B.device)
+    every = zip(*(tree.leaves(state) for state in states), strict=True)
+    return tree.fill(states[-1], [torch.stack(leaves)[lengths_B - 1, rows_B] for leaves in every])
+
+
+class HiddenCell(LoopedCell[Tensor]):
+    """A cell whose state is its output h [B, W]."""
+
+    def start(self, rows: int, like: Tensor) -> Tensor:
+        return like.new_zeros(rows, self.width)
+
+    def output(self, state: Tensor) -> Tensor:
+        return state
+
+
+def recurrence(width: int, parts: int = 1, bias: bool = False) -> nn.Linear:
+    """The product with a state: ``parts`` stacked matrices, each orthogonal, which keeps the length of what passes
+    through it again and again (Saxe et al. 2014)."""
+    linear = nn.Linear(width, parts * width, bias)
+    for part in linear.weight.data.chunk(parts):
+        nn.init.orthogonal_(part)
+    if bias:
+        nn.init.zeros_(linear.bias)
+    return linear
