@@ -50,6 +50,14 @@ def trained(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> P
     return run
 
 
+@pytest.fixture(scope="session")
+def sister(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on the same data, of another width and another seed."""
+    run = tmp_path_factory.mktemp("runs") / "sister"
+    api.train("reverse", run, tiny | {"training.seed": 2, "model.encoder.width": 4}, device="cpu", progress=False)
+    return run
+
+
 @pytest.fixture
 def own_run(trained: Path, tmp_path: Path) -> Path:
     """A copy of the run, to be broken at will."""

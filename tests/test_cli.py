@@ -270,6 +270,34 @@ def test_evaluate_for_people(trained: Path, pair: list[str], call: Call) -> None
     assert out.splitlines()[1].split()[:2] == ["exact", "66.67"]
 
 
+# ----------------------------------------------------------------- several runs
+
+
+def test_every_command_takes_several_runs(trained: Path, sister: Path, call: Call) -> None:
+    runs = f"{trained}+{sister}"
+    both = transduce.load(runs, device="cpu")
+    assert call("predict", runs, "--device=cpu", stdin=LINES)[1].splitlines() == both(["abc", "", "zé"])
+    (forced,) = both.score([("abc", "cba")])
+    assert call("score", runs, "--device=cpu", stdin=b"abc\tcba\n")[1] == f"{forced.log_prob:.6f}\n"
+    record = json.loads(call("evaluate", runs, "--split=valid", "--json", "--device=cpu")[1])
+    assert (record["run"], record["examples"]) == (runs, 100)
+    status, out, _ = call("inspect", runs, "abc", "--device=cpu")
+    assert status == 0
+    headings = [line for line in out.splitlines() if line.startswith("models.")]
+    assert [heading.split(".")[1] for heading in headings] == ["0", "1"]
+
+
+def test_fusion_weights_the_runs(trained: Path, sister: Path, call: Call) -> None:
+    def score(runs: object, *options: str) -> float:
+        status, out, _ = call("score", runs, "--device=cpu", *options, stdin=b"abc\tcba\n")
+        assert status == 0
+        return float(out)
+
+    runs = f"{trained}+{sister}"
+    assert score(runs, "--fusion=0,1") == pytest.approx(score(sister), abs=1e-4)
+    assert score(runs, "--fusion", "0.7,0.3") not in (score(runs), score(runs, "--fusion=0.3,0.7"))
+
+
 def test_data_shows_what_a_run_would_see(tiny: dict[str, Any], call: Call) -> None:
     of_data = {key: value for key, value in tiny.items() if key.startswith("data.")}
     status, out, _ = call("data", "reverse", *as_sets(of_data))
@@ -296,6 +324,8 @@ def test_data_shows_what_a_run_would_see(tiny: dict[str, Any], call: Call) -> No
         (["predict", "RUN", "nothing.txt"], "nothing.txt"),
         (["predict", "RUN", "--beam=2", "--nbest=3"], "nbest = 3, size = 2"),
         (["predict", "RUN", "--checkpoint=first"], "no checkpoint 'first'"),
+        (["predict", "RUN", "--fusion=a,b"], "--fusion 'a,b': numbers separated by commas"),
+        (["predict", "RUN", "--fusion=0.7,0.3"], "weights = [0.7, 0.3]: one for each of 1 models"),
         (["score", "RUN", "--source=x", "--target=y"], "no such file: x"),
         (["evaluate", "RUN", "--source=x"], "--source and --target go together"),
         (["evaluate", "RUN", "--split=tset"], "--split 'tset': expected test, valid or train"),

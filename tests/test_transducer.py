@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,8 @@ from transduce import config
 from transduce.metrics.base import metric
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
-from transduce.transducer import Transducer, choose_device
-from transduce.types import Example
+from transduce.transducer import Transducer, choose_device, members
+from transduce.types import Example, Facts, Model
 
 LINES = ["abcde", "a", "", "zyx", "abcdefghijklmnopqrstuvwxyz" * 2, "b", "aé☃z", "ba", "abc", "a"]
 
@@ -153,6 +155,85 @@ def test_half_a_file_of_weights_is_told(own_run: Path) -> None:
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match=r"model\.safetensors is no whole safetensors file"):
         transduce.load(own_run, device="cpu")
+
+
+# ---------------------------------------------------------------- several as one
+
+PAIRS = [("abcde", "edcba"), ("a", "a"), ("zé", "q"), ("", "")]
+
+
+def scores(run: str | Path, **options: Any) -> list[Any]:
+    return list(transduce.load(run, device="cpu", **options).score(PAIRS))
+
+
+def test_a_run_with_itself_is_that_run(trained: Path) -> None:
+    alone = [output.log_prob for output in scores(trained)]
+    assert [output.log_prob for output in scores(f"{trained}+{trained}")] == pytest.approx(alone, rel=1e-5)
+    assert [output.log_prob for output in scores(trained, fusion=[3.0])] != pytest.approx(alone, rel=1e-2)
+    both = transduce.load(f"{trained}+{trained}+{trained}", device="cpu")
+    assert both(LINES) == transduce.load(trained, device="cpu")(LINES)
+
+
+def test_an_ensemble_of_runs_is_the_mean_of_their_probabilities(trained: Path, sister: Path) -> None:
+    one, two = scores(trained), scores(sister)
+    for first, second, mixed in zip(one, two, scores(f"{trained}+{sister}"), strict=True):
+        tokens = zip(first.token_log_probs, second.token_log_probs, strict=True)
+        mean = [math.log((math.exp(a) + math.exp(b)) / 2) for a, b in tokens]
+        assert mixed.token_log_probs == pytest.approx(mean, rel=1e-4)
+        assert first.log_prob != pytest.approx(second.log_prob, rel=1e-3)
+
+
+def test_a_fusion_of_runs_is_weighted(trained: Path, sister: Path) -> None:
+    runs = f"{trained}+{sister}"
+    alone = [output.log_prob for output in scores(trained)]
+    assert [output.log_prob for output in scores(runs, fusion=[1, 0])] == pytest.approx(alone, rel=1e-5)
+    tilted = [output.log_prob for output in scores(runs, fusion=[0.9, 0.1])]
+    assert tilted != pytest.approx(alone, rel=1e-4)
+    # p1^0.9 p2^0.1 / Z with Z <= 1 (Hoelder)
+    other = [output.log_prob for output in scores(sister)]
+    assert all(t >= 0.9 * a + 0.1 * o - 1e-4 for t, a, o in zip(tilted, alone, other, strict=True))
+
+
+def test_several_runs_search_as_the_first_and_say_what_they_are(trained: Path, sister: Path) -> None:
+    pair = transduce.load(f"{sister}+{trained}", "last", "cpu", fusion=[0.5, 0.5])
+    first = transduce.load(sister, "last", "cpu")
+    assert (pair.search, pair.settings["data"]) == (first.search, first.settings["data"])
+    assert pair.settings["model"]["models"][0] == first.settings["model"]
+    facts = Facts(len(first.source_tokenizer), len(first.target_tokenizer))
+    rebuilt: Any = config.build(pair.settings["model"], Model, facts, "model")
+    shapes = {name: parameter.shape for name, parameter in pair.model.named_parameters()}
+    assert {name: parameter.shape for name, parameter in rebuilt.named_parameters()} == shapes
+
+
+def test_a_directory_of_that_very_name_wins(own_run: Path, tmp_path: Path) -> None:
+    moved = Path(shutil.move(own_run, tmp_path / "c+c"))
+    assert members(moved) == [moved]
+    assert members("a+b/c+d") == [Path("a"), Path("b/c"), Path("d")]
+    assert transduce.load(moved, device="cpu").settings["model"]["type"] == "encoder-decoder"
+
+
+@pytest.mark.parametrize("sides", [["source"], ["target"], ["source", "target"]])
+def test_different_vocabularies_are_told_by_side(sides: list[str], trained: Path, own_run: Path) -> None:
+    for side in sides:
+        path = own_run / "tokenizers" / f"{side}.json"
+        table = json.loads(path.read_text(encoding="utf-8"))
+        words = table["model"]["vocab"]
+        words["a"], words["b"] = words["b"], words["a"]
+        path.write_text(json.dumps(table), encoding="utf-8")
+    with pytest.raises(ValueError, match=f"have different {' and '.join(sides)} vocabularies.* rerank as text"):
+        transduce.load(f"{trained}+{own_run}", device="cpu")
+
+
+def test_runs_that_are_none_are_told_by_name(trained: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"^no/run is no run directory"):
+        transduce.load(f"{trained}+no/run", device="cpu")
+    with pytest.raises(ValueError, match=r"before and after each \+"):
+        transduce.load(f"{trained}+", device="cpu")
+    with pytest.raises(ValueError, match=r"weights = \[1\]: one for each of 2 models"):
+        transduce.load(f"{trained}+{trained}", device="cpu", fusion=[1])
+
+
+# --------------------------------------------------------------------- devices
 
 
 def test_devices_that_are_not_there_are_told() -> None:

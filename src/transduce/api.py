@@ -71,9 +71,15 @@ def run_folder(recipe: str | Path, out: str | Path | None) -> Path:
     return Path(out) if out is not None else Path("runs") / Path(recipe).stem
 
 
-def load(run: str | Path, checkpoint: Checkpoint = "best", device: str = "auto") -> Transducer:
-    """The model of a run directory: ``load("runs/g2p")("knowledge")``."""
-    return Transducer.load(run, checkpoint, device)
+def load(
+    run: str | Path, checkpoint: Checkpoint = "best", device: str = "auto", fusion: Sequence[float] | None = None
+) -> Transducer:
+    """The model of a run directory: ``load("runs/g2p")("knowledge")``.
+
+    ``load("runs/a+runs/b")`` is the ensemble of two runs of one vocabulary; ``fusion = [0.7, 0.3]`` mixes them
+    log-linearly instead.
+    """
+    return Transducer.load(run, checkpoint, device, fusion)
 
 
 def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> config.Table:

@@ -18,6 +18,7 @@ from transduce import config
 from transduce.data.settings import Lines
 from transduce.data.tokenizers import Tokenizer
 from transduce.metrics.base import evaluate
+from transduce.models.mixtures import Ensemble, Fusion
 from transduce.models.weights import load_weights
 from transduce.search.forcing import force
 from transduce.types import EOS, PAD, Example, Facts, Hypothesis, Metric, Model, Padded, Prediction, Search
@@ -65,9 +66,35 @@ class Transducer:
         self.max_source_length = max_source_length
 
     @classmethod
-    def load(cls, run: str | Path, checkpoint: Checkpoint = "best", device: str = "auto") -> Transducer:
-        """The model of a run directory; ``device`` is cpu, cuda, mps or auto."""
-        run = Path(run)
+    def load(
+        cls,
+        run: str | Path,
+        checkpoint: Checkpoint = "best",
+        device: str = "auto",
+        fusion: Sequence[float] | None = None,
+    ) -> Transducer:
+        """The model of a run directory; ``device`` is cpu, cuda, mps or auto.
+
+        "RUN+RUN" are several as one, the mean of their probabilities, or with weights in ``fusion`` their log-linear
+        mixture: the same checkpoint of each, with the search and the settings of the first.
+        """
+        runs, where = members(run), choose_device(device)
+        every = [cls._load(each, checkpoint, where) for each in runs]
+        first = every[0]
+        if len(every) == 1 and fusion is None:
+            return first
+        for path, other in zip(runs[1:], every[1:], strict=True):
+            check_vocabularies(first, runs[0], other, path)
+        models = [each.model for each in every]
+        mixture = Ensemble(models) if fusion is None else Fusion(models, fusion)
+        kind = {"type": "ensemble"} if fusion is None else {"type": "fusion", "weights": list(fusion)}
+        table = {**kind, "models": [each.settings["model"] for each in every]}
+        settings = {**first.settings, "model": table}
+        tokenizers = first.source_tokenizer, first.target_tokenizer
+        return cls(mixture.eval(), first.search, *tokenizers, settings, first.max_source_length)
+
+    @classmethod
+    def _load(cls, run: Path, checkpoint: Checkpoint, device: torch.device) -> Transducer:
         path = run / "checkpoints" / checkpoint / "model.safetensors"
         if not (run / "config.toml").exists():
             raise FileNotFoundError(
@@ -86,7 +113,7 @@ class Transducer:
         load_weights(model, path)
         search: Search[Any] = config.build(settings.get("search", {}), Search, path="search")
         lines = config.build(settings.get("data", {}).get("lines", {}), Lines, path="data.lines")
-        model.to(choose_device(device)).eval()
+        model.to(device).eval()
         return cls(model, search, source, target, settings, lines.max_source_length)
 
     @property
@@ -197,6 +224,31 @@ class Transducer:
             hypothesis.log_prob,
             hypothesis.score,
             hypothesis.token_log_probs,
+        )
+
+
+def members(run: str | Path) -> list[Path]:
+    """The run directories of "RUN+RUN"; one, where a directory has that very name."""
+    parts = str(run).split("+")
+    if len(parts) == 1 or Path(run).is_dir():
+        return [Path(run)]
+    if not all(parts):
+        raise ValueError(f"run {str(run)!r}: a run directory was expected before and after each +")
+    return [Path(part) for part in parts]
+
+
+def check_vocabularies(one: Transducer, run: Path, other: Transducer, other_run: Path) -> None:
+    """Raise ValueError unless two runs cut text into the same ids: their models' words must be each other's."""
+    pairs = {
+        "source": (one.source_tokenizer, other.source_tokenizer),
+        "target": (one.target_tokenizer, other.target_tokenizer),
+    }
+    differing = [side for side, (ours, theirs) in pairs.items() if ours.fingerprint != theirs.fingerprint]
+    if differing:
+        raise ValueError(
+            f"{run} and {other_run} have different {' and '.join(differing)} vocabularies, so their models cannot be "
+            "mixed word by word; train both on the same data with the same data.units, or rerank as text: predict "
+            "--nbest with one and score its outputs with the other"
         )
 
 

@@ -128,7 +128,9 @@ def evaluate(
     transducer = trained.load()
     metrics = [named(name) for name in metric or transducer.settings["metrics"]]
     grouped: bool = transducer.settings["data"]["group_references"]
-    given = reading.examples_of(*parallel, grouped) if parallel else reading.split_of(transducer, trained.run, split)
+    given = (
+        reading.examples_of(*parallel, grouped) if parallel else reading.split_of(transducer, trained.runs[0], split)
+    )
     scores, _ = transducer.evaluate(given, metrics, _search(transducer, beam), batch_size)
     signatures = {each.name: each.signature for each in metrics}
     if as_json:
@@ -153,10 +155,13 @@ def inspect(
     from transduce.inspect.attention import attention, plot
 
     found = attention(trained.load(), text, target, head)
-    if out is None:
+    if out is not None:
+        plot(found, out)
+    elif len(trained.runs) == 1:
         print("\n".join(found.lines()))
     else:
-        plot(found, out)
+        for name in found.weights:
+            print("\n".join([name, *found.lines(name), ""]))
 
 
 @app.command()

@@ -32,8 +32,16 @@ Sets = Annotated[list[str] | None, typer.Option("--set", help="Change a setting:
 class Trained:
     """What every command that uses a trained model asks: which, and how to load it."""
 
-    run: Annotated[Path, typer.Argument(help="A run directory, as `transduce train` made it.", metavar="RUN")]
-    checkpoint: Annotated[str, typer.Option(help="best, last or average.")] = "best"
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="A run directory, as `transduce train` made it; RUN+RUN are several as one.", metavar="RUN"
+        ),
+    ]
+    checkpoint: Annotated[str, typer.Option(help="best, last or average; of several runs the same of each.")] = "best"
+    fusion: Annotated[
+        str | None, typer.Option(help="Weights of several runs, 0.7,0.3: log-linear instead of the mean.")
+    ] = None
     device: Device = "auto"
     threads: Threads = None
     plugin: Plugins = None
@@ -46,7 +54,23 @@ class Trained:
         load_plugins(self.plugin)
         if self.threads is not None:
             torch.set_num_threads(self.threads)
-        return Transducer.load(self.run, self.checkpoint, self.device)  # type: ignore[arg-type]
+        weights = None if self.fusion is None else numbers(self.fusion, "--fusion")
+        return Transducer.load(self.run, self.checkpoint, self.device, weights)  # type: ignore[arg-type]
+
+    @property
+    def runs(self) -> list[Path]:
+        """The run directories, the first of which gives search and settings."""
+        from transduce.transducer import members
+
+        return members(self.run)
+
+
+def numbers(text: str, option: str) -> list[float]:
+    """What an option lists with commas."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{option} {text!r}: numbers separated by commas were expected, such as 0.7,0.3") from None
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:

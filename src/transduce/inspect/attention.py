@@ -42,11 +42,13 @@ class AttentionMap:
         """[T, S]: the average over the model's attentions."""
         return torch.stack(list(self.weights.values())).mean(0)
 
-    def lines(self) -> list[str]:
-        """The average as shaded cells for the terminal: a row for each target token, a column for each source token."""
+    def lines(self, name: str | None = None) -> list[str]:
+        """One attention, or the average, as shaded cells for the terminal: a row for each target token, a column for
+        each source token."""
         width = max(map(len, self.source_tokens))
         margin = max(map(len, self.target_tokens))
-        shade_TS = (self.mean() * len(SHADES)).long().clamp(max=len(SHADES) - 1).tolist()
+        weights_TS = self.mean() if name is None else self.weights[name]
+        shade_TS = (weights_TS * len(SHADES)).long().clamp(max=len(SHADES) - 1).tolist()
         head = " ".join(f"{token:^{width}}" for token in self.source_tokens)
         rows = (" ".join(SHADES[shade] * width for shade in row) for row in shade_TS)
         body = (f"{token:>{margin}}  {row}" for token, row in zip(self.target_tokens, rows, strict=True))
