@@ -151,6 +151,9 @@ def test_every_hypothesis_has_its_own_past(kind: Any) -> None:
     """Rows of one source that ask differently: as if each had the source to itself."""
     query, rows = randn(2 * ROWS, STEPS, WIDTH), torch.arange(ROWS).repeat_interleave(2)
     state = tree.repeat(kind.start(memory()), 2)
+    shared: list[int] = []
+    tree.map(lambda leaf: leaf, state, lambda leaf: shared.append(len(leaf)) or leaf)
+    assert set(shared) == {ROWS}  # no key was copied
     apart = kind.start(Memory(tree.select(memory().states, rows), (), None))
     for got, expected in zip(kind(query, state)[:2], kind(query, apart)[:2], strict=True):
         assert_close(got, expected)
@@ -172,6 +175,15 @@ def test_under_autocast_weights_stay_wide(kind: Any) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         _, weights, _ = narrow(randn(ROWS, STEPS, WIDTH).float(), narrow.start(wide))
     assert weights.dtype == torch.float32
+
+
+def test_dropout_thins_what_many_heads_read_and_not_what_they_return() -> None:
+    attend = spread(MultiHeadAttention(WIDTH, MEMORY, heads=2, dropout=0.5))
+    query = randn(ROWS, STEPS, WIDTH)
+    still, weights, _ = attend(query, attend.start(memory()))
+    moved, same, _ = attend.train()(query, attend.start(memory()))
+    assert (still != moved).any()
+    assert_close(weights, same)
 
 
 @pytest.mark.parametrize("energy", [Dot, General, Additive, partial(Additive, width=5), partial(ScaledDot, width=3)])

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import test_laws
 from families import build
 from transduce import config, names
 from transduce.cli.plugins import load_plugins
+from transduce.types import Memory, Padded
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = ["adding-an-attention"]
@@ -34,6 +37,20 @@ def model(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     plugin.write_text(block(request.param, "python"), encoding="utf-8")
     load_plugins([str(plugin)])
     return build(config.parse(block(request.param, "toml").encode(), request.param))
+
+
+@pytest.mark.parametrize("model", ["adding-an-attention"], indirect=True)
+@torch.no_grad()
+def test_the_pages_attention_is_its_formula(model: Any) -> None:
+    """One query over five states, the last two of them padding: those further than the window (2) get nothing."""
+    attend = model.decoder.wiring.attention
+    query, states = torch.randn(1, 1, 8, dtype=torch.float64), torch.randn(1, 5, 12, dtype=torch.float64)
+    memory = Memory(Padded(states, torch.tensor([3])), (), None)
+    weights = attend(query, attend.start(memory))[1][0, 0]
+    place = 3 * torch.sigmoid(attend.place(torch.tanh(attend.hidden(query)))).item()
+    energy = attend.energy(query, attend.energy.keys(states))[0, 0]
+    scores = [math.exp(float(energy[s]) - (s - place) ** 2 / 2) if abs(s - place) <= 2 else 0.0 for s in range(3)]
+    assert weights.tolist() == pytest.approx([score / sum(scores) for score in scores] + [0.0, 0.0])
 
 
 @pytest.mark.parametrize("page", PAGES)
