@@ -64,9 +64,10 @@ def mixture(kind: str, *models: config.Table, **options: object) -> config.Table
 
 
 FAMILIES: dict[str, config.Table] = {
+    # "no attention" in a name: its decoder never reads the source, and tests/test_inspect.py expects to be told so
     "lstm, no attention": recurrent("plain"),
     "gru, no attention": recurrent("plain", cell="gru"),
-    "lstm, copied state": recurrent("plain", bridge="copy", direction="forward"),
+    "lstm, copied state, no attention": recurrent("plain", bridge="copy", direction="forward"),
     "bahdanau, additive": recurrent(attending("bahdanau", "additive")),
     "bahdanau, gru, no bridge": recurrent(attending("bahdanau", "additive"), cell="gru", bridge="zero"),
     "luong, general": recurrent(attending("luong", "general")),
@@ -74,7 +75,7 @@ FAMILIES: dict[str, config.Table] = {
     "luong, gru, scaled dot, fed": recurrent(attending("luong", "scaled-dot", input_feeding=True), cell="gru"),
     "luong, additive, fed": recurrent(attending("luong", "additive", input_feeding=True)),
     "convs2s": convs2s(),
-    "elman, reversed source": recurrent("plain", cell="elman", direction="backward"),
+    "elman, reversed source, no attention": recurrent("plain", cell="elman", direction="backward"),
     "bahdanau, mut1, residual": recurrent(attending("bahdanau", "additive"), cell="mut1", residual=True),
     "bahdanau, no input gate": recurrent(attending("bahdanau", "dot"), {"type": "lstm-without", "gate": "input"}),
     "luong, ssru, residual": recurrent(attending("luong", "general"), cell="ssru", residual=True),

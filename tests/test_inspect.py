@@ -14,7 +14,7 @@ from transduce.inspect.attention import AttentionMap, attention, plot
 from transduce.search.greedy import Greedy
 from transduce.transducer import Transducer
 
-ATTENDING = [name for name in FAMILIES if "no attention" not in name and "copied state" not in name]
+ATTENDING = [name for name in FAMILIES if "no attention" not in name]
 SOURCE, TARGET = "abcde", "vwxyz"  # equally long: weights over the source and over the past are easy to confuse
 
 
