@@ -80,6 +80,11 @@ FAMILIES: dict[str, config.Table] = {
     "bahdanau, no input gate": recurrent(attending("bahdanau", "dot"), {"type": "lstm-without", "gate": "input"}),
     "luong, ssru, residual": recurrent(attending("luong", "general"), cell="ssru", residual=True),
     "luong, layer norm, fed": recurrent(attending("luong", "dot", input_feeding=True), cell="lstm-layer-norm"),
+    "multi-kernel to luong": recurrent(attending("luong", "general"))
+    | {"encoder": {"type": "multi-kernel", "kernels": [3, 1, 5], "width": 6}},
+    "sentence convolution, context": generator(
+        {"type": "sentence-convolution", "kernels": [2, 3], "width": 6, "level": 1}, attending("luong", "general")
+    ),
     "transformer, pre-norm": transformer(),
     "transformer, post-norm, tied": transformer(norm="post", tie="target"),
     "transformer, learned positions": transformer("learned"),

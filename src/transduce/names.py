@@ -19,6 +19,8 @@ NAMES: dict[str, dict[str, str]] = {
     "Encoder": {
         "recurrent": "transduce.encoders.recurrent:RecurrentEncoder",
         "convs2s": "transduce.encoders.convs2s:ConvS2SEncoder",
+        "multi-kernel": "transduce.encoders.multikernel:MultiKernelEncoder",
+        "sentence-convolution": "transduce.encoders.sentence:SentenceConvolution",
         "transformer": "transduce.encoders.stacked:TransformerEncoder",
         "bag": "transduce.encoders.bag:BagEncoder",
     },

@@ -55,8 +55,18 @@ def convolve(x_BSD: Tensor, weight_ODK: Tensor) -> Tensor:
         return nn.functional.linear(x_BSD, weight_ODK[..., 0])
     if S == K:
         return nn.functional.linear(x_BSD.transpose(1, 2).flatten(1), weight_ODK.flatten(1))[:, None]
-    # As an image one pixel high, its channels last: features stay where they are, in and out.
-    return nn.functional.conv2d(x_BSD.transpose(1, 2)[:, :, None], weight_ODK[:, :, None])[:, :, 0].transpose(1, 2)
+    return _as_image(x_BSD, weight_ODK, 1)
+
+
+def convolve_each(x_BSD: Tensor, weight_DK: Tensor) -> Tensor:
+    """[B, S - K + 1, D]: each feature convolved by itself (depthwise)."""
+    return _as_image(x_BSD, weight_DK[:, None], len(weight_DK))
+
+
+def _as_image(x_BSD: Tensor, weight_ODK: Tensor, groups: int) -> Tensor:
+    """As an image one pixel high, its channels last: features stay where they are in memory, in and out."""
+    y_BO1T = nn.functional.conv2d(x_BSD.transpose(1, 2)[:, :, None], weight_ODK[:, :, None], groups=groups)
+    return y_BO1T[:, :, 0].transpose(1, 2)
 
 
 def centred(x_BSD: Tensor, kernel: int) -> Tensor:

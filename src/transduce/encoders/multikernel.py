@@ -1,0 +1,69 @@
+"""An encoder that reads with short and long kernels at once."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from transduce.encoders.bag import pool
+from transduce.modules.convolution import Convolution, centred, check_centred
+from transduce.modules.dropout import Dropout
+from transduce.modules.embedding import TokenEmbedding
+from transduce.modules.linear import projection
+from transduce.modules.module_list import module_list
+from transduce.types import Memory, Padded
+
+
+class MultiKernelLayer(nn.Module):
+    """x + W relu([conv_k(norm(x)) for every kernel k]) + b: the kernels side by side, as those of Kim 2014, their
+    outputs projected back to the width."""
+
+    def __init__(self, width: int, kernels: tuple[int, ...], dropout: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.convolutions = module_list(Convolution(width, width, kernel, variance=2.0) for kernel in kernels)
+        self.merge = projection(len(kernels) * width, width)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x_BSD: Tensor, beyond_BS1: Tensor) -> Tensor:
+        seen_BSD = self.norm(x_BSD).masked_fill(beyond_BS1, 0.0)
+        read_BSE = torch.cat([layer(centred(seen_BSD, layer.kernel)) for layer in self.convolutions], -1)
+        y_BSD: Tensor = x_BSD + self.dropout(self.merge(torch.relu_(read_BSE)))
+        return y_BSD
+
+
+class MultiKernelEncoder(nn.Module):
+    """Convolutions of several ``kernels`` over embedded tokens, concatenated and projected, in ``layers`` residual
+    layers (pre-norm, as Transformers that train without a long warm-up).
+
+    The states [B, S, width] see (longest kernel - 1) / 2 positions to either side in each layer; the summary is their
+    average. No position embeddings: order is what kernels see. Raises ValueError for an even kernel, or none.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        kernels: tuple[int, ...] = (3, 5, 11),
+        width: int = 256,
+        layers: int = 2,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        if not kernels:
+            raise ValueError("kernels = []: at least one kernel reads the source; (3, 5, 11) is usual")
+        for kernel in kernels:
+            check_centred(kernel)
+        self.width = width
+        self.summary_widths = (width,)
+        self.embedding = TokenEmbedding(source_vocabulary, width, scaled=True)
+        self.dropout = Dropout(dropout)
+        self.layers = module_list(MultiKernelLayer(width, kernels, dropout) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, source: Padded) -> Memory:
+        x_BSD = self.dropout(self.embedding(source.values))
+        beyond_BS1 = ~source.mask[..., None]
+        for layer in self.layers:
+            x_BSD = layer(x_BSD, beyond_BS1)
+        states_BSD = self.norm(x_BSD)
+        return Memory(Padded(states_BSD, source.lengths), (pool(states_BSD, source, "mean"),), source)
