@@ -43,6 +43,17 @@ def transformer(positions: str = "sinusoidal", norm: str = "pre", tie: str = "no
     }
 
 
+def stacked(encoder: config.Table, decoder: config.Table) -> config.Table:
+    """A Transformer without absolute positions, its stacks as given."""
+    plain = transformer("none")
+    return plain | {"encoder": plain["encoder"] | encoder, "decoder": plain["decoder"] | decoder}
+
+
+def relating(relative: str) -> config.Table:
+    """Self-attention with positions in it."""
+    return {"type": "attention", "relative": relative}
+
+
 def mixed() -> config.Table:
     """A Transformer reads, a recurrent decoder writes."""
     return transformer() | {"decoder": recurrent(attending("luong", "general"))["decoder"]}
@@ -62,6 +73,12 @@ def convs2s() -> config.Table:
 def mixture(kind: str, *models: config.Table, **options: object) -> config.Table:
     return {"type": kind, "models": list(models), **options}
 
+
+MODERN: config.Table = {
+    "mixer": relating("rotary"),
+    "feedforward": {"type": "gated", "hidden": 10},
+    "norm": {"type": "pre", "kind": "rms"},
+}
 
 FAMILIES: dict[str, config.Table] = {
     # "no attention" in a name: its decoder never reads the source, and tests/test_inspect.py expects to be told so
@@ -89,6 +106,14 @@ FAMILIES: dict[str, config.Table] = {
     "transformer, post-norm, tied": transformer(norm="post", tie="target"),
     "transformer, learned positions": transformer("learned"),
     "transformer, no positions": transformer("none"),
+    "transformer, rotary, gated, rms": stacked(MODERN, MODERN),
+    "transformer, t5 and alibi": stacked(
+        {"mixer": [relating("t5"), relating("alibi")]}, {"mixer": [relating("alibi"), relating("t5")]}
+    ),
+    "transformer, recurrent and shaw": stacked(
+        {"mixer": [{"type": "recurrent", "cell": "gru"}, relating("shaw")]},
+        {"mixer": [{"type": "recurrent", "cell": "ssru"}, relating("shaw")]},
+    ),
     "transformer to recurrent": mixed(),
     "context, no attention": generator(recurrent("plain")["encoder"]),
     "context of a bag, attention too": generator({"type": "bag", "width": 6}, attending("luong", "general"), "gru"),

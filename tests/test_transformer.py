@@ -16,13 +16,15 @@ from transduce.decoders.stacked import TransformerDecoder
 from transduce.encoders.stacked import TransformerEncoder
 from transduce.modules.mixers.attention import SelfAttention
 from transduce.modules.positions import Learned, NoPositions, Sinusoidal
+from transduce.modules.residual import PostNorm, PreNorm
 from transduce.types import Encoder, Facts, Memory, Padded
 
 VOCABULARY, WIDTH, HEADS, HIDDEN, LAYERS = 11, 8, 2, 12, 3
 SOURCE = Padded(torch.tensor([[4, 5, 6, 7, 2], [8, 9, 2, 0, 0]]), torch.tensor([5, 3]))
 TARGET = torch.tensor([[1, 4, 9, 5], [1, 6, 3, 3]])
 exactly = partial(assert_close, rtol=0, atol=1e-10)
-NORMS = pytest.mark.parametrize("norm", ["pre", "post"])
+RESIDUALS: dict[str, Any] = {"pre": PreNorm, "post": PostNorm}
+NORMS = pytest.mark.parametrize("norm", RESIDUALS)
 
 
 def spread(module: nn.Module) -> Any:
@@ -35,12 +37,12 @@ def spread(module: nn.Module) -> Any:
 
 
 def encoder(norm: str) -> TransformerEncoder:
-    return spread(TransformerEncoder(VOCABULARY, Sinusoidal, WIDTH, LAYERS, HEADS, HIDDEN, 0.1, norm))
+    return spread(TransformerEncoder(VOCABULARY, Sinusoidal, WIDTH, LAYERS, HEADS, HIDDEN, 0.1, RESIDUALS[norm]))
 
 
 def decoder(norm: str, memory_width: int = WIDTH) -> TransformerDecoder:
     stack = TransformerDecoder(
-        VOCABULARY, memory_width, (memory_width,), Sinusoidal, WIDTH, LAYERS, HEADS, HIDDEN, 0.1, norm
+        VOCABULARY, memory_width, (memory_width,), Sinusoidal, WIDTH, LAYERS, HEADS, HIDDEN, 0.1, RESIDUALS[norm]
     )
     return spread(stack)
 
@@ -206,7 +208,7 @@ class Still(nn.Module):
 
 def test_an_array_of_mixers_is_one_a_layer_from_the_lowest() -> None:
     mixers = [partial(Still, number=1.0), SelfAttention, partial(Still, number=3.0)]
-    stack = TransformerEncoder(VOCABULARY, Sinusoidal, WIDTH, LAYERS, HEADS, HIDDEN, 0.1, "pre", mixers)
+    stack = TransformerEncoder(VOCABULARY, Sinusoidal, WIDTH, LAYERS, HEADS, HIDDEN, 0.1, PreNorm, mixers)
     assert [getattr(layer.mixer, "number", None) for layer in stack.layers] == [1.0, None, 3.0]
 
 

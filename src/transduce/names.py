@@ -62,8 +62,29 @@ NAMES: dict[str, dict[str, str]] = {
         "additive": "transduce.modules.energies:Additive",
         "scaled-dot": "transduce.modules.energies:ScaledDot",
     },
-    "Mixer": {"attention": "transduce.modules.mixers.attention:SelfAttention"},
-    "CausalMixer": {"attention": "transduce.modules.mixers.attention:CausalSelfAttention"},
+    "Mixer": {
+        "attention": "transduce.modules.mixers.attention:SelfAttention",
+        "recurrent": "transduce.modules.mixers.recurrent:Recurrence",
+    },
+    "CausalMixer": {
+        "attention": "transduce.modules.mixers.attention:CausalSelfAttention",
+        "recurrent": "transduce.modules.mixers.recurrent:CausalRecurrence",
+    },
+    "Relative": {
+        "none": "transduce.modules.relative:NoRelative",
+        "shaw": "transduce.modules.relative:Shaw",
+        "t5": "transduce.modules.relative:T5",
+        "rotary": "transduce.modules.relative:Rotary",
+        "alibi": "transduce.modules.relative:Alibi",
+    },
+    "FeedForward": {
+        "plain": "transduce.modules.feedforward:PlainFeedForward",
+        "gated": "transduce.modules.feedforward:GatedFeedForward",
+    },
+    "Residual": {
+        "pre": "transduce.modules.residual:PreNorm",
+        "post": "transduce.modules.residual:PostNorm",
+    },
     "Positions": {
         "none": "transduce.modules.positions:NoPositions",
         "sinusoidal": "transduce.modules.positions:Sinusoidal",

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from transduce.modules.attention import mask_bias
-from transduce.modules.blocks import DecoderLayer, DecoderLayerState, Norm, one_each
+from transduce.modules.blocks import DecoderLayer, DecoderLayerState, one_each
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout, TokenEmbedding
+from transduce.modules.feedforward import FeedForward, PlainFeedForward
+from transduce.modules.heads import CrossAttention
 from transduce.modules.mixers.attention import CausalSelfAttention
 from transduce.modules.module_list import module_list
 from transduce.modules.positions import Positions
+from transduce.modules.residual import PreNorm, Residual
 from transduce.tree import Shared
 from transduce.types import CausalMixer, Factory, Memory
 
@@ -33,6 +37,7 @@ class TransformerDecoder(nn.Module):
     """The decoder of Vaswani et al. 2017, pre- or post-norm.
 
     ``mixer`` is one for all layers or an array of one a layer, the first for the lowest; theirs is self-attention.
+    ``feedforward`` is the hidden width of the plain form, or a table.
     """
 
     def __init__(
@@ -44,9 +49,9 @@ class TransformerDecoder(nn.Module):
         width: int = 256,
         layers: int = 3,
         heads: int = 4,
-        feedforward: int = 1024,
+        feedforward: Factory[FeedForward] | int = 1024,
         dropout: float = 0.1,
-        norm: Norm = "pre",
+        norm: Factory[Residual] = PreNorm,
         mixer: Factory[CausalMixer[Any]] | Sequence[Factory[CausalMixer[Any]]] = CausalSelfAttention,
     ) -> None:
         super().__init__()
@@ -54,19 +59,20 @@ class TransformerDecoder(nn.Module):
         self.embedding = TokenEmbedding(target_vocabulary, width, scaled=True)
         self.positions = positions(width=width)
         self.dropout = Dropout(dropout)
+        if isinstance(feedforward, int):
+            feedforward = partial(PlainFeedForward, hidden=feedforward)
         self.layers = module_list(
             DecoderLayer(
                 width,
-                memory_width,
                 mixer(width=width, heads=heads, dropout=dropout),
-                heads,
-                feedforward,
-                dropout,
+                CrossAttention(width, memory_width, heads, dropout),
+                feedforward(width=width, dropout=dropout),
                 norm,
+                dropout,
             )
             for mixer in one_each(mixer, layers)
         )
-        self.norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
+        self.norm = norm(width=width, dropout=dropout).final()
         self.projection = Readout(width, target_vocabulary)
 
     def start(self, memory: Memory) -> StackedState:

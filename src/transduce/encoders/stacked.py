@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import nn
 
-from transduce.modules.blocks import EncoderLayer, Norm, one_each
+from transduce.modules.blocks import EncoderLayer, one_each
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
+from transduce.modules.feedforward import FeedForward, PlainFeedForward
 from transduce.modules.mixers.attention import SelfAttention
 from transduce.modules.module_list import module_list
 from transduce.modules.positions import Positions
+from transduce.modules.residual import PreNorm, Residual
 from transduce.types import Factory, Memory, Mixer, Padded
 
 
@@ -20,6 +23,7 @@ class TransformerEncoder(nn.Module):
     """The encoder of Vaswani et al. 2017, pre- or post-norm. The summary is the average of the real states.
 
     ``mixer`` is one for all layers or an array of one a layer, the first for the lowest; theirs is self-attention.
+    ``feedforward`` is the hidden width of the plain form, or a table.
     """
 
     def __init__(
@@ -29,9 +33,9 @@ class TransformerEncoder(nn.Module):
         width: int = 256,
         layers: int = 3,
         heads: int = 4,
-        feedforward: int = 1024,
+        feedforward: Factory[FeedForward] | int = 1024,
         dropout: float = 0.1,
-        norm: Norm = "pre",
+        norm: Factory[Residual] = PreNorm,
         mixer: Factory[Mixer] | Sequence[Factory[Mixer]] = SelfAttention,
     ) -> None:
         super().__init__()
@@ -40,11 +44,19 @@ class TransformerEncoder(nn.Module):
         self.embedding = TokenEmbedding(source_vocabulary, width, scaled=True)
         self.positions = positions(width=width)
         self.dropout = Dropout(dropout)
+        if isinstance(feedforward, int):
+            feedforward = partial(PlainFeedForward, hidden=feedforward)
         self.layers = module_list(
-            EncoderLayer(width, mixer(width=width, heads=heads, dropout=dropout), feedforward, dropout, norm)
+            EncoderLayer(
+                width,
+                mixer(width=width, heads=heads, dropout=dropout),
+                feedforward(width=width, dropout=dropout),
+                norm,
+                dropout,
+            )
             for mixer in one_each(mixer, layers)
         )
-        self.norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
+        self.norm = norm(width=width, dropout=dropout).final()
 
     def forward(self, source: Padded) -> Memory:
         ids_BS = source.values

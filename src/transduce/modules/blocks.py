@@ -1,68 +1,33 @@
-"""Layers of a Transformer: sublayers in residual connections, norms before or after them."""
+"""Layers of a Transformer: sublayers in residual connections."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-import torch
 from torch import Tensor, nn
 
-from transduce.modules.dropout import Dropout
+from transduce.modules.feedforward import FeedForward
 from transduce.modules.heads import CrossAttention, CrossKeys
-from transduce.modules.linear import projection
+from transduce.modules.residual import Residual
 from transduce.tree import Shared
 from transduce.types import CausalMixer, Factory, Memory, Mixer, Padded
 
 T = TypeVar("T")
-Norm = Literal["pre", "post"]
-
-
-class Residual(nn.Module):
-    """A connection around a sublayer f.
-
-    post-norm: norm(x + f(x)) (Vaswani et al. 2017, section 3.1); pre-norm: x + f(norm(x)) (Xiong et al. 2020), which
-    trains without a long warm-up. ``enter`` is what f sees, ``leave`` what comes out.
-    """
-
-    def __init__(self, width: int, norm: Norm, dropout: float) -> None:
-        super().__init__()
-        self.pre = norm == "pre"
-        self.norm = nn.LayerNorm(width)
-        self.dropout = Dropout(dropout)
-
-    def enter(self, x: Tensor) -> Tensor:
-        return self.norm(x) if self.pre else x
-
-    def leave(self, x: Tensor, y: Tensor) -> Tensor:
-        total: Tensor = x + self.dropout(y)
-        return total if self.pre else self.norm(total)
-
-
-class FeedForward(nn.Module):
-    """W2 relu(W1 x) at every position: Vaswani et al. 2017, eq. 2."""
-
-    def __init__(self, width: int, hidden: int, dropout: float) -> None:
-        super().__init__()
-        self.widen = projection(width, hidden)
-        self.dropout = Dropout(dropout)
-        self.narrow = projection(hidden, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.narrow(self.dropout(torch.relu_(self.widen(x))))
-        return y
 
 
 class EncoderLayer(nn.Module):
     """A mixer, then a feed-forward network, each in a residual connection."""
 
-    def __init__(self, width: int, mixer: Mixer, feedforward: int, dropout: float, norm: Norm) -> None:
+    def __init__(
+        self, width: int, mixer: Mixer, feedforward: FeedForward, norm: Factory[Residual], dropout: float
+    ) -> None:
         super().__init__()
-        self.mixer_residual = Residual(width, norm, dropout)
+        self.mixer_residual = norm(width=width, dropout=dropout)
         self.mixer = mixer
-        self.feedforward_residual = Residual(width, norm, dropout)
-        self.feedforward = FeedForward(width, feedforward, dropout)
+        self.feedforward_residual = norm(width=width, dropout=dropout)
+        self.feedforward = feedforward
 
     def forward(self, x: Tensor, lengths_B: Tensor) -> Tensor:
         around = self.mixer_residual
@@ -85,20 +50,19 @@ class DecoderLayer(nn.Module):
     def __init__(
         self,
         width: int,
-        memory_width: int,
         mixer: CausalMixer[Any],
-        heads: int,
-        feedforward: int,
+        memory: CrossAttention,
+        feedforward: FeedForward,
+        norm: Factory[Residual],
         dropout: float,
-        norm: Norm,
     ) -> None:
         super().__init__()
-        self.mixer_residual = Residual(width, norm, dropout)
+        self.mixer_residual = norm(width=width, dropout=dropout)
         self.mixer = mixer
-        self.memory_residual = Residual(width, norm, dropout)
-        self.memory = CrossAttention(width, memory_width, heads, dropout)
-        self.feedforward_residual = Residual(width, norm, dropout)
-        self.feedforward = FeedForward(width, feedforward, dropout)
+        self.memory_residual = norm(width=width, dropout=dropout)
+        self.memory = memory
+        self.feedforward_residual = norm(width=width, dropout=dropout)
+        self.feedforward = feedforward
 
     def start(self, memory: Memory) -> DecoderLayerState:
         states = memory.states

@@ -6,6 +6,7 @@ B sources, N = B * K rows, H heads, T queries, S keys, D features.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -20,7 +21,8 @@ class Heads(nn.Module):
     """softmax(q k' / sqrt(D) + bias) v for every head: Vaswani et al. 2017, eq. 1.
 
     On the CPU written as two products and a softmax: at the lengths of sentences faster, forward and backward, than
-    the fused kernel, which is used elsewhere while nobody looks at the weights.
+    the fused kernel, which is used elsewhere while nobody looks at the weights. ``also`` adds to what is read of the
+    values, given the weights.
     """
 
     def __init__(self, dropout: float) -> None:
@@ -28,21 +30,30 @@ class Heads(nn.Module):
         self.dropout = Dropout(dropout)
         self.weights = nn.Identity()
 
-    def forward(self, query_BHTD: Tensor, key_BHSD: Tensor, value_BHSD: Tensor, bias: Tensor) -> Tensor:
-        if query_BHTD.device.type != "cpu" and not self.weights._forward_hooks:
+    def forward(
+        self,
+        query_BHTD: Tensor,
+        key_BHSD: Tensor,
+        value_BHSD: Tensor,
+        bias: Tensor,
+        also: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        if query_BHTD.device.type != "cpu" and not self.weights._forward_hooks and also is None:
             p = self.dropout.p if self.training else 0.0
             return nn.functional.scaled_dot_product_attention(
                 query_BHTD, key_BHSD, value_BHSD, bias.to(query_BHTD.dtype), dropout_p=p
             )
-        return self.read(self.weigh(query_BHTD, key_BHSD, bias), value_BHSD)
+        return self.read(self.weigh(query_BHTD, key_BHSD, bias), value_BHSD, also)
 
     def weigh(self, query_BHTD: Tensor, key_BHSD: Tensor, bias: Tensor) -> Tensor:
         energy_BHTS = torch.matmul(query_BHTD * query_BHTD.shape[-1] ** -0.5, key_BHSD.transpose(-1, -2))
         weights_BHTS: Tensor = self.weights(torch.softmax(energy_BHTS + bias, -1))
         return weights_BHTS
 
-    def read(self, weights_BHTS: Tensor, value_BHSD: Tensor) -> Tensor:
-        return torch.matmul(self.dropout(weights_BHTS.to(value_BHSD.dtype)), value_BHSD)
+    def read(self, weights_BHTS: Tensor, value_BHSD: Tensor, also: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        weights_BHTS = self.dropout(weights_BHTS.to(value_BHSD.dtype))
+        context_BHTD = torch.matmul(weights_BHTS, value_BHSD)
+        return context_BHTD if also is None else context_BHTD + also(weights_BHTS)
 
 
 def split_heads(x_BTE: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:

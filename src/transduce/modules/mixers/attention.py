@@ -10,15 +10,17 @@ from torch import Tensor, nn
 from transduce.modules.attention import mask_bias
 from transduce.modules.heads import Heads, check_heads, merge_heads, split_heads
 from transduce.modules.linear import projection
-from transduce.types import Padded
+from transduce.modules.relative import NoRelative, Relative
+from transduce.types import Factory, Padded
 
 
 class SelfAttention(nn.Module):
     """Every position reads every real position of its own row, as an encoder may."""
 
-    def __init__(self, width: int, heads: int, dropout: float) -> None:
+    def __init__(self, width: int, heads: int, dropout: float, relative: Factory[Relative] = NoRelative) -> None:
         super().__init__()
         check_heads(width, heads)
+        self.relative = relative(heads=heads, width=width // heads, causal=False)
         self.count = heads
         self.project = projection(width, width, 3)
         self.heads = Heads(dropout)
@@ -26,8 +28,11 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Padded) -> Tensor:
         query, key, value = split_heads(self.project(x.values), 3, self.count)
-        bias_B11S = mask_bias(x.mask, x.values.dtype)[:, None, None]
-        y: Tensor = self.out(merge_heads(self.heads(query, key, value, bias_B11S)))
+        places_1S = torch.arange(x.values.shape[1], device=x.values.device)[None]
+        query, key = self.relative.turn(query, key, places_1S)
+        bias = self.relative.bias(mask_bias(x.mask, x.values.dtype)[:, None, None], query, places_1S)
+        read = self.relative.read(places_1S, key.shape[2])
+        y: Tensor = self.out(merge_heads(self.heads(query, key, value, bias, read)))
         return y
 
 
@@ -62,9 +67,10 @@ def _room(old_BHSD: Tensor, positions: int) -> Tensor:
 class CausalSelfAttention(nn.Module):
     """Every position reads itself and those before it, which it keeps: ``Past`` is the state."""
 
-    def __init__(self, width: int, heads: int, dropout: float) -> None:
+    def __init__(self, width: int, heads: int, dropout: float, relative: Factory[Relative] = NoRelative) -> None:
         super().__init__()
         check_heads(width, heads)
+        self.relative = relative(heads=heads, width=width // heads, causal=True)
         self.count = heads
         self.project = projection(width, width, 3)
         self.heads = Heads(dropout)
@@ -79,10 +85,12 @@ class CausalSelfAttention(nn.Module):
         if not state.filled:
             places_BT = places_BT[:1]  # every row begins: one bias for all
         query, key, value = split_heads(self.project(x_BTD), 3, self.count)
+        query, key = self.relative.turn(query, key, places_BT)
         state = state.extend(key, value, places_BT)
         keys, values = state.key_BHSD[:, :, : state.filled], state.value_BHSD[:, :, : state.filled]
-        bias_B1TS = causal_bias(places_BT, state.filled, x_BTD.dtype)
-        return self.out(merge_heads(self.heads(query, keys, values, bias_B1TS))), state
+        bias = self.relative.bias(causal_bias(places_BT, state.filled, x_BTD.dtype), query, places_BT)
+        read = self.relative.read(places_BT, state.filled)
+        return self.out(merge_heads(self.heads(query, keys, values, bias, read))), state
 
 
 def causal_bias(places_BT: Tensor, positions: int, dtype: torch.dtype) -> Tensor:

@@ -1,0 +1,65 @@
+"""What a layer of a Transformer does at each position on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu, silu
+
+from transduce.modules.dropout import Dropout
+from transduce.modules.linear import projection
+
+ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
+    "relu": torch.relu,
+    "gelu": gelu,
+    "swish": silu,
+    "sigmoid": torch.sigmoid,
+}
+
+
+class FeedForward(Protocol):
+    """Features [..., width] to features of the same shape, each position alone."""
+
+    def __call__(self, x: Tensor) -> Tensor: ...
+
+
+class PlainFeedForward(nn.Module):
+    """W2 act(W1 x): Vaswani et al. 2017, eq. 2."""
+
+    def __init__(
+        self, width: int, hidden: int, dropout: float, activation: Literal["relu", "gelu", "swish"] = "relu"
+    ) -> None:
+        super().__init__()
+        self.widen = projection(width, hidden)
+        # In place where that saves memory: the input is nobody else's, and the backward pass needs the output alone.
+        self.activation = torch.relu_ if activation == "relu" else ACTIVATIONS[activation]
+        self.dropout = Dropout(dropout)
+        self.narrow = projection(hidden, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.narrow(self.dropout(self.activation(self.widen(x))))
+        return y
+
+
+class GatedFeedForward(nn.Module):
+    """W2 (act(W x) * V x): Shazeer 2020, eq. 5-6, with biases; GLU (sigmoid), ReGLU, GEGLU and SwiGLU.
+
+    Three matrices for the plain form's two: at 2/3 of its ``hidden`` as many parameters.
+    """
+
+    def __init__(
+        self, width: int, hidden: int, dropout: float, activation: Literal["sigmoid", "relu", "gelu", "swish"] = "swish"
+    ) -> None:
+        super().__init__()
+        self.widen = projection(width, hidden, 2)  # W, then V
+        self.activation = ACTIVATIONS[activation]
+        self.dropout = Dropout(dropout)
+        self.narrow = projection(hidden, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, value = self.widen(x).chunk(2, -1)
+        y: Tensor = self.narrow(self.dropout(self.activation(gate) * value))
+        return y

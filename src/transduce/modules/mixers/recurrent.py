@@ -1,0 +1,44 @@
+"""Recurrence in the place of self-attention.
+
+Of what a layer hands its mixer only ``width`` matters here: a recurrence has no heads, and what it returns is dropped
+by the residual connection around it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from transduce.modules.linear import projection
+from transduce.modules.recurrent import Layer
+from transduce.types import Cell, Factory, Padded
+
+
+class Recurrence(nn.Module):
+    """A cell in each direction, their outputs projected back to the width: the layers of Chen et al. 2018 (RNMT+)."""
+
+    def __init__(self, width: int, heads: int, dropout: float, cell: Factory[Cell[Any]]) -> None:
+        super().__init__()
+        self.cells = Layer(*(cell(input_width=width, width=width) for _ in range(2)))
+        self.out = projection(2 * width, width)
+
+    def forward(self, x: Padded) -> Tensor:
+        y_BSE, _ = self.cells.unroll(x.values, x.lengths)
+        y_BSD: Tensor = self.out(y_BSE)
+        return y_BSD
+
+
+class CausalRecurrence(nn.Module):
+    """A cell from the first position to the last. What it keeps does not grow with the output: with ``ssru`` the
+    decoder of Kim et al. 2019."""
+
+    def __init__(self, width: int, heads: int, dropout: float, cell: Factory[Cell[Any]]) -> None:
+        super().__init__()
+        self.cell = cell(input_width=width, width=width)
+
+    def start(self, rows: int, like: Tensor) -> Any:
+        return self.cell.start(rows, like)
+
+    def forward(self, x_BTD: Tensor, state: Any, places_BT: Tensor) -> tuple[Tensor, Any]:
+        return self.cell.unroll(x_BTD, state)

@@ -1,0 +1,167 @@
+"""How far apart query and key stand, inside self-attention.
+
+Keys lie at their own places: key s of a row is its position s. B rows (1 where the places of all are the same),
+H heads, T queries, S keys, D features of a head.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+Read = Callable[[Tensor], Tensor]
+
+
+class Relative(Protocol):
+    """Where relative positions may enter attention.
+
+    ``turn`` gives query and key at their places, ``bias`` [B, 1, T, S] with what is added to the energies, and ``read``
+    what is read besides the values, from the weights [B, H, T, S]: None where nothing is.
+    Made with ``heads``, the ``width`` of one, and whether attention is ``causal``.
+    """
+
+    def turn(self, query_BHTD: Tensor, key_BHTD: Tensor, places_BT: Tensor) -> tuple[Tensor, Tensor]: ...
+
+    def bias(self, bias_B1TS: Tensor, query_BHTD: Tensor, places_BT: Tensor) -> Tensor: ...
+
+    def read(self, places_BT: Tensor, keys: int) -> Read | None: ...
+
+
+class NoRelative(nn.Module):
+    """No relative positions. The others override what they change."""
+
+    def __init__(self, heads: int, width: int, causal: bool) -> None:
+        super().__init__()
+
+    def turn(self, query_BHTD: Tensor, key_BHTD: Tensor, places_BT: Tensor) -> tuple[Tensor, Tensor]:
+        return query_BHTD, key_BHTD
+
+    def bias(self, bias_B1TS: Tensor, query_BHTD: Tensor, places_BT: Tensor) -> Tensor:
+        return bias_B1TS
+
+    def read(self, places_BT: Tensor, keys: int) -> Read | None:
+        return None
+
+
+class Shaw(NoRelative):
+    """A vector for each distance up to ``distance``, in keys and in values, the same for all heads: Shaw et al. 2018,
+    eq. 3-4. What lies further away shares the last one.
+
+    e_ts = q_t . (k_s + a_ts) / sqrt(D); z_t = sum_s weight_ts (v_s + b_ts).
+    """
+
+    def __init__(self, heads: int, width: int, causal: bool, distance: int = 16) -> None:
+        super().__init__(heads, width, causal)
+        if distance < 1:
+            raise ValueError(f"distance = {distance}: the distances told apart, at least 1")
+        self.distance = distance
+        self.ahead = 0 if causal else distance
+        self.key = nn.Parameter(torch.empty(distance + 1 + self.ahead, width))
+        self.value = nn.Parameter(torch.empty_like(self.key))
+        nn.init.xavier_uniform_(self.key)
+        nn.init.xavier_uniform_(self.value)
+
+    def bias(self, bias_B1TS: Tensor, query_BHTD: Tensor, places_BT: Tensor) -> Tensor:
+        # As many products as there are vectors, not as there are pairs of positions; then each pair takes its own.
+        energy_BHTR = torch.matmul(query_BHTD * query_BHTD.shape[-1] ** -0.5, self.key.T)
+        index_B1TS = self._index(places_BT, bias_B1TS.shape[-1])
+        return energy_BHTR.gather(-1, index_B1TS.expand(*energy_BHTR.shape[:3], -1)) + bias_B1TS
+
+    def read(self, places_BT: Tensor, keys: int) -> Read:
+        return partial(self._read, self._index(places_BT, keys))
+
+    def _read(self, index_B1TS: Tensor, weights_BHTS: Tensor) -> Tensor:
+        nothing_BHTR = weights_BHTS.new_zeros(*weights_BHTS.shape[:3], len(self.value))
+        share_BHTR = nothing_BHTR.scatter_add(-1, index_B1TS.expand_as(weights_BHTS), weights_BHTS)
+        return torch.matmul(share_BHTR, self.value)
+
+    def _index(self, places_BT: Tensor, keys: int) -> Tensor:
+        distance_BTS = ahead(places_BT, keys)
+        return (distance_BTS.clamp_(-self.distance, self.ahead) + self.distance)[:, None]
+
+
+class T5(NoRelative):
+    """A number for each head and bucket of distances, added to the energies: Raffel et al. 2020, section 2.1.
+
+    Half of the ``buckets`` are single distances, the others grow logarithmically up to ``distance``, the last holding
+    all beyond; an encoder gives half of them to each side. Each layer has its own, where Raffel et al. share one set.
+    """
+
+    def __init__(self, heads: int, width: int, causal: bool, buckets: int = 32, distance: int = 128) -> None:
+        super().__init__(heads, width, causal)
+        self.causal = causal
+        self.side = buckets if causal else buckets // 2  # buckets of one side
+        if self.side < 2 or distance <= self.side // 2:
+            raise ValueError(
+                f"buckets = {buckets}, distance = {distance}: at least {2 if causal else 4} buckets, and a distance "
+                f"beyond the {self.side // 2} that have one each"
+            )
+        self.distance = distance
+        self.weight = nn.Parameter(torch.empty(buckets, heads))
+        nn.init.normal_(self.weight, std=width**-0.5)
+
+    def bias(self, bias_B1TS: Tensor, query_BHTD: Tensor, places_BT: Tensor) -> Tensor:
+        # A bucket's logarithm once for each distance there can be, not for each pair of positions.
+        S = bias_B1TS.shape[-1]
+        first = 1 - S
+        distances_R = torch.arange(first, 1 if self.causal else S, device=places_BT.device)
+        weight_RH = nn.functional.embedding(self.buckets(distances_R), self.weight)
+        index_BTS = ahead(places_BT, S).clamp_(first, len(weight_RH) + first - 1) - first
+        return nn.functional.embedding(index_BTS, weight_RH).permute(0, 3, 1, 2) + bias_B1TS
+
+    def buckets(self, distances: Tensor) -> Tensor:
+        """The bucket of each distance, of key minus query."""
+        far = distances.abs()
+        single = self.side // 2
+        growth = torch.log(far.clamp(min=1).float() / single) / math.log(self.distance / single)
+        bucket = (single + (growth * (self.side - single)).long()).clamp(max=self.side - 1)
+        bucket = torch.where(far < single, far, bucket)
+        return bucket if self.causal else bucket + self.side * (distances > 0)
+
+
+class Rotary(NoRelative):
+    """Queries and keys turned by their places, so that their product knows the distance alone: Su et al. 2021, eq. 34.
+
+    Feature i < D/2 and feature i + D/2 are a plane, turned by place / base^(2i/D). (The paper pairs neighbours, which
+    is the same up to the order of the features.)
+    """
+
+    def __init__(self, heads: int, width: int, causal: bool, base: float = 10000.0) -> None:
+        super().__init__(heads, width, causal)
+        if width % 2:
+            raise ValueError(f"heads of width {width}: rotary positions turn pairs of features and need an even width")
+        self.base = base
+
+    def turn(self, query_BHTD: Tensor, key_BHTD: Tensor, places_BT: Tensor) -> tuple[Tensor, Tensor]:
+        D = query_BHTD.shape[-1]
+        wide = torch.promote_types(query_BHTD.dtype, torch.float32)  # to bfloat16, place 257 is 256
+        exponents_F = torch.arange(0, D, 2, dtype=wide, device=places_BT.device) / D
+        angles_B1TF = places_BT[:, None, :, None].to(wide) * self.base**-exponents_F
+        cos, sin = angles_B1TF.cos().to(query_BHTD.dtype), angles_B1TF.sin().to(query_BHTD.dtype)
+        return _turned(query_BHTD, cos, sin), _turned(key_BHTD, cos, sin)
+
+
+def _turned(x_BHTD: Tensor, cos_B1TF: Tensor, sin_B1TF: Tensor) -> Tensor:
+    a, b = x_BHTD.chunk(2, -1)
+    return torch.cat([a * cos_B1TF - b * sin_B1TF, a * sin_B1TF + b * cos_B1TF], -1)
+
+
+class Alibi(NoRelative):
+    """The further the weaker, linearly: Press et al. 2022, section 3. e_ts - m_h |t - s|, with m_h = 2^(-8h/H) for head
+    h = 1 to H. Nothing is learned, and it holds at any length; an encoder looks both ways alike."""
+
+    def bias(self, bias_B1TS: Tensor, query_BHTD: Tensor, places_BT: Tensor) -> Tensor:
+        H = query_BHTD.shape[1]
+        heads_H = torch.arange(1, H + 1, dtype=bias_B1TS.dtype, device=bias_B1TS.device)
+        slope_H11 = (2.0 ** (-8 / H * heads_H))[:, None, None]
+        return bias_B1TS - slope_H11 * ahead(places_BT, bias_B1TS.shape[-1]).abs_()[:, None]
+
+
+def ahead(places_BT: Tensor, keys: int) -> Tensor:
+    """[B, T, S]: how far each key lies ahead of the query; negative where it lies behind."""
+    return torch.arange(keys, device=places_BT.device) - places_BT[:, :, None]
