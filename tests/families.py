@@ -99,9 +99,7 @@ FAMILIES: dict[str, config.Table] = {
     "luong, layer norm, fed": recurrent(attending("luong", "dot", input_feeding=True), cell="lstm-layer-norm"),
     "multi-kernel to luong": recurrent(attending("luong", "general"))
     | {"encoder": {"type": "multi-kernel", "kernels": [3, 1, 5], "width": 6}},
-    "sentence convolution, context": generator(
-        {"type": "sentence-convolution", "kernels": [2, 3], "width": 6, "level": 1}, attending("luong", "general")
-    ),
+    "sentence convolution, no attention": generator({"type": "sentence-convolution", "kernels": [2, 3], "width": 6}),
     "transformer, pre-norm": transformer(),
     "transformer, post-norm, tied": transformer(norm="post", tie="target"),
     "transformer, learned positions": transformer("learned"),

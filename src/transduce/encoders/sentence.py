@@ -19,7 +19,8 @@ class SentenceConvolution(nn.Module):
     order, the last again and again. A row shorter than the next kernel is filled up with zeros; one that has come
     down to one vector is finished, whatever its company. Made for the wirings "context", which hands the vector to
     each step of the decoder, and "plain", which starts from it. The states, for attention, are what is left after
-    ``level`` kernels, the n-grams: with 0 the embeddings. Raises ValueError for kernels that do not shorten a row.
+    ``level`` kernels, the n-grams: with 0 the embeddings, one a token, as copying and pictures of attention need them.
+    Raises ValueError for kernels that do not shorten a row.
     """
 
     def __init__(
