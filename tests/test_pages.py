@@ -17,7 +17,7 @@ from transduce.cli.plugins import load_plugins
 from transduce.types import Memory, Padded
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ["adding-an-attention"]
+PAGES = ["adding-a-cell", "adding-an-attention"]
 
 
 def block(page: str, language: str) -> str:

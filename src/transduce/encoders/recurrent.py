@@ -36,6 +36,10 @@ class RecurrentEncoder(nn.Module):
         residual: bool = False,
     ) -> None:
         super().__init__()
+        if direction not in ("both", "forward", "backward"):
+            raise ValueError(
+                f'direction = "{direction}": a source is read "forward", "backward" or in "both" directions'
+            )
 
         def reader(way: str, below: int) -> Cell[Any] | None:
             return cell(input_width=below, width=width) if direction in (way, "both") else None

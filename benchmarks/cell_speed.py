@@ -1,0 +1,132 @@
+"""What does a cell cost in training, beside torch's LSTM?
+
+    python benchmarks/cell_speed.py [--rounds 15] [--out benchmarks/results/cell_speed.md]
+
+Forwards and backwards through ``unroll``, float32, 64 rows of 30 positions, width 256, one thread. In each round every
+cell runs right after a run of torch.nn.LSTM, and the ratio of the two is what counts: CPU time of the thread, so that
+other processes take their share of caches and clock from both alike, and of little else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from report import machine, write
+from torch import Tensor, nn
+
+from transduce import names
+from transduce.modules.cells.looped import LoopedCell, recurrence
+from transduce.modules.cells.lstm import LoopedLSTM
+
+ROWS, POSITIONS, WIDTH = 64, 30, 256
+OPTIONS = {"lstm-without": ["forget", "input", "output"]}
+
+
+class PlainLSTM(LoopedLSTM):
+    """An LSTM as anybody would write it on ``LoopedCell``: what a new cell of that kind must cost."""
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__(input_width, width, parts=4)
+        self.recurrent = recurrence(width, 4)
+
+    def advance(self, projected_BG: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        h, c = state
+        i, f, g, o = (projected_BG + self.recurrent(h)).chunk(4, 1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        return h, (h, c)
+
+
+class Projection(LoopedCell[Tensor]):
+    """No recurrence at all: the one product that SSRU needs."""
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__(input_width, width, parts=2, bias=False)
+
+    def start(self, rows: int, like: Tensor) -> Tensor:
+        return like.new_zeros(rows, self.width)
+
+    def unroll(self, x_BTD: Tensor, state: Tensor, lengths_B: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        return self.project(x_BTD)[..., : self.width], state
+
+
+def cells() -> dict[str, Any]:
+    """Every named cell, and two to compare with."""
+    made: dict[str, Any] = {"an LSTM as a LoopedCell": PlainLSTM(WIDTH, WIDTH)}
+    for name in names.NAMES["Cell"]:
+        constructor: Any = names.find("Cell", name)
+        for gate in OPTIONS.get(name, [""]):
+            options = {"gate": gate} if gate else {}
+            made[f"{name} {gate}".strip()] = constructor(WIDTH, WIDTH, **options)
+    return made | {"(two products with the input, no recurrence)": Projection(WIDTH, WIDTH)}
+
+
+def unrolled(cell: Any, x_BTD: Tensor) -> Tensor:
+    y_BTW: Tensor = cell.unroll(x_BTD, cell.start(ROWS, x_BTD))[0]
+    return y_BTW
+
+
+def seconds(run: Callable[[Tensor], Tensor], x_BTD: Tensor, weight_BTW: Tensor) -> float:
+    """CPU time of this thread for one pass forwards and backwards."""
+    began = time.thread_time()
+    run(x_BTD).backward(weight_BTW)
+    return time.thread_time() - began
+
+
+def measured(rounds: int) -> dict[str, list[tuple[float, float]]]:
+    """By name, (the cell's seconds, torch's just before) of each round; one more round at first warms up."""
+    torch.manual_seed(0)
+    x_BTD = torch.randn(ROWS, POSITIONS, WIDTH, requires_grad=True)
+    weight_BTW = torch.randn(ROWS, POSITIONS, WIDTH)
+    torchs = nn.LSTM(WIDTH, WIDTH, batch_first=True)
+    every = cells()
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in every}
+    for number in range(rounds + 1):
+        for name, cell in every.items():
+            reference = seconds(lambda x: torchs(x)[0], x_BTD, weight_BTW)
+            own = seconds(partial(unrolled, cell), x_BTD, weight_BTW)
+            if number:
+                found[name].append((own, reference))
+    return found
+
+
+def lines(found: dict[str, list[tuple[float, float]]]) -> list[str]:
+    rows = ["| cell | times torch.nn.LSTM, median | least and most | ms, least |", "|---|---|---|---|"]
+    for name, pairs in found.items():
+        ratios = [own / reference for own, reference in pairs]
+        least = 1000 * min(own for own, _ in pairs)
+        rows.append(f"| {name} | {median(ratios):.2f} | {min(ratios):.2f} to {max(ratios):.2f} | {least:.1f} |")
+    torchs = 1000 * min(reference for pairs in found.values() for _, reference in pairs)
+    return [*rows, "", f"torch.nn.LSTM itself: {torchs:.1f} ms at least."]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    found = measured(given.rounds)
+    told = [
+        "# Cells: training time beside torch.nn.LSTM",
+        "",
+        machine(),
+        "",
+        f"Forwards and backwards, float32, {ROWS} rows of {POSITIONS} positions, width {WIDTH}; CPU time of the",
+        f"thread, {given.rounds} pairs each, on a machine that trained something else at the same time.",
+        "",
+        *lines(found),
+    ]
+    print("\n".join(told))
+    write(given.out, told)
+
+
+if __name__ == "__main__":
+    main()
