@@ -74,6 +74,10 @@ def mixture(kind: str, *models: config.Table, **options: object) -> config.Table
     return {"type": kind, "models": list(models), **options}
 
 
+def labelled(text: object) -> config.Table:
+    return {"type": "labelled", "text": text, "labels": 1, "label_width": 4}
+
+
 MODERN: config.Table = {
     "mixer": relating("rotary"),
     "feedforward": {"type": "gated", "hidden": 10},
@@ -123,7 +127,12 @@ FAMILIES: dict[str, config.Table] = {
     "ensemble": mixture("ensemble", transformer(), recurrent(attending("luong", "general"))),
     "fusion": mixture("fusion", recurrent("plain", cell="gru"), transformer("learned"), weights=[0.7, 0.5]),
     "fusion, not renormalised": mixture("fusion", transformer("none"), weights=[1.3], renormalise=False),
+    "context of labels and text, no attention": generator(labelled(recurrent("plain")["encoder"]), deep_output=True),
+    "context of labels, no attention": generator({"type": "labels", "labels": 1, "width": 6}, cell="gru"),
 }
+
+SHORTEST = {"context of labels and text, no attention": 2, "context of labels, no attention": 2}
+"""Tokens a source must have, EOS included, where EOS alone is not enough."""
 
 
 def facts(table: config.Table) -> Facts:
@@ -140,6 +149,11 @@ def build(table: config.Table, seed: int = 0, dtype: torch.dtype = torch.float64
             if parameter.ndim > 1:
                 parameter.mul_(1.7)
     return model.to(dtype).eval()
+
+
+def all_lengths(family: str) -> list[int]:
+    """Seven lengths of sources, from the shortest that there can be."""
+    return [max(length, SHORTEST.get(family, 1)) for length in (5, 2, 4, 7, 1, 3, 6)]
 
 
 def sources(lengths: list[int], seed: int = 1, width: int | None = None) -> Padded:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from families import FACTS, FAMILIES, build, facts, sources, targets
+from families import FACTS, FAMILIES, all_lengths, build, facts, sources, targets
 from transduce import config, tree
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
@@ -22,8 +22,13 @@ LENGTHS = [5, 2, 4]
 
 
 @pytest.fixture(params=FAMILIES, scope="module")
-def model(request: pytest.FixtureRequest) -> Any:
-    return build(FAMILIES[request.param])
+def family(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(family: str) -> Any:
+    return build(FAMILIES[family])
 
 
 def logits(model: Any, tokens_BT: torch.Tensor, source: Padded) -> torch.Tensor:
@@ -150,9 +155,9 @@ def test_score(model: Any, search: Any) -> None:
             assert forced.token_log_probs == pytest.approx(hypothesis.token_log_probs, abs=1e-9)
 
 
-def test_company(model: Any, search: Any) -> None:
+def test_company(model: Any, family: str, search: Any) -> None:
     """Alone or in any batch, in any order: the same hypotheses."""
-    source = sources([5, 2, 4, 7, 1, 3, 6])
+    source = sources(all_lengths(family))
     together = search(model, source)
     order = [3, 6, 0, 5, 2, 4, 1]
     shuffled = search(model, pick(source, order))
@@ -169,9 +174,9 @@ def sources_alone(source: Padded, row: int) -> Padded:
     return Padded(source.values[row : row + 1, :length], source.lengths[row : row + 1])
 
 
-def test_greedy(model: Any) -> None:
+def test_greedy(model: Any, family: str) -> None:
     """Greedy search is a beam of one."""
-    source = sources([5, 2, 4, 7, 1])
+    source = sources(all_lengths(family))
     beam_of_one = Beam(1, max_length=6, ranking=LogProbability())(model, source)
     for (greedy,), (other,) in zip(Greedy(6)(model, source), beam_of_one, strict=True):
         assert greedy.tokens == other.tokens
@@ -226,7 +231,6 @@ def test_accumulate(model: Any) -> None:
     model.zero_grad()
 
 
-@pytest.mark.parametrize("family", FAMILIES)
 def test_spec(family: str) -> None:
     """A model built from its written-down configuration is the same model."""
     resolved = config.resolve(FAMILIES[family], Model, facts(FAMILIES[family]))
@@ -236,11 +240,10 @@ def test_spec(family: str) -> None:
     assert_close(logits(build(again), tokens_BT, source), logits(build(FAMILIES[family]), tokens_BT, source))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
 def test_float32_company(family: str) -> None:
     """In float32 a line may differ in other company only where two hypotheses lie within 1e-4."""
     model = build(FAMILIES[family], dtype=torch.float32)
-    source = sources([5, 2, 4, 7, 1, 3, 6])
+    source = sources(all_lengths(family))
     together = Beam(3, 3, max_length=6)(model, source)
     for row in range(7):
         alone = Beam(3, 3, max_length=6)(model, sources_alone(source, row))[0]

@@ -11,7 +11,7 @@ import pytest
 
 from transduce.data import origins
 from transduce.data.corpora import DataError, Files, check, present, read
-from transduce.data.origins import MULTI30K, Cmudict, Multi30k, Reverse, hashed_split
+from transduce.data.origins import MULTI30K, ORDERS, Cmudict, Multi30k, Ordered, Reverse, hashed_split
 
 
 def shared(name: str) -> Path:
@@ -222,6 +222,17 @@ def test_reverse_is_written_once_and_mended_where_missing(tmp_path):
 def test_more_strings_than_there_are_cannot_be_drawn(tmp_path, origin):
     with pytest.raises(DataError, match="cannot draw"):
         origin.prepare(tmp_path)
+
+
+def test_ordered_strings_are_what_their_labels_say(tmp_path):
+    splits = present(Ordered(pairs=300).prepare(tmp_path / "a"))
+    rows = [line.split("\t") for f in splits.values() for line in Path(str(f.path)).read_text().splitlines()]
+    assert len({text for _, text, _ in rows}) == len(rows) == 500
+    assert {label for label, _, _ in rows} == {"double", "reverse", "rotate", "sort"}
+    assert all(ORDERS[label](text) == outcome for label, text, outcome in rows)
+    assert [order("cab") for _, order in sorted(ORDERS.items())] == ["cabcab", "bac", "abc", "abc"]
+    again = present(Ordered(pairs=300).prepare(tmp_path / "b"))
+    assert all(Path(f.path).read_text() == Path(again[split].path).read_text() for split, f in splits.items())
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):

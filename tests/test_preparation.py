@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.data import preparation
-from transduce.data.corpora import DataError, Files
+from transduce.data.corpora import Columns, DataError, Files
 from transduce.data.origins import Reverse
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.preparation import Tokenizers, examples, prepare
@@ -144,7 +144,7 @@ def test_changed_data_or_settings_are_encoded_anew(data, cache, monkeypatch, tmp
     changes = [
         replace(data, units=Units(Characters(lowercase=True), Symbols())),
         replace(data, lines=Lines(max_source_length=3)),
-        replace(data, columns={"source": 1, "target": 0}),
+        replace(data, columns=Columns(source=1, target=0)),
         replace(data, valid=None),
         replace(data, valid=data.train),
     ]

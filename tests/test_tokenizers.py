@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transduce.data.corpora import DataError
-from transduce.data.tokenizers import Bpe, Bytes, Characters, Symbols, Tokenizer, Unigram, Words
+from transduce.data.tokenizers import Bpe, Bytes, Characters, Symbols, TextTokenizer, Unigram, Words
 from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
 
 ALPHABET = "abcdeAÉéß .,-!'()<>/▁日本\u0301\u2028"
@@ -121,7 +121,7 @@ def test_ids_of_another_vocabulary_are_refused(tokenizer):
 
 def test_saved_and_loaded_it_is_the_same(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "t.json")
-    loaded = Tokenizer.load(tmp_path / "t.json")
+    loaded = TextTokenizer.load(tmp_path / "t.json")
     assert loaded.fingerprint == tokenizer.fingerprint
     assert len(loaded) == len(tokenizer)
     assert loaded.encode(CORPUS) == tokenizer.encode(CORPUS)  # "</s>" in the text stays text
@@ -133,15 +133,15 @@ def test_fingerprints_tell_vocabularies_apart():
 
 def test_files_that_are_no_tokenizer_are_refused(tmp_path):
     with pytest.raises(DataError, match="nowhere"):
-        Tokenizer.load(tmp_path / "nowhere.json")
+        TextTokenizer.load(tmp_path / "nowhere.json")
     (tmp_path / "t.json").write_text("{}")
     with pytest.raises(DataError, match=r"t\.json is not a tokenizer"):
-        Tokenizer.load(tmp_path / "t.json")
+        TextTokenizer.load(tmp_path / "t.json")
     tokenizer = Characters().learn(["abc"])
     tokenizer.save(tmp_path / "t.json")
     (tmp_path / "t.json").write_text((tmp_path / "t.json").read_text().replace("<pad>", "[PAD]"))
     with pytest.raises(DataError, match="ids 0 to 3"):
-        Tokenizer.load(tmp_path / "t.json")
+        TextTokenizer.load(tmp_path / "t.json")
 
 
 def test_limits_keep_the_most_frequent():

@@ -23,6 +23,8 @@ NAMES: dict[str, dict[str, str]] = {
         "sentence-convolution": "transduce.encoders.sentence:SentenceConvolution",
         "transformer": "transduce.encoders.stacked:TransformerEncoder",
         "bag": "transduce.encoders.bag:BagEncoder",
+        "labels": "transduce.encoders.labels:LabelsEncoder",
+        "labelled": "transduce.encoders.labels:LabelledEncoder",
     },
     "Decoder": {
         "recurrent": "transduce.decoders.recurrent:RecurrentDecoder",
@@ -123,11 +125,14 @@ NAMES: dict[str, dict[str, str]] = {
         "bpe": "transduce.data.tokenizers:Bpe",
         "unigram": "transduce.data.tokenizers:Unigram",
         "bytes": "transduce.data.tokenizers:Bytes",
+        "labelled": "transduce.data.labels:Labelled",
+        "labels": "transduce.data.labels:Labels",
     },
     "Origin": {
         "cmudict": "transduce.data.origins:Cmudict",
         "multi30k": "transduce.data.origins:Multi30k",
         "reverse": "transduce.data.origins:Reverse",
+        "ordered": "transduce.data.origins:Ordered",
     },
 }
 """Protocol name to {name in a configuration: "module:Class"}."""

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar, overload
 import torch
 
 from transduce import config
+from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Lines
 from transduce.data.tokenizers import Tokenizer
 from transduce.metrics.base import evaluate
@@ -106,8 +107,8 @@ class Transducer:
                 f"{', '.join(_checkpoints(run)) or 'none yet, so train on with --resume'}"
             )
         settings = config.read(run / "config.toml")
-        source = Tokenizer.load(run / "tokenizers" / "source.json")
-        target = Tokenizer.load(run / "tokenizers" / "target.json")
+        tokenizers = Tokenizers.load(run / "tokenizers")
+        source, target = tokenizers.source, tokenizers.target
         facts = Facts(source_vocabulary=len(source), target_vocabulary=len(target))
         model: Any = config.build(settings.get("model", {}), Model, facts, "model")
         load_weights(model, path)

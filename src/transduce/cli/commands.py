@@ -90,7 +90,7 @@ def predict(
 def score(
     trained: Trained,
     files: Annotated[
-        list[Path] | None, typer.Argument(help="TSV files of source and target; standard input if none.")
+        list[Path] | None, typer.Argument(help="TSV files of (labels,) source and target; standard input if none.")
     ] = None,
     source: SourceFile = None,
     target: TargetFile = None,

@@ -67,7 +67,7 @@ def split_of(transducer: Transducer, run: Path, split: str) -> list[Example]:
 
 def _tab_separated(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(lines, 1):
-        columns = line.split("\t")
-        if len(columns) != 2:
-            raise ValueError(f"line {number} has {len(columns)} columns: expected a source, a tab and a target")
-        yield columns[0], columns[1]
+        source, tab, target = line.rpartition("\t")  # further columns are labels of the source
+        if not tab:
+            raise ValueError(f"line {number} has one column: expected a source, a tab and a target")
+        yield source, target

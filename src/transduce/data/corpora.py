@@ -7,22 +7,49 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 Side = Literal["source", "target"]
-Columns = Mapping[str, str | int]
-
-TSV_COLUMNS: Columns = {"source": 0, "target": 1}
-JSON_COLUMNS: Columns = {"source": "source", "target": "target"}
 
 
 class DataError(ValueError):
     """The data are not what the settings promise; the message names the file and what to do."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where a one-file split has what: by number from 0 (TSV) or by name (TSV with a header line, keys of JSON lines).
+
+    Without ``target`` there are sources only. ``labels`` stand before the source, each followed by a tab, in which a
+    tab or line break becomes a space; without ``source`` they are all of it.
+    """
+
+    source: str | int | None = None
+    target: str | int | None = None
+    labels: tuple[str | int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.source is None and not self.labels:
+            raise DataError(f"columns without a source (target = {self.target!r}): expected source, or labels instead")
+
+    @property
+    def sources(self) -> tuple[str | int, ...]:
+        """The columns that the source is made of."""
+        return self.labels if self.source is None else (*self.labels, self.source)
+
+    @property
+    def all(self) -> tuple[str | int, ...]:
+        return self.sources if self.target is None else (*self.sources, self.target)
+
+
+TSV_COLUMNS = Columns(source=0, target=1)
+JSON_COLUMNS = Columns(source="source", target="target")
 
 
 @dataclass(frozen=True)
@@ -93,15 +120,14 @@ class Row:
 def read(files: Files, columns: Columns | None = None) -> Iterator[Row]:
     """The rows of a split, streamed.
 
-    ``columns`` says where ``source`` and ``target`` stand in ``files.path``: by number from 0 (TSV) or by name (TSV
-    with a header line, keys of JSON lines). By default a TSV's first two columns; the keys "source" and "target".
-    Raises DataError for missing files, columns and unequal lengths; what is wrong with one line is its problem.
+    ``columns`` are those of ``files.path``: by default a TSV's first two, the keys "source" and "target". Raises
+    DataError for missing files, columns and unequal lengths; what is wrong with one line is its problem.
     """
     if files.path is None:
         return _read_parallel(files)
     if _format(files.path) == "tsv":
-        return _read_tsv(files, _checked(columns or TSV_COLUMNS))
-    return _read_json_lines(files, _checked(columns or JSON_COLUMNS))
+        return _read_tsv(files, columns or TSV_COLUMNS)
+    return _read_json_lines(files, columns or JSON_COLUMNS)
 
 
 def check(files: Files) -> int:
@@ -134,43 +160,56 @@ def _read_parallel(files: Files) -> Iterator[Row]:
 
 def _read_tsv(files: Files, columns: Columns) -> Iterator[Row]:
     lines = _lines(files.paths[0])
-    first = 1
-    if any(isinstance(column, str) for column in columns.values()):
+    header: list[str] | None = None
+    if any(isinstance(column, str) for column in columns.all):
         header = next(lines, b"").decode("utf-8", "replace").split("\t")
-        columns = {role: _position(files, column, header) for role, column in columns.items()}
-        first = 2
-    places = [int(columns[role]) for role in ("source", "target") if role in columns]
-    for number, line in enumerate(lines, first):
+    places = [_position(files, column, header or []) for column in columns.all]
+    for number, line in enumerate(lines, 1 if header is None else 2):
         fields = line.split(b"\t")
         if len(fields) <= max(places):
             detail = f"{len(fields)} tab-separated columns where {max(places) + 1} are needed"
             yield Row(number, "", problem=Problem("malformed", files.place("source", number), detail))
         else:
-            yield _row(files, number, fields[places[0]], fields[places[1]] if len(places) > 1 else None)
+            yield _row(files, number, *_sides([fields[place] for place in places], columns))
 
 
 def _read_json_lines(files: Files, columns: Columns) -> Iterator[Row]:
-    for role, column in columns.items():
+    for column in columns.all:
         if isinstance(column, int):
             raise DataError(
-                f"JSON lines have names, so columns.{role} = {column} finds nothing in {files.path}: give a key"
+                f"JSON lines have names, so column {column} of columns finds nothing in {files.path}: give a key"
             )
-    keys = [columns[role] for role in ("source", "target") if role in columns]
     for number, line in enumerate(_lines(files.paths[0]), 1):
         try:
             record = json.loads(line.decode("utf-8", "replace"))
-            texts = [record[key] for key in keys]
+            labels = [_label(record[key]) for key in columns.labels]
+            texts = [record[key] for key in columns.all[len(labels) :]]
             if not all(isinstance(text, str) for text in texts):
-                raise TypeError(f"{' and '.join(map(str, keys))} must be strings")
+                raise TypeError(f"{' and '.join(map(str, columns.all[len(labels) :]))} must be strings")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             detail = f"no key {error}" if isinstance(error, KeyError) else f"not a usable JSON object: {error}"
             yield Row(number, "", problem=Problem("malformed", files.place("source", number), detail))
             continue
         # An escape such as \\ud800 is valid JSON but no character; it is treated like an undecodable byte.
-        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        encoded = [text.encode("utf-8", "surrogatepass") for text in [*labels, *texts]]
         bad = _invalid(line)
-        row = _row(files, number, encoded[0], encoded[1] if len(encoded) > 1 else None)
+        row = _row(files, number, *_sides(encoded, columns))
         yield row if bad is None else Row(number, row.source, row.target, _undecodable(files, "source", number, bad))
+
+
+def _sides(fields: Sequence[bytes], columns: Columns) -> tuple[bytes, bytes | None]:
+    """Source and target of the fields of ``columns.all``: what would break the form of labels is made a space."""
+    sources = len(columns.sources)
+    labels = [re.sub(rb"[\t\r\n]", b" ", field) for field in fields[: len(columns.labels)]]
+    source = b"\t".join([*labels, *fields[len(labels) : sources]])
+    return source, None if columns.target is None else fields[sources]
+
+
+def _label(value: Any) -> str:
+    """A label of JSON: a string, or a number or truth as JSON writes it."""
+    if not isinstance(value, (str, bool, int, float)):
+        raise TypeError(f"a label must be a string or a number, not {type(value).__name__}")
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _row(files: Files, number: int, source: bytes, target: bytes | None) -> Row:
@@ -209,13 +248,6 @@ def _format(path: str) -> Literal["tsv", "jsonl"]:
         f"cannot tell the format of {path!r} from its name: expected .tsv or .jsonl, optionally with .gz after it; "
         "two parallel text files are given as source and target"
     )
-
-
-def _checked(columns: Columns) -> Columns:
-    unknown = set(columns) - {"source", "target"}
-    if unknown or "source" not in columns:
-        raise DataError(f"columns = {dict(columns)}: expected source and, for pairs, target")
-    return columns
 
 
 def _position(files: Files, column: str | int, header: list[str]) -> int:

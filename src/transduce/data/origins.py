@@ -11,7 +11,7 @@ import re
 import string
 import tempfile
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -177,23 +177,52 @@ class Reverse:
     seed: int = 1
 
     def prepare(self, folder: Path) -> Splits:
-        held_out = max(100, self.pairs // 10)
-        if self.pairs < 1 or self.pairs + 2 * held_out > 26**self.longest // 2:
-            raise DataError(f"cannot draw {self.pairs} different strings of at most {self.longest} letters: draw fewer")
-        sizes = {"train": self.pairs, "valid": held_out, "test": held_out}
-        paths = {name: folder / f"{name}.tsv" for name in sizes}
-        if not all(path.exists() for path in paths.values()):
-            strings = self._strings(sum(sizes.values()))
-            for name, size in sizes.items():
-                write(paths[name], (f"{text}\t{text[::-1]}" for text in islice(strings, size)))
-        return Splits(*(Files(path=str(path)) for path in paths.values()))
+        return _made_up(folder, self.pairs, self.longest, self.seed, lambda text, _: f"{text}\t{text[::-1]}")
 
-    def _strings(self, count: int) -> Iterator[str]:
-        draw = random.Random(self.seed)
-        seen: dict[str, None] = {}
-        while len(seen) < count:
-            seen["".join(draw.choices(string.ascii_lowercase, k=draw.randint(1, self.longest)))] = None
-        return iter(seen)
+
+ORDERS: dict[str, Callable[[str], str]] = {
+    "double": lambda text: text + text,
+    "reverse": lambda text: text[::-1],
+    "rotate": lambda text: text[1:] + text[:1],
+    "sort": lambda text: "".join(sorted(text)),
+}
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Strings of small letters, each with a label that says what is done to it: double, reverse, rotate or sort.
+
+    The columns are the label, the string and the outcome; the rest is as in ``Reverse``.
+    """
+
+    pairs: int = 10_000
+    longest: int = 10
+    seed: int = 1
+
+    def prepare(self, folder: Path) -> Splits:
+        return _made_up(folder, self.pairs, self.longest, self.seed, self._line)
+
+    def _line(self, text: str, draw: random.Random) -> str:
+        order = draw.choice(sorted(ORDERS))
+        return f"{order}\t{text}\t{ORDERS[order](text)}"
+
+
+def _made_up(folder: Path, pairs: int, longest: int, seed: int, line: Callable[[str, random.Random], str]) -> Splits:
+    """TSV splits, a ``line`` for each of so many different strings; it may draw by chance."""
+    held_out = max(100, pairs // 10)
+    if pairs < 1 or pairs + 2 * held_out > 26**longest // 2:
+        raise DataError(f"cannot draw {pairs} different strings of at most {longest} letters: draw fewer")
+    sizes = {"train": pairs, "valid": held_out, "test": held_out}
+    paths = {name: folder / f"{name}.tsv" for name in sizes}
+    if not all(path.exists() for path in paths.values()):
+        draw = random.Random(seed)
+        strings: dict[str, None] = {}
+        while len(strings) < sum(sizes.values()):
+            strings["".join(draw.choices(string.ascii_lowercase, k=draw.randint(1, longest)))] = None
+        following = iter(strings)
+        for name, size in sizes.items():
+            write(paths[name], [line(text, draw) for text in islice(following, size)])
+    return Splits(*(Files(path=str(path)) for path in paths.values()))
 
 
 def write(path: Path, lines: Iterable[str]) -> None:

@@ -12,12 +12,14 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
+from transduce.data import labels
 from transduce.data.cleaning import Report, Tally, fitting, usable
-from transduce.data.corpora import DataError, Files, Row, Splits, check, present, read
+from transduce.data.corpora import DataError, Files, Row, Side, Splits, check, present, read
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.settings import Data
 from transduce.data.tokenizers import Tokenizer
@@ -41,7 +43,7 @@ class Tokenizers:
 
     @classmethod
     def load(cls, folder: Path) -> Tokenizers:
-        return cls(Tokenizer.load(folder / "source.json"), Tokenizer.load(folder / "target.json"))
+        return cls(labels.load(folder / "source.json"), labels.load(folder / "target.json"))
 
 
 @dataclass(frozen=True)
@@ -150,11 +152,13 @@ def _write(folder: Path, data: Data, splits: Splits, tokenizers: Tokenizers | No
     counts = {name: check(files) for name, files in present(splits).items()}
     assert splits.train is not None
     if tokenizers is None:
-        tokenizers = _learn(data, splits.train, counts["train"])
+        with _placed(data, splits.train):
+            tokenizers = _learn(data, splits.train, counts["train"])
     tokenizers.save(folder)
     report = Report({})
     for name, files in present(Splits(splits.train, splits.valid)).items():
-        report.splits[name] = _encode(folder / name, data, files, tokenizers)
+        with _placed(data, files):
+            report.splits[name] = _encode(folder / name, data, files, tokenizers)
         if not report.splits[name].kept:
             found = "\n".join(report.lines())
             raise DataError(f"no pair of the {name} split ({files.paths[0]}) is left after cleaning:\n{found}")
@@ -199,6 +203,19 @@ def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> T
             targets = tokenizers.target.encode([row.target or "" for row in chunk])
             writer.append(list(fitting(chunk, zip(sources, targets, strict=True), files, data.lines, tally)))
     return tally
+
+
+@contextmanager
+def _placed(data: Data, files: Files) -> Iterator[None]:
+    """A line that has not its labels is told by file and line: a tokenizer knows it by its text alone."""
+    try:
+        yield
+    except labels.LabelError as error:
+        for row in read(files, data.columns):
+            if error.line in (row.source, row.target):
+                side: Side = "source" if error.line == row.source else "target"
+                raise DataError(f"{files.place(side, row.number)}: {error}") from error
+        raise
 
 
 def _with_targets(rows: Iterator[Row], files: Files) -> Iterator[Row]:

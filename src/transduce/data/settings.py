@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from transduce.data.corpora import DataError, Files
+from transduce.data.corpora import Columns, DataError, Files
 from transduce.data.origins import Origin
 from transduce.data.tokenizers import Unit
 
@@ -55,7 +55,7 @@ class Lines:
 class Data:
     """The splits, or the origin that brings them (a split given here wins), and how their text is read.
 
-    ``columns`` says where source and target stand in one-file splits (``corpora.read``). In evaluation the rows of
+    ``columns`` says where source, target and labels stand in one-file splits. In evaluation the rows of
     one source are several references of it, if ``group_references``. ``cache`` is the folder for what is prepared;
     who runs the program chooses where none is given.
     """
@@ -65,7 +65,7 @@ class Data:
     valid: Files | None = None
     test: Files | None = None
     origin: Origin | None = None
-    columns: dict[str, str | int] | None = None
+    columns: Columns | None = None
     lines: Lines = Lines()
     group_references: bool = True
     cache: str | None = None

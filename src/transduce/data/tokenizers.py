@@ -1,9 +1,9 @@
 """Text to ids and back, and the units text can be cut into.
 
-A tokenizer is one JSON file of the library ``tokenizers``, and nothing else. All text is brought to Unicode NFC first
-(``Bytes`` keeps it as it is); ``normalize`` is what a round trip returns. Spaces are kept, leading, trailing and
-double ones too, except by ``Symbols``. Where a unit marks spaces inside its pieces ("▁", U+2581), a "▁" in the text
-becomes a space.
+A ``TextTokenizer`` is one JSON file of the library ``tokenizers``, and nothing else. All text is brought to Unicode
+NFC first (``Bytes`` keeps it as it is); ``normalize`` is what a round trip returns. Spaces are kept, leading, trailing
+and double ones too, except by ``Symbols``. Where a unit marks spaces inside its pieces ("▁", U+2581), a "▁" in the
+text becomes a space.
 """
 
 from __future__ import annotations
@@ -31,8 +31,29 @@ _CHARACTER = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
 _GUARD = pre_tokenizers.Split(Regex(f"<(?={'|'.join(re.escape(special[1:]) for special in SPECIALS)})"), "isolated")
 
 
-class Tokenizer:
+class Tokenizer(Protocol):
     """Text to ids, each closed with EOS, and ids to text; ids 0 to 3 are ``types.SPECIALS``."""
+
+    def __len__(self) -> int: ...
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]: ...
+
+    def decode(self, ids: Sequence[int]) -> str: ...
+
+    def tokens(self, ids: Sequence[int]) -> list[str]: ...
+
+    def normalize(self, text: str) -> str: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    def as_json(self) -> Any: ...
+
+    def save(self, path: str | Path) -> None: ...
+
+
+class TextTokenizer:
+    """A tokenizer of the library's, for text without labels (those: ``labels.py``)."""
 
     def __init__(self, library: tokenizers.Tokenizer) -> None:
         found = tuple(library.id_to_token(index) for index in range(len(SPECIALS)))
@@ -53,12 +74,12 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; padding, BOS and EOS say nothing, wherever they stand, and an unknown is "<unk>"."""
-        spoken = [i for i in self._checked(ids) if i not in (PAD, BOS, EOS)]
+        spoken = [i for i in checked(ids, len(self)) if i not in (PAD, BOS, EOS)]
         return self._library.decode(spoken, skip_special_tokens=False)
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """The pieces, one per id, to be read by people; spaces are shown as "▁"."""
-        return [str(self._library.id_to_token(i)).replace(" ", SPACE) for i in self._checked(ids)]
+        return [str(self._library.id_to_token(i)).replace(" ", SPACE) for i in checked(ids, len(self))]
 
     def normalize(self, text: str) -> str:
         """The text as a round trip returns it, given that all of it is in the alphabet."""
@@ -77,7 +98,7 @@ class Tokenizer:
         self._library.save(str(path))
 
     @classmethod
-    def load(cls, path: str | Path) -> Tokenizer:
+    def load(cls, path: str | Path) -> TextTokenizer:
         """The tokenizer of a saved JSON file; raises DataError where it is missing or of another kind."""
         try:
             text = Path(path).read_text(encoding="utf-8")
@@ -87,11 +108,21 @@ class Tokenizer:
         except Exception as error:  # the library raises bare Exception
             raise DataError(f"{path} is not a tokenizer's JSON file: {error}") from error
 
-    def _checked(self, ids: Sequence[int]) -> Sequence[int]:
-        wrong = [i for i in ids if not 0 <= i < len(self)]
-        if wrong:
-            raise DataError(f"id {wrong[0]} is not in a vocabulary of {len(self)}: another tokenizer made it")
-        return ids
+    def as_json(self) -> Any:
+        """What ``save`` writes."""
+        return json.loads(self._library.to_str())
+
+    @classmethod
+    def from_json(cls, record: Any) -> TextTokenizer:
+        return cls(tokenizers.Tokenizer.from_str(json.dumps(record)))
+
+
+def checked(ids: Sequence[int], size: int) -> Sequence[int]:
+    """The ids, all of which are in a vocabulary of ``size``; raises DataError where one is not."""
+    wrong = [i for i in ids if not 0 <= i < size]
+    if wrong:
+        raise DataError(f"id {wrong[0]} is not in a vocabulary of {size}: another tokenizer made it")
+    return ids
 
 
 class Unit(Protocol):
@@ -108,7 +139,7 @@ class Characters:
     minimum_count: int = 1
     size: int | None = None
 
-    def learn(self, texts: Iterable[str]) -> Tokenizer:
+    def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
         library.normalizer = normalizers.Sequence(_normalizers(self.lowercase))
         library.pre_tokenizer = _CHARACTER
@@ -127,7 +158,7 @@ class Words:
     minimum_count: int = 1
     size: int | None = None
 
-    def learn(self, texts: Iterable[str]) -> Tokenizer:
+    def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
         _mark_spaces(library, self.lowercase)
         library.pre_tokenizer = pre_tokenizers.Split(Regex(rf"{SPACE}?(?:\w+|[^\w{SPACE}])|{SPACE}"), "isolated")
@@ -147,7 +178,7 @@ class Symbols:
     minimum_count: int = 1
     size: int | None = None
 
-    def learn(self, texts: Iterable[str]) -> Tokenizer:
+    def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
         one_space = [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
         library.normalizer = normalizers.Sequence([normalizers.NFC(), *one_space])
@@ -168,7 +199,7 @@ class Bpe:
     minimum_count: int = 2
     alphabet: int | None = None
 
-    def learn(self, texts: Iterable[str]) -> Tokenizer:
+    def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = _subwords(models.BPE(unk_token=SPECIALS[UNK]), self.lowercase)
         options: dict[str, Any] = {} if self.alphabet is None else {"limit_alphabet": self.alphabet}
         trainer = trainers.BpeTrainer(
@@ -182,7 +213,7 @@ class Bpe:
         smallest = library.get_vocab_size()
         if smallest > self.size:  # the alphabet alone did not fit
             raise _too_small("bpe", self.size, f"its characters and specials alone are {smallest}; or set alphabet")
-        return Tokenizer(library)
+        return TextTokenizer(library)
 
 
 @dataclass(frozen=True)
@@ -192,7 +223,7 @@ class Unigram:
     size: int = 8000
     lowercase: bool = False
 
-    def learn(self, texts: Iterable[str]) -> Tokenizer:
+    def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = _subwords(models.Unigram(), self.lowercase)
         trainer = trainers.UnigramTrainer(
             vocab_size=self.size, unk_token=SPECIALS[UNK], special_tokens=list(SPECIALS), show_progress=False
@@ -204,21 +235,21 @@ class Unigram:
                 raise
             raise _too_small("unigram", self.size, "its characters and specials alone are more") from error
         library.model = models.Unigram(_in_order(library), unk_id=UNK)
-        return Tokenizer(library)
+        return TextTokenizer(library)
 
 
 @dataclass(frozen=True)
 class Bytes:
     """The bytes of UTF-8: 256 of them, whatever the script; nothing is learned and nothing is unknown."""
 
-    def learn(self, texts: Iterable[str]) -> Tokenizer:
+    def learn(self, texts: Iterable[str]) -> TextTokenizer:
         vocabulary = {piece: index for index, piece in enumerate([*SPECIALS, *_byte_characters()])}
         library = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIALS[UNK]))
         level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         library.pre_tokenizer = pre_tokenizers.Sequence([level, _CHARACTER])
         library.decoder = decoders.ByteLevel()
         library.add_special_tokens(list(SPECIALS))
-        return Tokenizer(library)
+        return TextTokenizer(library)
 
 
 # --------------------------------------------------------------------- parts
@@ -244,7 +275,9 @@ def _subwords(model: Any, lowercase: bool) -> tokenizers.Tokenizer:
     return library
 
 
-def _counted(library: tokenizers.Tokenizer, texts: Iterable[str], minimum_count: int, size: int | None) -> Tokenizer:
+def _counted(
+    library: tokenizers.Tokenizer, texts: Iterable[str], minimum_count: int, size: int | None
+) -> TextTokenizer:
     if size is not None and size <= len(SPECIALS):
         raise _too_small("vocabulary", size, f"the specials alone are {len(SPECIALS)}")
     trainer = trainers.WordLevelTrainer(
@@ -254,7 +287,7 @@ def _counted(library: tokenizers.Tokenizer, texts: Iterable[str], minimum_count:
         show_progress=False,
     )
     library.train_from_iterator(iter(texts), trainer)
-    return Tokenizer(library)
+    return TextTokenizer(library)
 
 
 def _in_order(library: tokenizers.Tokenizer) -> list[tuple[str, float]]:

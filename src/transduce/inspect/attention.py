@@ -79,15 +79,16 @@ def attention(transducer: Transducer, source: str, target: str | None = None, he
     weights = {
         name: _one_head(torch.cat(parts, -2)[0, ..., : len(target_ids), :], head).float().cpu()
         for name, parts in seen.items()
-        if parts and parts[0].shape[-1] == len(source_ids)
+        if parts and parts[0].shape[-1] <= len(source_ids)
     }
     if not weights:
         raise ValueError(
             f"this {type(model).__name__} does not attend to its source, so there is nothing to see; "
             'attention comes with model.decoder.wiring = "luong" or "bahdanau", or with the decoder "transformer"'
         )
+    attended = next(iter(weights.values())).shape[-1]  # fewer where an encoder keeps labels, which come first, apart
     return AttentionMap(
-        tuple(transducer.source_tokenizer.tokens(source_ids)),
+        tuple(transducer.source_tokenizer.tokens(source_ids))[-attended:],
         tuple(transducer.target_tokenizer.tokens(target_ids)),
         weights,
     )

@@ -1,0 +1,183 @@
+"""Labels before a text (a topic, a rating, a persona, a language): tab-separated fields, the text last.
+
+"4<TAB>great film" is one label and a text. Each label becomes one symbol; every column of labels has a vocabulary of
+its own, apart from the text's, so a word spelled like a label is no label, nor is the same label in another column.
+Label ids follow those of the text. Labels are compared as they are written, in Unicode NFC; one that was not met in
+training is unknown. In the text, which is the last field, a tab is text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+from transduce.data.corpora import DataError
+from transduce.data.tokenizers import SPACE, Symbols, TextTokenizer, Tokenizer, Unit, checked
+from transduce.types import BOS, EOS, PAD, UNK
+
+
+class LabelError(DataError):
+    """A ``line`` has not the labels that it should have."""
+
+    def __init__(self, line: str, problem: str) -> None:
+        super().__init__(f"{line[:60]!r} {problem}")
+        self.line = line
+
+
+class LabelledTokenizer:
+    """Lines of labels and, ``with_text``, a text, to ids and back: a label's id for each column, then the text's ids.
+
+    ``labels`` are those of each column, in the order of their ids.
+    """
+
+    def __init__(self, labels: Sequence[Sequence[str]], text: Tokenizer, with_text: bool = True) -> None:
+        self._labels = tuple(tuple(column) for column in labels)
+        self._text = text
+        self._with_text = with_text
+        self._values = [label for column in self._labels for label in column]
+        following = itertools.count(len(text))
+        self._ids = [{label: next(following) for label in column} for column in self._labels]
+
+    def __len__(self) -> int:
+        return len(self._text) + len(self._values)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each line, with its closing EOS; raises LabelError where there are too few fields."""
+        lines = [self._split(line) for line in texts]
+        spoken = self._text.encode([text for _, text in lines])
+        return [
+            [*(ids.get(label, UNK) for ids, label in zip(self._ids, labels, strict=True)), *rest]
+            for (labels, _), rest in zip(lines, spoken, strict=True)
+        ]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The line of ids; as without labels an unknown is "<unk>", and a label that stands in the text is left out."""
+        spoken = [i for i in checked(ids, len(self)) if i not in (PAD, BOS, EOS)]
+        columns = len(self._labels)
+        labels = [self._spelling(i) for i in spoken[:columns]]
+        return self._join(labels, self._text.decode([i for i in spoken[columns:] if i < len(self._text)]))
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """The pieces, one per id, to be read by people; a label as "<label>"."""
+        return [
+            self._text.tokens([i])[0] if i < len(self._text) else f"<{self._spelling(i)}>".replace(" ", SPACE)
+            for i in checked(ids, len(self))
+        ]
+
+    def normalize(self, text: str) -> str:
+        """The line as a round trip returns it, given that all of it is known."""
+        labels, rest = self._split(text)
+        return self._join(labels, self._text.normalize(rest))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the JSON: equal for tokenizers that agree on everything."""
+        return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
+
+    def as_json(self) -> Any:
+        """What ``save`` writes."""
+        return {"labels": self._labels, "with_text": self._with_text, "text": self._text.as_json()}
+
+    def save(self, path: str | Path) -> None:
+        Path(path).write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1), encoding="utf-8")
+
+    def _split(self, line: str) -> tuple[list[str], str]:
+        return split(line, len(self._labels), self._with_text)
+
+    def _join(self, labels: list[str], text: str) -> str:
+        return "\t".join([*labels, text] if self._with_text else labels)
+
+    def _spelling(self, i: int) -> str:
+        return self._values[i - len(self._text)] if i >= len(self._text) else self._text.tokens([i])[0]
+
+
+def split(line: str, labels: int, with_text: bool) -> tuple[list[str], str]:
+    """The labels of a line, and its text, empty where there is none to be; raises LabelError, quoting the line."""
+    fields = line.split("\t", labels)
+    if len(fields) != labels + with_text:
+        wanted = f"{labels} {'label' if labels == 1 else 'labels'}{' and the text' if with_text else ' alone'}"
+        raise LabelError(
+            line,
+            f"has {len(fields)} tab-separated {'field' if len(fields) == 1 else 'fields'}, expected {wanted}; "
+            "mend the line, name the columns of labels in data.columns.labels, or set labels of the unit",
+        )
+    return [normalize("NFC", label) for label in fields[:labels]], "".join(fields[labels:])
+
+
+def load(path: str | Path) -> Tokenizer:
+    """The tokenizer of a saved file, labelled or not; raises DataError where it is missing or neither."""
+    try:
+        record = json.loads(Path(path).read_text(encoding="utf-8"))
+        if record.keys() != {"labels", "with_text", "text"}:
+            return TextTokenizer.load(path)
+        return LabelledTokenizer(record["labels"], TextTokenizer.from_json(record["text"]), record["with_text"])
+    except (OSError, ValueError, AttributeError) as error:
+        raise DataError(f"{path} is not a tokenizer's JSON file: {error}") from error
+
+
+# --------------------------------------------------------------------- units
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """``labels`` columns of labels, then a text in units of its own, which may be empty.
+
+    A label rarer than ``minimum_count`` is unknown, so that a model learns what to do without one.
+    """
+
+    text: Unit
+    labels: int = 1
+    minimum_count: int = 1
+
+    def __post_init__(self) -> None:
+        _check(self.labels)
+
+    def learn(self, texts: Iterable[str]) -> LabelledTokenizer:
+        counts: list[Counter[str]] = [Counter() for _ in range(self.labels)]
+        spoken = _counting(texts, counts, with_text=True)
+        text = self.text.learn(spoken)
+        deque(spoken, maxlen=0)  # bytes learn nothing, so they do not ask
+        return LabelledTokenizer(_kept(counts, self.minimum_count), text)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """``labels`` columns of labels and no text: the whole source; ``minimum_count`` as in ``Labelled``."""
+
+    labels: int = 1
+    minimum_count: int = 1
+
+    def __post_init__(self) -> None:
+        _check(self.labels)
+
+    def learn(self, texts: Iterable[str]) -> LabelledTokenizer:
+        counts: list[Counter[str]] = [Counter() for _ in range(self.labels)]
+        nothing = Symbols().learn(_counting(texts, counts, with_text=False))
+        return LabelledTokenizer(_kept(counts, self.minimum_count), nothing, with_text=False)
+
+
+def _counting(lines: Iterable[str], counts: Sequence[Counter[str]], with_text: bool) -> Iterator[str]:
+    """The texts of the lines, whose labels are counted on the way."""
+    for line in lines:
+        labels, text = split(line, len(counts), with_text)
+        for count, label in zip(counts, labels, strict=True):
+            count[label] += 1
+        yield text
+
+
+def _kept(counts: Sequence[Counter[str]], minimum_count: int) -> list[list[str]]:
+    """The labels of each column, the most frequent first."""
+    ranked = [sorted(count.items(), key=lambda entry: (-entry[1], entry[0])) for count in counts]
+    return [[label for label, times in column if times >= minimum_count] for column in ranked]
+
+
+def _check(labels: int) -> None:
+    if labels < 1:
+        raise DataError(f"labels = {labels}: at least one column; for text without labels take the unit of the text")
