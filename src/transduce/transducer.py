@@ -15,6 +15,8 @@ from typing import Any, Literal, TypeVar, overload
 import torch
 
 from transduce import config
+from transduce.data.corpora import DataError
+from transduce.data.labels import LabelError
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Lines
 from transduce.data.tokenizers import Tokenizer
@@ -151,7 +153,7 @@ class Transducer:
 
         numbered = enumerate(sources, 1)
         for window in _windows(numbered, batch_size):
-            ids = self.source_tokenizer.encode([text for _, text in window])
+            ids = self._sources(window)
             rows = [(len(row), self._cut(row, number)) for row, (number, _) in zip(ids, window, strict=True)]
             for hypotheses in _sorted_batches(rows, batch_size, answer):
                 yield [self._output(hypothesis) for hypothesis in hypotheses]
@@ -164,7 +166,7 @@ class Transducer:
             return force(self.model, self._padded(sources), self._padded(targets))
 
         for window in _windows(enumerate(pairs, 1), batch_size):
-            sources = self.source_tokenizer.encode([source for _, (source, _) in window])
+            sources = self._sources([(number, source) for number, (source, _) in window])
             targets = self.target_tokenizer.encode([target for _, (_, target) in window])
             rows = [
                 (max(len(source), len(target)), (self._cut(source, number), target))
@@ -198,6 +200,14 @@ class Transducer:
         return evaluate(metrics, predictions, examples), predictions
 
     # --------------------------------------------------------------- details
+
+    def _sources(self, numbered: Sequence[tuple[int, str]]) -> list[list[int]]:
+        """The ids of each; the number of one that lacks its labels is told, which its tokenizer cannot know."""
+        try:
+            return self.source_tokenizer.encode([text for _, text in numbered])
+        except LabelError as error:
+            number = next(number for number, text in numbered if text == error.line)
+            raise DataError(f"input {number}: {error}") from error
 
     def _cut(self, ids: list[int], number: int) -> list[int]:
         """At most as long as anything seen in training, the end kept: a line of a megabyte must not take all memory."""
