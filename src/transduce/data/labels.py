@@ -45,6 +45,10 @@ class LabelledTokenizer:
         following = itertools.count(len(text))
         self._ids = [{label: next(following) for label in column} for column in self._labels]
 
+    @property
+    def labels(self) -> int:
+        return len(self._labels)
+
     def __len__(self) -> int:
         return len(self._text) + len(self._values)
 
@@ -60,9 +64,8 @@ class LabelledTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """The line of ids; as without labels an unknown is "<unk>", and a label that stands in the text is left out."""
         spoken = [i for i in checked(ids, len(self)) if i not in (PAD, BOS, EOS)]
-        columns = len(self._labels)
-        labels = [self._spelling(i) for i in spoken[:columns]]
-        return self._join(labels, self._text.decode([i for i in spoken[columns:] if i < len(self._text)]))
+        labels = [self._spelling(i) for i in spoken[: self.labels]]
+        return self._join(labels, self._text.decode([i for i in spoken[self.labels :] if i < len(self._text)]))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """The pieces, one per id, to be read by people; a label as "<label>"."""
@@ -89,7 +92,7 @@ class LabelledTokenizer:
         Path(path).write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1), encoding="utf-8")
 
     def _split(self, line: str) -> tuple[list[str], str]:
-        return split(line, len(self._labels), self._with_text)
+        return split(line, self.labels, self._with_text)
 
     def _join(self, labels: list[str], text: str) -> str:
         return "\t".join([*labels, text] if self._with_text else labels)

@@ -32,7 +32,13 @@ _GUARD = pre_tokenizers.Split(Regex(f"<(?={'|'.join(re.escape(special[1:]) for s
 
 
 class Tokenizer(Protocol):
-    """Text to ids, each closed with EOS, and ids to text; ids 0 to 3 are ``types.SPECIALS``."""
+    """Text to ids, each closed with EOS, and ids to text; ids 0 to 3 are ``types.SPECIALS``.
+
+    The first ``labels`` ids of every line stand for what is said beside the text.
+    """
+
+    @property
+    def labels(self) -> int: ...
 
     def __len__(self) -> int: ...
 
@@ -54,6 +60,8 @@ class Tokenizer(Protocol):
 
 class TextTokenizer:
     """A tokenizer of the library's, for text without labels (those: ``labels.py``)."""
+
+    labels = 0
 
     def __init__(self, library: tokenizers.Tokenizer) -> None:
         found = tuple(library.id_to_token(index) for index in range(len(SPECIALS)))

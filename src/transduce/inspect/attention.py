@@ -73,20 +73,22 @@ def attention(transducer: Transducer, source: str, target: str | None = None, he
     # what stands behind the output changes nothing in it.
     padding = [PAD] * max(0, len(source_ids) + 1 - len(target_ids))
     written = Padded(torch.tensor([target_ids + padding]), torch.tensor([len(target_ids)])).to(transducer.device)
+    # An encoder that keeps labels, which come first, apart has states for the tokens behind them alone.
+    lengths = (len(source_ids), len(source_ids) - transducer.source_tokenizer.labels)
     state = model.start(read)
     with _tapped(model) as seen:
         model.extend(shifted(written), state)
     weights = {
         name: _one_head(torch.cat(parts, -2)[0, ..., : len(target_ids), :], head).float().cpu()
         for name, parts in seen.items()
-        if parts and parts[0].shape[-1] <= len(source_ids)
+        if parts and parts[0].shape[-1] in lengths
     }
     if not weights:
         raise ValueError(
             f"this {type(model).__name__} does not attend to its source, so there is nothing to see; "
             'attention comes with model.decoder.wiring = "luong" or "bahdanau", or with the decoder "transformer"'
         )
-    attended = next(iter(weights.values())).shape[-1]  # fewer where an encoder keeps labels, which come first, apart
+    attended = next(iter(weights.values())).shape[-1]
     return AttentionMap(
         tuple(transducer.source_tokenizer.tokens(source_ids))[-attended:],
         tuple(transducer.target_tokenizer.tokens(target_ids)),
