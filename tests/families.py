@@ -116,6 +116,11 @@ FAMILIES: dict[str, config.Table] = {
         {"mixer": [{"type": "recurrent", "cell": "gru"}, relating("shaw")]},
         {"mixer": [{"type": "recurrent", "cell": "ssru"}, relating("shaw")]},
     ),
+    "transformer, lightweight and dynamic": stacked(
+        {"mixer": [{"type": "lightweight", "kernel": 3}, {"type": "dynamic", "kernel": 5}]},
+        {"mixer": [{"type": "dynamic", "kernel": 4}, {"type": "lightweight", "kernel": 2}]},
+    ),
+    "transformer, lambda": stacked({"mixer": {"type": "lambda", "query_width": 3, "window": 5}}, {}),
     "transformer to recurrent": mixed(),
     "context, no attention": generator(recurrent("plain")["encoder"]),
     "context of a bag, attention too": generator({"type": "bag", "width": 6}, attending("luong", "general"), "gru"),

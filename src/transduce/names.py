@@ -67,10 +67,15 @@ NAMES: dict[str, dict[str, str]] = {
     "Mixer": {
         "attention": "transduce.modules.mixers.attention:SelfAttention",
         "recurrent": "transduce.modules.mixers.recurrent:Recurrence",
+        "lightweight": "transduce.modules.mixers.convolution:LightweightConvolution",
+        "dynamic": "transduce.modules.mixers.convolution:DynamicConvolution",
+        "lambda": "transduce.modules.mixers.lambdas:LambdaLayer",
     },
     "CausalMixer": {
         "attention": "transduce.modules.mixers.attention:CausalSelfAttention",
         "recurrent": "transduce.modules.mixers.recurrent:CausalRecurrence",
+        "lightweight": "transduce.modules.mixers.convolution:CausalLightweightConvolution",
+        "dynamic": "transduce.modules.mixers.convolution:CausalDynamicConvolution",
     },
     "Relative": {
         "none": "transduce.modules.relative:NoRelative",

@@ -1,0 +1,125 @@
+"""Lightweight and dynamic convolutions in place of self-attention (Wu et al. 2019): a position reads the few around it.
+
+B rows, S positions in, T positions out, K the kernel, P = K - 1 the positions before, H heads, D features.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.convolution import centred, check_centred, check_kernel, convolve_at
+from transduce.modules.dropout import Dropout
+from transduce.modules.heads import check_heads, merge_heads, split_heads
+from transduce.modules.linear import projection
+from transduce.types import Padded
+
+
+class Lightweight(nn.Module):
+    """softmax(W): a kernel a head [1, H, 1, K], the same at every position (Wu et al. 2019, section 3, eq. 3-4)."""
+
+    def __init__(self, width: int, heads: int, kernel: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(heads, kernel))
+        nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, now_BTD: Tensor) -> Tensor:
+        return torch.softmax(self.weight, -1)[None, :, None]
+
+
+class Dynamic(nn.Module):
+    """softmax(W x_t + b): every position makes its own kernels [B, H, T, K] (Wu et al. 2019, section 4)."""
+
+    def __init__(self, width: int, heads: int, kernel: int) -> None:
+        super().__init__()
+        self.shape = (heads, kernel)
+        self.predict = projection(width, heads * kernel)
+
+    def forward(self, now_BTD: Tensor) -> Tensor:
+        return torch.softmax(self.predict(now_BTD).unflatten(-1, self.shape).transpose(1, 2), -1)
+
+
+class GatedMixer(nn.Module):
+    """W' sum_k kernel_{t,k} * glu(W x + b)_{t+k} + b' (Wu et al. 2019, figure 2), a kernel's weights being shared by
+    the features of a head. Dropout is of these weights (DropConnect)."""
+
+    def __init__(
+        self, kernels: type[Lightweight] | type[Dynamic], width: int, heads: int, dropout: float, kernel: int
+    ) -> None:
+        super().__init__()
+        check_heads(width, heads)
+        check_kernel(kernel)
+        self.heads, self.kernel = heads, kernel
+        self.enter = projection(width, width, 2)
+        self.kernels = kernels(width, heads, kernel)
+        self.dropout = Dropout(dropout)
+        self.leave = projection(width, width)
+
+    def gate(self, x_BTD: Tensor) -> Tensor:
+        return nn.functional.glu(self.enter(x_BTD), -1)
+
+    def read(self, seen_BSD: Tensor, now_BTD: Tensor) -> Tensor:
+        weight_BHTK = self.dropout(self.kernels(now_BTD).to(seen_BSD.dtype)).expand(-1, -1, now_BTD.shape[1], -1)
+        (seen_BHSD,) = split_heads(seen_BSD, 1, self.heads)
+        y_BTD: Tensor = self.leave(merge_heads(convolve_at(seen_BHSD, weight_BHTK)))
+        return y_BTD
+
+
+class Centred(GatedMixer):
+    """Around every position ``kernel`` of them, an odd number, zeros beyond the ends of the row."""
+
+    def __init__(
+        self, kernels: type[Lightweight] | type[Dynamic], width: int, heads: int, dropout: float, kernel: int
+    ) -> None:
+        check_centred(kernel)
+        super().__init__(kernels, width, heads, dropout, kernel)
+
+    def forward(self, x: Padded) -> Tensor:
+        now_BSD = self.gate(x.values).masked_fill(~x.mask[..., None], 0.0)
+        return self.read(centred(now_BSD, self.kernel), now_BSD)
+
+
+class Causal(GatedMixer):
+    """At every position the last ``kernel`` up to it; the state [B, kernel - 1, D] is what came before, zeros at
+    first."""
+
+    def start(self, rows: int, like: Tensor) -> Tensor:
+        return like.new_zeros(rows, self.kernel - 1, self.leave.weight.shape[0])
+
+    def forward(self, x_BTD: Tensor, state: Tensor, places_BT: Tensor) -> tuple[Tensor, Tensor]:
+        now_BTD = self.gate(x_BTD)
+        seen_BSD = torch.cat([state.to(now_BTD.dtype), now_BTD], 1)
+        return self.read(seen_BSD, now_BTD), seen_BSD[:, now_BTD.shape[1] :]
+
+
+class LightweightConvolution(Centred):
+    """Lightweight convolution in an encoder: a kernel for each head, normalised by a softmax, the same at every
+    position (Wu et al. 2019). ``kernel``, odd, is how many positions a layer reads; give an array of mixers to let it
+    grow with the layers (3, 7, 15, 31 in the paper)."""
+
+    def __init__(self, width: int, heads: int, dropout: float, kernel: int = 7) -> None:
+        super().__init__(Lightweight, width, heads, dropout, kernel)
+
+
+class DynamicConvolution(Centred):
+    """Dynamic convolution in an encoder: every position predicts its own kernels, one for each head, from what stands
+    there (Wu et al. 2019). ``kernel``, odd, is how many positions a layer reads."""
+
+    def __init__(self, width: int, heads: int, dropout: float, kernel: int = 7) -> None:
+        super().__init__(Dynamic, width, heads, dropout, kernel)
+
+
+class CausalLightweightConvolution(Causal):
+    """Lightweight convolution in a decoder, over the last ``kernel`` positions: a kernel for each head, normalised by
+    a softmax, the same at every position (Wu et al. 2019)."""
+
+    def __init__(self, width: int, heads: int, dropout: float, kernel: int = 7) -> None:
+        super().__init__(Lightweight, width, heads, dropout, kernel)
+
+
+class CausalDynamicConvolution(Causal):
+    """Dynamic convolution in a decoder, over the last ``kernel`` positions: every position predicts its own kernels,
+    one for each head, from what stands there (Wu et al. 2019). A step takes the same time however long the output."""
+
+    def __init__(self, width: int, heads: int, dropout: float, kernel: int = 7) -> None:
+        super().__init__(Dynamic, width, heads, dropout, kernel)
