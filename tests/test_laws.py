@@ -98,12 +98,12 @@ def test_padding(model: Any) -> None:
 
 @pytest.mark.parametrize("grad", [True, False])
 def test_stagger(model: Any, grad: bool) -> None:
-    """Rows at different positions, joined in one batch, go on as each would alone."""
+    """Rows at different positions and of unequal sources, joined in one batch, go on as each would alone."""
     with torch.set_grad_enabled(grad):
         source, tokens_BT, more_BT = sources(LENGTHS), targets(3, 6), targets(3, 2, seed=5)
         states, expected = [], []
         for row, length in enumerate((4, 1, 6)):
-            alone = pick(source, [row])
+            alone = sources_alone(source, row)
             states.append(model.extend(tokens_BT[row : row + 1, :length], model.start(alone))[1])
             whole = logits(model, torch.cat([tokens_BT[row, :length], more_BT[row]])[None], alone)
             expected.append(whole[:, length:])

@@ -26,11 +26,11 @@ from transduce.types import CausalMixer, Factory, Memory
 
 @dataclass(frozen=True)
 class StackedState:
-    """Each row's next place [B], what every layer keeps, and the memory's mask as a bias [B, 1, 1, S]."""
+    """Each row's next place [B], what every layer keeps, and which of the memory's states are real [B, S]."""
 
     place_B: Tensor
     layers: tuple[DecoderLayerState, ...]
-    memory_bias: Shared[Tensor]
+    memory_mask: Shared[Tensor]
 
 
 class TransformerDecoder(nn.Module):
@@ -76,20 +76,19 @@ class TransformerDecoder(nn.Module):
         self.projection = Readout(width, target_vocabulary)
 
     def start(self, memory: Memory) -> StackedState:
-        states_BSD = memory.states.values
         first_B = torch.zeros_like(memory.states.lengths)
-        bias_B11S = mask_bias(memory.states.mask, states_BSD.dtype)[:, None, None]
-        return StackedState(first_B, tuple(layer.start(memory) for layer in self.layers), Shared(bias_B11S))
+        return StackedState(first_B, tuple(layer.start(memory) for layer in self.layers), Shared(memory.states.mask))
 
     def extend(self, tokens_BT: Tensor, state: StackedState) -> tuple[Tensor, StackedState]:
         T = tokens_BT.shape[1]
         places_BT = state.place_B[:, None] + torch.arange(T, device=tokens_BT.device)
         x_BTD = self.dropout(self.embedding(tokens_BT) + self.positions(places_BT))
+        memory_B11S = mask_bias(state.memory_mask.value, x_BTD.dtype)[:, None, None]
         layers = []
         for layer, before in zip(self.layers, state.layers, strict=True):
-            x_BTD, after = layer(x_BTD, before, places_BT, state.memory_bias.value)
+            x_BTD, after = layer(x_BTD, before, places_BT, memory_B11S)
             layers.append(after)
-        return self.norm(x_BTD), StackedState(state.place_B + T, tuple(layers), state.memory_bias)
+        return self.norm(x_BTD), StackedState(state.place_B + T, tuple(layers), state.memory_mask)
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
         logits: Tensor = self.projection(output, candidates)

@@ -26,17 +26,22 @@ def mask_bias(mask_BS: Tensor, dtype: torch.dtype) -> Tensor:
 
 @dataclass(frozen=True)
 class AttentionKeys:
-    """A source as attention reads it: energies' keys [B, S, K], values [B, S, D], bias [B, 1, S]."""
+    """A source as attention reads it: energies' keys [B, S, K], values [B, S, D], and which of them are real.
+
+    A mask and not its bias, since what ``tree.join`` fills up with zeros must stay hidden.
+    """
 
     key_BSK: Tensor
     value_BSD: Tensor
-    bias_B1S: Tensor
+    mask_BS: Tensor
 
     @staticmethod
     def of(memory: Memory, energy: Energy) -> AttentionKeys:
-        states_BSD = memory.states.values
-        bias_B1S = mask_bias(memory.states.mask, states_BSD.dtype)[:, None]
-        return AttentionKeys(energy.keys(states_BSD), memory.read_BSD, bias_B1S)
+        return AttentionKeys(energy.keys(memory.states.values), memory.read_BSD, memory.states.mask)
+
+    @property
+    def bias_B1S(self) -> Tensor:
+        return mask_bias(self.mask_BS, self.key_BSK.dtype)[:, None]
 
     def read(self, weights_BQS: Tensor) -> Tensor:
         """The values' expectations [B, Q, D]."""

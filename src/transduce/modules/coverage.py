@@ -51,12 +51,13 @@ class RememberingAttention(nn.Module, ABC):
 
     def forward(self, query_NTD: Tensor, state: Remembered) -> tuple[Tensor, Tensor, Remembered]:
         keys, remembered_NS, steps = state.keys.value, state.weights_NS, []
+        bias_B1S = keys.bias_B1S
         (B, S, K), (N, T, _) = keys.key_BSK.shape, query_NTD.shape
         for query_ND in query_NTD.unbind(1):
             features_NSK = self.features(remembered_NS)
             key_NSK = (keys.key_BSK[:, None] + features_NSK.view(B, N // B, S, K)).view(N, S, K)
             energy_BQS = self.energy(query_ND[:, None], key_NSK).view(B, N // B, S)
-            weights_N1S = self.weights(torch.softmax(energy_BQS + keys.bias_B1S, -1).view(N, 1, S))
+            weights_N1S = self.weights(torch.softmax(energy_BQS + bias_B1S, -1).view(N, 1, S))
             remembered_NS = self.remember(remembered_NS, weights_N1S[:, 0])
             steps.append(weights_N1S)
         weights_NTS = torch.cat(steps, 1)

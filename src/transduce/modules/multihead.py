@@ -15,11 +15,11 @@ from transduce.types import Memory
 
 @dataclass(frozen=True)
 class HeadKeys:
-    """A memory's keys and values [B, H, S, D], projected once a sentence, and its mask as a bias [B, 1, 1, S]."""
+    """A memory's keys and values [B, H, S, D], projected once a sentence, and which are real [B, S]."""
 
     key_BHSD: Tensor
     value_BHSD: Tensor
-    bias_B11S: Tensor
+    mask_BS: Tensor
 
 
 class MultiHeadAttention(nn.Module):
@@ -44,13 +44,14 @@ class MultiHeadAttention(nn.Module):
         states_BSD = memory.states.values
         (key_BHSD,) = split_heads(self.key(states_BSD), 1, self.count)
         (value_BHSD,) = split_heads(self.value(memory.read_BSD), 1, self.count)
-        return Shared(HeadKeys(key_BHSD, value_BHSD, mask_bias(memory.states.mask, states_BSD.dtype)[:, None, None]))
+        return Shared(HeadKeys(key_BHSD, value_BHSD, memory.states.mask))
 
     def forward(self, query_NTD: Tensor, state: Shared[HeadKeys]) -> tuple[Tensor, Tensor, Shared[HeadKeys]]:
         N, T, D = query_NTD.shape
         keys = state.value
         B = len(keys.key_BHSD)
         (query_BHQD,) = split_heads(self.query(query_NTD).reshape(B, N // B * T, D), 1, self.count)
-        weights_BHQS = self.heads.weigh(query_BHQD, keys.key_BHSD, keys.bias_B11S)
+        bias_B11S = mask_bias(keys.mask_BS, query_NTD.dtype)[:, None, None]
+        weights_BHQS = self.heads.weigh(query_BHQD, keys.key_BHSD, bias_B11S)
         context_NTD = self.out(merge_heads(self.heads.read(weights_BHQS, keys.value_BHSD)).view(N, T, D))
         return context_NTD, weights_BHQS.mean(1).view(N, T, -1), state
