@@ -1,0 +1,123 @@
+"""Which positions hold on inputs longer than any in training? Pronunciations of long words, learned from short ones.
+
+    python benchmarks/extrapolation.py [--longest 8] [--steps 2000] [--seeds 1 2 3] [--positions rotary alibi ...]
+                                       [--out benchmarks/results/extrapolation.md]
+
+A Transformer of 3 + 3 layers and width 128 learns the words of CMUdict with at most ``longest`` letters, the same
+batches and updates for every kind of position, and is measured on the test words by their length (greedy, phoneme
+error rate against the nearest reference).
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import torch
+from report import machine, write
+
+import transduce
+from transduce import config, recipes
+from transduce.data.preparation import examples
+from transduce.data.settings import Data
+from transduce.metrics.base import metric
+from transduce.search.greedy import Greedy
+from transduce.types import Example
+
+ADDED = ("none", "sinusoidal", "learned")  # to the embeddings
+INSIDE = ("shaw", "t5", "rotary", "alibi")  # attention
+MOST = 500  # words of one length that are measured
+
+
+def stack(positions: str) -> config.Table:
+    return {
+        "type": "transformer",
+        "positions": positions if positions in ADDED else "none",
+        "mixer": {"type": "attention", "relative": positions if positions in INSIDE else "none"},
+        "width": 128,
+        "layers": 3,
+        "heads": 4,
+        "feedforward": 512,
+        "dropout": 0.1,
+    }
+
+
+def settings(positions: str, steps: int, seed: int) -> dict[str, Any]:
+    return {
+        "model": {"type": "encoder-decoder", "encoder": stack(positions), "decoder": stack(positions)},
+        "training.steps": steps,
+        "training.seed": seed,
+        "training.validation": {"times": 0},
+    }
+
+
+def bins(longest: int) -> list[tuple[int, int]]:
+    """Lengths in letters, from and to: those seen, then two by two, then all beyond."""
+    return [(1, longest), *((n, n + 1) for n in range(longest + 1, longest + 6, 2)), (longest + 7, 99)]
+
+
+def within(found: Iterable[Example], bounds: tuple[int, int]) -> list[Example]:
+    return [example for example in found if bounds[0] <= len(example.source) <= bounds[1]]
+
+
+def sample(found: list[Example]) -> list[Example]:
+    """At most MOST of them, evenly spaced: a dictionary is sorted."""
+    count = min(MOST, len(found))
+    return [found[number * len(found) // count] for number in range(count)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--longest", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--positions", nargs="+", default=[*ADDED, *INSIDE], choices=[*ADDED, *INSIDE])
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    with tempfile.TemporaryDirectory() as work:
+        data = config.build(recipes.read("g2p")["data"], Data, path="data")
+        train = within(examples(data, "train", Path(work)), (1, given.longest))
+        pairs = [(example.source, reference) for example in train for reference in example.references]
+        test = examples(data, "test", Path(work))
+        groups = {bounds: sample(within(test, bounds)) for bounds in bins(given.longest)}
+        lines = [
+            f"# Positions on longer inputs: words of at most {given.longest} letters in training",
+            "",
+            machine(),
+            "",
+            f"Phoneme error rate on (at most {MOST}) test words of so many letters, greedy; {given.steps:,} updates on "
+            f"{len(pairs):,} pairs; mean of seeds {given.seeds}, and each of them.",
+            "",
+            "| positions | " + " | ".join(f"{a} to {b}" if b < 99 else f"{a} or more" for a, b in groups) + " |",
+            "|---|" + "---|" * len(groups),
+            "| (words) | " + " | ".join(f"{len(group):,}" for group in groups.values()) + " |",
+        ]
+        print("\n".join(lines), flush=True)
+        for positions in given.positions:
+            rates: list[list[float]] = [[] for _ in groups]
+            for seed in given.seeds:
+                transducer = transduce.train(
+                    "g2p",
+                    Path(work) / f"{positions}-{seed}",
+                    settings(positions, given.steps, seed),
+                    pairs,
+                    device="cpu",
+                    progress=False,
+                )
+                for rate, group in zip(rates, groups.values(), strict=True):
+                    scores, _ = transducer.evaluate(group, [metric("per")], Greedy(60))
+                    rate.append(scores["per"])
+            each = (f"{mean(rate):.1f} ({', '.join(f'{one:.1f}' for one in rate)})" for rate in rates)
+            lines.append(f"| {positions} | " + " | ".join(each) + " |")
+            print(lines[-1], flush=True)
+            write(given.out, lines)
+
+
+if __name__ == "__main__":
+    main()
