@@ -12,8 +12,8 @@ import pytest
 
 import transduce
 from transduce import api, config, names, recipes
-from transduce.cli.plugins import load_plugins
 from transduce.modules.cells.fused import GRU
+from transduce.plugins import load_plugins
 
 PAIRS = [(text, text[::-1]) for text in ("ab", "cde", "fg", "h", "ijk", "lm", "nop", "q", "rst", "uv")] * 4
 
@@ -148,7 +148,7 @@ def test_missing_plugins_are_told(tmp_path: Path) -> None:
 
 
 def test_public_names_are_pinned() -> None:
-    expected = ["Callback", "Output", "Transducer", "load", "recipes", "register", "train"]
+    expected = ["Callback", "Output", "Transducer", "load", "recipes", "register", "sweep", "train"]
     assert sorted(transduce.__all__) == sorted(expected)
     assert all(getattr(transduce, name) is not None for name in expected)
     assert set(expected) < set(dir(transduce))

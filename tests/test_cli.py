@@ -16,7 +16,7 @@ from transduce import api, cli, recipes
 from transduce.cli import formats
 
 Call = Callable[..., tuple[int, str, str]]
-COMMANDS = ["train", "predict", "score", "evaluate", "inspect", "recipes", "data"]
+COMMANDS = ["train", "predict", "score", "evaluate", "inspect", "recipes", "data", "sweep"]
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def test_evaluate_files(trained: Path, pair: list[str], call: Call) -> None:
     status, out, _ = call("evaluate", trained, *pair, "--json", "--device=cpu", "--metric=exact", "--metric=perplexity")
     record = json.loads(out)
     assert status == 0
-    assert set(record) == {"run", "examples", "metrics", "signatures"}
+    assert set(record) == {"run", "examples", "metrics", "signatures", "seconds"}
     assert (record["run"], record["examples"]) == (str(trained), 3)
     assert record["metrics"]["exact"] == pytest.approx(200 / 3)
     assert record["metrics"]["perplexity"] > 1
@@ -266,7 +266,7 @@ def test_evaluate_splits(split: str, trained: Path, call: Call) -> None:
 def test_evaluate_for_people(trained: Path, pair: list[str], call: Call) -> None:
     status, out, _ = call("evaluate", trained, *pair, "--device=cpu")
     assert status == 0
-    assert out.splitlines()[0].endswith("3 examples")
+    assert "3 examples, found in " in out.splitlines()[0]
     assert out.splitlines()[1].split()[:2] == ["exact", "66.67"]
 
 

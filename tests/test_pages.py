@@ -13,7 +13,7 @@ import torch
 import test_laws
 from families import build
 from transduce import config, names
-from transduce.cli.plugins import load_plugins
+from transduce.plugins import load_plugins
 from transduce.types import Memory, Padded
 
 DOCS = Path(__file__).parents[1] / "docs"

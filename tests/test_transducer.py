@@ -97,7 +97,8 @@ def test_batch_sizes_below_one_are_refused(model: Transducer) -> None:
 def test_evaluate_measures_what_predict_answers(model: Transducer) -> None:
     answers = model(["ab", "cde"])
     examples = [Example("ab", (answers[0],)), Example("cde", ("no such answer",))]
-    scores, predictions = model.evaluate(examples, [metric("exact"), metric("perplexity")], batch_size=1)
+    found = model.evaluate(examples, [metric("exact"), metric("perplexity")], batch_size=1)
+    scores, predictions = found.scores, found.predictions
     assert scores["exact"] == 50.0
     assert [prediction.text for prediction in predictions] == answers
     forced = list(model.score([(example.source, example.references[0]) for example in examples]))

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from transduce import recipes
     from transduce.api import load, train
+    from transduce.comparison.sweep import sweep
     from transduce.names import register
     from transduce.training.callbacks import Callback
     from transduce.transducer import Output, Transducer
 
 __version__ = "0.1.0"
 
-__all__ = ["Callback", "Output", "Transducer", "load", "recipes", "register", "train"]
+__all__ = ["Callback", "Output", "Transducer", "load", "recipes", "register", "sweep", "train"]
 
 _PLACES = {
     "Callback": "transduce.training.callbacks",
@@ -30,6 +31,7 @@ _PLACES = {
     "Transducer": "transduce.transducer",
     "load": "transduce.api",
     "register": "transduce.names",
+    "sweep": "transduce.comparison.sweep",
     "train": "transduce.api",
 }
 

@@ -6,6 +6,7 @@ What ``transduce.load`` returns, and what validation, predict, score, evaluate a
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -47,6 +48,16 @@ class Output:
     log_prob: float
     score: float
     token_log_probs: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Each metric's score, the predictions that it was computed from, and how long the search for them took, text in to
+    text out (``seconds``)."""
+
+    scores: dict[str, float]
+    predictions: list[Prediction]
+    seconds: float
 
 
 class Transducer:
@@ -181,10 +192,12 @@ class Transducer:
         metrics: Sequence[Metric],
         search: Search[Any] | None = None,
         batch_size: int = 64,
-    ) -> tuple[dict[str, float], list[Prediction]]:
-        """Each metric's score on the examples, and the predictions that it was computed from."""
+    ) -> Evaluation:
+        """The best output for each example, measured."""
+        began = time.perf_counter()
         outputs = self.predict((example.source for example in examples), search, batch_size)
         best = [hypotheses[0] for hypotheses in outputs]
+        seconds = time.perf_counter() - began
         forced: list[Output | None] = [None] * len(best)
         if any(metric.needs_forcing for metric in metrics):
             forced = list(self.score(((e.source, e.references[0]) for e in examples), batch_size))
@@ -197,7 +210,7 @@ class Transducer:
             )
             for output, given in zip(best, forced, strict=True)
         ]
-        return evaluate(metrics, predictions, examples), predictions
+        return Evaluation(evaluate(metrics, predictions, examples), predictions, seconds)
 
     # --------------------------------------------------------------- details
 

@@ -9,8 +9,11 @@ import sys
 import typer
 
 from transduce.cli.commands import app
+from transduce.cli.sweep import sweep
 
 __all__ = ["app", "main"]
+
+app.command()(sweep)
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from transduce.cli.options import (
     Trained,
     spread,
 )
-from transduce.cli.plugins import load_plugins
+from transduce.plugins import load_plugins
 
 if TYPE_CHECKING:
     from transduce.search.beam import Beam
@@ -121,6 +121,7 @@ def evaluate(
 ) -> None:
     """Measure a model on a split of its data, or on files."""
     from transduce.metrics.base import metric as named
+    from transduce.training.run import split_of
 
     parallel = reading.both(source, target)
     if split not in ("test", "valid", "train"):
@@ -129,16 +130,16 @@ def evaluate(
     metrics = [named(name) for name in metric or transducer.settings["metrics"]]
     grouped: bool = transducer.settings["data"]["group_references"]
     given = (
-        reading.examples_of(*parallel, grouped) if parallel else reading.split_of(transducer, trained.runs[0], split)
+        reading.examples_of(*parallel, grouped) if parallel else split_of(transducer.settings, trained.runs[0], split)
     )
-    scores, _ = transducer.evaluate(given, metrics, _search(transducer, beam), batch_size)
+    found = transducer.evaluate(given, metrics, _search(transducer, beam), batch_size)
     signatures = {each.name: each.signature for each in metrics}
     if as_json:
-        record = {"run": str(trained.run), "examples": len(given), "metrics": scores, "signatures": signatures}
-        print(json.dumps(record, indent=1))
+        record = {"run": str(trained.run), "examples": len(given), "metrics": found.scores, "signatures": signatures}
+        print(json.dumps(record | {"seconds": found.seconds}, indent=1))
         return
-    print(f"{trained.run}, {source or split}: {len(given):,} examples")
-    for name, value in scores.items():
+    print(f"{trained.run}, {source or split}: {len(given):,} examples, found in {found.seconds:.1f} s")
+    for name, value in found.scores.items():
         print(f"{name:>12}  {value:8.2f}  {signatures[name]}")
 
 

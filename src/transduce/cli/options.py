@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transduce.cli.plugins import load_plugins
+from transduce.plugins import load_plugins
 
 if TYPE_CHECKING:
     from transduce.transducer import Transducer

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
-    from transduce.transducer import Transducer
     from transduce.types import Example
 
 
@@ -52,17 +51,6 @@ def examples_of(source: Path, target: Path, grouped: bool) -> list[Example]:
     lines = Lines(undecodable="replace")  # a line more or less would set the answers against the wrong lines
     data = Data(units=Units(joint=Characters()), test=files, lines=lines, group_references=grouped)
     return examples(data, "test", Path("."))
-
-
-def split_of(transducer: Transducer, run: Path, split: str) -> list[Example]:
-    """A split of the data that a run was trained on."""
-    from transduce import config
-    from transduce.data.preparation import examples
-    from transduce.data.settings import Data
-    from transduce.training.run import cache_folder
-
-    data = config.build(transducer.settings["data"], Data, path="data")
-    return examples(data, split, cache_folder(data, run))
 
 
 def _tab_separated(lines: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -106,6 +106,12 @@ def cache_folder(data: Data, run: Path) -> Path:
     return Path(data.cache) if data.cache else run.parent / ".cache"
 
 
+def split_of(settings: config.Table, run: Path, split: str) -> list[Example]:
+    """A split of the data that a run was trained on."""
+    data = config.build(settings["data"], Data, path="data")
+    return examples(data, split, cache_folder(data, run))
+
+
 def _prepare(data: Data, cache: Path, run: Path) -> Prepared:
     """The data by the run's own tokenizers where it is one already, newly learned ones where not."""
     prepared = prepare(data, cache)
@@ -186,7 +192,7 @@ class Judge:
         loss = self._loss()
         if not self.metrics:
             return Judgement(loss, {}, loss)
-        scores, _ = self.transducer.evaluate(self.examples, self.metrics, batch_size=128)
+        scores = self.transducer.evaluate(self.examples, self.metrics, batch_size=128).scores
         first = self.metrics[0]
         value = scores[first.name]
         return Judgement(loss, scores, -value if first.higher_is_better else value)

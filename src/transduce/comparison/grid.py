@@ -1,0 +1,127 @@
+"""Which models a sweep compares: every combination of the values it varies, each with several seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transduce import api, config, recipes
+
+RECIPE, SEED = "recipe", "training.seed"
+LONGEST_NAME = 120  # of a folder; most file systems stop at 255 bytes
+
+Vary = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A recipe with changes: a row of the table. Its cells differ in nothing but the seed."""
+
+    recipe: str
+    changes: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The changes in short, safe as the name of a file; the recipe's name where there are none."""
+        parts = [f"{_short(key)}={_slug(value)}" for key, value in self.changes.items() if key != RECIPE]
+        named = [Path(self.recipe).stem] if RECIPE in self.changes or not parts else []
+        name = ",".join([*named, *parts])
+        if len(name) <= LONGEST_NAME:
+            return name
+        return f"{name[: LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep: a variant with a seed."""
+
+    variant: Variant
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.variant.name}-seed{self.seed}"
+
+    def table(self, settings: Mapping[str, Any]) -> config.Table:
+        """The run's configuration; what is varied comes after ``settings``, which are the same for all."""
+        changes = {key: value for key, value in self.variant.changes.items() if key != RECIPE}
+        return api.change(recipes.read(self.variant.recipe), {**settings, **changes, SEED: self.seed})
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Every combination of the values in ``vary``, with every seed; the key ``recipe`` varies the recipe itself."""
+
+    vary: Vary
+    seeds: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds = {list(self.seeds)}: at least one, and each once, was expected")
+        for key, values in self.vary.items():
+            if not values:
+                raise ValueError(f"vary {key}: no value to compare; such as {key}=a,b")
+        if SEED in self.vary:
+            raise ValueError(f"vary {SEED}: seeds have an option of their own, --seeds {len(self.vary[SEED])}")
+
+    def cells(self, recipe: str | None) -> list[Cell]:
+        """All of a seed before the next one, so that a whole table is there early."""
+        if (recipe is None) is not (RECIPE in self.vary):
+            raise ValueError(
+                "a sweep is of one recipe or varies it: give RECIPE or --vary recipe=a,b"
+                + ("" if recipe is None else ", not both")
+            )
+        combinations = [dict(zip(self.vary, values, strict=True)) for values in itertools.product(*self.vary.values())]
+        variants = [Variant(str(changes.get(RECIPE, recipe)), changes) for changes in combinations]
+        return [Cell(variant, seed) for seed in self.seeds for variant in variants]
+
+
+def values(text: str) -> tuple[str, list[Any]]:
+    """KEY=a,b,c as the key and its values, each of TOML (what TOML does not know is a string, as in ``--set``)."""
+    key, equals, listed = text.partition("=")
+    if not equals or not key.strip() or not listed.strip():
+        raise ValueError(f"cannot vary {text!r}: expected KEY=a,b, such as model.encoder.width=64,128")
+    return key.strip(), [config.override({}, f"value={part}")["value"] for part in _split(listed)]
+
+
+def shared(names: Iterable[str]) -> str:
+    """What all the names begin with, in whole parts between hyphens."""
+    parts = zip(*(name.split("-") for name in names), strict=False)
+    return "-".join(same[0] for same in itertools.takewhile(lambda part: len(set(part)) == 1, parts))
+
+
+def _split(text: str) -> list[str]:
+    """The text cut at the commas that are in no brackets and no quotes."""
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        if character == "," and not depth and not quote:
+            parts.append("")
+            continue
+        parts[-1] += character
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        else:
+            depth += (character in "[{") - (character in "]}")
+    return [part.strip() for part in parts]
+
+
+def _short(key: str) -> str:
+    return re.sub(r"^(model|training)\.|\.type$", "", key)
+
+
+def _slug(value: Any) -> str:
+    """The value in letters that need no quotes anywhere; "+" would join run directories."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (str, int, float)):
+        return re.sub(r"[^\w.-]+", "-", str(value))
+    if isinstance(value, Mapping):
+        return "-".join(_slug(inner) if key == "type" else f"{key}-{_slug(inner)}" for key, inner in value.items())
+    return "-".join(_slug(inner) for inner in value)

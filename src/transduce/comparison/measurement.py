@@ -1,0 +1,143 @@
+"""What a sweep measures of a trained run, and the process that trains and measures one: ``python -m`` this module."""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transduce import api, config
+from transduce.data.preparation import locate
+from transduce.data.settings import Data
+from transduce.metrics.base import metric
+from transduce.metrics.lengths import LengthBin, by_length
+from transduce.plugins import load_plugins
+from transduce.search.beam import beam_like
+from transduce.training.run import cache_folder, split_of
+from transduce.transducer import Transducer
+
+ASKED, MEASURED = "asked.toml", "measured.json"  # in a cell's folder: its configuration as asked, and what came of it
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Where a cell was trained: what its speed, and within minutes its score, depend on beside the settings."""
+
+    threads: int
+    jobs: int
+    device: str
+    machine: str = ""
+
+    @classmethod
+    def here(cls, threads: int, jobs: int, device: str) -> Conditions:
+        versions = f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}"
+        return cls(threads, jobs, device, versions)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A finished cell in numbers.
+
+    ``metrics`` are on ``split`` by the run's own search, as `transduce evaluate` has them; ``search_seconds`` and
+    ``greedy_seconds`` are for a sentence, text in to text out; ``tokens_per_second`` is the median of the training
+    log, target tokens without padding; ``training_seconds`` include validation; ``lengths`` are in ``length_unit``.
+    """
+
+    split: str
+    examples: int
+    metrics: dict[str, float]
+    signatures: dict[str, str]
+    parameters: int
+    updates: int
+    training_seconds: float
+    tokens_per_second: float
+    search_seconds: float
+    greedy_seconds: float
+    length_unit: str
+    lengths: list[LengthBin]
+    conditions: Conditions
+
+    def write(self, run: Path) -> None:
+        new = run / (MEASURED + ".new")
+        new.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+        new.rename(run / MEASURED)
+
+    @classmethod
+    def read(cls, run: Path) -> Measurement | None:
+        """That of a cell's folder; None where it is not finished."""
+        if not (run / MEASURED).exists():
+            return None
+        record = json.loads((run / MEASURED).read_text(encoding="utf-8"))
+        record["lengths"] = [LengthBin(**each) for each in record["lengths"]]
+        record["conditions"] = Conditions(**record["conditions"])
+        return cls(**record)
+
+
+def held_out(data: Data, cache: Path) -> str:
+    """The split to measure on: test, or valid where there is no test; ValueError where there is neither."""
+    splits = locate(data, cache)
+    for split in ("test", "valid"):
+        if getattr(splits, split) is not None:
+            return split
+    raise ValueError("there is nothing to measure on: set data.test or data.valid (.source and .target, or .path)")
+
+
+def measure(transducer: Transducer, run: Path, conditions: Conditions) -> Measurement:
+    """Measure a finished run on its held-out split."""
+    settings = transducer.settings
+    data = config.build(settings["data"], Data, path="data")
+    split = held_out(data, cache_folder(data, run))
+    examples = split_of(settings, run, split)
+    metrics = [metric(name) for name in settings["metrics"]]
+    transducer([example.source for example in examples[:1]])  # the first call of a kernel is not the model's speed
+    found = transducer.evaluate(examples, metrics)
+    greedy = transducer.evaluate(examples, [metric("exact")], beam_like(transducer.search, 1))
+    unit, lengths = by_length(metrics, found.predictions, examples)
+    state = json.loads((run / "checkpoints" / "last" / "state.json").read_text())
+    return Measurement(
+        split=split,
+        examples=len(examples),
+        metrics=found.scores,
+        signatures={each.name: each.signature for each in metrics},
+        parameters=sum(parameter.numel() for parameter in transducer.model.parameters()),
+        updates=state["step"],
+        training_seconds=state["seconds"],
+        tokens_per_second=_tokens_per_second(run),
+        search_seconds=found.seconds / len(examples),
+        greedy_seconds=greedy.seconds / len(examples),
+        length_unit=unit,
+        lengths=lengths,
+        conditions=replace(conditions, device=str(transducer.device)),
+    )
+
+
+def _tokens_per_second(run: Path) -> float:
+    events = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return float(statistics.median(event["tokens_per_second"] for event in events if event["event"] == "update"))
+
+
+def command(run: Path, conditions: Conditions, plugins: Sequence[str]) -> list[str]:
+    """How to call ``main`` in a process of its own."""
+    return [sys.executable, "-m", __name__, str(run), json.dumps(asdict(conditions)), *plugins]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Train what a folder's asked.toml says, or go on with it, and write what was measured of it."""
+    folder, written, *plugins = arguments
+    run, conditions = Path(folder), Conditions(**json.loads(written))
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    load_plugins(plugins)
+    asked: dict[str, Any] = {"device": conditions.device, "threads": conditions.threads}
+    measure(api.train(run / ASKED, run, resume=True, **asked), run, conditions).write(run)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,106 @@
+"""The picture of a sweep: the first metric with its spread over seeds, and the same by the length of the source."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from transduce.comparison.grid import shared
+from transduce.comparison.results import Results, Row
+from transduce.comparison.table import PICTURE
+from transduce.metrics.base import metric
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INK, FAINT, RULE = "#1f2933", "#7b8794", "#e4e7eb"
+HUES = ["#1d4ed8", "#e8590c", "#0f8a5f", "#c2255c", "#7048e8", "#b08900", "#0b7285", "#868e96"]
+HIGH = 0.34  # inches of a row
+
+
+def draw(results: Results) -> None:
+    """Write results.png beside the cells; nothing where nothing is finished.
+
+    Raises ImportError, naming the extra to install, without matplotlib.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("drawing needs matplotlib: pip install 'transduce[plots]'") from error
+
+    name = next(iter(results.metrics), None)
+    rows = [row for row in results.rows if name is not None and row.score(name).values]
+    if name is None or not rows:
+        return
+    curves = [_curve(row, name) for row in rows]
+    bent = any(len(curve) > 1 for curve in curves)
+    figure = Figure(figsize=(11 if bent else 6.5, max(3.6, 1.5 + HIGH * len(rows))), layout="constrained")
+    axes = figure.subplots(1, 2 if bent else 1, squeeze=False)[0]
+    colors = _colors(len(rows))
+    _scores(axes[0], rows, name, colors)
+    if bent:
+        found = results.measurements[0]
+        _lengths(axes[1], curves, colors)
+        axes[1].set_xlabel(f"{found.length_unit} in the source", color=FAINT)
+        axes[1].set_title("by the length of the source", loc="left", fontsize=11, color=INK)
+    less = "" if metric(name).higher_is_better else ", less is better"
+    seeds = max(len(row.cells) for row in rows)
+    over = "one seed" if seeds == 1 else f"mean and range of {seeds} seeds"
+    axes[0].set_title(f"{name} on {results.measurements[0].split}{less} ({over})", loc="left", fontsize=11, color=INK)
+    figure.savefig(results.out / PICTURE, dpi=160)
+
+
+def _scores(ax: Axes, rows: Sequence[Row], name: str, colors: Sequence[Any]) -> None:
+    """A row for each variant, the best on top: every seed a dot, the mean a larger one with its number."""
+    for y, (row, color) in enumerate(zip(rows, colors, strict=True)):
+        score = row.score(name)
+        ax.plot([score.low, score.high], [y, y], color=color, linewidth=2, alpha=0.5, solid_capstyle="round")
+        ax.plot(score.values, [y] * len(score.values), "o", color=color, markersize=4, alpha=0.5, markeredgewidth=0)
+        ax.plot([score.mean], [y], "o", color=color, markersize=8, markeredgecolor="white")
+        ax.annotate(
+            f"{score.mean:.1f}", (score.high, y), (8, 0), textcoords="offset points", va="center", fontsize=9, color=INK
+        )
+    ax.set_yticks(range(len(rows)), _labels([row.variant.name for row in rows]), parse_math=False)
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.margins(x=0.14)
+    _plain(ax, "x")
+
+
+def _lengths(ax: Axes, curves: Sequence[Sequence[tuple[float, float]]], colors: Sequence[Any]) -> None:
+    """A line for each variant, in the colour of its row."""
+    for curve, color in reversed(list(zip(curves, colors, strict=True))):  # the best drawn last, on top
+        ax.plot(*zip(*curve, strict=True), "o-", color=color, linewidth=1.8, markersize=4, markeredgecolor="white")
+    _plain(ax, "both")
+
+
+def _curve(row: Row, name: str) -> list[tuple[float, float]]:
+    """Mean length and mean score over the seeds of each group of sources."""
+    points: dict[float, list[float]] = defaultdict(list)
+    for found in row.cells.values():
+        for each in found.lengths:
+            if name in each.scores:
+                points[each.mean].append(each.scores[name])
+    return [(length, fmean(scores)) for length, scores in sorted(points.items())]
+
+
+def _colors(count: int) -> list[Any]:
+    """Hues that are told apart easily; of more rows than there are such, a scale from the best to the worst."""
+    if count <= len(HUES):
+        return HUES[:count]
+    from matplotlib import colormaps
+
+    return [colormaps["turbo"](0.05 + 0.9 * row / (count - 1)) for row in range(count)]
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    """Names without what they all begin with."""
+    return [name.removeprefix(f"{shared(names)}-") for name in names]
+
+
+def _plain(ax: Axes, grid: Any) -> None:
+    ax.grid(axis=grid, color=RULE, linewidth=0.8)
+    ax.set_axisbelow(True)
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0, labelsize=9, labelcolor=INK)

@@ -1,0 +1,93 @@
+"""Commands run beside each other, so many at a time, each in a process of its own with a log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transduce.training.interruption import Interruption
+
+GLANCE = 0.1  # seconds between looks at who has ended
+
+
+@dataclass(frozen=True)
+class Task:
+    """A command, and the file that takes what it says."""
+
+    name: str
+    command: Sequence[str]
+    log: Path
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A task that has ended: its exit status (0 is well, -N is by signal N), and how long it took."""
+
+    task: Task
+    status: int
+    seconds: float
+
+    @property
+    def reason(self) -> str:
+        """Of an end that is not well: the last line of the log, or the signal."""
+        if self.status < 0:
+            return f"killed by {signal.Signals(-self.status).name}"
+        lines = self.task.log.read_text(encoding="utf-8", errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), f"exit status {self.status}")
+
+
+def run(tasks: Sequence[Task], jobs: int, environment: Mapping[str, str] | None = None) -> Iterator[Ended]:
+    """Run all, ``jobs`` at a time, and tell of each as it ends.
+
+    The first SIGINT or SIGTERM (or the end of the caller's interest) asks those that run to end by SIGTERM and waits
+    for them, KeyboardInterrupt or SystemExit following; a second one kills them.
+    """
+    waiting, running = list(tasks), list[tuple[Task, "subprocess.Popen[Any]", float]]()
+    with Interruption() as interruption:
+        try:
+            while waiting or running:
+                if interruption.signal == "SIGINT":
+                    raise KeyboardInterrupt
+                if interruption.signal == "SIGTERM":
+                    raise SystemExit(128 + signal.SIGTERM)
+                while waiting and len(running) < jobs:
+                    task = waiting.pop(0)
+                    running.append((task, _start(task, environment), time.monotonic()))
+                for entry in [entry for entry in running if entry[1].poll() is not None]:
+                    running.remove(entry)
+                    task, process, began = entry
+                    yield Ended(task, process.returncode, time.monotonic() - began)
+                time.sleep(GLANCE)
+        finally:
+            _stop([process for _, process, _ in running])
+
+
+def _start(task: Task, environment: Mapping[str, str] | None) -> subprocess.Popen[Any]:
+    """In a session of its own: Ctrl-C on the terminal reaches only us, and we pass it on once."""
+    task.log.parent.mkdir(parents=True, exist_ok=True)
+    with task.log.open("ab") as log:
+        return subprocess.Popen(
+            task.command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
+            start_new_session=True,
+        )
+
+
+def _stop(processes: Sequence[subprocess.Popen[Any]]) -> None:
+    for process in processes:
+        process.terminate()
+    try:
+        for process in processes:
+            process.wait()
+    finally:
+        for process in processes:
+            process.kill()  # nothing to one that has ended

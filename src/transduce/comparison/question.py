@@ -1,0 +1,92 @@
+"""What a sweep was asked, kept beside its answers: sweep.toml."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from transduce import config
+from transduce.comparison.grid import Cell, Grid
+
+FILE = "sweep.toml"
+
+
+class OtherQuestionError(ValueError):
+    """What is there was asked with other settings: side by side the two would compare nothing."""
+
+    def __init__(self, cell: Path, differences: Sequence[str], count: int) -> None:
+        others = f" (and {count - 1} other cells)" if count > 1 else ""
+        super().__init__(
+            f"{cell} is of another question{others}: {', '.join(differences[:5])}"
+            f"{', ...' if len(differences) > 5 else ''}. Choose another directory (--out), or delete what differs "
+            "(--overwrite)"
+        )
+
+
+@dataclass(frozen=True)
+class Question:
+    """One recipe (None where it is varied) and settings for all; grids, which may grow in number."""
+
+    recipe: str | None
+    settings: Mapping[str, Any]
+    grids: tuple[Grid, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        for key in itertools.chain.from_iterable(grid.vary for grid in self.grids):
+            if key in self.settings:
+                raise ValueError(f"{key} is both set and varied: do one of the two")
+        named: dict[str, Cell] = {}
+        for cell in self.asked():
+            if named.setdefault(cell.name, cell) != cell:
+                raise ValueError(
+                    f"two cells would be called {cell.name}: {named[cell.name].variant} and {cell.variant}"
+                )
+        for grid in self.grids:
+            names = [cell.name for cell in grid.cells(self.recipe)]
+            if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+                raise ValueError(f"two cells would be called {twice[0]}: is a value given twice?")
+
+    def asked(self) -> list[Cell]:
+        return [cell for grid in self.grids for cell in grid.cells(self.recipe)]
+
+    def cells(self) -> list[Cell]:
+        """Every cell of every grid, once."""
+        return list({cell.name: cell for cell in self.asked()}.values())
+
+    def differences(self, other: Question) -> list[str]:
+        """What two questions with other grids do not have in common: cells of both in one table compare nothing."""
+        keys = {**self.settings, **other.settings}
+        both = [("recipe", self.recipe, other.recipe)]
+        both += [(key, self.settings.get(key), other.settings.get(key)) for key in keys]
+        return [f"{key} = {now!r} (was {was!r})" for key, was, now in both if was != now]
+
+    def joined(self, other: Question) -> Question:
+        """The grids of both."""
+        return Question(
+            self.recipe, self.settings, (*self.grids, *(grid for grid in other.grids if grid not in self.grids))
+        )
+
+    def write(self, out: Path) -> None:
+        table: config.Table = {} if self.recipe is None else {"recipe": self.recipe}
+        table |= {"settings": dict(self.settings)}
+        table |= {"grid": [{"seeds": list(grid.seeds), "vary": _lists(grid.vary)} for grid in self.grids]}
+        out.mkdir(parents=True, exist_ok=True)
+        new = out / (FILE + ".new")
+        new.write_text(config.write(table), encoding="utf-8")
+        new.rename(out / FILE)
+
+    @classmethod
+    def read(cls, out: Path) -> Question | None:
+        """That of a sweep's directory; None where there is none yet."""
+        if not (out / FILE).exists():
+            return None
+        table = config.read(out / FILE)
+        grids = tuple(Grid(grid["vary"], tuple(grid["seeds"])) for grid in table["grid"])
+        return cls(table.get("recipe"), table["settings"], grids)
+
+
+def _lists(vary: Mapping[str, Sequence[Any]]) -> config.Table:
+    return {key: list(values) for key, values in vary.items()}

@@ -1,0 +1,101 @@
+"""What has come of a sweep so far: a row for each variant, over its seeds."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.comparison.grid import Cell, Variant
+from transduce.comparison.measurement import Measurement
+from transduce.comparison.question import Question
+from transduce.metrics.base import metric
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A number as each seed has it."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.values)
+
+    @property
+    def low(self) -> float:
+        return min(self.values)
+
+    @property
+    def high(self) -> float:
+        return max(self.values)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A variant's finished cells, by seed."""
+
+    variant: Variant
+    cells: dict[int, Measurement]
+
+    def spread(self, of: Callable[[Measurement], float]) -> Spread:
+        return Spread(tuple(of(measurement) for measurement in self.cells.values()))
+
+    def score(self, name: str) -> Spread:
+        """Of a metric; of the cells that have it, where recipes measure differently."""
+        return Spread(tuple(each.metrics[name] for each in self.cells.values() if name in each.metrics))
+
+
+@dataclass(frozen=True)
+class Results:
+    """``rows``, the best by the first metric first; ``unfinished``, the cells that were asked and are not there."""
+
+    question: Question
+    out: Path
+    rows: tuple[Row, ...]
+    unfinished: tuple[Cell, ...]
+
+    @property
+    def measurements(self) -> list[Measurement]:
+        return [measurement for row in self.rows for measurement in row.cells.values()]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of all metrics, the one that ranks first."""
+        return list(dict.fromkeys(name for each in self.measurements for name in each.metrics))
+
+    @property
+    def folders(self) -> dict[str, Path]:
+        """The run directories of the unfinished, by the cell's name."""
+        return {cell.name: self.out / "cells" / cell.name for cell in self.unfinished}
+
+
+def collect(question: Question, out: Path) -> Results:
+    """Read what is there of the cells asked."""
+    cells: dict[str, dict[int, Measurement]] = {}
+    variants: dict[str, Variant] = {}
+    unfinished = []
+    for cell in question.cells():
+        variants[cell.variant.name] = cell.variant
+        found = Measurement.read(out / "cells" / cell.name)
+        if found is None:
+            unfinished.append(cell)
+        else:
+            cells.setdefault(cell.variant.name, {})[cell.seed] = found
+    rows = [Row(variants[name], dict(sorted(seeds.items()))) for name, seeds in cells.items()]
+    return Results(question, out, tuple(_ranked(rows)), tuple(unfinished))
+
+
+def _ranked(rows: Sequence[Row]) -> list[Row]:
+    if not rows:
+        return []
+    first = next(iter(next(iter(rows[0].cells.values())).metrics))
+    sign = -1 if metric(first).higher_is_better else 1
+
+    def rank(row: Row) -> float:
+        score = row.score(first)
+        return sign * score.mean if score.values else math.inf
+
+    return sorted(rows, key=rank)

@@ -1,0 +1,198 @@
+"""``transduce.sweep``: train a grid of models, each in a process of its own, and set them side by side."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from transduce import config
+from transduce.comparison import processes
+from transduce.comparison.grid import Cell, Grid, Vary, shared
+from transduce.comparison.measurement import ASKED, Conditions, Measurement, command, held_out
+from transduce.comparison.picture import draw
+from transduce.comparison.question import OtherQuestionError, Question
+from transduce.comparison.results import Results, collect
+from transduce.comparison.table import write
+from transduce.data.preparation import Tokenizers, prepare
+from transduce.data.settings import Data
+from transduce.plugins import load_plugins
+from transduce.training.checkpoint import CONFIG
+from transduce.training.run import cache_folder, check, flatten
+from transduce.training.settings import Settings
+from transduce.types import Facts
+
+log = logging.getLogger("transduce.sweep")
+
+
+def sweep(
+    recipe: str | Path | None = None,
+    vary: Vary | None = None,
+    seeds: int | Sequence[int] = 3,
+    settings: Mapping[str, Any] | Sequence[str] = (),
+    out: str | Path | None = None,
+    jobs: int = 1,
+    threads: int | None = None,
+    device: str = "auto",
+    overwrite: bool = False,
+    plugins: Sequence[str] = (),
+) -> Results:
+    """Train every combination of the values in ``vary`` with every seed, and set the results side by side.
+
+    ``vary={"model.encoder.width": [64, 128]}`` changes a recipe; ``{"recipe": ["g2p", "g2p-large"]}`` takes several.
+    ``seeds`` are 1 to so many, or those listed; ``settings`` are as ``train`` takes them, for all. ``jobs`` are
+    trained at a time, on ``threads`` each (by default the machine's cores are shared out).
+
+    ``out``, by default ``sweeps/NAME``, has a run directory for each in ``cells/``, and ``results.md``, ``.csv`` and
+    ``.png``. What is finished there is not trained again and what was interrupted goes on, so that a second call adds
+    to a sweep; without ``recipe`` and ``vary`` it goes on with all that was asked of ``out``. Cells that are there
+    with other settings are refused (OtherQuestionError), or deleted with ``overwrite``. A cell that fails is told on
+    the logger ``transduce.sweep``, as is each that ends, and does not stop the others.
+    """
+    if jobs < 1:
+        raise ValueError(f"jobs = {jobs}: at least one cell is trained at a time")
+    load_plugins(plugins)
+    asked = None if recipe is None and not vary else _question(recipe, vary or {}, seeds, settings)
+    folder = Path(out) if out is not None else _folder(asked)
+    before = Question.read(folder)
+    asked = asked or before
+    if asked is None:
+        raise ValueError(f"{folder} holds no sweep to go on with: give a recipe, or --vary recipe=a,b")
+    tables = {cell.name: _table(cell, asked.settings) for cell in asked.cells()}
+    runs = {name: folder / "cells" / name for name in tables}
+    stale = _stale(before, asked, folder, tables)
+    if stale and not overwrite:
+        name, differences = next(iter(stale.items()))
+        raise OtherQuestionError(folder / "cells" / name, differences, len(stale))
+    for name in stale:
+        shutil.rmtree(folder / "cells" / name, ignore_errors=True)
+    question = asked if before is None or before.differences(asked) else before.joined(asked)
+    waiting = [name for name, run in runs.items() if Measurement.read(run) is None]
+    log.info("%s: %d cells, %d of them finished", folder, len(runs), len(runs) - len(waiting))
+    _prepare([(tables[name]["data"], runs[name]) for name in waiting])
+    question.write(folder)
+    conditions = Conditions.here(threads or max(1, (os.cpu_count() or 1) // jobs), jobs, device)
+    for name in waiting:
+        runs[name].mkdir(parents=True, exist_ok=True)
+        (runs[name] / ASKED).write_text(config.write(tables[name]), encoding="utf-8")
+    tasks = [processes.Task(name, command(runs[name], conditions, plugins), runs[name] / "log.txt") for name in waiting]
+    try:
+        _run(tasks, jobs, conditions, question, folder)
+    finally:
+        results = collect(question, folder)
+        _draw(results)
+        write(results)
+    return results
+
+
+# ------------------------------------------------------------------- question
+
+
+def _question(
+    recipe: str | Path | None, vary: Vary, seeds: int | Sequence[int], settings: Mapping[str, Any] | Sequence[str]
+) -> Question:
+    grid = Grid({key: list(values) for key, values in vary.items()}, _seeds(seeds))
+    return Question(None if recipe is None else str(recipe), _mapping(settings), (grid,))
+
+
+def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    return tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds)
+
+
+def _mapping(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
+    """Settings by dotted key, however they were given."""
+    if isinstance(settings, Mapping):
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()}
+    parsed = {}
+    for setting in [settings] if isinstance(settings, str) else settings:
+        config.override({}, setting)  # says what is wrong with it
+        key, _, text = setting.partition("=")
+        parsed[key.strip()] = config.override({}, f"value={text}")["value"]
+    return parsed
+
+
+def _folder(asked: Question | None) -> Path:
+    """sweeps/ and the recipe's name, or what several have in common."""
+    if asked is None:
+        raise ValueError("a sweep is of a recipe, or of --vary recipe=a,b; or --out has one to go on with")
+    stems = [Path(cell.variant.recipe).stem for cell in asked.cells()]
+    return Path("sweeps") / (shared(stems) or "recipes")
+
+
+# ---------------------------------------------------------------------- cells
+
+
+def _table(cell: Cell, settings: Mapping[str, Any]) -> config.Table:
+    """The cell's configuration, found in order as far as can be told without its data."""
+    asked = cell.table(settings)
+    try:
+        check(asked)
+    except config.ConfigError as error:
+        raise config.ConfigError("", f"{cell.name}: {error}") from error
+    return asked
+
+
+def _stale(
+    before: Question | None, asked: Question, folder: Path, tables: Mapping[str, config.Table]
+) -> dict[str, list[str]]:
+    """The cells that cannot stand beside those asked now, and what differs: all, where the question is another, else
+    those whose recipe has changed since."""
+    if before is not None and (others := before.differences(asked)):
+        return {cell.name: others for cell in before.cells()}
+    found = {name: _differences(folder / "cells" / name, table) for name, table in tables.items()}
+    return {name: differences for name, differences in found.items() if differences}
+
+
+def _differences(run: Path, table: config.Table) -> list[str]:
+    """What the run that is there was trained with and would not be now, and the reverse, a line each."""
+    if not (run / CONFIG).exists():
+        return []
+    tokenizers = Tokenizers.load(run / "tokenizers")
+    facts = Facts(source_vocabulary=len(tokenizers.source), target_vocabulary=len(tokenizers.target))
+    then = flatten(config.resolve(config.read(run / CONFIG), Settings, facts))
+    now = flatten(config.resolve(table, Settings, facts))
+    if now["training.precision"] == "auto":  # a run's own file says what that came to
+        now["training.precision"] = then["training.precision"]
+    return [
+        f"{key} = {now.get(key, 'nothing')!r} (was {then.get(key, 'nothing')!r})"
+        for key in sorted(then.keys() | now.keys())
+        if then.get(key) != now.get(key)
+    ]
+
+
+def _prepare(cells: Sequence[tuple[config.Table, Path]]) -> None:
+    """The data of all, once each, before any is trained: cells side by side would each prepare them, and a split that
+    is missing or does not read must not be found out hours later."""
+    done: list[config.Table] = []
+    for table, run in cells:
+        if table not in done:
+            data = config.build(table, Data, path="data")
+            cache = cache_folder(data, run)
+            held_out(data, cache)
+            prepare(data, cache)
+            done.append(table)
+
+
+def _run(tasks: Sequence[processes.Task], jobs: int, conditions: Conditions, question: Question, folder: Path) -> None:
+    """Train and measure; a line and a new table for each that ends."""
+    began = time.monotonic()
+    environment = {"OMP_NUM_THREADS": str(conditions.threads)}
+    for number, ended in enumerate(processes.run(tasks, jobs, environment), 1):
+        found = Measurement.read(ended.task.log.parent) if ended.status == 0 else None
+        told = f"failed: {ended.reason} (see {ended.task.log})"
+        if found is not None:
+            told = "  ".join(f"{name} {value:.2f}" for name, value in found.metrics.items())
+        minutes = (time.monotonic() - began) / 60
+        log.info("[%d/%d] %.1f min  %s  %s", number, len(tasks), minutes, ended.task.name, told)
+        write(collect(question, folder))
+
+
+def _draw(results: Results) -> None:
+    try:
+        draw(results)
+    except ImportError as error:
+        log.warning("no picture: %s", error)

@@ -1,0 +1,160 @@
+"""The table of a sweep: results.md to read, results.csv (a line for each run, nothing averaged) to compute with."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+
+from transduce.comparison.grid import Grid
+from transduce.comparison.measurement import Measurement
+from transduce.comparison.results import Results, Row, Spread
+from transduce.metrics.base import metric
+from transduce.spec import shown
+
+PICTURE = "results.png"
+
+
+def write(results: Results) -> None:
+    """Write results.md and results.csv beside the cells, in the place of the old ones."""
+    results.out.mkdir(parents=True, exist_ok=True)
+    for name, text in (("results.md", page(results)), ("results.csv", runs(results))):
+        new = results.out / f"{name}.new"
+        new.write_text(text, encoding="utf-8")
+        new.rename(results.out / name)
+
+
+# ----------------------------------------------------------------------- page
+
+
+def page(results: Results) -> str:
+    """The whole page: what was asked, the table, the picture, what is not there, under which conditions."""
+    picture = [f"![{results.out.name}]({PICTURE})"] if (results.out / PICTURE).exists() else []
+    blocks = [
+        f"# {results.out.name}",
+        _asked(results),
+        table(results),
+        *picture,
+        *_unfinished(results),
+        _notes(results),
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def table(results: Results) -> str:
+    """A row for each variant, the best first: means over seeds and, where there are several, the lowest to highest."""
+    if not results.rows:
+        return "Nothing is finished."
+    names = results.metrics
+    head = ["", *names, "seeds", "parameters", "updates", "training tokens/s", "search, ms", "greedy, ms"]
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *(_cells(row, names) for row in results.rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cells(row: Row, names: Sequence[str]) -> list[str]:
+    rest: list[tuple[Callable[[Measurement], float], str]] = [
+        (lambda each: each.updates, ",.0f"),
+        (lambda each: each.tokens_per_second, ",.0f"),
+        (lambda each: 1000 * each.search_seconds, ".1f"),
+        (lambda each: 1000 * each.greedy_seconds, ".1f"),
+    ]
+    return [
+        row.variant.name,
+        *(written(row.score(name)) for name in names),
+        str(len(row.cells)),
+        _parameters(row.spread(lambda each: each.parameters).mean),
+        *(format(row.spread(of).mean, form) for of, form in rest),
+    ]
+
+
+def written(spread: Spread) -> str:
+    """Mean (lowest to highest); of one seed the number alone."""
+    if not spread.values:
+        return ""
+    if len(spread.values) == 1:
+        return f"{spread.mean:.2f}"
+    return f"{spread.mean:.2f} ({spread.low:.2f} to {spread.high:.2f})"
+
+
+def _parameters(count: float) -> str:
+    return f"{count / 1e6:.2f} M" if count >= 1e5 else f"{count:,.0f}"
+
+
+def _asked(results: Results) -> str:
+    question = results.question
+    settings = [f"`{key}={shown(value)}`" for key, value in question.settings.items()]
+    lines = [
+        *([f"Recipe: `{question.recipe}`."] if question.recipe else []),
+        *([f"Settings: {', '.join(settings)}."] if settings else []),
+        *(f"Compared: {_varied(grid)}seeds {', '.join(map(str, grid.seeds))}." for grid in question.grids),
+    ]
+    return "  \n".join(lines)
+
+
+def _varied(grid: Grid) -> str:
+    return "".join(
+        f"`{key}` = {', '.join(f'`{shown(each)}`' for each in values)}; " for key, values in grid.vary.items()
+    )
+
+
+def _unfinished(results: Results) -> list[str]:
+    if not results.unfinished:
+        return []
+    names = (f"- {name} ({folder / 'log.txt'})" for name, folder in results.folders.items())
+    return ["Not finished, with the log of each:", "\n".join(names)]
+
+
+def _notes(results: Results) -> str:
+    found = results.measurements
+    if not found:
+        return ""
+    splits = sorted({f"{each.split} ({each.examples:,} examples)" for each in found})
+    signatures = sorted({f"{name}: `{text}`" for each in found for name, text in each.signatures.items() if text})
+    worst = [name for name in results.metrics if not metric(name).higher_is_better]
+    return "\n".join(
+        f"- {note}"
+        for note in (
+            f"Measured on {' and '.join(splits)} with each run's own search; the best by {results.metrics[0]} is first"
+            + (f"; of {', '.join(worst)} less is better." if worst else "."),
+            _of_seeds(results.rows),
+            "Training tokens/s: target tokens without padding, the median of each run's log. Milliseconds: for one "
+            "sentence of the split searched in batches of 64, text in to text out.",
+            *(f"{'; '.join(_conditions(found))}.",),
+            *signatures,
+        )
+    )
+
+
+def _of_seeds(rows: Iterable[Row]) -> str:
+    if all(len(row.cells) == 1 for row in rows):
+        return "One seed each: how much the scores vary by chance is not known."
+    return "Scores are means over seeds, with the lowest and the highest in brackets; other numbers are means."
+
+
+def _conditions(measurements: Iterable[Measurement]) -> list[str]:
+    each = dict.fromkeys(found.conditions for found in measurements)
+    told = [
+        f"{c.threads} thread{'s' * (c.threads > 1)}, {c.jobs} run{'s' * (c.jobs > 1)} at a time, device {c.device}, "
+        f"{c.machine}"
+        for c in each
+    ]
+    return told if len(told) == 1 else ["Not all under the same conditions: " + told[0], *told[1:]]
+
+
+# ------------------------------------------------------------------------ csv
+
+
+def runs(results: Results) -> str:
+    """CSV: a line for each finished run, with what was varied, its metrics and its other numbers."""
+    keys = list(dict.fromkeys(key for row in results.rows for key in row.variant.changes))
+    others = ["split", "examples", "parameters", "updates", "training_seconds", "tokens_per_second"]
+    others += ["search_seconds", "greedy_seconds"]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["variant", "seed", *keys, *results.metrics, *others])
+    for row in results.rows:
+        varied = [shown(row.variant.changes[key]) if key in row.variant.changes else "" for key in keys]
+        for seed, found in row.cells.items():
+            scores = [found.metrics.get(name, "") for name in results.metrics]
+            writer.writerow([row.variant.name, seed, *varied, *scores, *(getattr(found, name) for name in others)])
+    return text.getvalue()
