@@ -12,10 +12,12 @@ from torch.testing import assert_close
 from families import FACTS, FAMILIES, all_lengths, build, facts, sources, targets
 from transduce import config, tree
 from transduce.search.beam import Beam
-from transduce.search.forcing import force
+from transduce.search.forcing import force, shifted
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability, Wu
+from transduce.training.forcing import ParallelScheduledSampling, ScheduledSampling
 from transduce.training.objectives import CrossEntropy
+from transduce.training.probability import Constant
 from transduce.types import BOS, EOS, PAD, Batch, Model, Padded
 
 LENGTHS = [5, 2, 4]
@@ -229,6 +231,22 @@ def test_accumulate(model: Any) -> None:
     assert count == whole.count == 13
     assert_close([p.grad for p in model.parameters() if p.grad is not None], gradients)
     model.zero_grad()
+
+
+@torch.no_grad()
+def test_forcing(model: Any) -> None:
+    """With the same draws, n passes choose the first n words as token by token; with as many as there are, all."""
+    together = batch(LENGTHS, [6, 3, 4])
+    gold_BT, state = shifted(together.target), model.start(together.source)
+    generator = torch.Generator().manual_seed(4)
+    own_BT, quantile_BT = torch.rand(3, 6, generator=generator) < 0.7, torch.rand(3, 6, generator=generator)
+    own_BT[:, 0] = False
+    mixed_BT = ScheduledSampling(Constant(0.3)).mix(model, state, gold_BT, own_BT, quantile_BT)
+    assert not torch.equal(mixed_BT, gold_BT)
+    for passes in range(1, 6):
+        forcing = ParallelScheduledSampling(Constant(0.3), passes=passes)
+        parallel_BT = forcing.mix(model, state, gold_BT, own_BT, quantile_BT)
+        assert torch.equal(parallel_BT[:, : passes + 1], mixed_BT[:, : passes + 1])
 
 
 def test_spec(family: str) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from transduce.training import objectives
+from transduce.training import chunks
 from transduce.training.objectives import CrossEntropy, Trainable, smoothed_cross_entropy
 from transduce.types import Batch, Padded
 
@@ -161,7 +161,7 @@ def test_in_chunks_the_loss_is_the_same(monkeypatch: pytest.MonkeyPatch, rows: i
     model, objective = Bigram(), CrossEntropy(smoothing)
     whole, _ = objective(model, BATCH)
     expected = gradients(model, whole.total)
-    monkeypatch.setattr(objectives, "CHUNK", rows * VOCABULARY)
+    monkeypatch.setattr(chunks, "CHUNK", rows * VOCABULARY)
     model.asked.clear()
     loss, _ = objective(model, BATCH)
     assert max(model.asked) <= rows

@@ -103,6 +103,17 @@ NAMES: dict[str, dict[str, str]] = {
         "zero": "transduce.modules.bridges:ZeroBridge",
     },
     "Objective": {"cross-entropy": "transduce.training.objectives:CrossEntropy"},
+    "Forcing": {
+        "teacher": "transduce.training.forcing:TeacherForcing",
+        "scheduled-sampling": "transduce.training.forcing:ScheduledSampling",
+        "parallel-scheduled-sampling": "transduce.training.forcing:ParallelScheduledSampling",
+    },
+    "Probability": {
+        "constant": "transduce.training.probability:Constant",
+        "linear": "transduce.training.probability:Linear",
+        "exponential": "transduce.training.probability:Exponential",
+        "inverse-sigmoid": "transduce.training.probability:InverseSigmoid",
+    },
     "Optimizer": {
         "adam": "transduce.training.optimization:Adam",
         "adamw": "transduce.training.optimization:AdamW",

@@ -162,6 +162,8 @@ class Autoregressive(Protocol[S]):
 class Model(Autoregressive[Any], Protocol):
     """What a configuration's ``model`` table makes: an ``nn.Module`` that owns a distribution over outputs."""
 
+    training: bool
+
 
 class Encoder(Protocol):
     """``width`` is the last axis of the memory's states, ``summary_widths`` those of the summary's leaves."""

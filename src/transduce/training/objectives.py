@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
@@ -11,29 +11,31 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from transduce import tree
-from transduce.search.forcing import shifted
-from transduce.types import Autoregressive, Batch, Loss, Objective
-
-CHUNK = 2**25  # logits held at once: 128 MiB in float32
+from transduce.training.chunks import chunks
+from transduce.training.forcing import Forcing, TeacherForcing
+from transduce.types import Autoregressive, Batch, Loss, Model, Objective
 
 
 @dataclass(frozen=True)
 class CrossEntropy:
     """Cross-entropy at real positions, the target's distribution smoothed (Szegedy et al. 2016, section 7):
 
-    q(v) = (1 - smoothing) [v = y] + smoothing / V. Reports ``nll``, the part without smoothing.
+    q(v) = (1 - smoothing) [v = y] + smoothing / V. Reports ``nll``, the part without smoothing. ``forcing`` says after
+    which words, the target's or the model's own, a model in training predicts the next; any other is measured after
+    the target's.
     """
 
     smoothing: float = 0.0
+    forcing: Forcing = field(default_factory=TeacherForcing)
 
     def __post_init__(self) -> None:
         if not 0 <= self.smoothing < 1:
             raise ValueError(f"smoothing = {self.smoothing}: a share of at least 0 and less than 1 was expected")
 
-    def __call__(
-        self, model: Autoregressive[Any], batch: Batch, progress: float = 0.0, carry: Any = None
-    ) -> tuple[Loss, Any]:
-        output, _ = model.extend(shifted(batch.target), model.start(batch.source))
+    def __call__(self, model: Model, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+        forcing = self.forcing if model.training else TeacherForcing()
+        state = model.start(batch.source)
+        output, _ = model.extend(forcing(model, state, batch.target, progress), state)
         mask_BT = batch.target.mask
         target_N = batch.target.values[mask_BT]
         real = tree.map(lambda leaf: leaf[mask_BT], output)
@@ -46,12 +48,9 @@ class CrossEntropy:
         def part(output: Any, target: Tensor) -> tuple[Tensor, Tensor]:
             return smoothed_cross_entropy(model.readout(output), target, self.smoothing)
 
-        with torch.no_grad():
-            vocabulary = model.readout(tree.map(lambda leaf: leaf[:1], output)).shape[-1]
-        size = max(1, CHUNK // vocabulary)
-        if len(target_N) <= size:
+        pieces = chunks(model, output)
+        if len(pieces) == 1:
             return part(output, target_N)
-        pieces = [slice(begin, begin + size) for begin in range(0, len(target_N), size)]
         sums = [
             checkpoint(part, tree.map(itemgetter(piece), output), target_N[piece], use_reentrant=False)
             for piece in pieces
