@@ -250,7 +250,7 @@ def test_the_table_has_means_and_ranges(results: Results) -> None:
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.table(results).splitlines()]
     assert lines[0][:5] == ["", "exact", "cer", "seeds", "parameters"]
     assert lines[2] == [
-        "encoder.width=8", "81.00 (80.75 to 81.25)", "9.00 (9.00 to 9.00)", "2", "1.23 M", "600", "4,321", "12.3", "4.5"
+        "encoder.width=8", "81.00 (80.75 to 81.25)", "9.00 (9.00 to 9.00)", "2", "1.2 M", "600", "4,321", "12.3", "4.5"
     ]  # fmt: skip
     assert lines[3][1:4] == ["70.00", "5.00", "1"]  # of one seed no range is known
     assert lines[4][6] == "4,322"

@@ -31,7 +31,7 @@ def sweep(
     """Train a grid of models, each with several seeds, and set them side by side in a table and a picture.
 
     The same command again goes on with what is not finished; another grid adds to it. Without RECIPE and --vary, all
-    that was asked of --out is gone on with. Status 1: a run failed.
+    that was asked of --out is gone on with. Status 1: something asked is not finished, which results.md names.
     """
     from transduce.comparison import grid
     from transduce.comparison import table as tables

@@ -53,12 +53,13 @@ def draw(results: Results) -> None:
 
 
 def _scores(ax: Axes, rows: Sequence[Row], name: str, colors: Sequence[Any]) -> None:
-    """A row for each variant, the best on top: every seed a dot, the mean a larger one with its number."""
+    """A row for each variant, the best on top: every seed a dot, the mean a bar with its number."""
     for y, (row, color) in enumerate(zip(rows, colors, strict=True)):
         score = row.score(name)
-        ax.plot([score.low, score.high], [y, y], color=color, linewidth=2, alpha=0.5, solid_capstyle="round")
-        ax.plot(score.values, [y] * len(score.values), "o", color=color, markersize=4, alpha=0.5, markeredgewidth=0)
-        ax.plot([score.mean], [y], "o", color=color, markersize=8, markeredgecolor="white")
+        ax.plot([score.low, score.high], [y, y], color=color, linewidth=2, alpha=0.4)
+        ax.plot(score.values, [y] * len(score.values), "o", color=color, markersize=6.5, markeredgecolor="white")
+        if len(score.values) > 1:
+            ax.plot([score.mean], [y], "|", color=color, markersize=17, markeredgewidth=2)
         ax.annotate(
             f"{score.mean:.1f}", (score.high, y), (8, 0), textcoords="offset points", va="center", fontsize=9, color=INK
         )

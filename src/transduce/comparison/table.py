@@ -77,7 +77,7 @@ def written(spread: Spread) -> str:
 
 
 def _parameters(count: float) -> str:
-    return f"{count / 1e6:.2f} M" if count >= 1e5 else f"{count:,.0f}"
+    return f"{count / 1e6:.1f} M" if count >= 1e6 else f"{count / 1e3:.0f} k"
 
 
 def _asked(results: Results) -> str:
