@@ -14,9 +14,9 @@ from families import FACTS, build, generator, labelled, recurrent, sources, targ
 from transduce import config, tree
 from transduce.encoders.bag import BagEncoder
 from transduce.encoders.labels import LabelledEncoder, LabelsEncoder
-from transduce.modules.attention import GlobalAttention
+from transduce.modules.attention.energies import General
+from transduce.modules.attention.one_head import GlobalAttention
 from transduce.modules.cells.fused import GRU, LSTM
-from transduce.modules.energies import General
 from transduce.modules.recurrent import Stack
 from transduce.modules.wirings import Context, Luong
 from transduce.types import EOS, Facts, Memory, Model, Padded

@@ -15,9 +15,9 @@ from families import FAMILIES, build
 from transduce import tree
 from transduce.data.tokenizers import Characters
 from transduce.inspect.attention import attention
-from transduce.modules.coverage import CoverageAttention, LocationAttention
-from transduce.modules.energies import Additive, Dot, General, ScaledDot
-from transduce.modules.multihead import MultiHeadAttention
+from transduce.modules.attention.coverage import CoverageAttention, LocationAttention
+from transduce.modules.attention.energies import Additive, Dot, General, ScaledDot
+from transduce.modules.attention.many_heads import MultiHeadAttention
 from transduce.search.greedy import Greedy
 from transduce.transducer import Transducer
 from transduce.types import Memory, Padded

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 from transformers.models.t5.modeling_t5 import T5Attention
 
+from transduce.modules.attention.relative import T5, Alibi, NoRelative, Rotary, Shaw
 from transduce.modules.mixers.attention import CausalSelfAttention, SelfAttention
-from transduce.modules.relative import T5, Alibi, NoRelative, Rotary, Shaw
 from transduce.types import Padded
 
 ROWS, LENGTH, WIDTH, HEADS = 2, 7, 12, 3

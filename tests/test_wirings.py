@@ -15,10 +15,10 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
-from transduce.modules.attention import GlobalAttention
+from transduce.modules.attention.energies import Additive, General
+from transduce.modules.attention.one_head import GlobalAttention
 from transduce.modules.bridges import CopyBridge, LinearBridge, ZeroBridge
 from transduce.modules.cells.fused import GRU, LSTM
-from transduce.modules.energies import Additive, General
 from transduce.modules.recurrent import Layer, Stack, reverse
 from transduce.modules.wirings import Bahdanau, Luong, Plain
 from transduce.types import Memory, Padded

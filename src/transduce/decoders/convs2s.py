@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from transduce.modules.attention import AttentionKeys, GlobalAttention
+from transduce.modules.attention.energies import Dot
+from transduce.modules.attention.one_head import AttentionKeys, GlobalAttention
 from transduce.modules.convolution import HALVE, Convolution, GatedConvolution, scale_gradient
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout, TokenEmbedding
-from transduce.modules.energies import Dot
 from transduce.modules.module_list import module_list
 from transduce.modules.positions import Learned, Positions
 from transduce.tree import Shared

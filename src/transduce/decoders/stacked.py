@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transduce.modules.attention import mask_bias
+from transduce.modules.attention.heads import CrossAttention
+from transduce.modules.attention.masks import mask_bias
 from transduce.modules.blocks import DecoderLayer, DecoderLayerState, one_each
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout, TokenEmbedding
 from transduce.modules.feedforward import FeedForward, PlainFeedForward
-from transduce.modules.heads import CrossAttention
 from transduce.modules.mixers.attention import CausalSelfAttention
 from transduce.modules.module_list import module_list
 from transduce.modules.positions import Positions

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
+from transduce.modules.attention.heads import CrossAttention, CrossKeys
 from transduce.modules.feedforward import FeedForward
-from transduce.modules.heads import CrossAttention, CrossKeys
 from transduce.modules.residual import Residual
 from transduce.tree import Shared
 from transduce.types import CausalMixer, Factory, Memory, Mixer, Padded

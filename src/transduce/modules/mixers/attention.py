@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from transduce.modules.attention import mask_bias
-from transduce.modules.heads import Heads, check_heads, merge_heads, split_heads
+from transduce.modules.attention.heads import Heads, check_heads, merge_heads, split_heads
+from transduce.modules.attention.masks import causal_bias, mask_bias
+from transduce.modules.attention.relative import NoRelative, Relative
 from transduce.modules.linear import projection
-from transduce.modules.relative import NoRelative, Relative
 from transduce.types import Factory, Padded
 
 
@@ -91,9 +91,3 @@ class CausalSelfAttention(nn.Module):
         bias = self.relative.bias(causal_bias(places_BT, state.filled, x_BTD.dtype), query, places_BT)
         read = self.relative.read(places_BT, state.filled)
         return self.out(merge_heads(self.heads(query, keys, values, bias, read))), state
-
-
-def causal_bias(places_BT: Tensor, positions: int, dtype: torch.dtype) -> Tensor:
-    """[B, 1, T, S]: a query at place p reads keys at places 0 to p."""
-    keys_S = torch.arange(positions, device=places_BT.device)
-    return mask_bias(keys_S <= places_BT[:, :, None], dtype)[:, None]

@@ -8,9 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from transduce.modules.attention.heads import check_heads, merge_heads, split_heads
 from transduce.modules.convolution import centred, check_centred, check_kernel, convolve_at
 from transduce.modules.dropout import Dropout
-from transduce.modules.heads import check_heads, merge_heads, split_heads
 from transduce.modules.linear import projection
 from transduce.types import Padded
 

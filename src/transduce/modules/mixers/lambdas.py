@@ -8,10 +8,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from transduce.modules.attention import mask_bias
+from transduce.modules.attention.heads import check_heads, merge_heads
+from transduce.modules.attention.masks import mask_bias
 from transduce.modules.convolution import centred, check_centred, convolve_at
 from transduce.modules.dropout import Dropout
-from transduce.modules.heads import check_heads, merge_heads
 from transduce.modules.linear import projection
 from transduce.types import Padded
 

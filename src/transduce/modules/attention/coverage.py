@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from transduce.modules.attention import AttentionKeys
+from transduce.modules.attention.one_head import AttentionKeys
 from transduce.tree import Shared
 from transduce.types import Energy, Factory, Memory
 

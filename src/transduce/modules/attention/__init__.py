@@ -1,0 +1,1 @@
+"""Attention: energies, one head and many, over a memory or within a row."""
