@@ -111,7 +111,7 @@ def main() -> None:
                     progress=False,
                 )
                 for rate, group in zip(rates, groups.values(), strict=True):
-                    scores, _ = transducer.evaluate(group, [metric("per")], Greedy(60))
+                    scores = transducer.evaluate(group, [metric("per")], Greedy(60)).scores
                     rate.append(scores["per"])
             each = (f"{mean(rate):.1f} ({', '.join(f'{one:.1f}' for one in rate)})" for rate in rates)
             lines.append(f"| {positions} | " + " | ".join(each) + " |")
