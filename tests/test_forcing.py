@@ -194,6 +194,20 @@ class Bigram(nn.Module):
         return output.clone()
 
 
+class Consuming(Bigram):
+    """A model that writes into its state, as it may: a state is consumed by its call."""
+
+    def extend(self, tokens_BT: Tensor, state: Any) -> Any:
+        return super().extend(tokens_BT, None)[0], state.add_(tokens_BT.shape[1])
+
+
+@pytest.mark.parametrize("forcing", [ScheduledSampling, ParallelScheduledSampling])
+def test_the_state_is_left_as_it_is(forcing: Any) -> None:
+    state_B = torch.zeros(3)
+    forcing(NEVER)(Consuming(torch.zeros(11, 11)), state_B, TARGET, 0.0)
+    assert not state_B.any()
+
+
 # ------------------------------------------------------------------------------------------ the draws
 
 
