@@ -116,11 +116,12 @@ def test_passes_end_when_nothing_changes(model: Any) -> None:
 
 
 class Counted:
-    """A model that counts how often it is extended, and how many features at most it reads out."""
+    """A model that counts how often it is extended, and how many features it reads out."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.start = model, model.start
-        self.extended = self.most = 0
+        self.extended = self.most = self.asked = 0
+        self.with_gradients = False
 
     def extend(self, tokens_BT: Tensor, state: Any) -> Any:
         self.extended += 1
@@ -128,7 +129,17 @@ class Counted:
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Any:
         self.most = max(self.most, len(output))
+        self.asked += len(output)
+        self.with_gradients |= torch.is_grad_enabled()
         return self.model.readout(output, candidates)
+
+
+@pytest.mark.parametrize("forcing", [ScheduledSampling, ParallelScheduledSampling])
+def test_choices_cost_no_gradients_and_no_padding(model: Any, forcing: Any) -> None:
+    counted = Counted(model)
+    forcing(NEVER)(counted, model.start(BATCH.source), TARGET, 0.0)
+    assert counted.asked - (forcing is ParallelScheduledSampling) == 6 + 2 + 4  # and one row, to see how wide it is
+    assert not counted.with_gradients
 
 
 @torch.no_grad()
