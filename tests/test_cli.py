@@ -100,6 +100,19 @@ def test_train_prints_where_the_run_is(tiny: dict[str, Any], tmp_path: Path, cal
     assert "from update 8" in err
 
 
+def test_a_run_starts_from_another(tiny: dict[str, Any], trained: Path, tmp_path: Path, call: Call) -> None:
+    run, start = tmp_path / "run", ["--init", trained, "--freeze=encoder,decoder.embedding"]
+    status, _, err = call("train", "reverse", "--out", run, *start, "--device=cpu", "--threads=1", *as_sets(tiny))
+    assert status == 0
+    assert f"starts from {trained} (best), with its vocabularies\n  loaded: encoder, decoder, " in err
+    assert "\nfrozen: encoder, decoder.embedding, " in err
+    table = transduce.load(run).settings
+    assert (table["init"]["run"], table["training"]["freeze"]) == (str(trained), ["encoder", "decoder.embedding"])
+    assert told(call("train", "reverse", "--out", tmp_path / "x", "--init", tmp_path)).startswith(
+        f"{tmp_path} is no run"
+    )
+
+
 def test_minutes_replace_the_recipes_budget(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     monkeypatch.setattr(api, "train", lambda *arguments, **_: seen.append(arguments))

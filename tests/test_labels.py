@@ -161,3 +161,22 @@ def test_a_line_without_its_labels_is_told_by_file_and_line(tmp_path):
     (tmp_path / "s").write_text("a\tx\nb\ty\nc\tz\n")
     with pytest.raises(DataError, match=r"t:1: 'x' has 1 tab-separated field"):
         prepare(replace(data, units=Units(joint=Labelled(Characters()))), tmp_path / "cache")
+
+
+def test_an_extended_vocabulary_knows_the_labels_and_the_text_of_both():
+    old = Labelled(Characters(), labels=2).learn(["x\ty\tab", "y\ty\ta"])
+    extended = old.extended(Labelled(Characters(), labels=2).learn(["y\tz\tac"]))
+    columns = [(0, "x"), (0, "y"), (1, "y"), (1, "z")]
+    assert extended.entries == (*SPECIALS, "a", "b", "c", *columns)
+    assert len(set(extended.entries)) == len(extended)
+    for line in ("x\ty\tab", "y\tz\tac"):
+        assert extended.decode(extended.encode([line])[0]) == line
+    alone = Labels(labels=2).learn(["x\ty"]).extended(Labels(labels=2).learn(["x\tz"]))
+    assert alone.entries == (*SPECIALS, (0, "x"), (1, "y"), (1, "z"))
+
+
+def test_labels_are_extended_by_as_many_labels_alone():
+    old = Labelled(Characters(), labels=2).learn(["x\ty\tab"])
+    for other in (Labelled(Characters()).learn(["x\ta"]), Labels(2).learn(["x\ty"]), Characters().learn(["a"])):
+        with pytest.raises(DataError, match=r"2 columns of labels.*the same units"):
+            old.extended(other)

@@ -178,3 +178,37 @@ def test_learning_is_the_same_in_every_process(monkeypatch):
         assert run.stderr == ""  # no progress bars
         seen.add(run.stdout)
     assert len(seen) == 1
+
+
+# ----------------------------------------------------------------- vocabularies
+
+
+def test_no_two_ids_stand_for_the_same(tokenizer):
+    assert len(set(tokenizer.entries)) == len(tokenizer.entries) == len(tokenizer)
+    assert tokenizer.entries[:4] == SPECIALS
+
+
+@pytest.mark.parametrize("unit", [Characters(), Words(), Symbols(), Bytes()], ids=name)
+def test_an_extended_vocabulary_reads_both_texts_and_keeps_its_ids(unit):
+    old, more = unit.learn(["a b", "b c"]), ["b d", "ü a"]
+    extended = old.extended(unit.learn(more))
+    assert extended.entries[: len(old)] == old.entries
+    assert set(extended.entries) == {*old.entries, *unit.learn(more).entries}
+    assert extended.encode(["a b", "b c"]) == old.encode(["a b", "b c"])
+    assert [extended.decode(ids) for ids in extended.encode(more)] == more
+    assert old.extended(old).fingerprint == old.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("unit", "message"),
+    [
+        (Bpe(size=90), "BPE pieces cannot be extended.*keep the vocabulary, or learn your own"),
+        (Unigram(size=90), "Unigram pieces cannot be extended"),
+        (Words(), "cut text in different ways.*the same units"),
+        (Characters(lowercase=True), "cut text in different ways"),
+    ],
+    ids=["bpe", "unigram", "words", "lowercase"],
+)
+def test_a_vocabulary_that_cannot_be_extended_says_why(unit, message):
+    with pytest.raises(DataError, match=message):
+        unit.learn(CORPUS).extended(Characters().learn(CORPUS))

@@ -17,7 +17,8 @@ from transduce.training.callbacks import Callback, TensorBoard
 from transduce.training.checkpoint import CONFIG
 from transduce.training.run import RunExistsError, check
 from transduce.training.run import train as run_training
-from transduce.transducer import Checkpoint, Transducer
+from transduce.training.settings import Init
+from transduce.transducer import Checkpoint, Transducer, find_weights, members
 
 HELD_OUT = 20  # one in so many of ``pairs`` is kept for validation
 
@@ -33,6 +34,7 @@ def train(
     device: str = "auto",
     threads: int | None = None,
     progress: bool = True,
+    init: str | Path | None = None,
 ) -> Transducer:
     """Train a recipe (or a .toml file) and return the best model.
 
@@ -41,7 +43,7 @@ def train(
     twenty of them is held out for validation, and a run that is resumed keeps those it has. ``out`` is the run
     directory, by default ``runs/NAME``; one that holds a run is refused unless ``resume`` goes on with it or
     ``overwrite`` deletes it. ``progress`` draws a bar on standard error. SIGINT and SIGTERM save a checkpoint before
-    they do what they always do.
+    they do what they always do. ``init`` is a run to start from (``[init]`` in docs/configuration.md).
     """
     if resume and overwrite:
         raise ValueError("resume goes on with a run and overwrite deletes it: give one of them")
@@ -50,9 +52,11 @@ def train(
     run = run_folder(recipe, out)
     there = (run / CONFIG).exists()
     table = change(config.read(run / CONFIG) if there and resume else recipes.read(recipe), settings)
+    if init is not None:
+        table = config.assign(table, "init.run", str(init))
     _check(table, recipe)
     if there and overwrite:
-        shutil.rmtree(run)
+        _delete(run, table)
     elif there and not resume:
         raise RunExistsError(run)
     if pairs is not None and not (there and resume):
@@ -105,6 +109,19 @@ def _check(table: config.Table, recipe: str | Path) -> None:
             "model", f"missing; {recipe} is the base of {', '.join(based)}: train one of these, or set a model"
         )
     check(table)
+
+
+def _delete(run: Path, table: config.Table) -> None:
+    """Delete a run, unless the new one could not start without it, or could not start at all."""
+    if "init" in table:
+        begin = config.build(table["init"], Init, path="init")
+        for member in members(begin.run):
+            find_weights(member, begin.checkpoint)
+            if member.resolve() == run.resolve():
+                raise ValueError(
+                    f"init.run is {run} itself, which overwrite would delete; choose another directory (out)"
+                )
+    shutil.rmtree(run)
 
 
 def _without_files(data: config.Table) -> config.Table:

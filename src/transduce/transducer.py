@@ -25,7 +25,7 @@ from transduce.metrics.base import evaluate
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.models.weights import load_weights
 from transduce.search.forcing import force
-from transduce.types import EOS, PAD, Example, Facts, Hypothesis, Metric, Model, Padded, Prediction, Search
+from transduce.types import EOS, PAD, Example, Hypothesis, Metric, Model, Padded, Prediction, Search
 
 log = logging.getLogger("transduce")
 
@@ -109,26 +109,15 @@ class Transducer:
 
     @classmethod
     def _load(cls, run: Path, checkpoint: Checkpoint, device: torch.device) -> Transducer:
-        path = run / "checkpoints" / checkpoint / "model.safetensors"
-        if not (run / "config.toml").exists():
-            raise FileNotFoundError(
-                f"{run} is no run directory: it has no config.toml; train one with `transduce train`"
-            )
-        if not path.exists():
-            raise FileNotFoundError(
-                f"{run} has no checkpoint {checkpoint!r} ({path} is missing); it has: "
-                f"{', '.join(_checkpoints(run)) or 'none yet, so train on with --resume'}"
-            )
+        path = find_weights(run, checkpoint)
         settings = config.read(run / "config.toml")
         tokenizers = Tokenizers.load(run / "tokenizers")
-        source, target = tokenizers.source, tokenizers.target
-        facts = Facts(source_vocabulary=len(source), target_vocabulary=len(target))
-        model: Any = config.build(settings.get("model", {}), Model, facts, "model")
+        model: Any = config.build(settings.get("model", {}), Model, tokenizers.facts, "model")
         load_weights(model, path)
         search: Search[Any] = config.build(settings.get("search", {}), Search, path="search")
         lines = config.build(settings.get("data", {}).get("lines", {}), Lines, path="data.lines")
         model.to(device).eval()
-        return cls(model, search, source, target, settings, lines.max_source_length)
+        return cls(model, search, tokenizers.source, tokenizers.target, settings, lines.max_source_length)
 
     @property
     def device(self) -> torch.device:
@@ -276,8 +265,18 @@ def check_vocabularies(one: Transducer, run: Path, other: Transducer, other_run:
         )
 
 
-def _checkpoints(run: Path) -> list[str]:
-    return sorted(path.parent.name for path in (run / "checkpoints").glob("*/model.safetensors"))
+def find_weights(run: Path, checkpoint: Checkpoint) -> Path:
+    """The file of a checkpoint; FileNotFoundError says what is there instead."""
+    if not (run / "config.toml").exists():
+        raise FileNotFoundError(f"{run} is no run directory: it has no config.toml; train one with `transduce train`")
+    path = run / "checkpoints" / checkpoint / "model.safetensors"
+    if not path.exists():
+        there = sorted(path.parent.name for path in (run / "checkpoints").glob("*/model.safetensors"))
+        raise FileNotFoundError(
+            f"{run} has no checkpoint {checkpoint!r} ({path} is missing); it has: "
+            f"{', '.join(there) or 'none yet, so train on with --resume'}"
+        )
+    return path
 
 
 def choose_device(name: str) -> torch.device:

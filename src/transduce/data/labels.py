@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import json
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,25 @@ class LabelledTokenizer:
         return self._join(labels, self._text.normalize(rest))
 
     @property
+    def entries(self) -> tuple[Hashable, ...]:
+        """Those of the text, and a label with the number of its column."""
+        return (*self._text.entries, *((column, label) for column, ids in enumerate(self._ids) for label in ids))
+
+    def extended(self, other: Tokenizer) -> LabelledTokenizer:
+        """Text and labels grow each at its end, so that labels, which follow the text, get other ids."""
+        record, text = other.as_json(), self._text
+        if other.labels != self.labels or record["with_text"] != self._with_text:
+            raise DataError(
+                f"{self.labels} columns of labels cannot be extended by {other.labels}, nor labels alone by labels "
+                "and a text; use the same units"
+            )
+        if self._with_text:
+            text = text.extended(_text(record))
+        theirs = record["labels"]
+        labels = [[*dict.fromkeys([*own, *more])] for own, more in zip(self._labels, theirs, strict=True)]
+        return LabelledTokenizer(labels, text, self._with_text)
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of the JSON: equal for tokenizers that agree on everything."""
         return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
@@ -120,9 +139,13 @@ def load(path: str | Path) -> Tokenizer:
         record = json.loads(Path(path).read_text(encoding="utf-8"))
         if record.keys() != {"labels", "with_text", "text"}:
             return TextTokenizer.load(path)
-        return LabelledTokenizer(record["labels"], TextTokenizer.from_json(record["text"]), record["with_text"])
+        return LabelledTokenizer(record["labels"], _text(record), record["with_text"])
     except (OSError, ValueError, AttributeError) as error:
         raise DataError(f"{path} is not a tokenizer's JSON file: {error}") from error
+
+
+def _text(record: Any) -> Tokenizer:
+    return TextTokenizer.from_json(record["text"])
 
 
 # --------------------------------------------------------------------- units

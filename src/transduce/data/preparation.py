@@ -41,6 +41,23 @@ class Tokenizers:
         self.source.save(folder / "source.json")
         self.target.save(folder / "target.json")
 
+    def extended(self, other: Tokenizers) -> Tokenizers:
+        """These vocabularies, each with what only the other knows after it."""
+        return Tokenizers(self.source.extended(other.source), self.target.extended(other.target))
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(source_vocabulary=len(self.source), target_vocabulary=len(self.target))
+
+    @property
+    def fingerprints(self) -> tuple[str, str]:
+        return self.source.fingerprint, self.target.fingerprint
+
+    @property
+    def joint(self) -> bool:
+        """One vocabulary for both sides."""
+        return len(set(self.fingerprints)) == 1
+
     @classmethod
     def load(cls, folder: Path) -> Tokenizers:
         return cls(labels.load(folder / "source.json"), labels.load(folder / "target.json"))
@@ -65,7 +82,7 @@ class Prepared:
 
     @property
     def facts(self) -> Facts:
-        return Facts(source_vocabulary=len(self.tokenizers.source), target_vocabulary=len(self.tokenizers.target))
+        return self.tokenizers.facts
 
 
 def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Prepared:
@@ -126,7 +143,7 @@ def locate(data: Data, cache: Path) -> Splits:
 def _fingerprint(data: Data, splits: Splits, tokenizers: Tokenizers | None) -> str:
     # Frozen dataclasses show all their fields in repr, a user's own unit included.
     learned = (data.units, data.columns, data.lines)
-    given = None if tokenizers is None else (tokenizers.source.fingerprint, tokenizers.target.fingerprint)
+    given = None if tokenizers is None else tokenizers.fingerprints
     files = [[_identity(path) for path in split.paths] for split in (splits.train, splits.valid) if split is not None]
     facts = (FORMAT, learned, given, files, splits.valid is None)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]

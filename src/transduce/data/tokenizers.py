@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,7 +34,9 @@ _GUARD = pre_tokenizers.Split(Regex(f"<(?={'|'.join(re.escape(special[1:]) for s
 class Tokenizer(Protocol):
     """Text to ids, each closed with EOS, and ids to text; ids 0 to 3 are ``types.SPECIALS``.
 
-    The first ``labels`` ids of every line stand for what is said beside the text.
+    The first ``labels`` ids of every line stand for what is said beside the text. ``entries`` are what the ids stand
+    for, no two alike: equal ones in two vocabularies are the same token. ``extended`` is this vocabulary with what
+    only another knows after it; it raises DataError where that cannot be.
     """
 
     @property
@@ -49,6 +51,11 @@ class Tokenizer(Protocol):
     def tokens(self, ids: Sequence[int]) -> list[str]: ...
 
     def normalize(self, text: str) -> str: ...
+
+    @property
+    def entries(self) -> tuple[Hashable, ...]: ...
+
+    def extended(self, other: Tokenizer) -> Tokenizer: ...
 
     @property
     def fingerprint(self) -> str: ...
@@ -98,6 +105,28 @@ class TextTokenizer:
         return normal if self._library.decoder is None else str(self._library.decoder.decode(list(normal)))
 
     @property
+    def entries(self) -> tuple[str, ...]:
+        return tuple(str(self._library.id_to_token(i)) for i in range(len(self)))
+
+    def extended(self, other: Tokenizer) -> TextTokenizer:
+        """Characters, words and symbols are lists, to which more can be added; pieces are not, as each of them changes
+        how all text is cut."""
+        record, theirs = self.as_json(), other.as_json()
+        if record["model"]["type"] != "WordLevel":
+            raise DataError(
+                f"a vocabulary of {record['model']['type']} pieces cannot be extended: a new piece would change how "
+                "the old ones cut text; keep the vocabulary, or learn your own"
+            )
+        if _cutting(record) != _cutting(theirs):
+            raise DataError(
+                "the vocabularies cut text in different ways, so that one cannot extend the other; use the same units"
+            )
+        words = record["model"]["vocab"]
+        for word in other.entries:
+            words.setdefault(word, len(words))
+        return self.from_json(record)
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of the JSON: equal for tokenizers that agree on everything."""
         return hashlib.sha256(self._library.to_str().encode()).hexdigest()
@@ -123,6 +152,11 @@ class TextTokenizer:
     @classmethod
     def from_json(cls, record: Any) -> TextTokenizer:
         return cls(tokenizers.Tokenizer.from_str(json.dumps(record)))
+
+
+def _cutting(record: Any) -> Any:
+    """A tokenizer's record without its words."""
+    return {**record, "model": record.get("model", {}).get("type")}
 
 
 def checked(ids: Sequence[int], size: int) -> Sequence[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -37,6 +37,18 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) ->
                 "was config.toml or a vocabulary changed since these weights were trained?"
             )
         parameter.copy_(tensors[name])
+
+
+def prefixes(name: str) -> Iterator[str]:
+    """The modules that a parameter is in, the outermost first, and the parameter itself."""
+    parts = name.split(".")
+    return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+
+
+def summarise(names: Collection[str], every: Collection[str]) -> list[str]:
+    """Parameters by the outermost modules of whose parameters, among ``every``, none is missing in ``names``."""
+    mixed = {prefix for name in every if name not in names for prefix in prefixes(name)}
+    return list(dict.fromkeys(next(prefix for prefix in prefixes(name) if prefix not in mixed) for name in names))
 
 
 def load_weights(model: nn.Module, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,10 +17,12 @@ from transduce.data.settings import Data
 from transduce.metrics.base import metric
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started
 from transduce.training.checkpoint import CONFIG, State, load_training, resume_point
+from transduce.training.freezing import freeze
+from transduce.training.initialisation import Inheritance, Predecessor
 from transduce.training.loop import Judgement, Loop
 from transduce.training.objectives import Trainable
 from transduce.training.precision import autocast, bound_kernel_cache, choose_precision
-from transduce.training.settings import Settings, Training
+from transduce.training.settings import Init, Settings, Training
 from transduce.transducer import Transducer, choose_device
 from transduce.types import Example
 
@@ -49,33 +52,34 @@ def train(
     where = choose_device(device)
     if (run / CONFIG).exists() and not resume:
         raise RunExistsError(run)
+    point = resume_point(run / "checkpoints") if resume else None
+    init = config.build(table["init"], Init, path="init") if "init" in table else None
+    predecessor = Predecessor(init) if init and point is None else None
+    if predecessor:
+        table = predecessor.settings(table)
     data = config.build(table["data"], Data, path="data")
     cache = cache_folder(data, run)
-    prepared = _prepare(data, cache, run)
+    prepared = _prepare(data, cache, run, init, predecessor)
     table = config.resolve(table, Settings, prepared.facts)
     table["training"]["precision"] = choose_precision(table["training"]["precision"], where)
     settings = config.build(table, Settings, prepared.facts)
     run.mkdir(parents=True, exist_ok=True)
-    point = resume_point(run / "checkpoints") if resume else None
 
     torch.manual_seed(settings.training.seed)
     model: Any = settings.model()
+    inherited = predecessor.hand_over(model, table["model"], prepared.tokenizers) if predecessor else None
+    frozen = freeze(model, settings.training.freeze)
     model.to(where)
     trainable = Trainable(model, settings.objective)
     optimizer = settings.training.optimizer(model.parameters())
     state = State() if point is None else load_training(point, model, optimizer)
-    report = (*prepared.report.lines(), *_changes(point, table))
-    _write_run(run, table, prepared)  # once the checkpoint is known to fit, lest a slip spoil the run's own settings
+    report = (*prepared.report.lines(), *(inherited.lines() if inherited else ()), *frozen, *_changes(point, table))
+    # once the checkpoint is known to fit, lest a slip spoil the run's own settings
+    _write_run(run, table, prepared, inherited)
     judge = Judge(trainable, settings, prepared, _validation_examples(settings, prepared, cache))
     every = [JsonLines(run / "metrics.jsonl"), *callbacks]
-    started = Started(
-        run,
-        sum(p.numel() for p in model.parameters()),
-        state.step,
-        str(where),
-        settings.training.precision,
-        report,
-    )
+    parameters = sum(p.numel() for p in model.parameters())
+    started = Started(run, parameters, state.step, str(where), settings.training.precision, report)
     for callback in every:
         callback.on_start(started)
     loop = Loop(
@@ -112,38 +116,49 @@ def split_of(settings: config.Table, run: Path, split: str) -> list[Example]:
     return examples(data, split, cache_folder(data, run))
 
 
-def _prepare(data: Data, cache: Path, run: Path) -> Prepared:
-    """The data by the run's own tokenizers where it is one already, newly learned ones where not."""
-    prepared = prepare(data, cache)
+def _prepare(data: Data, cache: Path, run: Path, init: Init | None, predecessor: Predecessor | None) -> Prepared:
+    """The data by the run's own tokenizers where it is one already, its predecessor's or newly learned ones else."""
     if not (run / CONFIG).exists():
-        return prepared
+        return prepare(data, cache) if predecessor is None else predecessor.prepare(data, cache)
     own = Tokenizers.load(run / "tokenizers")
-    theirs = prepared.tokenizers
-    same = (own.source.fingerprint, own.target.fingerprint) == (theirs.source.fingerprint, theirs.target.fingerprint)
-    return prepared if same else prepare(data, cache, own)
+    if init and init.vocabulary != "own":
+        return prepare(data, cache, own)
+    prepared = prepare(data, cache)  # where nothing has changed, these are the same, and found in the cache
+    return prepared if own.fingerprints == prepared.tokenizers.fingerprints else prepare(data, cache, own)
 
 
-def _write_run(run: Path, table: config.Table, prepared: Prepared) -> None:
+def _write_run(run: Path, table: config.Table, prepared: Prepared, inherited: Inheritance | None) -> None:
     """Whatever is written is written beside its place and renamed, config.toml last: it is what makes it a run."""
     folder = run / "tokenizers"
     folder.mkdir(exist_ok=True)
     prepared.tokenizers.save(folder)
+    if inherited is not None:
+        (run / "init.json").write_text(json.dumps(inherited.as_json(), indent=1), encoding="utf-8")
     new = run / (CONFIG + ".new")
     new.write_text(config.write(table), encoding="utf-8")
     new.rename(run / CONFIG)
 
 
 def _changes(point: Path | None, table: config.Table) -> list[str]:
-    """What differs between the settings and those the checkpoint was made with, a line each; the settings win."""
+    """What differs between the settings and those the checkpoint was made with, a line each; the settings win.
+
+    ConfigError tells of an ``init`` that differs: a run cannot have begun elsewhere.
+    """
     if point is None:
         return []
     then = flatten(config.read(point / CONFIG))
     now = flatten(table)
-    return [
-        f"changed since the checkpoint: {key} = {now.get(key, 'default')!r} (was {then.get(key, 'default')!r})"
+    changed = {
+        key: f"{key} = {now.get(key, 'default')!r} (was {then.get(key, 'default')!r})"
         for key in sorted(then.keys() | now.keys())
         if then.get(key) != now.get(key)
-    ]
+    }
+    if elsewhere := [change for key, change in changed.items() if key.startswith("init.")]:
+        raise config.ConfigError(
+            "",
+            f"{', '.join(elsewhere)}: what is resumed goes on from its own checkpoint; leave it, or begin another run",
+        )
+    return [f"changed since the checkpoint: {change}" for change in changed.values()]
 
 
 def flatten(table: config.Table, path: str = "") -> dict[str, Any]:

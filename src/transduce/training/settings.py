@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from transduce.data.batching import Batching
@@ -11,6 +12,7 @@ from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.training.objectives import CrossEntropy
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule
+from transduce.transducer import Checkpoint
 from transduce.types import Factory, Model, Objective, Search
 
 Precision = Literal["auto", "float32", "bfloat16"]
@@ -70,13 +72,28 @@ class Validation:
 
 
 @dataclass(frozen=True)
+class Init:
+    """The run to start from: what of its model fits, by name and shape, is where training begins.
+
+    ``vocabulary`` "keep" takes over its units and vocabularies as they are; "extend" adds the characters, words,
+    symbols and labels that only the new data has; "own" learns those of ``data.units``. Embeddings and readouts are
+    then matched by token. A run that is resumed goes on from its own checkpoint.
+    """
+
+    run: Path
+    checkpoint: Checkpoint = "best"
+    vocabulary: Literal["keep", "extend", "own"] = "keep"
+
+
+@dataclass(frozen=True)
 class Training:
     """One loop for every model.
 
     ``batching`` forms the batches, ``accumulate`` of them make an update; ``clip`` bounds the gradient's norm (0:
     nothing does); ``precision`` "auto" is bfloat16 where the machine multiplies it natively; ``checkpoint_every``
     updates the state is saved (default: at each validation); the last ``average`` validated models are averaged at
-    the end, and the average becomes the best where it is.
+    the end, and the average becomes the best where it is. ``freeze`` names modules or parameters ("encoder",
+    "decoder.embedding", "*.bias") that keep their values.
     """
 
     steps: int | None = None
@@ -91,6 +108,7 @@ class Training:
     validation: Validation = field(default_factory=Validation)
     checkpoint_every: int | None = None
     average: int = 1
+    freeze: tuple[str, ...] = ()
     seed: int = 1
 
     @property
@@ -116,6 +134,7 @@ class Settings:
     data: Data
     model: Factory[Model]
     training: Training
+    init: Init | None = None
     objective: Objective[Any] = field(default_factory=CrossEntropy)
     search: Search[Any] = field(default_factory=Beam)
     metrics: tuple[str, ...] = ("exact",)

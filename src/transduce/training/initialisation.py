@@ -1,0 +1,182 @@
+"""Starting from another run: from its vocabularies, and from whatever of its model fits the new one."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transduce import config
+from transduce.data.preparation import Prepared, Tokenizers, prepare
+from transduce.data.settings import Data
+from transduce.models.weights import summarise
+from transduce.training.settings import Init
+from transduce.transducer import Transducer
+from transduce.types import Facts, Model
+
+
+@dataclass
+class Inheritance:
+    """What a model has of another run: names of its parameters, and of the other's that it has no place for.
+
+    ``by_token`` has (tokens taken, tokens in all); ``misfits`` the two shapes, there and here.
+    """
+
+    init: Init
+    loaded: dict[str, int] = field(default_factory=dict)
+    by_token: dict[str, tuple[int, int]] = field(default_factory=dict)
+    misfits: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
+    fresh: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """For people: modules that share a fate are told by their name alone."""
+        own = [*self.loaded, *self.by_token, *self.misfits, *self.fresh]
+        theirs = [*self.loaded, *self.by_token, *self.misfits, *self.unused]
+        vocabulary = {
+            "keep": "its vocabularies",
+            "extend": "its vocabularies, extended",
+            "own": "vocabularies of its own",
+        }
+        return [
+            f"starts from {self.init.run} ({self.init.checkpoint}), with {vocabulary[self.init.vocabulary]}",
+            *_line("loaded", summarise(self.loaded, own), f", {sum(self.loaded.values()):,} parameters"),
+            *_line("by token", [f"{name} ({some:,} of {every:,})" for name, (some, every) in self.by_token.items()]),
+            *_line(
+                "of another shape",
+                [f"{name} {there} there, {here} here" for name, (there, here) in self.misfits.items()],
+            ),
+            *_line("fresh", summarise(self.fresh, own)),
+            *_line("not used", summarise(self.unused, theirs)),
+        ]
+
+    def as_json(self) -> Any:
+        return asdict(self) | {"init": {**asdict(self.init), "run": str(self.init.run)}}
+
+
+def _line(what: str, names: list[str], more: str = "") -> Iterator[str]:
+    if names:
+        yield f"  {what}: {', '.join(names)}{more}"
+
+
+class Predecessor:
+    """The run that another starts from."""
+
+    def __init__(self, init: Init) -> None:
+        self.init = init
+        self.transducer = Transducer.load(init.run, init.checkpoint, "cpu")
+        self.tokenizers = Tokenizers(self.transducer.source_tokenizer, self.transducer.target_tokenizer)
+
+    def settings(self, table: config.Table) -> config.Table:
+        """The new run's ``table``, with the units that it will have."""
+        if self.init.vocabulary == "own":
+            return table
+        return {**table, "data": {**table["data"], "units": self.transducer.settings["data"]["units"]}}
+
+    def prepare(self, data: Data, cache: Path) -> Prepared:
+        """The new run's data, in the vocabularies that it will have."""
+        if self.init.vocabulary == "keep":
+            return prepare(data, cache, self.tokenizers)
+        own = prepare(data, cache)
+        return own if self.init.vocabulary == "own" else prepare(data, cache, self.tokenizers.extended(own.tokenizers))
+
+    @torch.no_grad()
+    def hand_over(self, model: nn.Module, table: config.Table, tokenizers: Tokenizers) -> Inheritance:
+        """Copy what fits into ``model``, of which ``table`` and ``tokenizers`` are the settings and vocabularies.
+
+        A tensor fits where its name and shape are the same; over a vocabulary, the tokens that both know are taken.
+        Raises ValueError where nothing fits.
+        """
+        given = dict(self.transducer.model.named_parameters(remove_duplicate=False))  # a tied table by any of its names
+        here, there = self._axes(table, tokenizers)
+        found, used = Inheritance(self.init), set()
+        for name, own in model.named_parameters():
+            if name not in given:
+                found.fresh.append(name)
+                continue
+            used.add(given[name])
+            axis, other = here.get(name), there.get(name)
+            if _beside(own, axis) != _beside(given[name], other):
+                found.misfits[name] = (tuple(given[name].shape), tuple(own.shape))
+            elif axis == other and own.shape == given[name].shape:
+                own.copy_(given[name])
+                found.loaded[name] = own.numel()
+            elif axis and other:
+                found.by_token[name] = (_copy_tokens(own, axis, given[name], other), len(axis.entries))
+        found.unused += [name for name, old in self.transducer.model.named_parameters() if old not in used]
+        if not found.loaded and not found.by_token:
+            raise ValueError(
+                f"init.run: nothing of {self.init.run} fits this model, by name and shape:\n"
+                + "\n".join(found.lines()[1:])
+                + "\nmake the model more like that of its config.toml, or train it without init"
+            )
+        return found
+
+    def _axes(self, table: config.Table, tokenizers: Tokenizers) -> tuple[dict[str, Axis], dict[str, Axis]]:
+        """Where the new model and the old one have vocabularies; of no interest where these are the same."""
+        if tokenizers.fingerprints == self.tokenizers.fingerprints:
+            return {}, {}
+        old = self.transducer.settings["model"]
+        return vocabulary_axes(table, tokenizers), vocabulary_axes(old, self.tokenizers)
+
+
+# ------------------------------------------------------------- vocabularies
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Which axis of a parameter runs over a vocabulary, and what each place on it stands for."""
+
+    number: int
+    entries: tuple[Hashable, ...]
+
+
+def vocabulary_axes(table: config.Table, tokenizers: Tokenizers) -> dict[str, Axis]:
+    """The parameters that have such an axis, of the model of ``table``, by each of their names.
+
+    No model says which these are. They are the ones that grow with a vocabulary: the model is made twice, without
+    memory for its numbers, the second time for one source token and two target tokens more.
+    """
+    facts, sides = tokenizers.facts, {1: tokenizers.source.entries}
+    if not tokenizers.joint:
+        sides[2] = tokenizers.target.entries
+    shapes = _shapes(table, facts)
+    larger = _shapes(table, Facts(facts.source_vocabulary + 1, facts.target_vocabulary + max(sides)))
+    return {
+        name: Axis(number, sides.get(after - before, ()))
+        for name, shape in larger.items()
+        for number, (before, after) in enumerate(zip(shapes[name], shape, strict=True))
+        if after != before
+    }
+
+
+def _shapes(table: config.Table, facts: Facts) -> dict[str, tuple[int, ...]]:
+    with torch.device("meta"):
+        model: Any = config.build(_without_facts(table), Model, facts, "model")
+    return {name: tuple(parameter.shape) for name, parameter in model.named_parameters(remove_duplicate=False)}
+
+
+def _without_facts(value: Any) -> Any:
+    """A resolved table without what the data filled in."""
+    if isinstance(value, dict):
+        known = {fact.name for fact in fields(Facts)}
+        return {key: _without_facts(inner) for key, inner in value.items() if key not in known}
+    return [_without_facts(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _beside(tensor: Tensor, axis: Axis | None) -> tuple[int | None, ...]:
+    """The shape, without the size of the vocabulary."""
+    return tuple(None if axis and number == axis.number else size for number, size in enumerate(tensor.shape))
+
+
+def _copy_tokens(own: Tensor, axis: Axis, given: Tensor, other: Axis) -> int:
+    """Copy what stands for the same token in both; how many there are."""
+    places = {entry: place for place, entry in enumerate(other.entries)}
+    shared = [(place, places[entry]) for place, entry in enumerate(axis.entries) if entry in places]
+    here, there = torch.tensor(shared, dtype=torch.long).view(-1, 2).unbind(1)
+    own.index_copy_(axis.number, here, given.index_select(other.number, there))
+    return len(shared)
