@@ -513,7 +513,7 @@ def test_every_place_is_inside_the_package() -> None:
     own = {p: n for p, n in names.NAMES.items() if p not in ("Shape", "Colour")}
     places = [place for table in own.values() for place in table.values()]
     assert len(places) > 30
-    assert all(re.fullmatch(r"transduce(\.[a-z0-9]+)+:[A-Z]\w+", place) for place in places)
+    assert all(re.fullmatch(r"transduce(\.[a-z0-9_]+)+:[A-Z]\w+", place) for place in places)
 
 
 def test_names_are_unambiguous() -> None:
