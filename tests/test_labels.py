@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.data.corpora import Columns, DataError, Files
-from transduce.data.labels import LabelError, Labelled, Labels, load
+from transduce.data.labels import LabelError, Labelled, Labels
 from transduce.data.preparation import Tokenizers, examples, prepare
+from transduce.data.saved import load
 from transduce.data.settings import Data, Units
 from transduce.data.tokenizers import Bpe, Bytes, Characters, Words
 from transduce.types import EOS, SPECIALS, UNK

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from transduce.data import origins
 from transduce.data.corpora import DataError, Files, check, present, read
-from transduce.data.origins import MULTI30K, ORDERS, Cmudict, Multi30k, Ordered, Reverse, hashed_split
+from transduce.data.origins import multi30k
+from transduce.data.origins.base import hashed_split, write
+from transduce.data.origins.cmudict import Cmudict
+from transduce.data.origins.multi30k import MULTI30K, Multi30k
+from transduce.data.origins.strings import ORDERS, Ordered, Reverse
 
 
 def shared(name: str) -> Path:
@@ -134,12 +137,12 @@ def test_multi30k_reads_and_checks_a_copy(tmp_path):
 def captions(monkeypatch) -> dict[str, bytes]:
     """A Multi30k of two lines, by URL; its sums are those of the text with single spaces."""
     sums, served = {}, {}
-    for name in origins.SUMS:
+    for name in multi30k.SUMS:
         text = f"one {name}\ntwo\n"
-        sums[name] = origins.hashlib.sha256(text.encode()).hexdigest()
+        sums[name] = multi30k.hashlib.sha256(text.encode()).hexdigest()
         raw = text.replace(" ", "  \t").replace("two", " two\u00a0")
         served[f"{MULTI30K}/{name.replace('valid', 'val')}.gz"] = gzip.compress(raw.encode())
-    monkeypatch.setattr(origins, "SUMS", sums)
+    monkeypatch.setattr(multi30k, "SUMS", sums)
     return served
 
 
@@ -150,7 +153,7 @@ def test_multi30k_is_fetched_once_and_its_spaces_made_single(captions, tmp_path,
         asked.append(url)
         return captions[url]
 
-    monkeypatch.setattr(origins, "download", fetch)
+    monkeypatch.setattr(multi30k, "download", fetch)
     splits = Multi30k("de", "fr").prepare(tmp_path)
     assert pairs(splits.valid) == [("one valid.de", "one valid.fr"), ("two", "two")]
     assert len(asked) == 6
@@ -159,10 +162,10 @@ def test_multi30k_is_fetched_once_and_its_spaces_made_single(captions, tmp_path,
 
 
 def test_multi30k_of_another_content_is_refused(captions, tmp_path, monkeypatch):
-    monkeypatch.setattr(origins, "download", lambda url: gzip.compress(b"something else\n"))
+    monkeypatch.setattr(multi30k, "download", lambda url: gzip.compress(b"something else\n"))
     with pytest.raises(DataError, match=r"train\.de\.gz is not the Multi30k file train\.de: its text has SHA-256"):
         Multi30k().prepare(tmp_path)
-    monkeypatch.setattr(origins, "download", lambda url: b"not found")
+    monkeypatch.setattr(multi30k, "download", lambda url: b"not found")
     with pytest.raises(DataError, match="not a whole gzip file"):
         Multi30k().prepare(tmp_path)
     assert not list(tmp_path.iterdir())
@@ -178,21 +181,21 @@ def test_a_copy_may_have_the_names_of_the_repository(captions, tmp_path):
 
 def test_downloads_are_limited_in_time_and_size(monkeypatch):
     def answer(url: str, timeout: float) -> io.BytesIO:
-        assert timeout == origins.SECONDS
+        assert timeout == multi30k.SECONDS
         return io.BytesIO(b"12345")
 
-    monkeypatch.setattr(origins.urllib.request, "urlopen", answer)
-    assert origins.download("https://example.org/a") == b"12345"
-    monkeypatch.setattr(origins, "LARGEST", 4)
+    monkeypatch.setattr(multi30k.urllib.request, "urlopen", answer)
+    assert multi30k.download("https://example.org/a") == b"12345"
+    monkeypatch.setattr(multi30k, "LARGEST", 4)
     with pytest.raises(DataError, match="larger than 4 bytes"):
-        origins.download("https://example.org/a")
+        multi30k.download("https://example.org/a")
 
     def silent(url: str, timeout: float) -> None:
         raise TimeoutError("timed out")
 
-    monkeypatch.setattr(origins.urllib.request, "urlopen", silent)
+    monkeypatch.setattr(multi30k.urllib.request, "urlopen", silent)
     with pytest.raises(DataError, match=r"cannot fetch https://example\.org/a: timed out; .*data\.origin\.folder"):
-        origins.download("https://example.org/a")
+        multi30k.download("https://example.org/a")
 
 
 # ----------------------------------------------------------------- synthetic
@@ -218,10 +221,11 @@ def test_reverse_is_written_once_and_mended_where_missing(tmp_path):
     assert check(Reverse(pairs=10).prepare(tmp_path).valid) == 100
 
 
-@pytest.mark.parametrize("origin", [Reverse(pairs=0), Reverse(pairs=100, longest=1)])
-def test_more_strings_than_there_are_cannot_be_drawn(tmp_path, origin):
-    with pytest.raises(DataError, match="cannot draw"):
-        origin.prepare(tmp_path)
+def test_more_strings_than_there_are_cannot_be_drawn(tmp_path):
+    with pytest.raises(DataError, match="cannot draw 100 different strings"):
+        Reverse(pairs=100, longest=1).prepare(tmp_path)
+    with pytest.raises(DataError, match="pairs = 0: at least one"):
+        Reverse(pairs=0).prepare(tmp_path)
 
 
 def test_ordered_strings_are_what_their_labels_say(tmp_path):
@@ -241,5 +245,5 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        origins.write(tmp_path / "a", lines())
+        write(tmp_path / "a", lines())
     assert not list(tmp_path.iterdir())

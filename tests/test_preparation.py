@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from transduce.data import preparation
 from transduce.data.corpora import Columns, DataError, Files
-from transduce.data.origins import Reverse
+from transduce.data.origins.strings import Reverse
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.preparation import Tokenizers, examples, prepare
 from transduce.data.settings import Data, Lines, Units

@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 import transduce.recipes as recipes
+from transduce import config
 from transduce.config import ConfigError
+from transduce.training.settings import Settings
+from transduce.types import Facts
 
 FIRST = """\
 # Words to sounds, an LSTM with attention.
@@ -124,3 +128,11 @@ def test_a_missing_file_that_is_no_base_is_itself_the_error(tmp_path: Path) -> N
 def test_every_recipe_reads_and_says_what_it_is(name: str) -> None:
     assert recipes.read(name)
     assert recipes.headline(name), f"{name}.toml opens with no comment; say what it scores, in how long, on what"
+
+
+@pytest.mark.parametrize("name", [name for name in recipes.names() if "model" in recipes.read(name)])
+def test_every_recipe_of_a_model_makes_it(name: str) -> None:
+    settings = config.build(recipes.read(name), Settings, Facts(source_vocabulary=60, target_vocabulary=60))
+    with torch.device("meta"):  # no weights
+        model = settings.model()
+    assert sum(parameter.numel() for parameter in model.parameters()) > 0

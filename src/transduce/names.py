@@ -143,12 +143,16 @@ NAMES: dict[str, dict[str, str]] = {
         "bytes": "transduce.data.tokenizers:Bytes",
         "labelled": "transduce.data.labels:Labelled",
         "labels": "transduce.data.labels:Labels",
+        "features": "transduce.data.features:Features",
     },
     "Origin": {
-        "cmudict": "transduce.data.origins:Cmudict",
-        "multi30k": "transduce.data.origins:Multi30k",
-        "reverse": "transduce.data.origins:Reverse",
-        "ordered": "transduce.data.origins:Ordered",
+        "cmudict": "transduce.data.origins.cmudict:Cmudict",
+        "multi30k": "transduce.data.origins.multi30k:Multi30k",
+        "misspellings": "transduce.data.origins.misspellings:Misspellings",
+        "arithmetic": "transduce.data.origins.arithmetic:Arithmetic",
+        "xml": "transduce.data.origins.xml:Xml",
+        "reverse": "transduce.data.origins.strings:Reverse",
+        "ordered": "transduce.data.origins.strings:Ordered",
     },
 }
 """Protocol name to {name in a configuration: "module:Class"}."""

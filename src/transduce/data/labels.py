@@ -93,7 +93,7 @@ class LabelledTokenizer:
                 "and a text; use the same units"
             )
         if self._with_text:
-            text = text.extended(_text(record))
+            text = text.extended(TextTokenizer.from_json(record["text"]))
         theirs = record["labels"]
         labels = [[*dict.fromkeys([*own, *more])] for own, more in zip(self._labels, theirs, strict=True)]
         return LabelledTokenizer(labels, text, self._with_text)
@@ -106,6 +106,10 @@ class LabelledTokenizer:
     def as_json(self) -> Any:
         """What ``save`` writes."""
         return {"labels": self._labels, "with_text": self._with_text, "text": self._text.as_json()}
+
+    @classmethod
+    def from_json(cls, record: Any) -> LabelledTokenizer:
+        return cls(record["labels"], TextTokenizer.from_json(record["text"]), record["with_text"])
 
     def save(self, path: str | Path) -> None:
         Path(path).write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1), encoding="utf-8")
@@ -131,21 +135,6 @@ def split(line: str, labels: int, with_text: bool) -> tuple[list[str], str]:
             "mend the line, name the columns of labels in data.columns.labels, or set labels of the unit",
         )
     return [normalize("NFC", label) for label in fields[:labels]], "".join(fields[labels:])
-
-
-def load(path: str | Path) -> Tokenizer:
-    """The tokenizer of a saved file, labelled or not; raises DataError where it is missing or neither."""
-    try:
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
-        if record.keys() != {"labels", "with_text", "text"}:
-            return TextTokenizer.load(path)
-        return LabelledTokenizer(record["labels"], _text(record), record["with_text"])
-    except (OSError, ValueError, AttributeError) as error:
-        raise DataError(f"{path} is not a tokenizer's JSON file: {error}") from error
-
-
-def _text(record: Any) -> Tokenizer:
-    return TextTokenizer.from_json(record["text"])
 
 
 # --------------------------------------------------------------------- units

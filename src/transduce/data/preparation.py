@@ -17,10 +17,11 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
-from transduce.data import labels
 from transduce.data.cleaning import Report, Tally, fitting, usable
 from transduce.data.corpora import DataError, Files, Row, Side, Splits, check, present, read
+from transduce.data.labels import LabelError
 from transduce.data.pairs import Pairs, PairsWriter
+from transduce.data.saved import load
 from transduce.data.settings import Data
 from transduce.data.tokenizers import Tokenizer
 from transduce.types import Example, Facts
@@ -60,7 +61,7 @@ class Tokenizers:
 
     @classmethod
     def load(cls, folder: Path) -> Tokenizers:
-        return cls(labels.load(folder / "source.json"), labels.load(folder / "target.json"))
+        return cls(load(folder / "source.json"), load(folder / "target.json"))
 
 
 @dataclass(frozen=True)
@@ -224,10 +225,10 @@ def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> T
 
 @contextmanager
 def _placed(data: Data, files: Files) -> Iterator[None]:
-    """A line that has not its labels is told by file and line: a tokenizer knows it by its text alone."""
+    """A line that has not its labels or features is told by file and line: a tokenizer knows it by its text alone."""
     try:
         yield
-    except labels.LabelError as error:
+    except LabelError as error:
         for row in read(files, data.columns):
             if error.line in (row.source, row.target):
                 side: Side = "source" if error.line == row.source else "target"

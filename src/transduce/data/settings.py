@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from transduce.data.corpora import Columns, DataError, Files
-from transduce.data.origins import Origin
+from transduce.data.origins.base import Origin
 from transduce.data.tokenizers import Unit
 
 

@@ -1,0 +1,91 @@
+"""What an origin is: it writes the splits of a corpus into a folder, each file whole or not at all, and only once."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import random
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Literal, Protocol
+
+from transduce.data.corpora import DataError, Files, Splits
+
+Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+
+
+class Origin(Protocol):
+    """Brings data: ``prepare`` returns the files of each split, written into ``folder`` where they are missing."""
+
+    def prepare(self, folder: Path) -> Splits: ...
+
+
+def hashed_split(key: str) -> Split:
+    """The split of a key, the same everywhere and for ever: SHA-1 modulo 100, below 90, below 95, the rest."""
+    hundredth = int(hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest(), 16) % 100
+    return "train" if hundredth < 90 else "valid" if hundredth < 95 else "test"
+
+
+def tsv_splits(folder: Path, lines: Callable[[], Mapping[Split, Iterable[str]]]) -> Splits:
+    """One TSV file for each split; ``lines`` is asked for theirs only where a file is missing."""
+    paths = {split: folder / f"{split}.tsv" for split in SPLITS}
+    if not all(path.exists() for path in paths.values()):
+        for split, content in lines().items():
+            write(paths[split], content)
+    return Splits(*(Files(path=str(path)) for path in paths.values()))
+
+
+def made_up(
+    folder: Path,
+    pairs: int,
+    seed: int,
+    source: Callable[[random.Random], str],
+    line: Callable[[str, random.Random], str],
+) -> Splits:
+    """TSV splits, a ``line`` for each of so many different drawn sources; it may draw by chance too.
+
+    ``pairs`` are for training; a tenth of that, at least 100, for each of valid and test.
+    """
+    if pairs < 1:
+        raise DataError(f"pairs = {pairs}: at least one is needed to learn from")
+
+    def lines() -> dict[Split, list[str]]:
+        draw = random.Random(seed)
+        sources: dict[str, None] = {}
+        while len(sources) < pairs + 2 * held_out(pairs):
+            sources[source(draw)] = None
+        following = iter(sources)
+        sizes = zip(SPLITS, (pairs, held_out(pairs), held_out(pairs)), strict=True)
+        return {split: [line(each, draw) for each in islice(following, size)] for split, size in sizes}
+
+    return tsv_splits(folder, lines)
+
+
+def held_out(pairs: int) -> int:
+    """How many pairs ``made_up`` draws for each of valid and test."""
+    return max(100, pairs // 10)
+
+
+def package(name: str) -> importlib.metadata.Distribution:
+    """An installed package, whose files may be read without running code of it; DataError names the extra it is in."""
+    try:
+        return importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        raise DataError(f"the package {name!r} is not installed: pip install 'transduce[recipes]'") from None
+
+
+def write(path: Path, lines: Iterable[str]) -> None:
+    """Writes the lines; under another name first, so that a file that is there is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise

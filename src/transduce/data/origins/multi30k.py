@@ -1,0 +1,92 @@
+"""Multi30k, from its public repository or a copy of it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from transduce.data.corpora import DataError, Files, Splits
+from transduce.data.origins.base import write
+
+MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
+SUMS = {
+    "train.de": "550c2612c7ae45ed46754e67c3011fde500b1bf88592a376e2ed6126903766f7",
+    "train.en": "f7cb7c7d411f6039a15de94de8c4d1709fada7b7474791598fd18451ec62427d",
+    "train.fr": "87fd0969fd5d58acc23d2b8d024261df5177e1120c65b54011ca634736dcd661",
+    "valid.de": "c02c1d05fb89dba12b00503a2744b1105d45fef287501fd701b4fea5b1fca3e5",
+    "valid.en": "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",
+    "valid.fr": "3a61fe933a20608d6102b5d94dd0870ce8502d1cbec73511afff489ddab0c756",
+    "test_2016_flickr.de": "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
+    "test_2016_flickr.en": "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
+    "test_2016_flickr.fr": "dd64ea1883b68f55c887118839b434edc68b1dae3be6064c3bd5ab38033ddc6b",
+}
+"""SHA-256 of each file's text with runs of whitespace made one space."""
+
+SECONDS = 30
+LARGEST = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class Multi30k:
+    """Captions of photographs and their translations (Elliott et al. 2016), task 1, untokenised, from GitHub.
+
+    ``folder`` holds a copy (train.de.gz, valid.de.gz or val.de.gz, test_2016_flickr.de.gz, ..., plain or gzipped) to
+    be read instead of the network. Runs of whitespace become one space; the sums of what results are checked.
+    """
+
+    source: Literal["de", "en", "fr"] = "de"
+    target: Literal["de", "en", "fr"] = "en"
+    folder: str | None = None
+
+    def prepare(self, folder: Path) -> Splits:
+        splits = []
+        for split in ("train", "valid", "test_2016_flickr"):
+            paths = [folder / f"{split}.{language}" for language in (self.source, self.target)]
+            for path in paths:
+                if not path.exists():
+                    write(path, self._text(path.name))
+            splits.append(Files(source=str(paths[0]), target=str(paths[1])))
+        return Splits(*splits)
+
+    def _text(self, name: str) -> list[str]:
+        data, where = self._raw(name)
+        lines = [" ".join(line.split()) for line in data.decode("utf-8", "replace").removesuffix("\n").split("\n")]
+        found = hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+        if found != SUMS[name]:
+            raise DataError(f"{where} is not the Multi30k file {name}: its text has SHA-256 {found}, not {SUMS[name]}")
+        return lines
+
+    def _raw(self, name: str) -> tuple[bytes, str]:
+        original = name.replace("valid.", "val.")
+        if self.folder is None:
+            url = f"{MULTI30K}/{original}.gz"
+            return _unzipped(download(url), url), url
+        for candidate in (f"{name}.gz", name, f"{original}.gz", original):
+            path = Path(self.folder).expanduser() / candidate
+            if path.exists():
+                data = path.read_bytes()
+                return (_unzipped(data, str(path)) if path.suffix == ".gz" else data), str(path)
+        raise DataError(f"{self.folder} has no {name}.gz: give a folder with the raw files of Multi30k's task 1")
+
+
+def download(url: str) -> bytes:
+    """What lies at a URL; raises DataError after 30 silent seconds, or beyond 16 MiB."""
+    try:
+        with urllib.request.urlopen(url, timeout=SECONDS) as response:
+            data: bytes = response.read(LARGEST + 1)
+    except OSError as error:
+        raise DataError(f"cannot fetch {url}: {error}; without a network, give data.origin.folder a copy") from error
+    if len(data) > LARGEST:
+        raise DataError(f"{url} is larger than {LARGEST} bytes: not the file expected")
+    return data
+
+
+def _unzipped(data: bytes, where: str) -> bytes:
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError) as error:
+        raise DataError(f"{where} is not a whole gzip file: {error}") from error

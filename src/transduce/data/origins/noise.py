@@ -1,0 +1,135 @@
+"""The noise of the noisy channel (Kernighan, Church and Gale 1990): how English words come to be misspelled.
+
+A misspelling is a few edits of a word, each of a kind drawn by its weight and, within the kind, at any place alike.
+How many edits, and of which kinds, follow roughly the training part of Mitton's Birkbeck corpus, of people who find
+spelling hard; only ``neighbour``, a slip of the finger, is not met there, for much of it is handwritten.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import string
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+Edit = Callable[[str], list[str]]
+
+KEYBOARD = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+"""The letters of a keyboard; a row lies half a key to the right of the one above it."""
+
+SOUNDS = (
+    "a e i o u",
+    "i y",
+    "ee ea ie ei e i y",
+    "ai ay ei a",
+    "o oa ow ough",
+    "u oo ew ou",
+    "or er ar ur ir re our",
+    "au aw or",
+    "c k ck ch q",
+    "c s ss sc z",
+    "ch tch t",
+    "g j dge",
+    "f ff ph gh v",
+    "m n",
+    "n kn gn",
+    "r wr rr",
+    "w wh u",
+    "t d",
+    "b p",
+    "x cks ks cs",
+    "le el al",
+    "tion sion ssion cion shun",
+    "able ible",
+    "ance ence",
+    "ant ent",
+    "ough uff",
+)
+"""Spellings that sound alike, or nearly so; of several that begin at one place each has its chance."""
+
+
+def deletion(word: str) -> list[str]:
+    """A letter left out."""
+    return [word[:i] + word[i + 1 :] for i in range(len(word))]
+
+
+def insertion(word: str) -> list[str]:
+    """A letter too many."""
+    return [word[:i] + letter + word[i:] for i in range(len(word) + 1) for letter in string.ascii_lowercase]
+
+
+def transposition(word: str) -> list[str]:
+    """Two letters that follow each other exchanged."""
+    pairs = enumerate(itertools.pairwise(word))
+    return [word[:i] + second + first + word[i + 2 :] for i, (first, second) in pairs if first != second]
+
+
+def doubling(word: str) -> list[str]:
+    """A single letter doubled."""
+    return [word[: i + 1] + word[i:] for i in range(len(word)) if word[i] not in (word[i - 1 : i], word[i + 1 : i + 2])]
+
+
+def undoubling(word: str) -> list[str]:
+    """A double letter made single."""
+    return [word[:i] + word[i + 1 :] for i in range(len(word) - 1) if word[i] == word[i + 1]]
+
+
+def neighbour(word: str) -> list[str]:
+    """A key beside the right one."""
+    return [word[:i] + key + word[i + 1 :] for i, letter in enumerate(word) for key in NEIGHBOURS.get(letter, "")]
+
+
+def sound(word: str) -> list[str]:
+    """One spelling of a sound for another."""
+    return [
+        word[:start] + other + word[end:]
+        for start in range(len(word))
+        for end in range(start + 1, min(start + LONGEST, len(word)) + 1)
+        for other in ALIKE.get(word[start:end], ())
+    ]
+
+
+def misspelling(word: str, draw: random.Random) -> str:
+    """The word with one to four edits, at most one and one more for every four letters; it may come out unchanged."""
+    edits = draw.choices(range(1, len(NUMBERS) + 1), NUMBERS)[0]
+    text = word
+    for _ in range(min(edits, 1 + len(word) // 4)):
+        edit = draw.choices(list(KINDS), list(KINDS.values()))[0]
+        text = draw.choices(edit(text) or [text])[0]
+    return text
+
+
+def _neighbours() -> Iterator[tuple[str, str]]:
+    for y, row in enumerate(KEYBOARD):
+        for x, key in enumerate(row):
+            beside = [(y, x - 1), (y, x + 1), (y - 1, x), (y - 1, x + 1), (y + 1, x - 1), (y + 1, x)]
+            near = [KEYBOARD[v][u] for v, u in beside if 0 <= v < len(KEYBOARD) and 0 <= u < len(KEYBOARD[v])]
+            yield key, "".join(near)
+
+
+def _alike() -> dict[str, list[str]]:
+    alike: dict[str, list[str]] = defaultdict(list)
+    for group in map(str.split, SOUNDS):
+        for spelling in group:
+            alike[spelling] += [other for other in group if other != spelling and other not in alike[spelling]]
+    return dict(alike)
+
+
+NEIGHBOURS = dict(_neighbours())
+ALIKE = _alike()
+LONGEST = max(map(len, ALIKE))
+
+NUMBERS = (38, 28, 20, 14)
+"""In percent, how many misspellings have one edit, two, three and four."""
+
+KINDS: dict[Edit, int] = {
+    sound: 35,
+    deletion: 25,
+    insertion: 14,
+    undoubling: 8,
+    doubling: 6,
+    transposition: 6,
+    neighbour: 6,
+}
+"""In percent, of which kind an edit is."""

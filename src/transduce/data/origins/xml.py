@@ -1,0 +1,62 @@
+"""The beginnings of XML documents, and what closes them."""
+
+from __future__ import annotations
+
+import random
+import re
+import string
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.data.corpora import DataError, Splits
+from transduce.data.origins.base import made_up
+
+
+@dataclass(frozen=True)
+class Xml:
+    """Beginnings of XML documents and the tags that close them: "<ab><cd></cd><ef>" -> "</ef></ab>".
+
+    After the task of Jozefowicz et al. 2015: for ``steps`` steps a tag is opened or, just as often, the last open one
+    closed (where none is open, the document ends), and the names are of 2 to 10 small letters. A beginning ends behind
+    one of its tags, drawn from those where something is open, and is in one split only. ``pairs`` are for training; a
+    tenth of that, at least 100, for each of valid and test.
+    """
+
+    pairs: int = 50_000
+    steps: int = 50
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise DataError(f"steps = {self.steps}: at least one tag must be opened")
+
+    def prepare(self, folder: Path) -> Splits:
+        return made_up(folder, self.pairs, self.seed, self._beginning, lambda text, _: f"{text}\t{closing(text)}")
+
+    def _beginning(self, draw: random.Random) -> str:
+        text = ""
+        names: list[str] = []
+        unfinished = []
+        for _ in range(self.steps):
+            opens = not text or draw.random() < 0.5
+            if not opens and not names:
+                break
+            if opens:
+                names.append("".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, 10))))
+                text += f"<{names[-1]}>"
+            else:
+                text += f"</{names.pop()}>"
+            if names:
+                unfinished.append(text)
+        return draw.choice(unfinished)
+
+
+def closing(beginning: str) -> str:
+    """The tags that close what is open; raises ValueError where a tag closes another than the last one open."""
+    names: list[str] = []
+    for closes, name in re.findall(r"<(/?)([a-z]+)>", beginning):
+        if not closes:
+            names.append(name)
+        elif not names or names.pop() != name:
+            raise ValueError(f"{beginning!r} is not well-formed: </{name}> does not close the last open tag")
+    return "".join(f"</{name}>" for name in reversed(names))
