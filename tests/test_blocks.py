@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from drawn import spread
 from transduce import config
 from transduce.modules.cells.fused import GRU, LSTM
 from transduce.modules.cells.ssru import SSRU
@@ -26,14 +27,6 @@ exactly = partial(assert_close, rtol=0, atol=1e-12)
 
 def randn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def spread(module: nn.Module) -> Any:
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.uniform_(-0.8, 0.8)
-    return module.double().eval()
 
 
 # ------------------------------------------------------------------------ norms

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
+from drawn import spread
 from families import FACTS, build, generator, labelled, recurrent, sources, targets
 from transduce import config, tree
 from transduce.encoders.bag import BagEncoder
@@ -27,15 +28,6 @@ SUMMARY_WIDTHS = (4, 2)
 
 def randn(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def spread(module: nn.Module) -> Any:
-    """Every parameter drawn anew, biases too: a zero would hide that it is forgotten."""
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.uniform_(-0.7, 0.7)
-    return module.double().eval()
 
 
 def memory(rows: int = ROWS) -> Memory:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from drawn import spread
 from transduce.modules.convolution import band, convolve_at
 from transduce.modules.mixers.convolution import (
     CausalDynamicConvolution,
@@ -36,14 +37,6 @@ EVERY = pytest.mark.parametrize(
     ],
 )
 Array = Any
-
-
-def spread(module: Any) -> Any:
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.uniform_(-0.9, 0.9)
-    return module.double().eval()
 
 
 def numbers(tensor: torch.Tensor) -> Array:

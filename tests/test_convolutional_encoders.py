@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from drawn import spread
 from transduce.encoders.multikernel import MultiKernelEncoder
 from transduce.encoders.sentence import SentenceConvolution, shorten
 from transduce.modules.convolution import convolve_each
@@ -18,14 +19,6 @@ WORDS, D = 11, 6
 ROWS = [[4, 5, 6, 7, 8, 9, 10, 4, 2], [9, 3, 2], [5, 2], [2]]
 SOURCE = Padded(torch.tensor([row + [7] * (9 - len(row)) for row in ROWS]), torch.tensor([9, 3, 2, 1]))
 Array = Any
-
-
-def spread(module: Any) -> Any:
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.uniform_(-0.9, 0.9)
-    return module.double().eval()
 
 
 def numbers(tensor: torch.Tensor) -> Array:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from drawn import spread
 from transduce import tree
 from transduce.decoders.convs2s import ConvS2SDecoder
 from transduce.encoders.convs2s import ConvS2SEncoder
@@ -22,14 +23,6 @@ SOURCE = Padded(torch.tensor([row + [7] * (6 - len(row)) for row in ROWS]), torc
 TARGET = torch.tensor([[1, 4, 8, 5, 5], [1, 6, 3, 3, 2], [1, 1, 7, 6, 5]])
 HALF = np.sqrt(0.5)
 Array = Any
-
-
-def spread(module: Any) -> Any:
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.uniform_(-0.9, 0.9)
-    return module.double().eval()
 
 
 def encoder(kernel: int = 3) -> ConvS2SEncoder:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 from torch.testing import assert_close
 
+from drawn import spread
 from families import FACTS, sources
 from transduce import tree
 from transduce.encoders.recurrent import RecurrentEncoder
@@ -26,14 +26,6 @@ CELLS = pytest.mark.parametrize("cell", [Elman, LSTM, SSRU], ids=lambda cell: ce
 
 def randn(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-
-
-def spread(module: nn.Module) -> Any:
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.uniform_(-0.7, 0.7)
-    return module.double().eval()
 
 
 def encoder(**options: Any) -> Any:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from drawn import spread
 from transduce import config
 from transduce.decoders.stacked import TransformerDecoder
 from transduce.encoders.stacked import TransformerEncoder
@@ -25,15 +26,6 @@ TARGET = torch.tensor([[1, 4, 9, 5], [1, 6, 3, 3]])
 exactly = partial(assert_close, rtol=0, atol=1e-10)
 RESIDUALS: dict[str, Any] = {"pre": PreNorm, "post": PostNorm}
 NORMS = pytest.mark.parametrize("norm", RESIDUALS)
-
-
-def spread(module: nn.Module) -> Any:
-    """Every parameter drawn anew, biases and norms too: at their initial zeros and ones they would hide mistakes."""
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.uniform_(-0.8, 0.8)
-    return module.double().eval()
 
 
 def encoder(norm: str) -> TransformerEncoder:

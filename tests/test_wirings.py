@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
+from drawn import spread
 from transduce.modules.attention.energies import Additive, General
 from transduce.modules.attention.one_head import GlobalAttention
 from transduce.modules.bridges import CopyBridge, LinearBridge, ZeroBridge
@@ -31,15 +32,6 @@ LENGTHS = torch.tensor([4, 6])
 
 def randn(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def spread(module: nn.Module) -> Any:
-    """Every parameter drawn anew, biases too: a zero would hide that it is forgotten."""
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.uniform_(-0.7, 0.7)
-    return module.double().eval()
 
 
 def copy_layer(oracle: nn.RNNBase, place: str, cell: Any) -> None:
