@@ -74,6 +74,10 @@ def mixture(kind: str, *models: config.Table, **options: object) -> config.Table
     return {"type": kind, "models": list(models), **options}
 
 
+def instant(encoder: object, decoder: config.Table, **options: str) -> config.Table:
+    return {"type": "instant", "encoder": encoder, "decoder": decoder | {"max_length": 6, "width": 8}, **options}
+
+
 def labelled(text: object) -> config.Table:
     return {"type": "labelled", "text": text, "labels": 1, "label_width": 4}
 
@@ -136,13 +140,31 @@ FAMILIES: dict[str, config.Table] = {
     "context of labels, no attention": generator({"type": "labels", "labels": 1, "width": 6}, cell="gru"),
 }
 
-SHORTEST = {"context of labels and text, no attention": 2, "context of labels, no attention": 2}
+INSTANT: config.Table = {"type": "transformer", "layers": 2, "heads": 2, "feedforward": 16}
+
+PARALLEL: dict[str, config.Table] = {
+    "instant, transformer, tied": instant(transformer()["encoder"], INSTANT, tie="all"),
+    "instant, gru to mixed layers, post-norm": instant(
+        recurrent("plain", cell="gru")["encoder"],
+        INSTANT | {"mixer": [{"type": "lightweight", "kernel": 3}, relating("rotary")], "norm": "post"},
+    ),
+    "instant, lstm to dense": instant(recurrent("plain")["encoder"], {"type": "dense"}),
+    "instant, labels and bag to dense": instant(labelled({"type": "bag", "width": 6}), {"type": "dense"}),
+}
+"""Those that write all at once: tests/test_parallel_laws.py."""
+
+SHORTEST = {
+    "context of labels and text, no attention": 2,
+    "context of labels, no attention": 2,
+    "instant, labels and bag to dense": 2,
+}
 """Tokens a source must have, EOS included, where EOS alone is not enough."""
 
 
 def facts(table: config.Table) -> Facts:
-    """What the data knows; to copy, a model needs one vocabulary for both sides."""
-    return JOINT if table.get("decoder", {}).get("type") == "pointer" else FACTS
+    """What the data knows; to copy, or to share a table, a model needs one vocabulary for both sides."""
+    joint = table.get("decoder", {}).get("type") == "pointer" or table.get("tie") == "all"
+    return JOINT if joint else FACTS
 
 
 def build(table: config.Table, seed: int = 0, dtype: torch.dtype = torch.float64) -> Any:

@@ -15,6 +15,7 @@ NAMES: dict[str, dict[str, str]] = {
         "encoder-decoder": "transduce.models.autoregressive:EncoderDecoder",
         "ensemble": "transduce.models.mixtures:Ensemble",
         "fusion": "transduce.models.mixtures:Fusion",
+        "instant": "transduce.models.instant:Instant",
     },
     "Encoder": {
         "recurrent": "transduce.encoders.recurrent:RecurrentEncoder",
@@ -31,6 +32,10 @@ NAMES: dict[str, dict[str, str]] = {
         "convs2s": "transduce.decoders.convs2s:ConvS2SDecoder",
         "transformer": "transduce.decoders.stacked:TransformerDecoder",
         "pointer": "transduce.decoders.pointer:PointerGenerator",
+    },
+    "InstantDecoder": {
+        "dense": "transduce.decoders.instant:DenseDecoder",
+        "transformer": "transduce.decoders.instant:InstantTransformer",
     },
     "Cell": {
         "elman": "transduce.modules.cells.elman:Elman",
@@ -102,7 +107,10 @@ NAMES: dict[str, dict[str, str]] = {
         "copy": "transduce.modules.bridges:CopyBridge",
         "zero": "transduce.modules.bridges:ZeroBridge",
     },
-    "Objective": {"cross-entropy": "transduce.training.objectives:CrossEntropy"},
+    "Objective": {
+        "cross-entropy": "transduce.training.objectives:CrossEntropy",
+        "parallel-cross-entropy": "transduce.training.objectives:ParallelCrossEntropy",
+    },
     "Forcing": {
         "teacher": "transduce.training.forcing:TeacherForcing",
         "scheduled-sampling": "transduce.training.forcing:ScheduledSampling",
@@ -128,6 +136,7 @@ NAMES: dict[str, dict[str, str]] = {
     "Search": {
         "greedy": "transduce.search.greedy:Greedy",
         "beam": "transduce.search.beam:Beam",
+        "length-beam": "transduce.search.lengths:LengthBeam",
     },
     "Ranking": {
         "none": "transduce.search.ranking:LogProbability",

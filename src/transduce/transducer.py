@@ -24,7 +24,6 @@ from transduce.data.tokenizers import Tokenizer
 from transduce.metrics.base import evaluate
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.models.weights import load_weights
-from transduce.search.forcing import force
 from transduce.types import EOS, PAD, Example, Hypothesis, Metric, Model, Padded, Prediction, Search
 
 log = logging.getLogger("transduce")
@@ -163,7 +162,7 @@ class Transducer:
 
         def answer(batch: list[tuple[int, tuple[list[int], list[int]]]]) -> list[Hypothesis]:
             sources, targets = zip(*(pair for _, pair in batch), strict=True)
-            return force(self.model, self._padded(sources), self._padded(targets))
+            return self.search.force(self.model, self._padded(sources), self._padded(targets))
 
         for window in _windows(enumerate(pairs, 1), batch_size):
             sources = self._sources([(number, source) for number, (source, _) in window])

@@ -14,6 +14,8 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
+from transduce import tree
+
 T_co = TypeVar("T_co", covariant=True)
 S = TypeVar("S")  # a decoder's or model's state: a tree of tensors (tree.py)
 M_contra = TypeVar("M_contra", contravariant=True)
@@ -74,9 +76,38 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Emission:
+    """All of an output at once: ``output``, features [B, T, ...] of its positions, of which the first ``lengths`` [B]
+    are real.
+
+    Lengths count what is emitted, an output's tokens without EOS, which stands where the length says. Hence
+    ``length_log_probs`` [B, L], log p(n | x) of n = 0 to L - 1; None where the length follows from the source.
+    """
+
+    output: Any
+    lengths: Tensor
+    length_log_probs: Tensor | None = None
+
+    @property
+    def mask(self) -> Tensor:
+        """[B, T], True at real positions."""
+        positions = tree.leaves(self.output)[0].shape[1]
+        return torch.arange(positions, device=self.lengths.device) < self.lengths[:, None]
+
+    @property
+    def end_log_probs(self) -> Tensor:
+        """[B]: log-probabilities of ending there, which are the lengths'; 0 where a length is no choice."""
+        if self.length_log_probs is None:
+            return torch.zeros(self.lengths.shape, device=self.lengths.device)
+        return self.length_log_probs.gather(1, self.lengths[:, None])[:, 0]
+
+
+@dataclass(frozen=True)
 class Hypothesis:
     """One output: ``tokens`` with its closing EOS, their log-probabilities under the model (natural
-    logarithm, summed in ``log_prob``), and ``score``, by which the search ranked it."""
+    logarithm, summed in ``log_prob``), and ``score``, by which the search ranked it.
+
+    Of a model that emits all tokens at once, EOS has the log-probability of the length."""
 
     tokens: tuple[int, ...]
     log_prob: float
@@ -142,27 +173,50 @@ class Prediction:
 # --------------------------------------------------------------- protocols
 
 
-class Autoregressive(Protocol[S]):
+class Model(Protocol):
+    """What a configuration's ``model`` table makes: an ``nn.Module`` that owns a distribution over outputs, in one of
+    the two ways below.
+
+    ``start`` makes the first state of a source. ``readout`` turns features [..., D] into logits [..., V], and is asked
+    only where needed; ``candidates`` [C] names the columns wanted, in that order. Its result is a tensor of its own: a
+    search writes into it what it rules out.
+    """
+
+    training: bool
+
+    def start(self, source: Any) -> Any: ...
+
+    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor: ...
+
+
+class Autoregressive(Model, Protocol[S]):
     """A distribution over outputs, one token after the other: p(y) = prod_t p(y_t | y_<t, x).
 
     ``extend`` is one function for teacher forcing (T = the whole target), prefill (T = a prompt) and a search
     step (T = 1): features of each new position, and the state after them. A state is consumed by the call;
-    ``tree.fork`` copies it where both are wanted. ``readout`` turns features [..., D] into logits [..., V], and
-    is asked only where needed; ``candidates`` [C] names the columns wanted, in that order. Its result is a tensor of
-    its own: a search writes into it what it rules out.
+    ``tree.fork`` copies it where both are wanted.
     """
 
     def start(self, source: Any) -> S: ...
 
     def extend(self, tokens_BT: Tensor, state: S) -> tuple[Any, S]: ...
 
-    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor: ...
+
+class Parallel(Model, Protocol[S]):
+    """A distribution over outputs, all tokens at once: p(y) = p(n | x) prod_t p(y_t | t, n, x), n tokens before EOS.
+
+    ``emit`` gives features of outputs of the ``lengths`` [N] wanted (EOS not counted), by default the most probable
+    ones. A state is not consumed; with ``tree.repeat`` one source is asked for outputs of several lengths.
+    """
+
+    def start(self, source: Any) -> S: ...
+
+    def emit(self, state: S, lengths: Tensor | None = None) -> Emission: ...
 
 
-class Model(Autoregressive[Any], Protocol):
-    """What a configuration's ``model`` table makes: an ``nn.Module`` that owns a distribution over outputs."""
-
-    training: bool
+def lacking_verbs(model: type, way: type) -> list[str]:
+    """What ``way``, one of the two above, asks of a model beyond what every ``Model`` can, and this class cannot."""
+    return [verb for verb in vars(way) if verb[0] != "_" and not hasattr(Model, verb) and not hasattr(model, verb)]
 
 
 class Encoder(Protocol):
@@ -197,6 +251,25 @@ class Decoder(Protocol[S]):
     def start(self, memory: Memory) -> S: ...
 
     def extend(self, tokens_BT: Tensor, state: S) -> tuple[Any, S]: ...
+
+    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor: ...
+
+
+class InstantDecoder(Protocol[S]):
+    """Writes all positions at once, at most ``max_length`` of them, EOS not counted.
+
+    Called with a state of N rows (K to a source, as after ``tree.repeat``), the ``lengths`` [N] of their outputs and
+    the number T of positions, at least 1, which it gives features [N, T, ...]; those past a row's length are nobody's.
+    """
+
+    max_length: int
+
+    @property
+    def projection(self) -> Table: ...
+
+    def start(self, memory: Memory) -> S: ...
+
+    def __call__(self, state: S, lengths_N: Tensor, positions: int) -> Any: ...
 
     def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor: ...
 
@@ -271,9 +344,18 @@ class Objective(Protocol[M_contra]):
 
 
 class Search(Protocol[M_contra]):
-    """For each source row, hypotheses, best first. Options are the fields of a frozen dataclass."""
+    """For each source row, hypotheses, best first. Options are the fields of a frozen dataclass.
+
+    ``force`` searches nothing: it is the model's own log-probability of a given ``target``, ids [B, T] that close with
+    EOS. ``resized`` is the search of the same options that keeps ``size`` hypotheses in view (by default as many as
+    this one, or as fit ``nbest``) and returns ``nbest``.
+    """
 
     def __call__(self, model: M_contra, source: Any) -> list[list[Hypothesis]]: ...
+
+    def force(self, model: M_contra, source: Any, target: Padded) -> list[Hypothesis]: ...
+
+    def resized(self, size: int | None = None, nbest: int = 1) -> Search[M_contra]: ...
 
 
 class Metric(Protocol):

@@ -26,8 +26,8 @@ from transduce.cli.options import (
 from transduce.plugins import load_plugins
 
 if TYPE_CHECKING:
-    from transduce.search.beam import Beam
     from transduce.transducer import Transducer
+    from transduce.types import Search
 
 app = typer.Typer(
     help="Learn to turn one sequence into another: train on pairs, then predict, evaluate and score.",
@@ -209,8 +209,6 @@ def _survey_of(path: str) -> dict[str, Any]:
     return {"data": {"train": {"path": path}, "units": {"source": "characters", "target": "characters"}}}
 
 
-def _search(transducer: Transducer, beam: int | None, nbest: int = 1) -> Beam | None:
-    """A beam like the run's own search; None, for that search itself, where nothing else was asked for."""
-    from transduce.search.beam import beam_like
-
-    return None if beam is None and nbest == 1 else beam_like(transducer.search, beam, nbest)
+def _search(transducer: Transducer, beam: int | None, nbest: int = 1) -> Search[Any] | None:
+    """The run's own search of another size; None, for that search itself, where nothing else was asked for."""
+    return None if beam is None and nbest == 1 else transducer.search.resized(beam, nbest)

@@ -20,7 +20,6 @@ from transduce.data.settings import Data
 from transduce.metrics.base import metric
 from transduce.metrics.lengths import LengthBin, by_length
 from transduce.plugins import load_plugins
-from transduce.search.beam import beam_like
 from transduce.training.run import cache_folder, split_of
 from transduce.transducer import Transducer
 
@@ -99,7 +98,7 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions) -> Measur
     metrics = [metric(name) for name in settings["metrics"]]
     transducer([example.source for example in examples[:1]])  # the first call of a kernel is not the model's speed
     found = transducer.evaluate(examples, metrics)
-    greedy = transducer.evaluate(examples, [metric("exact")], beam_like(transducer.search, 1))
+    greedy = transducer.evaluate(examples, [metric("exact")], transducer.search.resized(1))
     unit, lengths = by_length(metrics, found.predictions, examples)
     state = json.loads((run / "checkpoints" / "last" / "state.json").read_text())
     return Measurement(

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from transduce.search.forcing import shifted
 from transduce.transducer import Transducer
-from transduce.types import EOS, PAD, SPECIALS, Padded
+from transduce.types import EOS, PAD, SPECIALS, Autoregressive, Padded, lacking_verbs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,6 +63,8 @@ def attention(transducer: Transducer, source: str, target: str | None = None, he
     ValueError where the model has no attention to the source, or no such head.
     """
     model: Any = transducer.model
+    if lacking_verbs(type(model), Autoregressive):
+        raise ValueError(f"this {type(model).__name__} writes all at once, and attention is shown word by word")
     source_ids = transducer.source_tokenizer.encode([source])[0]
     read = Padded(torch.tensor([source_ids]), torch.tensor([len(source_ids)])).to(transducer.device)
     if target is None:

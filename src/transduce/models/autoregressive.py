@@ -6,7 +6,8 @@ from typing import Any, Literal, cast
 
 from torch import Tensor, nn
 
-from transduce.types import Decoder, Encoder, Factory, Table
+from transduce.models.tying import share
+from transduce.types import Decoder, Encoder, Factory
 
 
 class EncoderDecoder(nn.Module):
@@ -36,14 +37,3 @@ class EncoderDecoder(nn.Module):
 
     def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
         return self.decoder.readout(output, candidates)
-
-
-def share(taker: Table, giver: Table, what: str) -> None:
-    """Make ``taker.weight`` the parameter ``giver.weight``."""
-    theirs, ours = tuple(taker.weight.shape), tuple(giver.weight.shape)
-    if theirs != ours:
-        raise ValueError(
-            f"tie: cannot share {what}: they are {theirs} and {ours} [vocabulary, width]; make the widths equal, and "
-            "for tie = 'all' learn one vocabulary (data.units.joint)"
-        )
-    taker.weight = giver.weight

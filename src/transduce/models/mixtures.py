@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from transduce.modules.module_list import module_list
-from transduce.types import PAD, Model
+from transduce.types import PAD, Autoregressive, Model, lacking_verbs
 
 
 class Mixture(nn.Module):
@@ -24,7 +24,13 @@ class Mixture(nn.Module):
         super().__init__()
         if not models:
             raise ValueError("models is empty: at least one was expected")
-        self.models = module_list(models)
+        for model in models:
+            if lacking := lacking_verbs(type(model), Autoregressive):
+                raise ValueError(
+                    f"{type(model).__name__} cannot {' and '.join(lacking)}, so it cannot be mixed word by word; score "
+                    "the outputs of each model with the others instead, as text"
+                )
+        self.models = module_list(cast("Sequence[Autoregressive[Any]]", models))
 
     def start(self, source: Any) -> tuple[Any, ...]:
         return tuple(model.start(source) for model in self.models)

@@ -82,6 +82,36 @@ class DecoderLayer(nn.Module):
         return x, DecoderLayerState(past, state.memory)
 
 
+class InstantLayer(nn.Module):
+    """A mixer, attention to the memory, a feed-forward network, each in a residual connection: a decoder's layer that
+    sees all positions at once."""
+
+    def __init__(
+        self,
+        width: int,
+        mixer: Mixer,
+        memory: CrossAttention,
+        feedforward: FeedForward,
+        norm: Factory[Residual],
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.mixer_residual = norm(width=width, dropout=dropout)
+        self.mixer = mixer
+        self.memory_residual = norm(width=width, dropout=dropout)
+        self.memory = memory
+        self.feedforward_residual = norm(width=width, dropout=dropout)
+        self.feedforward = feedforward
+
+    def forward(self, x: Tensor, lengths_N: Tensor, keys: CrossKeys, memory_B11S: Tensor) -> Tensor:
+        around = self.mixer_residual
+        x = around.leave(x, self.mixer(Padded(around.enter(x), lengths_N)))
+        around = self.memory_residual
+        x = around.leave(x, self.memory(around.enter(x), keys, memory_B11S))
+        around = self.feedforward_residual
+        return around.leave(x, self.feedforward(around.enter(x)))
+
+
 def one_each(mixer: Factory[T] | Sequence[Factory[T]], layers: int) -> Sequence[Factory[T]]:
     """A mixer for each layer: one for all, or as many as there are layers, the first for the lowest."""
     if callable(mixer):

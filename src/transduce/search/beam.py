@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.search.forcing import force
 from transduce.search.ranking import Average, Ranking
 from transduce.search.step import check_length, first_tokens, forbid_specials, step
-from transduce.types import EOS, Autoregressive, Hypothesis, Search
+from transduce.types import EOS, Autoregressive, Hypothesis, Padded, Search
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,12 @@ class Beam:
             state = tree.reorder(state, rows_N) if whole else tree.select(state, rows_N, keep_B)
             token_N = beam.tokens_BKT[:, :, -1].reshape(-1)
         return [sorted(found, key=lambda h: -h.score)[: self.nbest] for found in finished]
+
+    def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
+        return force(model, source, target)
+
+    def resized(self, size: int | None = None, nbest: int = 1) -> Beam:
+        return replace(self, size=max(self.size, nbest) if size is None else size, nbest=nbest)
 
     def _collect(self, candidates: _Candidates, beam: _Prefixes, finished: list[list[Hypothesis]]) -> None:
         """Ends among the best, written out as hypotheses."""

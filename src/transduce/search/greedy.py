@@ -8,8 +8,10 @@ from typing import Any
 import torch
 
 from transduce import tree
+from transduce.search.beam import Beam
+from transduce.search.forcing import force
 from transduce.search.step import check_length, first_tokens, forbid_specials, step
-from transduce.types import EOS, Autoregressive, Hypothesis
+from transduce.types import EOS, Autoregressive, Hypothesis, Padded
 
 
 @dataclass(frozen=True)
@@ -47,3 +49,9 @@ class Greedy:
             [Hypothesis(tuple(row), total := sum(each), total, tuple(each))]
             for row, each in zip(tokens, log_probs, strict=True)
         ]
+
+    def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
+        return force(model, source, target)
+
+    def resized(self, size: int | None = None, nbest: int = 1) -> Beam:
+        return Beam(max_length=self.max_length).resized(size, nbest)

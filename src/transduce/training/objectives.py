@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from transduce import tree
 from transduce.training.chunks import chunks
 from transduce.training.forcing import Forcing, TeacherForcing
-from transduce.types import Autoregressive, Batch, Loss, Model, Objective
+from transduce.types import Autoregressive, Batch, Loss, Model, Objective, Parallel
 
 
 @dataclass(frozen=True)
@@ -29,33 +29,66 @@ class CrossEntropy:
     forcing: Forcing = field(default_factory=TeacherForcing)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing = {self.smoothing}: a share of at least 0 and less than 1 was expected")
+        check_smoothing(self.smoothing)
 
-    def __call__(self, model: Model, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+    def __call__(
+        self, model: Autoregressive[Any], batch: Batch, progress: float = 0.0, carry: Any = None
+    ) -> tuple[Loss, Any]:
         forcing = self.forcing if model.training else TeacherForcing()
         state = model.start(batch.source)
         output, _ = model.extend(forcing(model, state, batch.target, progress), state)
         mask_BT = batch.target.mask
         target_N = batch.target.values[mask_BT]
         real = tree.map(lambda leaf: leaf[mask_BT], output)
-        total, nll = self._in_chunks(model, real, target_N)
+        total, nll = cross_entropy(model, real, target_N, self.smoothing)
         return Loss(total, len(target_N), {"nll": nll}), carry
 
-    def _in_chunks(self, model: Autoregressive[Any], output: Any, target_N: Tensor) -> tuple[Tensor, Tensor]:
-        """The sums over N; where the logits would not fit in a chunk they are made again for the backward pass."""
 
-        def part(output: Any, target: Tensor) -> tuple[Tensor, Tensor]:
-            return smoothed_cross_entropy(model.readout(output), target, self.smoothing)
+@dataclass(frozen=True)
+class ParallelCrossEntropy:
+    """Cross-entropy of a model that writes all at once: of each word given the target's length, smoothed as in
+    ``CrossEntropy``, and of that length, which stands for EOS.
 
-        pieces = chunks(model, output)
-        if len(pieces) == 1:
-            return part(output, target_N)
-        sums = [
-            checkpoint(part, tree.map(itemgetter(piece), output), target_N[piece], use_reentrant=False)
-            for piece in pieces
-        ]
-        return torch.stack([total for total, _ in sums]).sum(), torch.stack([nll for _, nll in sums]).sum()
+    - log p(n | x) - sum_t log p(y_t | t, n, x). Reports ``nll``, without smoothing, and ``length``, its first term.
+    """
+
+    smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_smoothing(self.smoothing)
+
+    def __call__(
+        self, model: Parallel[Any], batch: Batch, progress: float = 0.0, carry: Any = None
+    ) -> tuple[Loss, Any]:
+        emission = model.emit(model.start(batch.source), batch.target.lengths - 1)
+        mask_BT = emission.mask
+        target_N = batch.target.values[:, : mask_BT.shape[1]][mask_BT]
+        real = tree.map(lambda leaf: leaf[mask_BT], emission.output)
+        words, nll = cross_entropy(model, real, target_N, self.smoothing)
+        length = -emission.end_log_probs.sum()
+        parts = {"nll": nll + length.detach(), "length": length.detach()}
+        return Loss(words + length, len(target_N) + len(emission.lengths), parts), carry
+
+
+def check_smoothing(smoothing: float) -> None:
+    if not 0 <= smoothing < 1:
+        raise ValueError(f"smoothing = {smoothing}: a share of at least 0 and less than 1 was expected")
+
+
+def cross_entropy(model: Model, output: Any, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Sums over N features, smoothed and plain, as ``smoothed_cross_entropy`` has them; where their logits would not
+    fit in a chunk they are made again for the backward pass."""
+
+    def part(output: Any, target: Tensor) -> tuple[Tensor, Tensor]:
+        return smoothed_cross_entropy(model.readout(output), target, smoothing)
+
+    pieces = chunks(model, output)
+    if len(pieces) == 1:
+        return part(output, target_N)
+    sums = [
+        checkpoint(part, tree.map(itemgetter(piece), output), target_N[piece], use_reentrant=False) for piece in pieces
+    ]
+    return torch.stack([total for total, _ in sums]).sum(), torch.stack([nll for _, nll in sums]).sum()
 
 
 def smoothed_cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:

@@ -10,6 +10,7 @@ from transduce.data.batching import Batching
 from transduce.data.settings import Data
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
+from transduce.training.fit import check_fit
 from transduce.training.objectives import CrossEntropy
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule
 from transduce.transducer import Checkpoint
@@ -138,3 +139,10 @@ class Settings:
     objective: Objective[Any] = field(default_factory=CrossEntropy)
     search: Search[Any] = field(default_factory=Beam)
     metrics: tuple[str, ...] = ("exact",)
+
+    def __post_init__(self) -> None:
+        model: Any = getattr(self.model, "constructor", self.model)  # of a Spec; or the class itself
+        check_fit("objective", "Objective", type(self.objective), model)
+        check_fit("search", "Search", type(self.search), model)
+        if self.training.validation.metrics:
+            check_fit("training.validation.search", "Search", type(self.training.validation.search), model)

@@ -1,0 +1,145 @@
+"""Decoders that write all positions at once. N rows, T positions, D features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from transduce import tree
+from transduce.modules.attention.heads import CrossAttention, CrossKeys
+from transduce.modules.attention.masks import mask_bias
+from transduce.modules.blocks import InstantLayer, one_each
+from transduce.modules.dropout import Dropout
+from transduce.modules.embedding import Readout
+from transduce.modules.feedforward import FeedForward, PlainFeedForward
+from transduce.modules.linear import projection
+from transduce.modules.mixers.attention import SelfAttention
+from transduce.modules.module_list import module_list
+from transduce.modules.positions import Sinusoidal
+from transduce.modules.residual import PreNorm, Residual
+from transduce.tree import Shared
+from transduce.types import Factory, Memory, Mixer
+
+
+class DenseDecoder(nn.Module):
+    """relu(W_t [summary] + b_t), each position t with weights of its own, in one product for all of them.
+
+    With a recurrent encoder the LSTM-Dense of forecasting, with any other Dense-Dense. The summary is all that it
+    knows of the source; what it writes at t does not depend on the length.
+    """
+
+    def __init__(
+        self,
+        target_vocabulary: int,
+        memory_width: int,
+        summary_widths: tuple[int, ...],
+        max_length: int = 255,
+        width: int = 256,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.max_length = check_max_length(max_length)
+        self.width = width
+        self.linear = projection(sum(summary_widths), width, max_length)
+        self.dropout = Dropout(dropout)
+        self.projection = Readout(width, target_vocabulary)
+
+    def start(self, memory: Memory) -> Tensor:
+        return torch.cat(tree.leaves(memory.summary), -1)
+
+    def forward(self, state: Tensor, lengths_N: Tensor, positions: int) -> Tensor:
+        size = positions * self.width
+        x_NE = nn.functional.linear(state, self.linear.weight[:size], self.linear.bias[:size])
+        x_NTD: Tensor = self.dropout(x_NE.view(-1, positions, self.width).relu())
+        return x_NTD
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.projection(output, candidates)
+        return logits
+
+
+@dataclass(frozen=True)
+class StackedKeys:
+    """The memory as each layer reads it, and which of its states are real [B, S]."""
+
+    layers: tuple[CrossKeys, ...]
+    mask_BS: Tensor
+
+
+class InstantTransformer(nn.Module):
+    """A Transformer's decoder without a past: every position sees all others, and the memory (Gu et al. 2018).
+
+    A position starts from where it stands, seen from the beginning and from the end, W PE(t) + V PE(n - 1 - t).
+    ``mixer`` is one for all layers or an array of one a layer, ``feedforward`` the hidden width of the plain form or a
+    table, as in an encoder.
+    """
+
+    def __init__(
+        self,
+        target_vocabulary: int,
+        memory_width: int,
+        summary_widths: tuple[int, ...],
+        max_length: int = 255,
+        width: int = 256,
+        layers: int = 3,
+        heads: int = 4,
+        feedforward: Factory[FeedForward] | int = 1024,
+        dropout: float = 0.1,
+        norm: Factory[Residual] = PreNorm,
+        mixer: Factory[Mixer] | Sequence[Factory[Mixer]] = SelfAttention,
+    ) -> None:
+        super().__init__()
+        self.max_length = check_max_length(max_length)
+        self.positions = Sinusoidal(width)
+        self.ends = projection(width, width, 2)  # W, then V
+        self.dropout = Dropout(dropout)
+        if isinstance(feedforward, int):
+            feedforward = partial(PlainFeedForward, hidden=feedforward)
+        self.layers = module_list(
+            InstantLayer(
+                width,
+                mixer(width=width, heads=heads, dropout=dropout),
+                CrossAttention(width, memory_width, heads, dropout),
+                feedforward(width=width, dropout=dropout),
+                norm,
+                dropout,
+            )
+            for mixer in one_each(mixer, layers)
+        )
+        self.norm = norm(width=width, dropout=dropout).final()
+        self.projection = Readout(width, target_vocabulary)
+
+    def start(self, memory: Memory) -> Shared[StackedKeys]:
+        return Shared(StackedKeys(tuple(layer.memory.start(memory) for layer in self.layers), memory.states.mask))
+
+    def forward(self, state: Shared[StackedKeys], lengths_N: Tensor, positions: int) -> Tensor:
+        # A row of no tokens has one position nobody reads: a softmax over none would be no number.
+        seen_N = lengths_N.clamp(min=1)
+        x_NTD = self.dropout(self.places(lengths_N, positions))
+        memory_B11S = mask_bias(state.value.mask_BS, x_NTD.dtype)[:, None, None]
+        for layer, keys in zip(self.layers, state.value.layers, strict=True):
+            x_NTD = layer(x_NTD, seen_N, keys, memory_B11S)
+        y_NTD: Tensor = self.norm(x_NTD)
+        return y_NTD
+
+    def places(self, lengths_N: Tensor, positions: int) -> Tensor:
+        """[N, T, D], the sinusoids projected once for all rows."""
+        place_T = torch.arange(positions, device=lengths_N.device)
+        after_NT = (lengths_N[:, None] - 1 - place_T).clamp(min=0)
+        from_start_TD, from_end_TD = self.ends(self.positions(place_T)).chunk(2, -1)
+        place_NTD: Tensor = from_start_TD + nn.functional.embedding(after_NT, from_end_TD)
+        return place_NTD
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.projection(output, candidates)
+        return logits
+
+
+def check_max_length(max_length: int) -> int:
+    if max_length < 1:
+        raise ValueError(f"max_length = {max_length}: an output of at least one token was expected")
+    return max_length

@@ -1,0 +1,57 @@
+"""Instant models: all tokens at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from torch import Tensor, nn
+
+from transduce.models.tying import share
+from transduce.modules.lengths import LengthClassifier
+from transduce.types import Emission, Encoder, Factory, InstantDecoder
+
+
+@dataclass(frozen=True)
+class InstantState:
+    """What the decoder starts from, and log p(n | x) [B, L]."""
+
+    decoder: Any
+    length_log_probs: Tensor
+
+
+class Instant(nn.Module):
+    """p(y | x) = p(n | x) prod_t p(y_t | t, n, x): an encoder's memory of x, a length read off it, and a decoder whose
+    words do not know of one another.
+
+    ``tie`` "all" makes the encoder's embedding and the readout one parameter, which needs a joint vocabulary.
+    """
+
+    def __init__(
+        self, encoder: Encoder, decoder: Factory[InstantDecoder[Any]], tie: Literal["none", "all"] = "none"
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder(memory_width=encoder.width, summary_widths=encoder.summary_widths)
+        self.length = LengthClassifier(encoder.summary_widths, self.decoder.max_length)
+        if tie == "all":
+            share(self.decoder.projection, cast(Any, encoder).embedding, "the readout with the source embedding")
+
+    def start(self, source: Any) -> InstantState:
+        memory = self.encoder(source)
+        return InstantState(self.decoder.start(memory), self.length(memory))
+
+    def emit(self, state: InstantState, lengths: Tensor | None = None) -> Emission:
+        if lengths is None:
+            lengths = state.length_log_probs.argmax(-1)
+        longest, most = int(lengths.max()), self.decoder.max_length
+        if longest > most:
+            raise ValueError(
+                f"an output of {longest} tokens: this model writes at most max_length = {most}; train with a larger "
+                f"model.decoder.max_length, or on data.lines.max_target_length = {most + 1} (EOS counts there)"
+            )
+        output = self.decoder(state.decoder, lengths, max(1, longest))
+        return Emission(output, lengths, state.length_log_probs)
+
+    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+        return self.decoder.readout(output, candidates)

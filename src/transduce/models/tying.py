@@ -1,0 +1,16 @@
+"""Two tables as one parameter."""
+
+from __future__ import annotations
+
+from transduce.types import Table
+
+
+def share(taker: Table, giver: Table, what: str) -> None:
+    """Make ``taker.weight`` the parameter ``giver.weight``."""
+    theirs, ours = tuple(taker.weight.shape), tuple(giver.weight.shape)
+    if theirs != ours:
+        raise ValueError(
+            f"tie: cannot share {what}: they are {theirs} and {ours} [vocabulary, width]; make the widths equal, and "
+            "for tie = 'all' learn one vocabulary (data.units.joint)"
+        )
+    taker.weight = giver.weight

@@ -1,0 +1,88 @@
+"""The search over outputs that are written all at once: over their lengths. N words, V vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce import tree
+from transduce.search.ranking import LogProbability, Ranking
+from transduce.search.step import forbid_specials
+from transduce.types import EOS, Emission, Hypothesis, Padded, Parallel
+
+
+@dataclass(frozen=True)
+class LengthBeam:
+    """The most probable word at each position, in outputs of the ``size`` most probable lengths; returns the ``nbest``
+    of them by ``ranking`` (Ghazvininejad et al. 2019, section 3.3).
+
+    Where a source has fewer lengths than ``nbest``, that many are returned.
+    """
+
+    size: int = 1
+    nbest: int = 1
+    ranking: Ranking = field(default_factory=LogProbability)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.nbest <= self.size:
+            raise ValueError(f"nbest = {self.nbest}, size = {self.size}: of n lengths come 1 to n hypotheses")
+
+    @torch.inference_mode()
+    def __call__(self, model: Parallel[Any], source: Any) -> list[list[Hypothesis]]:
+        state = model.start(source)
+        first = model.emit(state)
+        found = [[hypothesis] for hypothesis in self._written(model, first, most_probable)]
+        others_BK = self._other_lengths(first)
+        if K := others_BK.shape[1]:
+            others = model.emit(tree.repeat(state, K), others_BK.flatten())
+            for row, hypothesis in enumerate(self._written(model, others, most_probable)):
+                found[row // K].append(hypothesis)
+        return [sorted(hypotheses, key=lambda h: -h.score)[: self.nbest] for hypotheses in found]
+
+    @torch.inference_mode()
+    def force(self, model: Parallel[Any], source: Any, target: Padded) -> list[Hypothesis]:
+        emission = model.emit(model.start(source), target.lengths - 1)
+        mask_BT = emission.mask
+        words_N = target.values[:, : mask_BT.shape[1]][mask_BT]
+        forced = self._written(model, emission, lambda logits_NV: words_N)
+        return [replace(hypothesis, score=hypothesis.log_prob) for hypothesis in forced]
+
+    def resized(self, size: int | None = None, nbest: int = 1) -> LengthBeam:
+        return replace(self, size=max(self.size, nbest) if size is None else size, nbest=nbest)
+
+    def _other_lengths(self, first: Emission) -> Tensor:
+        """[B, K]: the lengths to be tried beside the first; none where there is no choice."""
+        if first.length_log_probs is None:
+            return first.lengths.new_empty(len(first.lengths), 0)
+        K = min(self.size, first.length_log_probs.shape[1]) - 1
+        return first.length_log_probs.scatter(1, first.lengths[:, None], float("-inf")).topk(K).indices
+
+    def _written(
+        self, model: Parallel[Any], emission: Emission, choose: Callable[[Tensor], Tensor]
+    ) -> list[Hypothesis]:
+        """The words that ``choose`` takes, given logits [N, V], row by row, and the end behind them."""
+        mask_BT = emission.mask
+        logits_NV = model.readout(tree.map(lambda leaf: leaf[mask_BT], emission.output))
+        if logits_NV.dtype != torch.float64:
+            logits_NV = logits_NV.float()
+        normaliser_N = logits_NV.logsumexp(-1)
+        words_N = choose(logits_NV)
+        log_prob_N = logits_NV.gather(1, words_N[:, None])[:, 0] - normaliser_N
+        lengths = emission.lengths.tolist()
+        rows = zip(torch.split(words_N, lengths), torch.split(log_prob_N, lengths), strict=True)
+        hypotheses = []
+        for (words, each), end in zip(rows, emission.end_log_probs.tolist(), strict=True):
+            log_probs = (*each.tolist(), end)
+            total = float(each.double().sum()) + end
+            hypotheses.append(Hypothesis((*words.tolist(), EOS), total, self.ranking(total, len(log_probs)), log_probs))
+        return hypotheses
+
+
+def most_probable(logits_NV: Tensor) -> Tensor:
+    """[N]: words that are no padding, beginning or end."""
+    forbid_specials(logits_NV)[:, EOS] = float("-inf")
+    return logits_NV.argmax(-1)

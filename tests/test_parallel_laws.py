@@ -1,0 +1,178 @@
+"""The laws of models that write all at once, in float64: those of tests/test_laws.py that apply."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from families import FACTS, PARALLEL, all_lengths, build, facts, sources
+from test_laws import LENGTHS, batch, padded_targets, pick, sources_alone
+from transduce import config, tree
+from transduce.search.lengths import LengthBeam
+from transduce.search.ranking import Average
+from transduce.training.objectives import ParallelCrossEntropy
+from transduce.types import BOS, EOS, PAD, Model, Padded
+
+WORDS = [3, 0, 6]  # how many are written for each source
+
+
+@pytest.fixture(params=PARALLEL, scope="module")
+def family(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(family: str) -> Any:
+    return build(PARALLEL[family])
+
+
+def written(model: Any, source: Padded, lengths: list[int]) -> tuple[list[Tensor], Tensor]:
+    """Log-probabilities of the words of each row, [n, V], and of its lengths."""
+    emission = model.emit(model.start(source), torch.tensor(lengths))
+    log_probs_BTV = model.readout(emission.output).log_softmax(-1)
+    return [row[:n] for row, n in zip(log_probs_BTV, lengths, strict=True)], emission.length_log_probs
+
+
+def test_it_is_a_distribution(model: Any) -> None:
+    """Over all outputs: words of every length, and the lengths."""
+    words, lengths = written(model, sources(LENGTHS), WORDS)
+    for row_NV in words:
+        assert_close(row_NV.exp().sum(-1), torch.ones(len(row_NV), dtype=torch.float64))
+    assert lengths.shape == (3, 7)
+    assert_close(lengths.exp().sum(-1), torch.ones(3, dtype=torch.float64))
+
+
+def test_candidates(model: Any) -> None:
+    emission = model.emit(model.start(sources(LENGTHS)), torch.tensor(WORDS))
+    wanted = torch.tensor([7, 2, 5])
+    assert_close(model.readout(emission.output, wanted), model.readout(emission.output)[..., wanted])
+
+
+def test_row(model: Any) -> None:
+    """Rows selected before the model, after its start or after it: the same."""
+    source, rows = sources(LENGTHS), [2, 0, 0]
+    whole, lengths = written(model, source, WORDS)
+    wanted = torch.tensor(rows)
+    some, some_lengths = written(model, pick(source, rows), [WORDS[row] for row in rows])
+    later = model.emit(tree.select(model.start(source), wanted), torch.tensor(WORDS)[wanted])
+    for place, row in enumerate(rows):
+        assert_close(some[place], whole[row])
+        assert_close(model.readout(later.output)[place, : WORDS[row]].log_softmax(-1), whole[row])
+    assert_close(some_lengths, lengths[rows])
+    assert_close(later.length_log_probs, lengths[rows])
+
+
+def test_lengths_share_their_source(model: Any) -> None:
+    """Outputs of several lengths from one state, with what is shared kept once: each as if alone."""
+    source, lengths = sources(LENGTHS), [2, 5, 0, 1, 4, 3]
+    emission = model.emit(tree.repeat(model.start(source), 2), torch.tensor(lengths))
+    logits = model.readout(emission.output)
+    for place, length in enumerate(lengths):
+        (alone,), _ = written(model, sources_alone(source, place // 2), [length])
+        assert_close(logits[place, :length].log_softmax(-1), alone)
+
+
+def test_padding(model: Any) -> None:
+    """More padding changes nothing, whatever stands in it."""
+    wide = sources(LENGTHS, width=9)
+    junk = Padded(wide.values.masked_fill(~wide.mask, 7), wide.lengths)
+    narrow = written(model, sources(LENGTHS), WORDS)
+    for source in (wide, junk):
+        assert_close(written(model, source, WORDS), narrow)
+
+
+SEARCHES = {
+    "the likeliest length": LengthBeam(),
+    "three lengths": LengthBeam(3, 2),
+    "every length, average": LengthBeam(9, 9, Average()),
+}
+
+
+@pytest.fixture(params=SEARCHES)
+def search(request: pytest.FixtureRequest) -> LengthBeam:
+    return SEARCHES[request.param]
+
+
+def test_score(model: Any, search: LengthBeam) -> None:
+    """A hypothesis' log-probability, in all and token by token, is the model's own of it, forced."""
+    source = sources(LENGTHS)
+    for row, hypotheses in enumerate(search(model, source)):
+        assert len(hypotheses) == min(search.nbest, 7)
+        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+        assert len({len(h.tokens) for h in hypotheses}) == len(hypotheses)
+        for hypothesis in hypotheses:
+            assert hypothesis.tokens[-1] == EOS
+            assert not {PAD, BOS, EOS} & set(hypothesis.tokens[:-1])
+            assert hypothesis.score == pytest.approx(search.ranking(hypothesis.log_prob, len(hypothesis.tokens)))
+            (forced,) = search.force(model, pick(source, [row]), padded_targets([list(hypothesis.tokens)]))
+            assert forced.tokens == hypothesis.tokens
+            assert forced.log_prob == forced.score == pytest.approx(hypothesis.log_prob, abs=1e-9)
+            assert forced.token_log_probs == pytest.approx(hypothesis.token_log_probs, abs=1e-9)
+
+
+def test_every_length_is_exact(model: Any) -> None:
+    """With all lengths tried, the best output of each length is found, as enumeration finds it."""
+    source, search = sources([3, 4]), LengthBeam(7, 7)
+    middle = [v for v in range(FACTS.target_vocabulary) if v not in (PAD, BOS, EOS)]
+    every = [[*body, EOS] for length in range(3) for body in itertools.product(middle, repeat=length)]
+    for row in range(2):
+        forced = search.force(model, pick(source, [row] * len(every)), padded_targets(every))
+        (found,) = search(model, pick(source, [row]))
+        for length in range(3):
+            best = max((h for h in forced if len(h.tokens) == length + 1), key=lambda h: h.log_prob)
+            (ours,) = (h for h in found if len(h.tokens) == length + 1)
+            assert ours.tokens == best.tokens
+            assert ours.log_prob == pytest.approx(best.log_prob, abs=1e-9)
+
+
+def test_company(model: Any, family: str, search: LengthBeam) -> None:
+    """Alone or in any batch, in any order: the same hypotheses."""
+    source, order = sources(all_lengths(family)), [3, 6, 0, 5, 2, 4, 1]
+    together, shuffled = search(model, source), search(model, pick(source, order))
+    for place, row in enumerate(order):
+        alone = search(model, sources_alone(source, row))[0]
+        for other in (together[row], shuffled[place]):
+            assert [h.tokens for h in other] == [h.tokens for h in alone]
+            assert [h.score for h in other] == pytest.approx([h.score for h in alone], abs=1e-9)
+
+
+def test_accumulate(model: Any) -> None:
+    """The loss of a batch is the sum of its rows' losses, and so are the gradients; a row may be empty."""
+    together = batch(LENGTHS, [6, 1, 4])
+    objective = ParallelCrossEntropy(smoothing=0.1)
+    parameters = list(model.parameters())
+    whole, _ = objective(model, together)
+    gradients = torch.autograd.grad(whole.total, parameters, allow_unused=True)
+    rows = []
+    for row in range(3):
+        source, target = sources_alone(together.source, row), sources_alone(together.target, row)
+        rows.append(objective(model, replace(together, source=source, target=target))[0])
+    total = torch.stack([loss.total for loss in rows]).sum()
+    assert_close(total, whole.total)
+    assert sum(loss.count for loss in rows) == whole.count == 11
+    again = torch.autograd.grad(total, parameters, allow_unused=True)
+    assert all(gradient is None or gradient.isfinite().all() for gradient in gradients)
+    assert_close([g for g in again if g is not None], [g for g in gradients if g is not None])
+
+
+def test_the_loss_is_the_forced_log_probability(model: Any) -> None:
+    together = batch(LENGTHS, [6, 1, 4])
+    loss, _ = ParallelCrossEntropy()(model, together)
+    forced = LengthBeam().force(model, together.source, together.target)
+    assert float(loss.total.detach()) == pytest.approx(-sum(h.log_prob for h in forced))
+    assert float(loss.parts["nll"]) == pytest.approx(float(loss.total.detach()))
+
+
+def test_spec(family: str) -> None:
+    """A model built from its written-down configuration is the same model."""
+    resolved = config.resolve(PARALLEL[family], Model, facts(PARALLEL[family]))
+    again = config.parse(config.write(resolved).encode(), "test")
+    assert again == resolved
+    source = sources(LENGTHS)
+    assert_close(written(build(again), source, WORDS), written(build(PARALLEL[family]), source, WORDS))
