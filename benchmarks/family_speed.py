@@ -1,12 +1,13 @@
 """How fast is each family, in training and in search? Runs of one task, measured one after the other, in rounds.
 
-    python benchmarks/family_speed.py RUN [RUN ...] [--rounds 2] [--seconds 15] [--precision auto float32]
-                                      [--out benchmarks/results/family_speed.md]
+    python benchmarks/family_speed.py RUN [RUN ...] [--rounds 2] [--updates 60] [--precision auto float32]
+                                      [--clock processor --threads 1] [--out benchmarks/results/family_speed.md]
 
 Training: the run's own model and batches, from fresh weights, non-pad target tokens per second after ten updates.
 Search: the run's best model in float32 over the test split, greedy and with a beam of 5, 64 sentences a batch,
-sentences per second with tokenisation, loading excluded. Every figure is of a process of its own, with nothing beside
-it; each round measures all of them, so that a slow minute of the machine falls on everybody.
+sentences per second with tokenisation, loading excluded. Every figure is of a process of its own; each round measures
+all of them, so that a slow minute of the machine falls on everybody. With --clock processor a second is one of the
+process' own (for one thread alone, and for a machine that others use too).
 """
 
 from __future__ import annotations
@@ -34,18 +35,20 @@ from transduce.search.greedy import Greedy
 from transduce.training.run import cache_folder, train
 from transduce.training.settings import Training
 
+CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 
-def training_block(run: Path, precision: str, seconds: float, threads: int) -> Block:
+
+def training_block(run: Path, precision: str, updates: int, threads: int, clock: str) -> Block:
     torch.set_num_threads(threads)
     table = config.read(run / "config.toml")
     table["training"] = {
         **{key: value for key, value in table["training"].items() if key not in ("steps", "epochs", "minutes")},
-        "minutes": seconds / 60,
+        "steps": updates,
         "precision": precision,
         "validation": {"times": 0},
     }
     table["data"]["cache"] = str(cache_folder(config.build(table["data"], Data, path="data"), run))
-    stopwatch = Stopwatch()
+    stopwatch = Stopwatch(CLOCKS[clock])
     with tempfile.TemporaryDirectory() as folder:
         train(table, Path(folder) / "run", callbacks=[stopwatch], device="cpu")
     return stopwatch.block(target_lengths(table))
@@ -67,16 +70,16 @@ class Searched:
     length: float
 
 
-def searched(run: Path, size: int, threads: int) -> Searched:
+def searched(run: Path, size: int, threads: int, clock: str) -> Searched:
     torch.set_num_threads(threads)
     transducer = transduce.load(run, device="cpu")
     data = config.build(transducer.settings["data"], Data, path="data")
     sources = [example.source for example in examples(data, "test", cache_folder(data, run))]
     search = Greedy(transducer.search.max_length) if size == 1 else beam_like(transducer.search, size)
     list(transducer.predict(sources[:64], search))
-    began = time.perf_counter()
+    began = CLOCKS[clock]()
     found = list(transducer.predict(sources, search))
-    seconds = time.perf_counter() - began
+    seconds = CLOCKS[clock]() - began
     return Searched(len(sources) / seconds, sum(len(outputs[0].tokens) for outputs in found) / len(found))
 
 
@@ -106,20 +109,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=15, help="of each block of training")
+    parser.add_argument("--updates", type=int, default=60, help="of each block of training, the first ten not timed")
     parser.add_argument("--precision", nargs="+", default=["auto"], choices=["auto", "float32", "bfloat16"])
     parser.add_argument("--beam", type=int, nargs="+", default=[1, 5])
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--clock", default="wall", choices=list(CLOCKS))
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
+    if given.clock == "processor" and given.threads > 1:
+        parser.error("--clock processor counts the seconds of all threads together: give --threads 1")
     torch.set_num_threads(given.threads)
     training: dict[str, list[list[Block]]] = {precision: [[] for _ in given.runs] for precision in given.precision}
     found: dict[int, list[list[Searched]]] = {size: [[] for _ in given.runs] for size in given.beam}
     for _, (number, run) in product(range(given.rounds), enumerate(given.runs)):
         for precision, blocks in training.items():
-            blocks[number].append(alone(training_block, run, precision, given.seconds, given.threads))
+            blocks[number].append(alone(training_block, run, precision, given.updates, given.threads, given.clock))
         for size, searches in found.items():
-            searches[number].append(alone(searched, run, size, given.threads))
+            searches[number].append(alone(searched, run, size, given.threads, given.clock))
         print(
             run.name,
             *(f"{precision} {blocks[number][-1].tokens_per_second:,.0f}" for precision, blocks in training.items()),
@@ -131,7 +137,7 @@ def main() -> None:
         "",
         machine(),
         "",
-        f"Medians of {given.rounds} rounds, {given.seconds:g} s of training a block.",
+        f"Medians of {given.rounds} rounds of {given.updates} updates; seconds of the {given.clock} clock.",
         "",
         *lines([run.name for run in given.runs], training, found),
     ]
