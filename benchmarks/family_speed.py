@@ -30,7 +30,6 @@ from transduce import config
 from transduce.data.batching import Batches, Place
 from transduce.data.preparation import examples, prepare
 from transduce.data.settings import Data
-from transduce.search.beam import beam_like
 from transduce.search.greedy import Greedy
 from transduce.training.run import cache_folder, train
 from transduce.training.settings import Training
@@ -75,7 +74,7 @@ def searched(run: Path, size: int, threads: int, clock: str) -> Searched:
     transducer = transduce.load(run, device="cpu")
     data = config.build(transducer.settings["data"], Data, path="data")
     sources = [example.source for example in examples(data, "test", cache_folder(data, run))]
-    search = Greedy(transducer.search.max_length) if size == 1 else beam_like(transducer.search, size)
+    search = Greedy(transducer.search.max_length) if size == 1 else transducer.search.resized(size)
     list(transducer.predict(sources[:64], search))
     began = CLOCKS[clock]()
     found = list(transducer.predict(sources, search))

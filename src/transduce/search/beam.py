@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from transduce import tree
 from transduce.search.forcing import force
 from transduce.search.ranking import Average, Ranking
 from transduce.search.step import check_length, first_tokens, forbid_specials, step
-from transduce.types import EOS, Autoregressive, Hypothesis, Padded, Search
+from transduce.types import EOS, Autoregressive, Hypothesis, Padded
 
 
 @dataclass(frozen=True)
@@ -90,16 +90,6 @@ class Beam:
                     continue
             going.append(b)
         return going
-
-
-def beam_like(search: Search[Any], size: int | None = None, nbest: int = 1) -> Beam:
-    """A beam with the options of ``search`` that it has too (``max_length``, ``ranking``), of another size.
-
-    Without ``size`` it is the search's own, as far as ``nbest`` fits in it.
-    """
-    shared = {option.name: getattr(search, option.name) for option in fields(Beam) if hasattr(search, option.name)}
-    wide = max(shared.get("size", Beam.size), nbest) if size is None else size
-    return Beam(**{**shared, "size": wide, "nbest": nbest})
 
 
 @dataclass(frozen=True)
