@@ -1,6 +1,6 @@
 """How fast is each family, in training and in search? Runs of one task, measured one after the other, in rounds.
 
-    python benchmarks/family_speed.py RUN [RUN ...] [--rounds 2] [--updates 60] [--precision auto float32]
+    python benchmarks/family_speed.py RUN [RUN ...] [--rounds 2] [--updates 60] [--tokens 2048] [--precision auto float32]
                                       [--clock processor --threads 1] [--out benchmarks/results/family_speed.md]
 
 Training: the run's own model and batches, from fresh weights, non-pad target tokens per second after ten updates.
@@ -37,17 +37,29 @@ from transduce.training.settings import Training
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 
 
-def training_block(run: Path, precision: str, updates: int, threads: int, clock: str) -> Block:
-    torch.set_num_threads(threads)
+@dataclass(frozen=True)
+class Setting:
+    """What is the same for every run. ``tokens`` a batch, padded, where not the run's own."""
+
+    updates: int
+    tokens: int | None
+    threads: int
+    clock: str
+
+
+def training_block(run: Path, precision: str, setting: Setting) -> Block:
+    torch.set_num_threads(setting.threads)
     table = config.read(run / "config.toml")
     table["training"] = {
         **{key: value for key, value in table["training"].items() if key not in ("steps", "epochs", "minutes")},
-        "steps": updates,
+        "steps": setting.updates,
         "precision": precision,
         "validation": {"times": 0},
     }
+    if setting.tokens is not None:
+        table["training"]["batching"] |= {"tokens": setting.tokens}
     table["data"]["cache"] = str(cache_folder(config.build(table["data"], Data, path="data"), run))
-    stopwatch = Stopwatch(CLOCKS[clock])
+    stopwatch = Stopwatch(CLOCKS[setting.clock])
     with tempfile.TemporaryDirectory() as folder:
         train(table, Path(folder) / "run", callbacks=[stopwatch], device="cpu")
     return stopwatch.block(target_lengths(table))
@@ -69,16 +81,16 @@ class Searched:
     length: float
 
 
-def searched(run: Path, size: int, threads: int, clock: str) -> Searched:
-    torch.set_num_threads(threads)
+def searched(run: Path, size: int, setting: Setting) -> Searched:
+    torch.set_num_threads(setting.threads)
     transducer = transduce.load(run, device="cpu")
     data = config.build(transducer.settings["data"], Data, path="data")
     sources = [example.source for example in examples(data, "test", cache_folder(data, run))]
     search = Greedy(transducer.search.max_length) if size == 1 else transducer.search.resized(size)
     list(transducer.predict(sources[:64], search))
-    began = CLOCKS[clock]()
+    began = CLOCKS[setting.clock]()
     found = list(transducer.predict(sources, search))
-    seconds = CLOCKS[clock]() - began
+    seconds = CLOCKS[setting.clock]() - began
     return Searched(len(sources) / seconds, sum(len(outputs[0].tokens) for outputs in found) / len(found))
 
 
@@ -89,8 +101,8 @@ def lines(
     heads = [f"training, {precision}" for precision in training]
     heads += ["greedy" if size == 1 else f"beam {size}" for size in found]
     rows = [
-        f"| run | parameters | {' | '.join(heads)} | tokens an output |",
-        "|---|" + "---|" * (len(heads) + 2),
+        f"| run | parameters | {' | '.join(heads)} |{' tokens an output |' if found else ''}",
+        "|---|" + "---|" * (len(heads) + 1 + bool(found)),
     ]
     for number, name in enumerate(names):
         blocks = [rounds[number] for rounds in training.values()]
@@ -99,8 +111,8 @@ def lines(
             (f"{median(block.tokens_per_second for block in each):,.0f}" for each in blocks),
             (f"{median(one.sentences_per_second for one in each):,.1f}" for each in searches),
         )
-        length = searches[-1][0].length
-        rows.append(f"| {name} | {blocks[0][0].parameters / 1e6:.1f} M | {' | '.join(cells)} | {length:.1f} |")
+        length = f" {searches[-1][0].length:.1f} |" if searches else ""
+        rows.append(f"| {name} | {blocks[0][0].parameters / 1e6:.1f} M | {' | '.join(cells)} |{length}")
     return rows
 
 
@@ -109,8 +121,9 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--updates", type=int, default=60, help="of each block of training, the first ten not timed")
+    parser.add_argument("--tokens", type=int, help="a batch, padded, instead of the run's own")
     parser.add_argument("--precision", nargs="+", default=["auto"], choices=["auto", "float32", "bfloat16"])
-    parser.add_argument("--beam", type=int, nargs="+", default=[1, 5])
+    parser.add_argument("--beam", type=int, nargs="*", default=[1, 5], help="none: training alone")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clock", default="wall", choices=list(CLOCKS))
     parser.add_argument("--out", type=Path)
@@ -118,25 +131,28 @@ def main() -> None:
     if given.clock == "processor" and given.threads > 1:
         parser.error("--clock processor counts the seconds of all threads together: give --threads 1")
     torch.set_num_threads(given.threads)
+    setting = Setting(given.updates, given.tokens, given.threads, given.clock)
     training: dict[str, list[list[Block]]] = {precision: [[] for _ in given.runs] for precision in given.precision}
     found: dict[int, list[list[Searched]]] = {size: [[] for _ in given.runs] for size in given.beam}
     for _, (number, run) in product(range(given.rounds), enumerate(given.runs)):
         for precision, blocks in training.items():
-            blocks[number].append(alone(training_block, run, precision, given.updates, given.threads, given.clock))
+            blocks[number].append(alone(training_block, run, precision, setting))
         for size, searches in found.items():
-            searches[number].append(alone(searched, run, size, given.threads, given.clock))
+            searches[number].append(alone(searched, run, size, setting))
         print(
             run.name,
             *(f"{precision} {blocks[number][-1].tokens_per_second:,.0f}" for precision, blocks in training.items()),
             *(f"beam {size} {each[number][-1].sentences_per_second:,.1f}" for size, each in found.items()),
             flush=True,
         )
+    tokens = given.tokens or "the run's own number of"
     told = [
         "# Speed of each family: training in non-pad target tokens per second, search in sentences per second",
         "",
         machine(),
         "",
-        f"Medians of {given.rounds} rounds of {given.updates} updates; seconds of the {given.clock} clock.",
+        f"Medians of {given.rounds} rounds of {given.updates} updates, batches of {tokens} tokens; seconds of the "
+        f"{given.clock} clock.",
         "",
         *lines([run.name for run in given.runs], training, found),
     ]
