@@ -1,6 +1,7 @@
 """How fast is each family, in training and in search? Runs of one task, measured one after the other, in rounds.
 
-    python benchmarks/family_speed.py RUN [RUN ...] [--rounds 2] [--updates 60] [--tokens 2048] [--precision auto float32]
+    python benchmarks/family_speed.py RUN [RUN ...] [--rounds 2] [--updates 60] [--tokens 2048]
+                                      [--precision auto float32] [--beam 1 5]
                                       [--clock processor --threads 1] [--out benchmarks/results/family_speed.md]
 
 Training: the run's own model and batches, from fresh weights, non-pad target tokens per second after ten updates.
