@@ -11,6 +11,7 @@ from transduce.types import Facts, Model, Padded
 
 FACTS = Facts(source_vocabulary=9, target_vocabulary=11)
 JOINT = Facts(source_vocabulary=11, target_vocabulary=11)  # the ids of either side are ids of both
+FACTORED = Facts(source_vocabulary=9, target_vocabulary=11, source_factors=2)
 
 
 def recurrent(
@@ -82,6 +83,12 @@ def labelled(text: object) -> config.Table:
     return {"type": "labelled", "text": text, "labels": 1, "label_width": 4}
 
 
+def factored(encoder: str, embedding: object) -> config.Table:
+    """An encoder of tokens of two factors."""
+    tables: config.Table = {"recurrent": recurrent("plain"), "transformer": transformer()}
+    return tables[encoder]["encoder"] | {"embedding": embedding}
+
+
 MODERN: config.Table = {
     "mixer": relating("rotary"),
     "feedforward": {"type": "gated", "hidden": 10},
@@ -137,6 +144,8 @@ FAMILIES: dict[str, config.Table] = {
     "fusion": mixture("fusion", recurrent("plain", cell="gru"), transformer("learned"), weights=[0.7, 0.5]),
     "fusion, not renormalised": mixture("fusion", transformer("none"), weights=[1.3], renormalise=False),
     "context of labels and text, no attention": generator(labelled(recurrent("plain")["encoder"]), deep_output=True),
+    "factors side by side, no attention": generator(factored("recurrent", {"type": "concatenated", "widths": [5, 3]})),
+    "sums of factors, no attention": generator(factored("transformer", "summed")),
     "context of labels, no attention": generator({"type": "labels", "labels": 1, "width": 6}, cell="gru"),
 }
 
@@ -163,6 +172,8 @@ SHORTEST = {
 
 def facts(table: config.Table) -> Facts:
     """What the data knows; to copy, or to share a table, a model needs one vocabulary for both sides."""
+    if "embedding" in table.get("encoder", {}):
+        return FACTORED
     joint = table.get("decoder", {}).get("type") == "pointer" or table.get("tie") == "all"
     return JOINT if joint else FACTS
 

@@ -27,6 +27,11 @@ NAMES: dict[str, dict[str, str]] = {
         "labels": "transduce.encoders.labels:LabelsEncoder",
         "labelled": "transduce.encoders.labels:LabelledEncoder",
     },
+    "Embedding": {
+        "tokens": "transduce.modules.embedding:TokenEmbedding",
+        "concatenated": "transduce.modules.factors:ConcatenatedFactors",
+        "summed": "transduce.modules.factors:SummedFactors",
+    },
     "Decoder": {
         "recurrent": "transduce.decoders.recurrent:RecurrentDecoder",
         "convs2s": "transduce.decoders.convs2s:ConvS2SDecoder",
@@ -153,6 +158,7 @@ NAMES: dict[str, dict[str, str]] = {
         "labelled": "transduce.data.labels:Labelled",
         "labels": "transduce.data.labels:Labels",
         "features": "transduce.data.features:Features",
+        "factored": "transduce.data.factors:Factored",
     },
     "Origin": {
         "cmudict": "transduce.data.origins.cmudict:Cmudict",

@@ -150,6 +150,7 @@ class Facts:
 
     source_vocabulary: int
     target_vocabulary: int
+    source_factors: int = 1  # ids of each source token
 
 
 @dataclass(frozen=True)
@@ -234,6 +235,17 @@ class Table(Protocol):
     weight: nn.Parameter
 
     def __call__(self, x: Tensor) -> Tensor: ...
+
+
+class Embedding(Table, Protocol):
+    """The tokens of a source as vectors. ``tokens`` finds them in its rows of ids: [B, S], or where each has F factors
+    [B, S', F]; called with these ids it gives [B, S, width].
+
+    Its encoder makes it with ``vocabulary`` and ``width``, and ``scaled`` where vectors are to be multiplied by
+    sqrt(width).
+    """
+
+    def tokens(self, source: Padded) -> Padded: ...
 
 
 class Decoder(Protocol[S]):

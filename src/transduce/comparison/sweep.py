@@ -24,7 +24,6 @@ from transduce.plugins import load_plugins
 from transduce.training.checkpoint import CONFIG
 from transduce.training.run import cache_folder, check, flatten
 from transduce.training.settings import Settings
-from transduce.types import Facts
 
 log = logging.getLogger("transduce.sweep")
 
@@ -152,9 +151,8 @@ def _differences(run: Path, table: config.Table) -> list[str]:
     if not (run / CONFIG).exists():
         return []
     tokenizers = Tokenizers.load(run / "tokenizers")
-    facts = Facts(source_vocabulary=len(tokenizers.source), target_vocabulary=len(tokenizers.target))
-    then = flatten(config.resolve(config.read(run / CONFIG), Settings, facts))
-    now = flatten(config.resolve(table, Settings, facts))
+    then = flatten(config.resolve(config.read(run / CONFIG), Settings, tokenizers.facts))
+    now = flatten(config.resolve(table, Settings, tokenizers.facts))
     if now["training.precision"] == "auto":  # a run's own file says what that came to
         now["training.precision"] = then["training.precision"]
     return [

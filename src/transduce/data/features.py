@@ -31,6 +31,7 @@ class FeaturesTokenizer:
     """
 
     labels = 0
+    factors = 1
 
     def __init__(self, features: Sequence[str], separator: str, text: Tokenizer) -> None:
         self._features = tuple(features)

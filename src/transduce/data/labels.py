@@ -24,7 +24,7 @@ from transduce.types import BOS, EOS, PAD, UNK
 
 
 class LabelError(DataError):
-    """A ``line`` has not the labels that it should have."""
+    """A ``line`` has not the labels, features or factors that it should have."""
 
     def __init__(self, line: str, problem: str) -> None:
         super().__init__(f"{line[:60]!r} {problem}")
@@ -36,6 +36,8 @@ class LabelledTokenizer:
 
     ``labels`` are those of each column, in the order of their ids.
     """
+
+    factors = 1
 
     def __init__(self, labels: Sequence[Sequence[str]], text: Tokenizer, with_text: bool = True) -> None:
         self._labels = tuple(tuple(column) for column in labels)

@@ -48,7 +48,7 @@ class Tokenizers:
 
     @property
     def facts(self) -> Facts:
-        return Facts(source_vocabulary=len(self.source), target_vocabulary=len(self.target))
+        return Facts(len(self.source), len(self.target), self.source.factors)
 
     @property
     def fingerprints(self) -> tuple[str, str]:
@@ -225,7 +225,7 @@ def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> T
 
 @contextmanager
 def _placed(data: Data, files: Files) -> Iterator[None]:
-    """A line that has not its labels or features is told by file and line: a tokenizer knows it by its text alone."""
+    """A line that lacks labels, features or factors is told by file and line: a tokenizer knows its text alone."""
     try:
         yield
     except LabelError as error:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from transduce.data.corpora import DataError
+from transduce.data.factors import FactoredTokenizer
 from transduce.data.features import FeaturesTokenizer
 from transduce.data.labels import LabelledTokenizer
 from transduce.data.tokenizers import TextTokenizer, Tokenizer
@@ -19,6 +20,8 @@ def load(path: str | Path) -> Tokenizer:
             return LabelledTokenizer.from_json(record)
         if record.keys() == {"features", "separator", "text"}:
             return FeaturesTokenizer.from_json(record)
+        if record.keys() == {"factors", "separator"}:
+            return FactoredTokenizer.from_json(record)
         return TextTokenizer.load(path)
     except (OSError, ValueError, AttributeError) as error:
         raise DataError(f"{path} is not a tokenizer's JSON file: {error}") from error

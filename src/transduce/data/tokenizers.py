@@ -34,13 +34,17 @@ _GUARD = pre_tokenizers.Split(Regex(f"<(?={'|'.join(re.escape(special[1:]) for s
 class Tokenizer(Protocol):
     """Text to ids, each closed with EOS, and ids to text; ids 0 to 3 are ``types.SPECIALS``.
 
-    The first ``labels`` ids of every line stand for what is said beside the text. ``entries`` are what the ids stand
+    The first ``labels`` ids of every line stand for what is said beside the text; of those behind them each token has
+    ``factors``. ``entries`` are what the ids stand
     for, no two alike: equal ones in two vocabularies are the same token. ``extended`` is this vocabulary with what
     only another knows after it; it raises DataError where that cannot be.
     """
 
     @property
     def labels(self) -> int: ...
+
+    @property
+    def factors(self) -> int: ...
 
     def __len__(self) -> int: ...
 
@@ -69,6 +73,7 @@ class TextTokenizer:
     """A tokenizer of the library's, for text without labels (those: ``labels.py``)."""
 
     labels = 0
+    factors = 1
 
     def __init__(self, library: tokenizers.Tokenizer) -> None:
         found = tuple(library.id_to_token(index) for index in range(len(SPECIALS)))

@@ -89,7 +89,7 @@ class ConvS2SDecoder(nn.Module):
                 f"with a memory of width {memory_width}; make the two equal"
             )
         self.width = embedding_width
-        self.embedding = TokenEmbedding(target_vocabulary, embedding_width)
+        self.embedding = TokenEmbedding(target_vocabulary, embedding_width, scaled=False)
         nn.init.normal_(self.embedding.weight, std=0.1)  # section 3.5
         self.positions = positions(width=embedding_width)
         self.dropout = Dropout(dropout)

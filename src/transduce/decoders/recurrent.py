@@ -37,7 +37,7 @@ class RecurrentDecoder(nn.Module):
         residual: bool = False,
     ) -> None:
         super().__init__()
-        self.embedding = TokenEmbedding(target_vocabulary, embedding_width)
+        self.embedding = TokenEmbedding(target_vocabulary, embedding_width, scaled=False)
         self.dropout = Dropout(dropout)
         self.wiring = wiring(
             input_width=embedding_width,

@@ -27,7 +27,7 @@ class BagEncoder(nn.Module):
         super().__init__()
         self.width = width
         self.summary_widths = (width,)
-        self.embedding = TokenEmbedding(source_vocabulary, width)
+        self.embedding = TokenEmbedding(source_vocabulary, width, scaled=False)
         self.dropout = Dropout(dropout)
         self.pooling = pooling
 

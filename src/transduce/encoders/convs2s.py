@@ -38,7 +38,7 @@ class ConvS2SEncoder(nn.Module):
         self.width = embedding_width
         self.summary_widths = (embedding_width,)
         self.kernel = kernel
-        self.embedding = TokenEmbedding(source_vocabulary, embedding_width)
+        self.embedding = TokenEmbedding(source_vocabulary, embedding_width, scaled=False)
         nn.init.normal_(self.embedding.weight, std=0.1)  # section 3.5
         self.positions = positions(width=embedding_width)
         self.dropout = Dropout(dropout)

@@ -24,7 +24,7 @@ class LabelsEncoder(nn.Module):
         self.labels = labels
         self.width = width
         self.summary_widths = (labels * width,)
-        self.embedding = TokenEmbedding(source_vocabulary, width)
+        self.embedding = TokenEmbedding(source_vocabulary, width, scaled=False)
         self.dropout = Dropout(dropout)
 
     def forward(self, source: Padded) -> Memory:
@@ -50,7 +50,7 @@ class LabelledEncoder(nn.Module):
         self.text = text
         self.width = text.width
         self.summary_widths = (*text.summary_widths, labels * label_width)
-        self.label_embedding = TokenEmbedding(source_vocabulary, label_width)
+        self.label_embedding = TokenEmbedding(source_vocabulary, label_width, scaled=False)
         self.dropout = Dropout(dropout)
 
     @property

@@ -11,7 +11,7 @@ from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.module_list import module_list
 from transduce.modules.recurrent import Layer
-from transduce.types import Cell, Factory, Memory, Padded
+from transduce.types import Cell, Embedding, Factory, Memory, Padded
 
 
 class RecurrentEncoder(nn.Module):
@@ -21,7 +21,8 @@ class RecurrentEncoder(nn.Module):
     of them. The last state of one that reads ``backward`` has just seen the first token (Sutskever et al. 2014).
     ``width`` is each cell's, so the memory's states have 2 * width features where the direction is ``both``. The
     summary holds the last state of every layer and direction, in order (for an LSTM h, then c). With ``residual`` each
-    layer but the first adds what it read to what it puts out (Wu et al. 2016).
+    layer but the first adds what it read to what it puts out (Wu et al. 2016). ``embedding`` makes the vector of a
+    token, from the factors it may have.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class RecurrentEncoder(nn.Module):
         direction: Literal["both", "forward", "backward"] = "both",
         dropout: float = 0.1,
         residual: bool = False,
+        embedding: Factory[Embedding] = TokenEmbedding,
     ) -> None:
         super().__init__()
         if direction not in ("both", "forward", "backward"):
@@ -45,7 +47,7 @@ class RecurrentEncoder(nn.Module):
             return cell(input_width=below, width=width) if direction in (way, "both") else None
 
         self.width = 2 * width if direction == "both" else width
-        self.embedding = TokenEmbedding(source_vocabulary, embedding_width)
+        self.embedding = embedding(vocabulary=source_vocabulary, width=embedding_width, scaled=False)
         inputs = [embedding_width] + [self.width] * (layers - 1)
         self.layers = module_list(Layer(reader("forward", below), reader("backward", below)) for below in inputs)
         self.dropout = Dropout(dropout)
@@ -54,6 +56,7 @@ class RecurrentEncoder(nn.Module):
         self.summary_widths = tuple(leaf.shape[-1] for leaf in tree.leaves(tuple(starts)))
 
     def forward(self, source: Padded) -> Memory:
+        source = self.embedding.tokens(source)
         x_BSD = self.embedding(source.values)
         summary: list[Any] = []
         for layer in self.layers:

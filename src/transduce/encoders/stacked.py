@@ -16,14 +16,15 @@ from transduce.modules.mixers.attention import SelfAttention
 from transduce.modules.module_list import module_list
 from transduce.modules.positions import Positions
 from transduce.modules.residual import PreNorm, Residual
-from transduce.types import Factory, Memory, Mixer, Padded
+from transduce.types import Embedding, Factory, Memory, Mixer, Padded
 
 
 class TransformerEncoder(nn.Module):
     """The encoder of Vaswani et al. 2017, pre- or post-norm. The summary is the average of the real states.
 
     ``mixer`` is one for all layers or an array of one a layer, the first for the lowest; theirs is self-attention.
-    ``feedforward`` is the hidden width of the plain form, or a table.
+    ``feedforward`` is the hidden width of the plain form, or a table. ``embedding`` makes the vector of a token, from
+    the factors it may have.
     """
 
     def __init__(
@@ -37,11 +38,12 @@ class TransformerEncoder(nn.Module):
         dropout: float = 0.1,
         norm: Factory[Residual] = PreNorm,
         mixer: Factory[Mixer] | Sequence[Factory[Mixer]] = SelfAttention,
+        embedding: Factory[Embedding] = TokenEmbedding,
     ) -> None:
         super().__init__()
         self.width = width
         self.summary_widths = (width,)
-        self.embedding = TokenEmbedding(source_vocabulary, width, scaled=True)
+        self.embedding = embedding(vocabulary=source_vocabulary, width=width, scaled=True)
         self.positions = positions(width=width)
         self.dropout = Dropout(dropout)
         if isinstance(feedforward, int):
@@ -59,9 +61,9 @@ class TransformerEncoder(nn.Module):
         self.norm = norm(width=width, dropout=dropout).final()
 
     def forward(self, source: Padded) -> Memory:
-        ids_BS = source.values
-        places_1S = torch.arange(ids_BS.shape[1], device=ids_BS.device)[None]
-        x_BSD = self.dropout(self.embedding(ids_BS) + self.positions(places_1S))
+        source = self.embedding.tokens(source)
+        places_1S = torch.arange(source.values.shape[1], device=source.values.device)[None]
+        x_BSD = self.dropout(self.embedding(source.values) + self.positions(places_1S))
         for layer in self.layers:
             x_BSD = layer(x_BSD, source.lengths)
         states_BSD = self.norm(x_BSD)

@@ -5,7 +5,7 @@ S source tokens, T target tokens, H heads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from transduce.data.tokenizers import Tokenizer
 from transduce.search.forcing import shifted
 from transduce.transducer import Transducer
 from transduce.types import EOS, PAD, SPECIALS, Autoregressive, Padded, lacking_verbs
@@ -75,27 +76,33 @@ def attention(transducer: Transducer, source: str, target: str | None = None, he
     # what stands behind the output changes nothing in it.
     padding = [PAD] * max(0, len(source_ids) + 1 - len(target_ids))
     written = Padded(torch.tensor([target_ids + padding]), torch.tensor([len(target_ids)])).to(transducer.device)
-    # An encoder that keeps labels, which come first, apart has states for the tokens behind them alone.
-    lengths = (len(source_ids), len(source_ids) - transducer.source_tokenizer.labels)
+    columns = {len(tokens): tokens for tokens in _columns(transducer.source_tokenizer, source_ids)}
     state = model.start(read)
     with _tapped(model) as seen:
         model.extend(shifted(written), state)
     weights = {
         name: _one_head(torch.cat(parts, -2)[0, ..., : len(target_ids), :], head).float().cpu()
         for name, parts in seen.items()
-        if parts and parts[0].shape[-1] in lengths
+        if parts and parts[0].shape[-1] in columns
     }
     if not weights:
         raise ValueError(
             f"this {type(model).__name__} does not attend to its source, so there is nothing to see; "
             'attention comes with model.decoder.wiring = "luong" or "bahdanau", or with the decoder "transformer"'
         )
-    attended = next(iter(weights.values())).shape[-1]
     return AttentionMap(
-        tuple(transducer.source_tokenizer.tokens(source_ids))[-attended:],
+        columns[next(iter(weights.values())).shape[-1]],
         tuple(transducer.target_tokenizer.tokens(target_ids)),
         weights,
     )
+
+
+def _columns(tokenizer: Tokenizer, ids: Sequence[int]) -> Iterator[tuple[str, ...]]:
+    """What an encoder may have states for: tokens with their factors, text without its labels, or all ids."""
+    pieces, factors = tokenizer.tokens(ids), tokenizer.factors
+    yield tuple("".join(pieces[place : place + factors]) for place in range(0, len(pieces), factors))
+    yield tuple(pieces[tokenizer.labels :])
+    yield tuple(pieces)
 
 
 @contextmanager

@@ -6,20 +6,24 @@ import torch
 from torch import Tensor, nn
 
 from transduce.modules.dropout import Dropout
+from transduce.types import Padded
 
 
 class TokenEmbedding(nn.Module):
     """ids [...] to vectors [..., width].
 
-    Drawn from N(0, 1/width); with ``scaled`` multiplied by sqrt(width) on the way out, so that a table tied to the
+    Drawn from N(0, 1/width); where ``scaled``, multiplied by sqrt(width) on the way out, so that a table tied to the
     readout suits both (Vaswani et al. 2017, section 3.4).
     """
 
-    def __init__(self, vocabulary: int, width: int, scaled: bool = False) -> None:
+    def __init__(self, vocabulary: int, width: int, scaled: bool) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocabulary, width))
         nn.init.normal_(self.weight, std=width**-0.5)
         self.scale = width**0.5 if scaled else 1.0
+
+    def tokens(self, source: Padded) -> Padded:
+        return source
 
     def forward(self, ids: Tensor) -> Tensor:
         embedded = nn.functional.embedding(ids, self.weight)

@@ -145,7 +145,9 @@ def vocabulary_axes(table: config.Table, tokenizers: Tokenizers) -> dict[str, Ax
     if not tokenizers.joint:
         sides[2] = tokenizers.target.entries
     shapes = _shapes(table, facts)
-    larger = _shapes(table, Facts(facts.source_vocabulary + 1, facts.target_vocabulary + max(sides)))
+    larger = _shapes(
+        table, Facts(facts.source_vocabulary + 1, facts.target_vocabulary + max(sides), facts.source_factors)
+    )
     return {
         name: Axis(number, sides.get(after - before, ()))
         for name, shape in larger.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from transduce.training.objectives import Trainable
 from transduce.training.precision import autocast, bound_kernel_cache, choose_precision
 from transduce.training.settings import Init, Settings, Training
 from transduce.transducer import Transducer, choose_device
-from transduce.types import Example
+from transduce.types import Example, Facts
 
 log = logging.getLogger("transduce")
 
@@ -99,7 +100,7 @@ def train(
 
 def check(table: config.Table) -> None:
     """Raise ValueError unless the settings are a run's, as far as can be told without its data."""
-    config.check(table, Settings, facts=("source_vocabulary", "target_vocabulary"))
+    config.check(table, Settings, facts=[fact.name for fact in fields(Facts)])
     training = config.build(table["training"], Training, path="training")
     for name in (*training.validation.metrics, *table.get("metrics", ())):
         metric(name)
