@@ -172,7 +172,7 @@ SHORTEST = {
 
 def facts(table: config.Table) -> Facts:
     """What the data knows; to copy, or to share a table, a model needs one vocabulary for both sides."""
-    if "embedding" in table.get("encoder", {}):
+    if table.get("encoder", {}).get("embedding", "tokens") not in ("tokens", {"type": "tokens"}):
         return FACTORED
     joint = table.get("decoder", {}).get("type") == "pointer" or table.get("tie") == "all"
     return JOINT if joint else FACTS
