@@ -20,6 +20,7 @@ from transduce.data.settings import Data
 from transduce.metrics.base import metric
 from transduce.metrics.lengths import LengthBin, by_length
 from transduce.plugins import load_plugins
+from transduce.training.clocks import CLOCKS
 from transduce.training.run import cache_folder, split_of
 from transduce.transducer import Transducer
 
@@ -46,7 +47,7 @@ class Measurement:
     """A finished cell in numbers.
 
     ``metrics`` are on ``split`` by the run's own search, as `transduce evaluate` has them; ``search_seconds`` and
-    ``greedy_seconds`` are for a sentence, text in to text out; ``tokens_per_second`` is the median of the training
+    ``greedy_seconds`` are for a sentence, text in to text out, by the clock of the training; ``tokens_per_second`` is the median of the training
     log, target tokens without padding; ``training_seconds`` include validation; ``lengths`` are in ``length_unit``.
     """
 
@@ -97,8 +98,9 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions) -> Measur
     examples = split_of(settings, run, split)
     metrics = [metric(name) for name in settings["metrics"]]
     transducer([example.source for example in examples[:1]])  # the first call of a kernel is not the model's speed
-    found = transducer.evaluate(examples, metrics)
-    greedy = transducer.evaluate(examples, [metric("exact")], transducer.search.resized(1))
+    clock = CLOCKS[settings["training"]["clock"]]
+    found = transducer.evaluate(examples, metrics, clock=clock)
+    greedy = transducer.evaluate(examples, [metric("exact")], transducer.search.resized(1), clock=clock)
     unit, lengths = by_length(metrics, found.predictions, examples)
     state = json.loads((run / "checkpoints" / "last" / "state.json").read_text())
     return Measurement(

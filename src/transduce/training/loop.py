@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from transduce.training.checkpoint import (
     save_model,
     save_training,
 )
+from transduce.training.clocks import CLOCKS
 from transduce.training.interruption import Interruption
 from transduce.training.objectives import Trainable
 from transduce.training.settings import Training
@@ -72,7 +72,8 @@ class Loop:
         self.recent: list[_Recent] = []
         self.fetched: Iterator[Any] = self.batches.iterate(self.state.place)
         self.carry: Any = None
-        self.began = time.monotonic() - self.state.seconds
+        self.clock = CLOCKS[self.training.clock]
+        self.began = self.clock() - self.state.seconds
         self.reported = self.began + self.state.seconds
 
     # ------------------------------------------------------------- the loop
@@ -117,7 +118,7 @@ class Loop:
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self.began
+        return self.clock() - self.began
 
     @property
     def epochs(self) -> float:
@@ -183,7 +184,7 @@ class Loop:
         for update in recent:
             if not math.isfinite(float(update.total) + float(update.norm)):
                 raise DivergenceError(self._divergence(update))
-        count, now = sum(update.count for update in recent), time.monotonic()
+        count, now = sum(update.count for update in recent), self.clock()
         told = Update(
             step=self.state.step,
             loss=sum(float(update.total) for update in recent) / count,
@@ -223,18 +224,18 @@ class Loop:
         if self.state.validations and self.state.validated_step == self.state.step:
             return
         self._report()
-        began = time.monotonic()
+        began = self.clock()
         if self.training.average > 1:
             self.state = keep_recent(self.checkpoints, self.trainable.model, self.state, self.training.average)
         judgement = self._judge("valid")
-        took = time.monotonic() - began
+        took = self.clock() - began
         self.state = replace(
             self.state,
             validated_step=self.state.step,
             validations=(*self.state.validations, judgement.value),
             reserve=max(self.state.reserve, 1.2 * took * (2 if self.training.average > 1 else 1)),
         )
-        self.reported = time.monotonic()
+        self.reported = self.clock()
 
     def _judge(self, what: str) -> Judgement:
         """Validate the model as it is, keep it where it is the best so far, and tell."""

@@ -10,6 +10,7 @@ from transduce.data.batching import Batching
 from transduce.data.settings import Data
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
+from transduce.training.clocks import Clock
 from transduce.training.fit import check_fit
 from transduce.training.objectives import CrossEntropy
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule
@@ -90,7 +91,8 @@ class Init:
 class Training:
     """One loop for every model.
 
-    ``batching`` forms the batches, ``accumulate`` of them make an update; ``clip`` bounds the gradient's norm (0:
+    ``clock`` "processor" counts ``minutes`` by the processor's work for this run alone, whatever else the machine does;
+    on a GPU that is not the time that it takes. ``batching`` forms the batches, ``accumulate`` of them make an update; ``clip`` bounds the gradient's norm (0:
     nothing does); ``precision`` "auto" is bfloat16 where the machine multiplies it natively; ``checkpoint_every``
     updates the state is saved (default: at each validation); the last ``average`` validated models are averaged at
     the end, and the average becomes the best where it is. ``freeze`` names modules or parameters ("encoder",
@@ -100,6 +102,7 @@ class Training:
     steps: int | None = None
     epochs: float | None = None
     minutes: float | None = None
+    clock: Clock = "wall"
     batching: Batching = field(default_factory=Batching)
     accumulate: int = 1
     optimizer: Optimizer = field(default_factory=Adam)
