@@ -98,8 +98,15 @@ def test_arrows_point_one_way() -> None:
     assert not broken, "\n".join(broken)
 
 
+def dependencies(module: str) -> set[str]:
+    """What must have been imported before a module has: what it names, and the packages that this is in."""
+    names = [*imported(module), module]
+    above = {".".join(name.split(".")[:count]) for name in names for count in range(2, name.count(".") + 1)}
+    return imported(module) | above
+
+
 def test_no_module_imports_itself_through_others() -> None:
-    graph = {module: {t for t in imported(module) if t in MODULES} for module in MODULES if module != FACADE}
+    graph = {module: dependencies(module) & set(MODULES) - {FACADE} for module in MODULES if module != FACADE}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -173,8 +180,8 @@ def test_the_rules(importer: str, target: str, allowed: bool) -> None:
     [
         "import transduce; dir(transduce)",
         "import transduce.recipes as recipes; recipes.names()",
-        "from transduce.cli import main; sys.argv = ['transduce', '--help']; main()",
-        "from transduce.cli import main; sys.argv = ['transduce', 'train', '--help']; main()",
+        "from transduce.cli.app import main; sys.argv = ['transduce', '--help']; main()",
+        "from transduce.cli.app import main; sys.argv = ['transduce', 'train', '--help']; main()",
     ],
 )
 def test_torch_is_not_imported(code: str) -> None:

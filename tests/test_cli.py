@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import transduce
-from transduce import api, cli, recipes
+from transduce import api, recipes
+from transduce.cli import app as cli
 from transduce.cli import formats
 
 Call = Callable[..., tuple[int, str, str]]

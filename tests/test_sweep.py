@@ -467,7 +467,7 @@ def test_a_recipe_that_has_changed_since_is_refused(real: Path, tmp_path: Path) 
 
 
 def test_the_evaluation_is_that_of_evaluate(real: Path, capsys: Any, monkeypatch: Any) -> None:
-    from transduce import cli
+    from transduce.cli import app as cli
 
     run = real / "cells" / "decoder.wiring=luong-seed1"
     monkeypatch.setattr(sys, "argv", ["transduce", "evaluate", str(run), "--json", "--device=cpu"])
@@ -482,7 +482,7 @@ def test_the_evaluation_is_that_of_evaluate(real: Path, capsys: Any, monkeypatch
 def test_the_command(
     tmp_path: Path, tiny: dict[str, Any], called: list[str], capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from transduce import cli
+    from transduce.cli import app as cli
 
     out = tmp_path / "sweep"
     recipe = tmp_path / "small.toml"

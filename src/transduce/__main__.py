@@ -1,6 +1,6 @@
 """``python -m transduce`` is ``transduce``."""
 
-from transduce.cli import main
+from transduce.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -21,7 +21,6 @@ from transduce.cli.options import (
     TargetFile,
     Threads,
     Trained,
-    spread,
 )
 from transduce.plugins import load_plugins
 
@@ -29,15 +28,7 @@ if TYPE_CHECKING:
     from transduce.transducer import Transducer
     from transduce.types import Search
 
-app = typer.Typer(
-    help="Learn to turn one sequence into another: train on pairs, then predict, evaluate and score.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
 
-
-@app.command()
 def train(
     recipe: Annotated[str, typer.Argument(help="A recipe (see `transduce recipes`) or a .toml file.")],
     settings: Sets = None,
@@ -67,8 +58,6 @@ def train(
     print(api.run_folder(recipe, out))
 
 
-@app.command()
-@spread
 def predict(
     trained: Trained,
     files: Files = None,
@@ -89,8 +78,6 @@ def predict(
             print(line, flush=batch_size == 1)
 
 
-@app.command()
-@spread
 def score(
     trained: Trained,
     files: Annotated[
@@ -111,8 +98,6 @@ def score(
             print(line)
 
 
-@app.command()
-@spread
 def evaluate(
     trained: Trained,
     split: Annotated[str, typer.Option(help="test, valid or train.")] = "test",
@@ -147,8 +132,6 @@ def evaluate(
         print(f"{name:>12}  {value:8.2f}  {signatures[name]}")
 
 
-@app.command()
-@spread
 def inspect(
     trained: Trained,
     text: Annotated[str, typer.Argument(help="A source.", metavar="TEXT")],
@@ -169,7 +152,6 @@ def inspect(
             print("\n".join([name, *found.lines(name), ""]))
 
 
-@app.command()
 def recipes() -> None:
     """The recipes that come with the package: what each should score, in how long, on what."""
     from transduce import recipes as folder
@@ -178,7 +160,6 @@ def recipes() -> None:
         print(f"{name}\n    " + folder.describe(name).replace("\n", "\n    ") + "\n")
 
 
-@app.command()
 def data(
     recipe: Annotated[str, typer.Argument(help="A recipe, a .toml file, or a .tsv or .jsonl file of pairs.")],
     settings: Sets = None,

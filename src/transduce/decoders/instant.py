@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -12,10 +11,10 @@ from torch import Tensor, nn
 from transduce import tree
 from transduce.modules.attention.heads import CrossAttention, CrossKeys
 from transduce.modules.attention.masks import mask_bias
-from transduce.modules.blocks import InstantLayer, one_each
+from transduce.modules.blocks import InstantLayer, sublayers
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout
-from transduce.modules.feedforward import FeedForward, PlainFeedForward
+from transduce.modules.feedforward import FeedForward
 from transduce.modules.linear import projection
 from transduce.modules.mixers.attention import SelfAttention
 from transduce.modules.module_list import module_list
@@ -97,18 +96,9 @@ class InstantTransformer(nn.Module):
         self.positions = Sinusoidal(width)
         self.ends = projection(width, width, 2)  # W, then V
         self.dropout = Dropout(dropout)
-        if isinstance(feedforward, int):
-            feedforward = partial(PlainFeedForward, hidden=feedforward)
         self.layers = module_list(
-            InstantLayer(
-                width,
-                mixer(width=width, heads=heads, dropout=dropout),
-                CrossAttention(width, memory_width, heads, dropout),
-                feedforward(width=width, dropout=dropout),
-                norm,
-                dropout,
-            )
-            for mixer in one_each(mixer, layers)
+            InstantLayer(width, mix, transform, CrossAttention(width, memory_width, heads, dropout), norm, dropout)
+            for mix, transform in sublayers(layers, width, heads, dropout, mixer, feedforward)
         )
         self.norm = norm(width=width, dropout=dropout).final()
         self.projection = Readout(width, target_vocabulary)

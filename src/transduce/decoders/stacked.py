@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -12,10 +11,10 @@ from torch import Tensor, nn
 
 from transduce.modules.attention.heads import CrossAttention
 from transduce.modules.attention.masks import mask_bias
-from transduce.modules.blocks import DecoderLayer, DecoderLayerState, one_each
+from transduce.modules.blocks import DecoderLayer, DecoderLayerState, sublayers
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout, TokenEmbedding
-from transduce.modules.feedforward import FeedForward, PlainFeedForward
+from transduce.modules.feedforward import FeedForward
 from transduce.modules.mixers.attention import CausalSelfAttention
 from transduce.modules.module_list import module_list
 from transduce.modules.positions import Positions
@@ -59,18 +58,9 @@ class TransformerDecoder(nn.Module):
         self.embedding = TokenEmbedding(target_vocabulary, width, scaled=True)
         self.positions = positions(width=width)
         self.dropout = Dropout(dropout)
-        if isinstance(feedforward, int):
-            feedforward = partial(PlainFeedForward, hidden=feedforward)
         self.layers = module_list(
-            DecoderLayer(
-                width,
-                mixer(width=width, heads=heads, dropout=dropout),
-                CrossAttention(width, memory_width, heads, dropout),
-                feedforward(width=width, dropout=dropout),
-                norm,
-                dropout,
-            )
-            for mixer in one_each(mixer, layers)
+            DecoderLayer(width, mix, transform, CrossAttention(width, memory_width, heads, dropout), norm, dropout)
+            for mix, transform in sublayers(layers, width, heads, dropout, mixer, feedforward)
         )
         self.norm = norm(width=width, dropout=dropout).final()
         self.projection = Readout(width, target_vocabulary)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
+from transduce.modules.pooling import Pooling, pool
 from transduce.types import Memory, Padded
-
-Pooling = Literal["mean", "sum", "max"]
 
 
 class BagEncoder(nn.Module):
@@ -34,12 +30,3 @@ class BagEncoder(nn.Module):
     def forward(self, source: Padded) -> Memory:
         x_BSD = self.dropout(self.embedding(source.values))
         return Memory(Padded(x_BSD, source.lengths), (pool(x_BSD, source, self.pooling),), source)
-
-
-def pool(x_BSD: Tensor, source: Padded, pooling: Pooling) -> Tensor:
-    """[B, D]: the mean, sum or maximum over each row's real positions."""
-    if pooling == "max":
-        return x_BSD.masked_fill(~source.mask[..., None], float("-inf")).amax(1)
-    # As a product: in bfloat16 on the CPU a sum along an axis takes twenty times as long.
-    summed_BD = torch.matmul(source.mask[:, None].to(x_BSD.dtype), x_BSD)[:, 0]
-    return summed_BD if pooling == "sum" else summed_BD / source.lengths[:, None]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from transduce.encoders.bag import pool
 from transduce.modules.convolution import Convolution, centred, check_centred
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.linear import projection
 from transduce.modules.module_list import module_list
+from transduce.modules.pooling import pool
 from transduce.types import Memory, Padded
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import torch
 from torch import nn
 
-from transduce.modules.blocks import EncoderLayer, one_each
+from transduce.modules.blocks import EncoderLayer, sublayers
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
-from transduce.modules.feedforward import FeedForward, PlainFeedForward
+from transduce.modules.feedforward import FeedForward
 from transduce.modules.mixers.attention import SelfAttention
 from transduce.modules.module_list import module_list
+from transduce.modules.pooling import pool
 from transduce.modules.positions import Positions
 from transduce.modules.residual import PreNorm, Residual
 from transduce.types import Embedding, Factory, Memory, Mixer, Padded
@@ -46,17 +46,9 @@ class TransformerEncoder(nn.Module):
         self.embedding = embedding(vocabulary=source_vocabulary, width=width, scaled=True)
         self.positions = positions(width=width)
         self.dropout = Dropout(dropout)
-        if isinstance(feedforward, int):
-            feedforward = partial(PlainFeedForward, hidden=feedforward)
         self.layers = module_list(
-            EncoderLayer(
-                width,
-                mixer(width=width, heads=heads, dropout=dropout),
-                feedforward(width=width, dropout=dropout),
-                norm,
-                dropout,
-            )
-            for mixer in one_each(mixer, layers)
+            EncoderLayer(width, mix, transform, norm, dropout)
+            for mix, transform in sublayers(layers, width, heads, dropout, mixer, feedforward)
         )
         self.norm = norm(width=width, dropout=dropout).final()
 
@@ -67,5 +59,4 @@ class TransformerEncoder(nn.Module):
         for layer in self.layers:
             x_BSD = layer(x_BSD, source.lengths)
         states_BSD = self.norm(x_BSD)
-        summed_BD = (states_BSD * source.mask[..., None]).sum(1)
-        return Memory(Padded(states_BSD, source.lengths), (summed_BD / source.lengths[:, None],), source)
+        return Memory(Padded(states_BSD, source.lengths), (pool(states_BSD, source, "mean"),), source)

@@ -2,38 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
 
 from transduce.modules.attention.heads import CrossAttention, CrossKeys
-from transduce.modules.feedforward import FeedForward
+from transduce.modules.feedforward import FeedForward, PlainFeedForward
 from transduce.modules.residual import Residual
 from transduce.tree import Shared
 from transduce.types import CausalMixer, Factory, Memory, Mixer, Padded
 
-T = TypeVar("T")
+M = TypeVar("M")  # the mixer of a layer, or of several
 
 
-class EncoderLayer(nn.Module):
-    """A mixer, then a feed-forward network, each in a residual connection."""
+class Layer(nn.Module, Generic[M]):
+    """A mixer and a feed-forward network, each in a residual connection."""
 
-    def __init__(
-        self, width: int, mixer: Mixer, feedforward: FeedForward, norm: Factory[Residual], dropout: float
-    ) -> None:
+    def __init__(self, width: int, mixer: M, feedforward: FeedForward, norm: Factory[Residual], dropout: float) -> None:
         super().__init__()
         self.mixer_residual = norm(width=width, dropout=dropout)
         self.mixer = mixer
         self.feedforward_residual = norm(width=width, dropout=dropout)
         self.feedforward = feedforward
 
-    def forward(self, x: Tensor, lengths_B: Tensor) -> Tensor:
-        around = self.mixer_residual
-        x = around.leave(x, self.mixer(Padded(around.enter(x), lengths_B)))
+    def transform(self, x: Tensor) -> Tensor:
+        """Each position on its own."""
         around = self.feedforward_residual
         return around.leave(x, self.feedforward(around.enter(x)))
+
+
+class EncoderLayer(Layer[Mixer]):
+    """A mixer, then a feed-forward network."""
+
+    def forward(self, x: Tensor, lengths_B: Tensor) -> Tensor:
+        around = self.mixer_residual
+        return self.transform(around.leave(x, self.mixer(Padded(around.enter(x), lengths_B))))
+
+
+class ReadingLayer(Layer[M]):
+    """A layer with attention to a memory between its mixer and its feed-forward network."""
+
+    def __init__(
+        self,
+        width: int,
+        mixer: M,
+        feedforward: FeedForward,
+        memory: CrossAttention,
+        norm: Factory[Residual],
+        dropout: float,
+    ) -> None:
+        super().__init__(width, mixer, feedforward, norm, dropout)
+        self.memory_residual = norm(width=width, dropout=dropout)
+        self.memory = memory
+
+    def read(self, x: Tensor, keys: CrossKeys, memory_B11S: Tensor) -> Tensor:
+        around = self.memory_residual
+        return around.leave(x, self.memory(around.enter(x), keys, memory_B11S))
 
 
 @dataclass(frozen=True)
@@ -44,25 +71,8 @@ class DecoderLayerState:
     memory: Shared[CrossKeys]
 
 
-class DecoderLayer(nn.Module):
-    """A causal mixer, attention to the memory, a feed-forward network, each in a residual connection."""
-
-    def __init__(
-        self,
-        width: int,
-        mixer: CausalMixer[Any],
-        memory: CrossAttention,
-        feedforward: FeedForward,
-        norm: Factory[Residual],
-        dropout: float,
-    ) -> None:
-        super().__init__()
-        self.mixer_residual = norm(width=width, dropout=dropout)
-        self.mixer = mixer
-        self.memory_residual = norm(width=width, dropout=dropout)
-        self.memory = memory
-        self.feedforward_residual = norm(width=width, dropout=dropout)
-        self.feedforward = feedforward
+class DecoderLayer(ReadingLayer[CausalMixer[Any]]):
+    """A causal mixer, attention to the memory, a feed-forward network."""
 
     def start(self, memory: Memory) -> DecoderLayerState:
         states = memory.states
@@ -74,48 +84,38 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Tensor, DecoderLayerState]:
         around = self.mixer_residual
         y, past = self.mixer(around.enter(x), state.past, places_BT)
-        x = around.leave(x, y)
-        around = self.memory_residual
-        x = around.leave(x, self.memory(around.enter(x), state.memory.value, memory_B11S))
-        around = self.feedforward_residual
-        x = around.leave(x, self.feedforward(around.enter(x)))
-        return x, DecoderLayerState(past, state.memory)
+        x = self.read(around.leave(x, y), state.memory.value, memory_B11S)
+        return self.transform(x), DecoderLayerState(past, state.memory)
 
 
-class InstantLayer(nn.Module):
-    """A mixer, attention to the memory, a feed-forward network, each in a residual connection: a decoder's layer that
-    sees all positions at once."""
-
-    def __init__(
-        self,
-        width: int,
-        mixer: Mixer,
-        memory: CrossAttention,
-        feedforward: FeedForward,
-        norm: Factory[Residual],
-        dropout: float,
-    ) -> None:
-        super().__init__()
-        self.mixer_residual = norm(width=width, dropout=dropout)
-        self.mixer = mixer
-        self.memory_residual = norm(width=width, dropout=dropout)
-        self.memory = memory
-        self.feedforward_residual = norm(width=width, dropout=dropout)
-        self.feedforward = feedforward
+class InstantLayer(ReadingLayer[Mixer]):
+    """A mixer, attention to the memory, a feed-forward network: a decoder's layer that sees all positions at once."""
 
     def forward(self, x: Tensor, lengths_N: Tensor, keys: CrossKeys, memory_B11S: Tensor) -> Tensor:
         around = self.mixer_residual
         x = around.leave(x, self.mixer(Padded(around.enter(x), lengths_N)))
-        around = self.memory_residual
-        x = around.leave(x, self.memory(around.enter(x), keys, memory_B11S))
-        around = self.feedforward_residual
-        return around.leave(x, self.feedforward(around.enter(x)))
+        return self.transform(self.read(x, keys, memory_B11S))
 
 
-def one_each(mixer: Factory[T] | Sequence[Factory[T]], layers: int) -> Sequence[Factory[T]]:
-    """A mixer for each layer: one for all, or as many as there are layers, the first for the lowest."""
-    if callable(mixer):
-        return (mixer,) * layers
-    if len(mixer) != layers:
-        raise ValueError(f"mixer has {len(mixer)} entries, the stack {layers} layers: give one for all, or one a layer")
-    return mixer
+def sublayers(
+    layers: int,
+    width: int,
+    heads: int,
+    dropout: float,
+    mixer: Factory[M] | Sequence[Factory[M]],
+    feedforward: Factory[FeedForward] | int,
+) -> Iterator[tuple[M, FeedForward]]:
+    """A mixer and a feed-forward network for each layer, the lowest first.
+
+    ``mixer`` is one for all layers or as many as there are; ``feedforward`` a table, or the hidden width of the plain
+    form.
+    """
+    if isinstance(feedforward, int):
+        feedforward = partial(PlainFeedForward, hidden=feedforward)
+    mixers = (mixer,) * layers if callable(mixer) else mixer
+    if len(mixers) != layers:
+        raise ValueError(
+            f"mixer has {len(mixers)} entries, the stack {layers} layers: give one for all, or one a layer"
+        )
+    for make in mixers:
+        yield make(width=width, heads=heads, dropout=dropout), feedforward(width=width, dropout=dropout)

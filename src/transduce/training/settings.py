@@ -91,12 +91,12 @@ class Init:
 class Training:
     """One loop for every model.
 
-    ``clock`` "processor" counts ``minutes`` by the processor's work for this run alone, whatever else the machine does;
-    on a GPU that is not the time that it takes. ``batching`` forms the batches, ``accumulate`` of them make an update; ``clip`` bounds the gradient's norm (0:
-    nothing does); ``precision`` "auto" is bfloat16 where the machine multiplies it natively; ``checkpoint_every``
-    updates the state is saved (default: at each validation); the last ``average`` validated models are averaged at
-    the end, and the average becomes the best where it is. ``freeze`` names modules or parameters ("encoder",
-    "decoder.embedding", "*.bias") that keep their values.
+    ``clock`` "processor" counts ``minutes`` by the processor's work for this run alone, whatever else the machine does
+    (on a GPU that is not the time that it takes). ``batching`` forms the batches, ``accumulate`` of them make an
+    update; ``clip`` bounds the gradient's norm (0: nothing does); ``precision`` "auto" is bfloat16 where the machine
+    multiplies it natively; ``checkpoint_every`` updates the state is saved (default: at each validation); the last
+    ``average`` validated models are averaged at the end, and the average becomes the best where it is. ``freeze`` names
+    modules or parameters ("encoder", "decoder.embedding", "*.bias") that keep their values.
     """
 
     steps: int | None = None

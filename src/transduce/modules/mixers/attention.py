@@ -14,17 +14,25 @@ from transduce.modules.linear import projection
 from transduce.types import Factory, Padded
 
 
-class SelfAttention(nn.Module):
-    """Every position reads every real position of its own row, as an encoder may."""
+class OwnRow(nn.Module):
+    """Projections to queries, keys and values of the same row, and back."""
+
+    causal: bool
 
     def __init__(self, width: int, heads: int, dropout: float, relative: Factory[Relative] = NoRelative) -> None:
         super().__init__()
         check_heads(width, heads)
-        self.relative = relative(heads=heads, width=width // heads, causal=False)
+        self.relative = relative(heads=heads, width=width // heads, causal=self.causal)
         self.count = heads
         self.project = projection(width, width, 3)
         self.heads = Heads(dropout)
         self.out = projection(width, width)
+
+
+class SelfAttention(OwnRow):
+    """Every position reads every real position of its own row, as an encoder may."""
+
+    causal = False
 
     def forward(self, x: Padded) -> Tensor:
         query, key, value = split_heads(self.project(x.values), 3, self.count)
@@ -64,17 +72,10 @@ def _room(old_BHSD: Tensor, positions: int) -> Tensor:
     return nn.functional.pad(old_BHSD, (0, 0, 0, max(0, positions - old_BHSD.shape[2])))
 
 
-class CausalSelfAttention(nn.Module):
+class CausalSelfAttention(OwnRow):
     """Every position reads itself and those before it, which it keeps: ``Past`` is the state."""
 
-    def __init__(self, width: int, heads: int, dropout: float, relative: Factory[Relative] = NoRelative) -> None:
-        super().__init__()
-        check_heads(width, heads)
-        self.relative = relative(heads=heads, width=width // heads, causal=True)
-        self.count = heads
-        self.project = projection(width, width, 3)
-        self.heads = Heads(dropout)
-        self.out = projection(width, width)
+    causal = True
 
     def start(self, rows: int, like: Tensor) -> Past:
         D = self.out.weight.shape[0] // self.count

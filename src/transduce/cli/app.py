@@ -1,0 +1,34 @@
+"""Where the command line begins. Commands import torch, and what needs it, inside: ``--help`` answers at once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+import typer
+
+from transduce.cli.commands import data, evaluate, inspect, predict, recipes, score, train
+from transduce.cli.options import spread
+from transduce.cli.sweep import sweep
+
+app = typer.Typer(
+    help="Learn to turn one sequence into another: train on pairs, then predict, evaluate and score.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+for command in (train, predict, score, evaluate, inspect, sweep, recipes, data):
+    app.command()(spread(command))
+
+
+def main() -> None:
+    """The entry point: mistakes of input are told in a line, with status 2; the rest are bugs and keep their trace."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    try:
+        app()  # which lets a reader that went away (`| head`) pass, with status 1
+    except (ValueError, OSError, ImportError, RuntimeError) as error:
+        if os.environ.get("TRANSDUCE_TRACE"):
+            raise
+        typer.echo(f"transduce: {error}", err=True)
+        sys.exit(2)
