@@ -218,6 +218,18 @@ def test_a_beam_of_one_is_greedy_search(trained: Path, call: Call) -> None:
     assert call("predict", trained, "--device=cpu", "--beam=1", stdin=LINES)[1].splitlines() == greedy
 
 
+def test_the_search_is_changed_key_by_key(trained: Path, call: Call) -> None:
+    """Every option of every search, without an option of its own on the command line."""
+    record = json.loads(call("predict", trained, "--set=search.ranking=none", "--format=jsonl", stdin=b"abc\n")[1])
+    assert record["score"] == record["log_prob"]
+    greedy = call("predict", trained, "--device=cpu", "--beam=1", stdin=LINES)[1]
+    changes = ["--set", "search.type=greedy", "--set", "search.max_length=6"]
+    assert call("predict", trained, "--device=cpu", *changes, stdin=LINES)[1] == greedy
+    shortest = call("evaluate", trained, "--set=search.max_length=1", "--json", "--metric=cer")[1]
+    assert json.loads(shortest)["metrics"]["cer"] == 100.0  # nothing but the end
+    assert call("inspect", trained, "abc", "--set=search.max_length=1")[1].splitlines()[1].split()[0] == "</s>"
+
+
 def test_rows_stay_rows_whatever_a_text_holds() -> None:
     output = transduce.Output("a\tb\nc\rd", (), -1.0, -0.5, ())
     assert list(formats.as_text("x", [output])) == ["a b c d"]
@@ -406,6 +418,11 @@ def test_a_line_of_tokens_with_factors_is_a_source(tiny: dict[str, Any], tmp_pat
         (["predict", "RUN", "--checkpoint=first"], "no checkpoint 'first'"),
         (["predict", "RUN", "--fusion=a,b"], "--fusion 'a,b': numbers separated by commas"),
         (["predict", "RUN", "--fusion=0.7,0.3"], "weights = [0.7, 0.3]: one for each of 1 models"),
+        (["predict", "RUN", "--set=search.sise=3"], 'search.sise: Beam takes no such key; did you mean "size"'),
+        (["predict", "RUN", "--set=search.type=bean"], 'did you mean "beam"'),
+        (["predict", "RUN", "--set=search.size=0"], "search: nbest = 1, size = 0"),
+        (["evaluate", "RUN", "--set=model.encoder.layers=2"], "model: a trained model keeps its settings but for its"),
+        (["inspect", "RUN", "abc", "--set=search.type=length-beam"], "LengthBeam asks its model to emit"),
         (["score", "RUN", "--source=x", "--target=y"], "no such file: x"),
         (["evaluate", "RUN", "--source=x"], "--source and --target go together"),
         (["evaluate", "RUN", "--split=tset"], "--split 'tset': expected test, valid or train"),

@@ -30,6 +30,7 @@ from transduce import api, config
 from transduce.data.tokenizers import Characters
 from transduce.decoders.instant import DenseDecoder, InstantTransformer
 from transduce.inspect.attention import attention
+from transduce.models.fit import check_fit
 from transduce.models.mixtures import Ensemble
 from transduce.modules.lengths import LengthClassifier
 from transduce.search.beam import Beam
@@ -37,7 +38,6 @@ from transduce.search.greedy import Greedy
 from transduce.search.lengths import LengthBeam
 from transduce.search.ranking import Average
 from transduce.spec import ConfigError
-from transduce.training.fit import check_fit
 from transduce.training.objectives import CrossEntropy, ParallelCrossEntropy
 from transduce.transducer import Transducer
 from transduce.types import Batch, Emission, Memory, Padded

@@ -17,6 +17,7 @@ from transduce import config
 from transduce.metrics.base import metric
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
+from transduce.search.ranking import LogProbability
 from transduce.transducer import Transducer, choose_device, members
 from transduce.types import Example, Facts, Model
 
@@ -105,6 +106,29 @@ def test_evaluate_measures_what_predict_answers(model: Transducer) -> None:
     tokens = sum(len(output.tokens) for output in forced)
     surprise = torch.tensor(-sum(output.log_prob for output in forced) / tokens)
     assert scores["perplexity"] == pytest.approx(float(surprise.exp()), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"search.size": 3, "search.ranking": "none"}, ["search.size=3", "search.ranking=none"]]
+)
+def test_the_search_is_changed_and_the_model_is_not(settings: Any, model: Transducer, trained: Path) -> None:
+    wide = model.changed(settings)
+    assert wide.search == Beam(size=3, max_length=6, ranking=LogProbability())
+    assert wide.model is model.model
+    assert wide.settings["search"]["size"] == 3
+    assert model.settings["search"]["size"] == 2
+    assert transduce.load(trained, settings=settings).search == wide.search
+    assert transduce.load(f"{trained}+{trained}", settings=settings).search == wide.search
+    assert model.changed({}) is model
+
+
+def test_settings_that_are_trained_stay(model: Transducer) -> None:
+    with pytest.raises(config.ConfigError, match=r"^training: a trained model keeps its settings but for its search"):
+        model.changed({"search.size": 3, "training.steps": 9})
+    alone = Transducer(model.model, model.search, model.source_tokenizer, model.target_tokenizer)
+    assert alone.changed({"search.type": "greedy", "search.max_length": 4}).search == Greedy(4)
+    with pytest.raises(config.ConfigError, match=r"^search\.type: missing"):
+        alone.changed({"search.size": 3})
 
 
 # -------------------------------------------------------------------- loading

@@ -76,14 +76,18 @@ def run_folder(recipe: str | Path, out: str | Path | None) -> Path:
 
 
 def load(
-    run: str | Path, checkpoint: Checkpoint = "best", device: str = "auto", fusion: Sequence[float] | None = None
+    run: str | Path,
+    checkpoint: Checkpoint = "best",
+    device: str = "auto",
+    fusion: Sequence[float] | None = None,
+    settings: Mapping[str, Any] | Sequence[str] = (),
 ) -> Transducer:
     """The model of a run directory: ``load("runs/g2p")("knowledge")``.
 
     ``load("runs/a+runs/b")`` is the ensemble of two runs of one vocabulary; ``fusion = [0.7, 0.3]`` mixes them
-    log-linearly instead.
+    log-linearly instead. ``settings`` change the search: ``{"search.size": 10}`` or ``["search.size=10"]``.
     """
-    return Transducer.load(run, checkpoint, device, fusion)
+    return Transducer.load(run, checkpoint, device, fusion, settings)
 
 
 def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> config.Table:
@@ -93,13 +97,7 @@ def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> 
     keys = settings if isinstance(settings, Mapping) else [setting.partition("=")[0].strip() for setting in settings]
     if not {f"training.{limit}" for limit in recipes.BUDGET}.isdisjoint(keys):
         table = recipes.without_budget(table)
-    if isinstance(settings, Mapping):
-        for key, value in settings.items():
-            table = config.assign(table, key, value)
-    else:
-        for setting in settings:
-            table = config.override(table, setting)
-    return table
+    return config.change(table, settings)
 
 
 def _check(table: config.Table, recipe: str | Path) -> None:

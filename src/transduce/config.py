@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +26,20 @@ else:
 
 T = TypeVar("T")
 
-__all__ = ["ConfigError", "Table", "assign", "build", "check", "merge", "override", "parse", "read", "resolve", "write"]
+__all__ = [
+    "ConfigError",
+    "Table",
+    "assign",
+    "build",
+    "change",
+    "check",
+    "merge",
+    "override",
+    "parse",
+    "read",
+    "resolve",
+    "write",
+]
 
 
 # ------------------------------------------------------------------ tables
@@ -86,6 +99,17 @@ def assign(table: Table, key: str, value: Any) -> Table:
     if not all(keys):
         raise ConfigError("", f"cannot set {key!r}: expected a dotted key, such as model.encoder.layers")
     return _assign(table, keys, list(value) if isinstance(value, tuple) else value, "")
+
+
+def change(table: Table, settings: Mapping[str, Any] | Sequence[str]) -> Table:
+    """The table with several keys set, in order: ``{"model.encoder.layers": 2}`` or ``["model.encoder.layers=2"]``."""
+    if isinstance(settings, Mapping):
+        for key, value in settings.items():
+            table = assign(table, key, value)
+        return table
+    for setting in [settings] if isinstance(settings, str) else settings:
+        table = override(table, setting)
+    return table
 
 
 def _assign(table: Table, keys: list[str], value: Any, path: str) -> Table:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -22,6 +22,7 @@ from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Lines
 from transduce.data.tokenizers import Tokenizer
 from transduce.metrics.base import evaluate
+from transduce.models.fit import check_fit
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.models.weights import load_weights
 from transduce.types import EOS, PAD, Example, Hypothesis, Metric, Model, Padded, Prediction, Search
@@ -85,26 +86,34 @@ class Transducer:
         checkpoint: Checkpoint = "best",
         device: str = "auto",
         fusion: Sequence[float] | None = None,
+        settings: Mapping[str, Any] | Sequence[str] = (),
     ) -> Transducer:
         """The model of a run directory; ``device`` is cpu, cuda, mps or auto.
 
         "RUN+RUN" are several as one, the mean of their probabilities, or with weights in ``fusion`` their log-linear
-        mixture: the same checkpoint of each, with the search and the settings of the first.
+        mixture: the same checkpoint of each, with the search and the settings of the first. ``settings`` change the
+        search, as ``changed`` does.
         """
         runs, where = members(run), choose_device(device)
         every = [cls._load(each, checkpoint, where) for each in runs]
         first = every[0]
         if len(every) == 1 and fusion is None:
-            return first
+            return first.changed(settings)
         for path, other in zip(runs[1:], every[1:], strict=True):
             check_vocabularies(first, runs[0], other, path)
         models = [each.model for each in every]
         mixture = Ensemble(models) if fusion is None else Fusion(models, fusion)
         kind = {"type": "ensemble"} if fusion is None else {"type": "fusion", "weights": list(fusion)}
         table = {**kind, "models": [each.settings["model"] for each in every]}
-        settings = {**first.settings, "model": table}
-        tokenizers = first.source_tokenizer, first.target_tokenizer
-        return cls(mixture.eval(), first.search, *tokenizers, settings, first.max_source_length)
+        mixed = cls(
+            mixture.eval(),
+            first.search,
+            first.source_tokenizer,
+            first.target_tokenizer,
+            {**first.settings, "model": table},
+            first.max_source_length,
+        )
+        return mixed.changed(settings)
 
     @classmethod
     def _load(cls, run: Path, checkpoint: Checkpoint, device: torch.device) -> Transducer:
@@ -117,6 +126,25 @@ class Transducer:
         lines = config.build(settings.get("data", {}).get("lines", {}), Lines, path="data.lines")
         model.to(device).eval()
         return cls(model, search, tokenizers.source, tokenizers.target, settings, lines.max_source_length)
+
+    def changed(self, settings: Mapping[str, Any] | Sequence[str]) -> Transducer:
+        """The same model with another search: ``{"search.size": 10}``, or as ``--set`` has it, ``["search.size=10"]``.
+
+        The search is the run's own, changed and made anew; another ``search.type`` has its own options. ConfigError
+        where the run has none such, or where its model cannot be searched so.
+        """
+        if not settings:
+            return self
+        table = config.change(self.settings, settings)
+        for key, value in table.items():
+            if key != "search" and value != self.settings.get(key):
+                raise config.ConfigError(
+                    key, "a trained model keeps its settings but for its search: search.size=10, search.type=greedy"
+                )
+        search: Search[Any] = config.build(table.get("search", {}), Search, path="search")
+        check_fit("search", "Search", type(search), type(self.model))
+        tokenizers = self.source_tokenizer, self.target_tokenizer
+        return Transducer(self.model, search, *tokenizers, table, self.max_source_length)
 
     @property
     def device(self) -> torch.device:

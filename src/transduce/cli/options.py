@@ -44,6 +44,12 @@ class Trained:
     ] = None
     device: Device = "auto"
     threads: Threads = None
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Change the search: search.size=10, search.type=greedy; the run's other settings stay."
+        ),
+    ] = None
     plugin: Plugins = None
 
     def load(self) -> Transducer:
@@ -55,7 +61,8 @@ class Trained:
         if self.threads is not None:
             torch.set_num_threads(self.threads)
         weights = None if self.fusion is None else numbers(self.fusion, "--fusion")
-        return Transducer.load(self.run, self.checkpoint, self.device, weights)  # type: ignore[arg-type]
+        changes = self.settings or ()
+        return Transducer.load(self.run, self.checkpoint, self.device, weights, changes)  # type: ignore[arg-type]
 
     @property
     def runs(self) -> list[Path]:

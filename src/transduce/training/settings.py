@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from transduce.data.batching import Batching
 from transduce.data.settings import Data
+from transduce.models.fit import check_fit
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.training.clocks import Clock
-from transduce.training.fit import check_fit
 from transduce.training.objectives import CrossEntropy
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule
 from transduce.transducer import Checkpoint
