@@ -165,6 +165,14 @@ def test_a_slip_deletes_nothing(init: str, message: str, tiny: dict[str, Any], o
     assert (own_run / "checkpoints" / "best").exists()
 
 
+def test_a_slip_that_only_the_model_shows_deletes_nothing(tiny: dict[str, Any], own_run: Path) -> None:
+    before = {path: path.read_bytes() for path in own_run.rglob("*") if path.is_file()}
+    with pytest.raises(ValueError, match=r"decoder\.embeding"):
+        train(own_run, tiny | {"training.freeze": ["decoder.embeding"]}, overwrite=True)
+    assert {path: path.read_bytes() for path in own_run.rglob("*") if path.is_file()} == before
+    assert [path.name for path in own_run.parent.glob("*.replaced")] == []
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

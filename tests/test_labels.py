@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.data.corpora import Columns, DataError, Files
+from transduce.data.features import Features
 from transduce.data.labels import LabelError, Labelled, Labels
 from transduce.data.preparation import Tokenizers, examples, prepare
 from transduce.data.saved import load
@@ -36,6 +37,18 @@ def test_a_label_is_a_symbol_and_the_text_is_as_it_was(unit):
     first = tokenizer.encode(LINES)[0]
     assert tokenizer.tokens(first)[:2] == ["<4>", "<noir>"]
     assert tokenizer.tokens(first)[-1] == SPECIALS[EOS]
+
+
+def test_units_within_units_are_saved_and_extended(tmp_path):
+    """A language and a genre in front of features in front of a word: ids and text survive the file."""
+    unit = Labelled(Features(Labelled(Characters())), labels=2)
+    tokenizer = unit.learn(["en\tnoir\tV;PST\tA\tsang"])
+    tokenizer.save(tmp_path / "nested.json")
+    loaded = load(tmp_path / "nested.json")
+    line = "de\tnoir\tN;PL\tA\tb"
+    assert loaded.fingerprint == tokenizer.fingerprint
+    grown = loaded.extended(unit.learn([line]))
+    assert grown.decode(grown.encode([line])[0]) == line
 
 
 def test_columns_and_text_have_vocabularies_of_their_own():

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from transduce import config
 from transduce.comparison import measurement, picture, processes, table
@@ -513,3 +514,11 @@ def asking_table(tiny: dict[str, Any]) -> config.Table:
         if not key.startswith("model."):
             made = config.assign(made, key, value)
     return made
+
+
+def test_two_sweeps_do_not_share_a_directory(tmp_path):
+    out = tmp_path / "sweep"
+    out.mkdir()
+    with FileLock(out / ".lock"), pytest.raises(ValueError, match="another sweep is at work there"):
+        sweep("reverse", seeds=1, settings={"training.steps": 1}, out=out)
+    assert not (out / "cells").exists()

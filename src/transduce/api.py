@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 
 from transduce import config, recipes
 from transduce.progress import ProgressBar
-from transduce.training.callbacks import Callback, TensorBoard
+from transduce.training.callbacks import Callback, Started, TensorBoard
 from transduce.training.checkpoint import CONFIG
 from transduce.training.run import RunExistsError, check
 from transduce.training.run import train as run_training
@@ -42,8 +43,9 @@ def train(
     them (steps, epochs, minutes) replaces all of the recipe's. ``pairs`` of (source, target) replace its data; one in
     twenty of them is held out for validation, and a run that is resumed keeps those it has. ``out`` is the run
     directory, by default ``runs/NAME``; one that holds a run is refused unless ``resume`` goes on with it or
-    ``overwrite`` deletes it. ``progress`` draws a bar on standard error. SIGINT and SIGTERM save a checkpoint before
-    they do what they always do. ``init`` is a run to start from (``[init]`` in docs/configuration.md).
+    ``overwrite`` deletes it, which it does when the new one has begun, so that a slip in the settings costs nothing.
+    ``progress`` draws a bar on standard error. SIGINT and SIGTERM save a checkpoint before they do what they always
+    do. ``init`` is a run to start from (``[init]`` in docs/configuration.md).
     """
     if resume and overwrite:
         raise ValueError("resume goes on with a run and overwrite deletes it: give one of them")
@@ -55,14 +57,13 @@ def train(
     if init is not None:
         table = config.assign(table, "init.run", str(init))
     _check(table, recipe)
-    if there and overwrite:
-        _delete(run, table)
-    elif there and not resume:
+    if there and not (resume or overwrite):
         raise RunExistsError(run)
-    if pairs is not None and not (there and resume):
-        table = {**table, "data": _without_files(table["data"]) | _write_pairs(pairs, run / "data")}
     every = [*callbacks, *([ProgressBar()] if progress else []), *_tensorboard(run)]
-    finished = run_training(table, run, resume, every, device)
+    with _replacing(run, table) if there and overwrite else nullcontext(()) as replaced:
+        if pairs is not None and not (there and resume):
+            table = {**table, "data": _without_files(table["data"]) | _write_pairs(pairs, run / "data")}
+        finished = run_training(table, run, resume, [*replaced, *every], device)
     if finished.reason == "SIGINT":
         raise KeyboardInterrupt
     if finished.reason == "SIGTERM":
@@ -109,8 +110,35 @@ def _check(table: config.Table, recipe: str | Path) -> None:
     check(table)
 
 
-def _delete(run: Path, table: config.Table) -> None:
-    """Delete a run, unless the new one could not start without it, or could not start at all."""
+class Forget(Callback):
+    """Deletes a run that another has taken the place of, once that has begun."""
+
+    def __init__(self, old: Path) -> None:
+        self.old = old
+
+    def on_start(self, started: Started) -> None:
+        shutil.rmtree(self.old)
+
+
+@contextmanager
+def _replacing(run: Path, table: config.Table) -> Iterator[tuple[Callback, ...]]:
+    """A run set aside for another, and put back where that cannot begin."""
+    _keep_predecessor(run, table)
+    aside = run.with_name(f"{run.name}.replaced")
+    if aside.exists():  # of a training that was killed before it began; the run that is there is newer
+        shutil.rmtree(aside)
+    run.rename(aside)
+    try:
+        yield (Forget(aside),)
+    except BaseException:
+        if aside.exists():
+            shutil.rmtree(run, ignore_errors=True)
+            aside.rename(run)
+        raise
+
+
+def _keep_predecessor(run: Path, table: config.Table) -> None:
+    """Raise ValueError where the new run would start from the one that it replaces."""
     if "init" in table:
         begin = config.build(table["init"], Init, path="init")
         for member in members(begin.run):
@@ -119,7 +147,6 @@ def _delete(run: Path, table: config.Table) -> None:
                 raise ValueError(
                     f"init.run is {run} itself, which overwrite would delete; choose another directory (out)"
                 )
-    shutil.rmtree(run)
 
 
 def _without_files(data: config.Table) -> config.Table:

@@ -6,9 +6,12 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from transduce import config
 from transduce.comparison import processes
@@ -57,35 +60,39 @@ def sweep(
     load_plugins(plugins)
     asked = None if recipe is None and not vary else _question(recipe, vary or {}, seeds, settings)
     folder = Path(out) if out is not None else _folder(asked)
-    before = Question.read(folder)
-    asked = asked or before
+    asked = asked or Question.read(folder)
     if asked is None:
         raise ValueError(f"{folder} holds no sweep to go on with: give a recipe, or --vary recipe=a,b")
     tables = {cell.name: _table(cell, asked.settings) for cell in asked.cells()}
-    runs = {name: folder / "cells" / name for name in tables}
-    stale = _stale(before, asked, folder, tables)
-    if stale and not overwrite:
-        name, differences = next(iter(stale.items()))
-        raise OtherQuestionError(folder / "cells" / name, differences, len(stale))
-    for name in stale:
-        shutil.rmtree(folder / "cells" / name, ignore_errors=True)
-    question = asked if before is None or before.differences(asked) else before.joined(asked)
-    waiting = [name for name, run in runs.items() if Measurement.read(run) is None]
-    log.info("%s: %d cells, %d of them finished", folder, len(runs), len(runs) - len(waiting))
-    _prepare([(tables[name]["data"], runs[name]) for name in waiting])
-    question.write(folder)
     conditions = Conditions.here(threads or max(1, (os.cpu_count() or 1) // jobs), jobs, device)
-    for name in waiting:
-        runs[name].mkdir(parents=True, exist_ok=True)
-        (runs[name] / ASKED).write_text(config.write(tables[name]), encoding="utf-8")
-    tasks = [processes.Task(name, command(runs[name], conditions, plugins), runs[name] / "log.txt") for name in waiting]
-    try:
-        _run(tasks, jobs, conditions, question, folder)
-    finally:
-        results = collect(question, folder)
-        _draw(results)
-        write(results)
+    with _alone(folder):
+        question = _make_room(asked, folder, tables, overwrite)
+        tasks = _begin(tables, folder, conditions, plugins)
+        question.write(folder)
+        try:
+            _run(tasks, jobs, conditions, question, folder)
+        finally:
+            results = collect(question, folder)
+            _draw(results)
+            write(results)
     return results
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keeps a second sweep out of the directory, which would train the same cells at the same time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise ValueError(
+            f"{folder}: another sweep is at work there; wait until it ends, or choose another directory (--out)"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 # ------------------------------------------------------------------- question
@@ -135,6 +142,19 @@ def _table(cell: Cell, settings: Mapping[str, Any]) -> config.Table:
     return asked
 
 
+def _make_room(asked: Question, folder: Path, tables: Mapping[str, config.Table], overwrite: bool) -> Question:
+    """What the directory's question is now. Cells that cannot stand beside those asked are refused, or deleted with
+    ``overwrite``."""
+    before = Question.read(folder)
+    stale = _stale(before, asked, folder, tables)
+    if stale and not overwrite:
+        name, differences = next(iter(stale.items()))
+        raise OtherQuestionError(folder / "cells" / name, differences, len(stale))
+    for name in stale:
+        shutil.rmtree(folder / "cells" / name, ignore_errors=True)
+    return asked if before is None or before.differences(asked) else before.joined(asked)
+
+
 def _stale(
     before: Question | None, asked: Question, folder: Path, tables: Mapping[str, config.Table]
 ) -> dict[str, list[str]]:
@@ -173,6 +193,20 @@ def _prepare(cells: Sequence[tuple[config.Table, Path]]) -> None:
             held_out(data, cache)
             prepare(data, cache)
             done.append(table)
+
+
+def _begin(
+    tables: Mapping[str, config.Table], folder: Path, conditions: Conditions, plugins: Sequence[str]
+) -> list[processes.Task]:
+    """What is still to be done: data prepared, settings written."""
+    runs = {name: folder / "cells" / name for name in tables}
+    waiting = {name: run for name, run in runs.items() if Measurement.read(run) is None}
+    log.info("%s: %d cells, %d of them finished", folder, len(runs), len(runs) - len(waiting))
+    _prepare([(tables[name]["data"], run) for name, run in waiting.items()])
+    for name, run in waiting.items():
+        run.mkdir(parents=True, exist_ok=True)
+        (run / ASKED).write_text(config.write(tables[name]), encoding="utf-8")
+    return [processes.Task(name, command(run, conditions, plugins), run / "log.txt") for name, run in waiting.items()]
 
 
 def _run(tasks: Sequence[processes.Task], jobs: int, conditions: Conditions, question: Question, folder: Path) -> None:

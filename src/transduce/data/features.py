@@ -19,7 +19,7 @@ from unicodedata import normalize
 
 from transduce.data.corpora import DataError
 from transduce.data.labels import LabelError
-from transduce.data.tokenizers import SPACE, TextTokenizer, Tokenizer, Unit, checked
+from transduce.data.tokenizers import SPACE, Tokenizer, Unit, checked
 from transduce.types import BOS, EOS, PAD, UNK
 
 
@@ -77,14 +77,13 @@ class FeaturesTokenizer:
 
     def extended(self, other: Tokenizer) -> FeaturesTokenizer:
         """Text and features grow each at its end, so that features, which follow the text, get other ids."""
-        record = other.as_json()
-        if record.get("separator") != self._separator:
+        if not isinstance(other, FeaturesTokenizer) or other._separator != self._separator:
             raise DataError(
                 f"features separated by {self._separator!r} and a text can be extended by their like alone; use the "
                 "same units"
             )
-        text = self._text.extended(TextTokenizer.from_json(record["text"]))
-        return FeaturesTokenizer([*dict.fromkeys([*self._features, *record["features"]])], self._separator, text)
+        features = [*dict.fromkeys([*self._features, *other._features])]
+        return FeaturesTokenizer(features, self._separator, self._text.extended(other._text))
 
     @property
     def fingerprint(self) -> str:
@@ -94,10 +93,6 @@ class FeaturesTokenizer:
     def as_json(self) -> Any:
         """What ``save`` writes."""
         return {"features": self._features, "separator": self._separator, "text": self._text.as_json()}
-
-    @classmethod
-    def from_json(cls, record: Any) -> FeaturesTokenizer:
-        return cls(record["features"], record["separator"], TextTokenizer.from_json(record["text"]))
 
     def save(self, path: str | Path) -> None:
         Path(path).write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1), encoding="utf-8")

@@ -19,7 +19,7 @@ from typing import Any
 from unicodedata import normalize
 
 from transduce.data.corpora import DataError
-from transduce.data.tokenizers import SPACE, Symbols, TextTokenizer, Tokenizer, Unit, checked
+from transduce.data.tokenizers import SPACE, Symbols, Tokenizer, Unit, checked
 from transduce.types import BOS, EOS, PAD, UNK
 
 
@@ -88,16 +88,16 @@ class LabelledTokenizer:
 
     def extended(self, other: Tokenizer) -> LabelledTokenizer:
         """Text and labels grow each at its end, so that labels, which follow the text, get other ids."""
-        record, text = other.as_json(), self._text
-        if other.labels != self.labels or record["with_text"] != self._with_text:
+        if not isinstance(other, LabelledTokenizer) or (other.labels, other._with_text) != (
+            self.labels,
+            self._with_text,
+        ):
             raise DataError(
                 f"{self.labels} columns of labels cannot be extended by {other.labels}, nor labels alone by labels "
                 "and a text; use the same units"
             )
-        if self._with_text:
-            text = text.extended(TextTokenizer.from_json(record["text"]))
-        theirs = record["labels"]
-        labels = [[*dict.fromkeys([*own, *more])] for own, more in zip(self._labels, theirs, strict=True)]
+        text = self._text.extended(other._text) if self._with_text else self._text
+        labels = [[*dict.fromkeys([*own, *more])] for own, more in zip(self._labels, other._labels, strict=True)]
         return LabelledTokenizer(labels, text, self._with_text)
 
     @property
@@ -109,12 +109,12 @@ class LabelledTokenizer:
         """What ``save`` writes."""
         return {"labels": self._labels, "with_text": self._with_text, "text": self._text.as_json()}
 
-    @classmethod
-    def from_json(cls, record: Any) -> LabelledTokenizer:
-        return cls(record["labels"], TextTokenizer.from_json(record["text"]), record["with_text"])
-
     def save(self, path: str | Path) -> None:
         Path(path).write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1), encoding="utf-8")
+
+    @property
+    def _fields(self) -> tuple[int, bool]:
+        return self.labels, self._with_text
 
     def _split(self, line: str) -> tuple[list[str], str]:
         return split(line, self.labels, self._with_text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from transduce.data.corpora import DataError
 from transduce.data.factors import FactoredTokenizer
@@ -13,15 +14,19 @@ from transduce.data.tokenizers import TextTokenizer, Tokenizer
 
 
 def load(path: str | Path) -> Tokenizer:
-    """The tokenizer of a saved file, which is known by its keys; raises DataError where it is missing or none."""
+    """The tokenizer of a saved file; raises DataError where it is missing or none."""
     try:
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
-        if record.keys() == {"labels", "with_text", "text"}:
-            return LabelledTokenizer.from_json(record)
-        if record.keys() == {"features", "separator", "text"}:
-            return FeaturesTokenizer.from_json(record)
-        if record.keys() == {"factors", "separator"}:
-            return FactoredTokenizer.from_json(record)
-        return TextTokenizer.load(path)
-    except (OSError, ValueError, AttributeError) as error:
+        return made(json.loads(Path(path).read_text(encoding="utf-8")))
+    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
         raise DataError(f"{path} is not a tokenizer's JSON file: {error}") from error
+
+
+def made(record: Any) -> Tokenizer:
+    """The tokenizer of a record, which is known by its keys; one within another likewise."""
+    if record.keys() == {"labels", "with_text", "text"}:
+        return LabelledTokenizer(record["labels"], made(record["text"]), record["with_text"])
+    if record.keys() == {"features", "separator", "text"}:
+        return FeaturesTokenizer(record["features"], record["separator"], made(record["text"]))
+    if record.keys() == {"factors", "separator"}:
+        return FactoredTokenizer.from_json(record)
+    return TextTokenizer.from_json(record)

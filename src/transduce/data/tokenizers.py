@@ -156,7 +156,12 @@ class TextTokenizer:
 
     @classmethod
     def from_json(cls, record: Any) -> TextTokenizer:
-        return cls(tokenizers.Tokenizer.from_str(json.dumps(record)))
+        try:
+            return cls(tokenizers.Tokenizer.from_str(json.dumps(record)))
+        except DataError:
+            raise
+        except Exception as error:  # the library raises bare Exception
+            raise DataError(f"no tokenizer of text: {error}") from error
 
 
 def _cutting(record: Any) -> Any:
