@@ -296,6 +296,16 @@ def test_evaluate_for_people(trained: Path, pair: list[str], call: Call) -> None
     assert out.splitlines()[1].split()[:2] == ["exact", "66.67"]
 
 
+def test_evaluate_tells_the_errors_apart(trained: Path, pair: list[str], call: Call) -> None:
+    asked = ["evaluate", trained, *pair, "--device=cpu", "--metric=cer", "--metric=wer", "--errors"]
+    record = json.loads(call(*asked, "--json")[1])
+    assert list(record["errors"]) == ["cer", "wer"]
+    assert record["errors"]["wer"]["substitutions"] == 1
+    status, out, _ = call(*asked)
+    assert status == 0
+    assert "wer: 1 errors, 3 words in the references: 2 right, 1 substitutions, 0 deletions, 0 insertions" in out
+
+
 # ----------------------------------------------------------------- several runs
 
 
@@ -427,6 +437,7 @@ def test_a_line_of_tokens_with_factors_is_a_source(tiny: dict[str, Any], tmp_pat
         (["evaluate", "RUN", "--source=x"], "--source and --target go together"),
         (["evaluate", "RUN", "--split=tset"], "--split 'tset': expected test, valid or train"),
         (["evaluate", "RUN", "--metric=blue"], 'did you mean "bleu"'),
+        (["evaluate", "RUN", "--metric=bleu", "--errors"], "bleu: no error rate"),
         (["data", "revers"], 'did you mean "reverse"'),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -106,10 +106,12 @@ def evaluate(
     metric: Annotated[list[str] | None, typer.Option(help="Metrics instead of the run's own.")] = None,
     beam: BeamSize = None,
     batch_size: BatchSize = 64,
+    errors: Annotated[bool, typer.Option("--errors", help="The errors of each kind, and the most frequent.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
     """Measure a model on a split of its data, or on files."""
     from transduce.metrics.base import metric as named
+    from transduce.metrics.errors import error_breakdown, error_rates
     from transduce.training.run import split_of
 
     parallel = reading.both(source, target)
@@ -117,19 +119,25 @@ def evaluate(
         raise ValueError(f"--split {split!r}: expected test, valid or train")
     transducer = trained.load()
     metrics = [named(name) for name in metric or transducer.settings["metrics"]]
+    rates = error_rates(metrics) if errors else []
     grouped: bool = transducer.settings["data"]["group_references"]
     given = (
         reading.examples_of(*parallel, grouped) if parallel else split_of(transducer.settings, trained.runs[0], split)
     )
     found = transducer.evaluate(given, metrics, _search(transducer, beam), batch_size)
     signatures = {each.name: each.signature for each in metrics}
+    broken_down = [error_breakdown(rate, found.predictions, given) for rate in rates]
     if as_json:
         record = {"run": str(trained.run), "examples": len(given), "metrics": found.scores, "signatures": signatures}
+        if errors:
+            record["errors"] = {each.metric: each.record() for each in broken_down}
         print(json.dumps(record | {"seconds": found.seconds}, indent=1))
         return
     print(f"{trained.run}, {source or split}: {len(given):,} examples, found in {found.seconds:.1f} s")
     for name, value in found.scores.items():
         print(f"{name:>12}  {value:8.2f}  {signatures[name]}")
+    for each in broken_down:
+        print("\n".join(["", *each.lines()]))
 
 
 def inspect(

@@ -31,10 +31,16 @@ class ErrorRate:
         """What is counted."""
         raise NotImplementedError
 
-    def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
+    def nearest(self, prediction: Prediction, example: Example) -> tuple[int, Sequence[str], Sequence[str]]:
+        """The distance to the nearest reference, the units of that reference, and those of the prediction."""
         predicted = self.units(prediction.text)
-        given = [self.units(text) for text in references(example)]
-        return min((Levenshtein.distance(predicted, units), len(units)) for units in given)
+        given = (self.units(text) for text in references(example))
+        edits, _, reference = min((Levenshtein.distance(units, predicted), len(units), units) for units in given)
+        return edits, reference, predicted
+
+    def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
+        edits, reference, _ = self.nearest(prediction, example)
+        return edits, len(reference)
 
     def score(self, total: Sequence[float]) -> float:
         edits, length = total

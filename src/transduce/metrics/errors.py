@@ -1,0 +1,121 @@
+"""What an error rate is made of: how many errors of each kind, and which unit is taken for which."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from rapidfuzz.distance import Levenshtein
+
+from transduce.metrics.edit import ErrorRate
+from transduce.metrics.units import columns, padded, shown
+from transduce.types import Example, Metric, Prediction
+
+MOST = 20  # of each kind shown
+
+
+@dataclass(frozen=True)
+class ErrorBreakdown:
+    """The errors of a corpus behind one error rate, each with how often it was made.
+
+    ``substitutions`` are of (unit of the reference, unit predicted in its place), ``deletions`` of units of the
+    reference that are missing, ``insertions`` of units predicted too many; ``length`` counts the references' units.
+    Their sum is what the rate divides by ``length``. Where several sets of so few edits lead from the reference to
+    the prediction, one of them was counted.
+    """
+
+    metric: str
+    unit: str
+    length: int
+    substitutions: Counter[tuple[str, str]]
+    deletions: Counter[str]
+    insertions: Counter[str]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many errors of each kind there are, and how many units of the references are ``right``."""
+        substitutions, deletions = self.substitutions.total(), self.deletions.total()
+        return {
+            "right": self.length - substitutions - deletions,
+            "substitutions": substitutions,
+            "deletions": deletions,
+            "insertions": self.insertions.total(),
+        }
+
+    def record(self, most: int = MOST) -> dict[str, Any]:
+        """The counts and the most frequent errors of each kind, as JSON takes them."""
+        return {
+            "unit": self.unit,
+            "length": self.length,
+            **self.counts,
+            "substituted": [
+                {"reference": reference, "predicted": predicted, "count": count}
+                for (reference, predicted), count in _frequent(self.substitutions, most)
+            ],
+            "deleted": [{"reference": unit, "count": count} for unit, count in _frequent(self.deletions, most)],
+            "inserted": [{"predicted": unit, "count": count} for unit, count in _frequent(self.insertions, most)],
+        }
+
+    def lines(self, most: int = MOST) -> list[str]:
+        """The same for the terminal: a line of counts, and the three lists side by side."""
+        counts = self.counts
+        edits = sum(counts.values()) - counts["right"]
+        kinds = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        head = f"{self.metric}: {edits:,} errors, {self.length:,} {self.unit}s in the references: {kinds}"
+        pairs = {f"{shown(one)} → {shown(other)}": count for (one, other), count in _frequent(self.substitutions, most)}
+        lists = {
+            "substituted": pairs,
+            "deleted": {shown(unit): count for unit, count in _frequent(self.deletions, most)},
+            "inserted": {shown(unit): count for unit, count in _frequent(self.insertions, most)},
+        }
+        blocks = [_block(name, counted) for name, counted in lists.items() if counted]
+        widths = [max(map(columns, block)) for block in blocks]
+        rows = (
+            "    ".join(padded(cell, width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+            for cells in zip_longest(*blocks, fillvalue="")
+        )
+        return [head, *(f"  {row}" for row in rows)]
+
+
+def error_rates(metrics: Sequence[Metric]) -> list[ErrorRate]:
+    """Those of the metrics that are error rates; ValueError where none is."""
+    rates = [metric for metric in metrics if isinstance(metric, ErrorRate)]
+    if not rates:
+        raise ValueError(
+            f"{', '.join(metric.name for metric in metrics) or 'no metric'}: no error rate, whose errors could be told "
+            "apart; measure cer, wer or per"
+        )
+    return rates
+
+
+def error_breakdown(rate: ErrorRate, predictions: Sequence[Prediction], examples: Sequence[Example]) -> ErrorBreakdown:
+    """The errors behind an error rate, of predictions in the order of the examples."""
+    length = 0
+    substitutions: Counter[tuple[str, str]] = Counter()
+    deletions: Counter[str] = Counter()
+    insertions: Counter[str] = Counter()
+    for prediction, example in zip(predictions, examples, strict=True):
+        _, reference, predicted = rate.nearest(prediction, example)
+        length += len(reference)
+        for edit in Levenshtein.editops(reference, predicted):
+            if edit.tag == "replace":
+                substitutions[reference[edit.src_pos], predicted[edit.dest_pos]] += 1
+            elif edit.tag == "delete":
+                deletions[reference[edit.src_pos]] += 1
+            else:
+                insertions[predicted[edit.dest_pos]] += 1
+    return ErrorBreakdown(rate.name, rate.unit, length, substitutions, deletions, insertions)
+
+
+def _frequent(counted: Counter[Any], most: int) -> list[tuple[Any, int]]:
+    """The most frequent first, equally frequent ones in the order of the alphabet, not of the corpus."""
+    return sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:most]
+
+
+def _block(name: str, counted: Mapping[str, int]) -> list[str]:
+    """A column of the table: its head, and a count and what is counted on each line."""
+    wide = len(f"{max(counted.values()):,}")
+    return [" " * (wide + 2) + name, *(f"{count:>{wide},}  {unit}" for unit, count in counted.items())]

@@ -1,0 +1,34 @@
+"""What a text is cut into to be compared, and how a unit is shown in a table."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+
+SPLITS: dict[str, Callable[[str], Sequence[str]]] = {"characters": tuple, "words": str.split}
+"""The names of the units; both leave the text as it is, not lowercased and not normalised."""
+
+
+def split(text: str, units: str) -> Sequence[str]:
+    """The units of a text; ValueError where there are none of that name."""
+    if units not in SPLITS:
+        raise ValueError(f"units {units!r}: expected {' or '.join(SPLITS)}")
+    return SPLITS[units](text)
+
+
+def shown(unit: object) -> str:
+    """A unit as it stands in a table: spaces are seen, line breaks break no line, an accent stands on a circle."""
+    text = str(unit).replace(" ", "␣")
+    visible = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return f"◌{visible}" if visible and unicodedata.combining(visible[0]) else visible
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes: two for each wide character, none for an accent."""
+    wide = (0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
+    return sum(wide)
+
+
+def padded(text: str, width: int, align: str = "<") -> str:
+    """A text filled up with spaces to so many columns: < puts it to the left, > to the right, ^ in the middle."""
+    return f"{text:{align}{max(0, width - columns(text) + len(text))}}"
