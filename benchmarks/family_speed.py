@@ -31,7 +31,6 @@ from transduce import config
 from transduce.data.batching import Batches, Place
 from transduce.data.preparation import examples, prepare
 from transduce.data.settings import Data
-from transduce.search.greedy import Greedy
 from transduce.training.run import cache_folder, train
 from transduce.training.settings import Training
 
@@ -87,7 +86,7 @@ def searched(run: Path, size: int, setting: Setting) -> Searched:
     transducer = transduce.load(run, device="cpu")
     data = config.build(transducer.settings["data"], Data, path="data")
     sources = [example.source for example in examples(data, "test", cache_folder(data, run))]
-    search = Greedy(transducer.search.max_length) if size == 1 else transducer.search.resized(size)
+    search = transducer.search.resized(size)
     list(transducer.predict(sources[:64], search))
     began = CLOCKS[setting.clock]()
     found = list(transducer.predict(sources, search))

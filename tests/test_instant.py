@@ -261,3 +261,9 @@ def test_from_training_to_scores(tiny: dict[str, Any], tmp_path: Path) -> None:
     table = config.read(tmp_path / "run" / "config.toml")
     assert table["search"]["type"] == "length-beam"
     assert math.isfinite(outputs[0].log_prob)
+
+
+def test_what_does_not_fit_is_refused_before_any_data_is_read(tmp_path: Path) -> None:
+    settings = {"search": {"type": "beam"}, "data": {"train": {"path": "nowhere.tsv"}, "units": {"joint": "bytes"}}}
+    with pytest.raises(ConfigError, match="search: Beam asks"):
+        api.train("reverse-instant", tmp_path / "run", settings=settings)

@@ -16,6 +16,7 @@ from transduce.data.batching import Batches
 from transduce.data.preparation import Prepared, Tokenizers, examples, prepare
 from transduce.data.settings import Data
 from transduce.metrics.base import metric
+from transduce.spec import UNKNOWN
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started
 from transduce.training.checkpoint import CONFIG, State, load_training, resume_point
 from transduce.training.freezing import freeze
@@ -23,7 +24,7 @@ from transduce.training.initialisation import Inheritance, Predecessor
 from transduce.training.loop import Judgement, Loop
 from transduce.training.objectives import Trainable
 from transduce.training.precision import autocast, bound_kernel_cache, choose_precision
-from transduce.training.settings import Init, Settings, Training
+from transduce.training.settings import Init, Settings
 from transduce.transducer import Transducer, choose_device
 from transduce.types import Example, Facts
 
@@ -100,9 +101,9 @@ def train(
 
 def check(table: config.Table) -> None:
     """Raise ValueError unless the settings are a run's, as far as can be told without its data."""
-    config.check(table, Settings, facts=[fact.name for fact in fields(Facts)])
-    training = config.build(table["training"], Training, path="training")
-    for name in (*training.validation.metrics, *table.get("metrics", ())):
+    unknown: Any = UNKNOWN  # the model is a factory: nothing asks for them yet
+    settings = config.build(table, Settings, Facts(**{fact.name: unknown for fact in fields(Facts)}))
+    for name in (*settings.training.validation.metrics, *settings.metrics):
         metric(name)
 
 
