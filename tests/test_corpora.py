@@ -51,6 +51,40 @@ def test_json_lines(tmp_path, suffix):
     assert texts(split, columns=Columns(source="q", target="r"))[1] == ("b", "c")
 
 
+def test_several_target_files_give_a_row_for_each(tmp_path):
+    for name, content in {"s": b"a\nb\n", "t0": b"x\ny\n", "t1": b"p\nq\xff\n", "short": b"p\n"}.items():
+        (tmp_path / name).write_bytes(content)
+    path = {name: str(tmp_path / name) for name in ("s", "t0", "t1", "short")}
+    split = Files(source=path["s"], target=(path["t0"], path["t1"]))
+    assert check(split) == 2
+    assert [(row.number, row.source, row.target) for row in read(split)] == [
+        (1, "a", "x"),
+        (1, "a", "p"),
+        (2, "b", "y"),
+        (2, "b", "q\ufffd"),
+    ]
+    assert [row.problem and row.problem.place for row in read(split)] == [None, None, None, path["t1"] + ":2"]
+    unequal = Files(source=path["s"], target=(path["t0"], path["short"]))
+    for function in (check, lambda split: list(read(split))):
+        with pytest.raises(DataError, match=r"s has 2 lines, .*short has 1;"):
+            function(unequal)
+    with pytest.raises(DataError, match=r"target=\[\] names no file"):
+        Files(source="s", target=())
+
+
+def test_an_array_of_targets_in_json_gives_a_row_for_each(tmp_path):
+    lines = [
+        b'{"source": "a", "target": ["x", "y"]}',
+        b'{"source": "b", "target": []}',
+        b'{"source": "c", "target": [1]}',
+    ]
+    split = files(tmp_path, path_jsonl=b"\n".join(lines))
+    assert texts(split)[:2] == [("a", "x"), ("a", "y")]
+    problems = [row.problem for row in read(split)]
+    assert [problem and problem.kind for problem in problems] == [None, None, "malformed", "malformed"]
+    assert "source and target must be strings (or the target an array of some)" in problems[2].detail
+
+
 def test_labels_are_the_first_fields_of_the_source(tmp_path):
     tsv = files(tmp_path, path_tsv=b"text\tgenre\trating\tout\nof a\tnoir\t4\tx\n\tnoir\t5\ty\n")
     named = Columns(source="text", target="out", labels=("rating", "genre"))

@@ -139,6 +139,8 @@ def test_the_loss_by_hand(smoothing: float) -> None:
     assert forced.tokens == (4, 5, 6, 2)
     assert forced.log_prob + other.log_prob == pytest.approx(-float(nll.detach()))
     assert forced.token_log_probs[-1] == pytest.approx(float(lengths[0, 3].detach()))
+    assert forced.best_log_probs[-1] == pytest.approx(float(lengths[0].max().detach()))
+    assert all(best >= each for best, each in zip(forced.best_log_probs, forced.token_log_probs, strict=True))
 
 
 def test_where_the_length_is_no_choice_it_costs_nothing() -> None:

@@ -22,6 +22,7 @@ ORACLES: dict[str, SacreBleuMetric] = {
     "ter": sacrebleu.TER(case_sensitive=True),
 }
 ERROR_RATES = ("cer", "wer", "per")
+WITHOUT_FORCING = [name for name in METRICS if not name.startswith("perplexity")]
 
 WORDS = ["the", "The", "cat", "sat,", "mat.", "on", "a", "b.c", "3,5", "„nein“", "猫", "-", "don't"]
 
@@ -129,7 +130,7 @@ def test_statistics_sum_over_any_split(name: str, corpus: list[Row], data: st.Da
     assert ours.score(total) == pytest.approx(evaluate([ours], *told(corpus))[name], rel=1e-9)
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS if name != "perplexity"])
+@pytest.mark.parametrize("name", WITHOUT_FORCING)
 @settings(max_examples=40, deadline=None)
 @given(text=st.text("ab .,", min_size=1).filter(str.strip), other=st.text("ab ", max_size=5))
 def test_a_reference_itself_is_perfect(name: str, text: str, other: str) -> None:
@@ -177,6 +178,17 @@ def test_perplexity_is_per_token() -> None:
     assert evaluate([metric("perplexity")], predictions, examples)["perplexity"] == pytest.approx(2**1.5)
 
 
+def test_perplexities_divide_the_same_surprise_by_tokens_words_and_bytes() -> None:
+    names = ["perplexity", "perplexity_word", "perplexity_byte"]
+    predictions = [Prediction("", 0.0, -6.0, 4), Prediction("", 0.0, -3.0, 2)]
+    examples = [Example("", ("das  Tür", "other")), Example("", ("é",))]  # 2 and 1 words, 9 and 2 bytes, and two ends
+    found = evaluate([metric(name) for name in names], predictions, examples)
+    assert [math.log(found[name]) for name in names] == pytest.approx([9 / 6, 9 / 5, 9 / 13])
+    assert [metric(name).signature.split("|")[0] for name in names] == ["unit:token", "unit:word", "unit:byte"]
+    with pytest.raises(ValueError, match="no reference for the source"):
+        metric("perplexity_byte").statistics(predictions[0], Example("a"))
+
+
 def test_perplexity_beyond_floats_is_infinite() -> None:
     assert metric("perplexity").score([1e6, 1.0]) == math.inf
 
@@ -184,7 +196,7 @@ def test_perplexity_beyond_floats_is_infinite() -> None:
 @pytest.mark.parametrize("name", METRICS)
 def test_only_perplexity_asks_for_forcing(name: str) -> None:
     assert metric(name).name == name
-    assert metric(name).needs_forcing is (name == "perplexity")
+    assert metric(name).needs_forcing is name.startswith("perplexity")
 
 
 # ------------------------------------------------------------------ empty and bad input
@@ -209,7 +221,7 @@ def test_empty_texts_are_defined(name: str, missing: float, extra: float, both: 
     assert single(name, "", "") == pytest.approx(both, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS if name != "perplexity"])
+@pytest.mark.parametrize("name", WITHOUT_FORCING)
 def test_no_references_is_an_error_that_names_the_source(name: str) -> None:
     with pytest.raises(ValueError, match=r"no reference for the source 'knowledge'"):
         metric(name).statistics(Prediction("N AA"), Example("knowledge"))

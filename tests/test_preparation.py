@@ -299,6 +299,23 @@ def test_rows_of_one_source_are_its_references(data, cache, tmp_path):
     assert [(example.source, *example.references) for example in apart] == [tuple(line.split("\t")) for line in lines]
 
 
+def test_targets_of_one_line_are_references_whatever_the_grouping(data, cache, tmp_path):
+    for name, content in {"s": "a\nb\na\n", "t0": "A\nB\nC\n", "t1": "P\n\nC\n"}.items():
+        (tmp_path / name).write_text(content)
+    several = Files(source=str(tmp_path / "s"), target=(str(tmp_path / "t0"), str(tmp_path / "t1")))
+    asked = replace(data, test=several)
+    apart = examples(replace(asked, group_references=False), "test", cache)
+    assert [example.references for example in apart] == [("A", "P"), ("B",), ("C", "C")]
+    assert [example.references for example in examples(asked, "test", cache)] == [("A", "P", "C"), ("B",)]
+
+
+def test_every_target_of_a_line_is_trained_on(data, cache, tmp_path):
+    rows = tmp_path / "train.jsonl"
+    rows.write_text('{"source": "ab", "target": ["b", "a"]}\n{"source": "b", "target": "ab"}\n')
+    prepared = prepare(replace(data, train=Files(path=str(rows)), valid=None), cache)
+    assert texts(prepared, prepared.train) == [("ab", "b"), ("ab", "a"), ("b", "ab")]
+
+
 def test_examples_may_have_no_references_but_need_a_split(data, cache, tmp_path):
     (tmp_path / "s").write_text("a\nb\n")
     asked = replace(data, test=Files(source=str(tmp_path / "s")))

@@ -25,7 +25,7 @@ from transduce.comparison.measurement import Conditions, Measurement
 from transduce.comparison.question import OtherQuestionError, Question
 from transduce.comparison.results import Results, collect
 from transduce.comparison.sweep import sweep
-from transduce.metrics.lengths import LengthBin
+from transduce.metrics.bins import Bin
 
 # ------------------------------------------------------------------- the grid
 
@@ -199,7 +199,7 @@ HERE = Conditions(1, 2, "cpu", "a machine")
 
 
 def measured(exact: float, cer: float = 10.0, **changes: Any) -> Measurement:
-    lengths = [LengthBin(1, 4, 2.5, 60, {"exact": exact + 5}), LengthBin(5, 9, 7.0, 40, {"exact": exact - 5})]
+    lengths = [Bin(1, 4, 2.5, 60, {"exact": exact + 5}), Bin(5, 9, 7.0, 40, {"exact": exact - 5})]
     numbers = Measurement(
         split="test",
         examples=100,

@@ -21,7 +21,7 @@ from transduce.data.labels import LabelError
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Lines
 from transduce.data.tokenizers import Tokenizer
-from transduce.metrics.base import evaluate
+from transduce.metrics.statistics import Statistics, statistics
 from transduce.models.fit import check_fit
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.models.weights import load_weights
@@ -40,7 +40,8 @@ class Output:
     """One hypothesis as people read it: its text, its tokens as written, and the model's log-probabilities.
 
     ``tokens`` has the closing ``</s>``; ``log_prob`` sums ``token_log_probs`` (natural logarithm); ``score`` is what
-    the search ranked by.
+    the search ranked by. Of a target that was scored, ``best_log_probs`` are those of the model's first choice in each
+    place, given what stands before it.
     """
 
     text: str
@@ -48,16 +49,22 @@ class Output:
     log_prob: float
     score: float
     token_log_probs: tuple[float, ...]
+    best_log_probs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Each metric's score, the predictions that it was computed from, and how long the search for them took, text in to
-    text out (``seconds``)."""
+    """The predictions for some examples, each metric's statistics of them, and how long the search for them took, text
+    in to text out (``seconds``)."""
 
-    scores: dict[str, float]
+    statistics: list[Statistics]
     predictions: list[Prediction]
     seconds: float
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """By the names of the metrics."""
+        return {each.name: each.score for each in self.statistics}
 
 
 class Transducer:
@@ -227,7 +234,7 @@ class Transducer:
             )
             for output, given in zip(best, forced, strict=True)
         ]
-        return Evaluation(evaluate(metrics, predictions, examples), predictions, seconds)
+        return Evaluation(statistics(metrics, predictions, examples), predictions, seconds)
 
     # --------------------------------------------------------------- details
 
@@ -265,6 +272,7 @@ class Transducer:
             hypothesis.log_prob,
             hypothesis.score,
             hypothesis.token_log_probs,
+            hypothesis.best_log_probs,
         )
 
 

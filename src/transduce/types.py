@@ -107,12 +107,16 @@ class Hypothesis:
     """One output: ``tokens`` with its closing EOS, their log-probabilities under the model (natural
     logarithm, summed in ``log_prob``), and ``score``, by which the search ranked it.
 
-    Of a model that emits all tokens at once, EOS has the log-probability of the length."""
+    Of a model that emits all tokens at once, EOS has the log-probability of the length. Where an output was given
+    (``Search.force``), ``best_log_probs`` are those of the model's first choice in each place: a token that has as
+    much is that choice.
+    """
 
     tokens: tuple[int, ...]
     log_prob: float
     score: float
     token_log_probs: tuple[float, ...] = ()
+    best_log_probs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

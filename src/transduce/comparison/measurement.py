@@ -18,7 +18,7 @@ from transduce import api, config
 from transduce.data.preparation import locate
 from transduce.data.settings import Data
 from transduce.metrics.base import metric
-from transduce.metrics.lengths import LengthBin, by_length
+from transduce.metrics.bins import Bin, binned, lengths, unit_of
 from transduce.plugins import load_plugins
 from transduce.training.clocks import CLOCKS
 from transduce.training.run import cache_folder, split_of
@@ -63,7 +63,7 @@ class Measurement:
     search_seconds: float
     greedy_seconds: float
     length_unit: str
-    lengths: list[LengthBin]
+    lengths: list[Bin]
     conditions: Conditions
 
     def write(self, run: Path) -> None:
@@ -77,7 +77,7 @@ class Measurement:
         if not (run / MEASURED).exists():
             return None
         record = json.loads((run / MEASURED).read_text(encoding="utf-8"))
-        record["lengths"] = [LengthBin(**each) for each in record["lengths"]]
+        record["lengths"] = [Bin(*each.values()) for each in record["lengths"]]  # older ones have other names for them
         record["conditions"] = Conditions(**record["conditions"])
         return cls(**record)
 
@@ -102,7 +102,7 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions) -> Measur
     clock = CLOCKS[settings["training"]["clock"]]
     found = transducer.evaluate(examples, metrics, clock=clock)
     greedy = transducer.evaluate(examples, [metric("exact")], transducer.search.resized(1), clock=clock)
-    unit, lengths = by_length(metrics, found.predictions, examples)
+    unit = unit_of(examples)
     state = json.loads((run / "checkpoints" / "last" / "state.json").read_text())
     return Measurement(
         split=split,
@@ -116,7 +116,7 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions) -> Measur
         search_seconds=found.seconds / len(examples),
         greedy_seconds=greedy.seconds / len(examples),
         length_unit=unit,
-        lengths=lengths,
+        lengths=binned(found.statistics, lengths(examples, unit)),
         conditions=replace(conditions, device=str(transducer.device)),
     )
 

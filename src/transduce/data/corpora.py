@@ -1,5 +1,6 @@
 """Corpora as they lie on disk: two parallel text files, one TSV or one JSON-lines file, each plain or gzipped.
 
+A line may have several targets: in as many target files, or as an array in JSON. It then gives a row for each of them.
 Only "\\n" ends a line ("\\r\\n" is tolerated): U+2028, form feeds and their kin are text.
 """
 
@@ -10,7 +11,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -56,12 +57,13 @@ JSON_COLUMNS = Columns(source="source", target="target")
 class Files:
     """One split: ``path``, a .tsv or .jsonl file, or ``source`` and ``target``, two parallel text files.
 
-    Any of them may end in .gz. Without a target (in ``target`` or in the columns) there are sources only.
+    Any of them may end in .gz. Without a target (in ``target`` or in the columns) there are sources only. ``target``
+    may be several files, all parallel to the source: several references.
     """
 
     path: str | None = None
     source: str | None = None
-    target: str | None = None
+    target: str | tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.source is None):
@@ -71,15 +73,22 @@ class Files:
             )
         if self.path is not None and self.target is not None:
             raise DataError(f"path={self.path!r} has both sides, so target={self.target!r} has no place: remove it")
+        if self.target == ():
+            raise DataError("target=[] names no file: leave it out where there are sources only")
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The files of ``target``; none where there are sources only, or one file for all."""
+        return () if self.target is None else (self.target,) if isinstance(self.target, str) else self.target
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files there are, in the order path, source, target."""
-        return tuple(Path(p).expanduser() for p in (self.path, self.source, self.target) if p is not None)
+        """The files there are, in the order path, source, targets."""
+        return tuple(Path(p).expanduser() for p in (self.path, self.source, *self.targets) if p is not None)
 
     def place(self, side: Side, number: int) -> str:
         """file:line, for messages."""
-        path = self.path or (self.source if side == "source" else self.target)
+        path = self.path or (self.source if side == "source" else " or ".join(self.targets))
         return f"{path}:{number}"
 
 
@@ -109,7 +118,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class Row:
-    """One record; ``number`` is its line, from 1. Undecodable bytes are already replaced by U+FFFD in the texts."""
+    """A source and one target of it; ``number`` is its line, from 1, which the rows of one line share.
+
+    Undecodable bytes are already replaced by U+FFFD in the texts.
+    """
 
     number: int
     source: str
@@ -136,7 +148,7 @@ def check(files: Files) -> int:
         _format(files.path)
     counts = [_count(path) for path in files.paths]
     if len(set(counts)) > 1:
-        raise _unequal(files, counts[0], counts[1])
+        raise _unequal(files)
     return counts[0]
 
 
@@ -144,18 +156,17 @@ def check(files: Files) -> int:
 
 
 def _read_parallel(files: Files) -> Iterator[Row]:
-    sources = _lines(files.paths[0])
-    if files.target is None:
-        for number, line in enumerate(sources, 1):
+    source, *targets = map(_lines, files.paths)
+    if not targets:
+        for number, line in enumerate(source, 1):
             yield _row(files, number, line, None)
         return
-    targets = _lines(files.paths[1])
-    for number, (source, target) in enumerate(zip_longest(sources, targets), 1):
-        if source is None:
-            raise _unequal(files, number - 1, number + sum(1 for _ in targets))
-        if target is None:
-            raise _unequal(files, number + sum(1 for _ in sources), number - 1)
-        yield _row(files, number, source, target)
+    apart = [Files(source=files.source, target=path) for path in files.targets]  # to tell which one is damaged
+    for number, (line, *texts) in enumerate(zip_longest(source, *targets), 1):
+        if line is None or None in texts:
+            raise _unequal(files)
+        for one, text in zip(apart, texts, strict=True):
+            yield _row(one, number, line, text)
 
 
 def _read_tsv(files: Files, columns: Columns) -> Iterator[Row]:
@@ -183,18 +194,28 @@ def _read_json_lines(files: Files, columns: Columns) -> Iterator[Row]:
         try:
             record = json.loads(line.decode("utf-8", "replace"))
             labels = [_label(record[key]) for key in columns.labels]
-            texts = [record[key] for key in columns.all[len(labels) :]]
-            if not all(isinstance(text, str) for text in texts):
-                raise TypeError(f"{' and '.join(map(str, columns.all[len(labels) :]))} must be strings")
+            source, targets = _texts(record, columns)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             detail = f"no key {error}" if isinstance(error, KeyError) else f"not a usable JSON object: {error}"
             yield Row(number, "", problem=Problem("malformed", files.place("source", number), detail))
             continue
         # An escape such as \\ud800 is valid JSON but no character; it is treated like an undecodable byte.
-        encoded = [text.encode("utf-8", "surrogatepass") for text in [*labels, *texts]]
         bad = _invalid(line)
-        row = _row(files, number, *_sides(encoded, columns))
-        yield row if bad is None else Row(number, row.source, row.target, _undecodable(files, "source", number, bad))
+        for target in targets or [[]]:
+            encoded = [text.encode("utf-8", "surrogatepass") for text in [*labels, *source, *target]]
+            row = _row(files, number, *_sides(encoded, columns))
+            yield row if bad is None else replace(row, problem=_undecodable(files, "source", number, bad))
+
+
+def _texts(record: Any, columns: Columns) -> tuple[list[str], list[list[str]]]:
+    """Of an object of JSON the source, if it has one beside its labels, and every target."""
+    source = [] if columns.source is None else [record[columns.source]]
+    target = [] if columns.target is None else record[columns.target]
+    targets = target if isinstance(target, list) else [target]
+    if not all(isinstance(text, str) for text in [*source, *targets]) or (columns.target is not None and not targets):
+        names = " and ".join(map(str, columns.all[len(columns.labels) :]))
+        raise TypeError(f"{names} must be strings (or the target an array of some)")
+    return source, [[text] for text in targets]
 
 
 def _sides(fields: Sequence[bytes], columns: Columns) -> tuple[bytes, bytes | None]:
@@ -296,8 +317,10 @@ def _unreadable(path: Path, lines: int, error: Exception) -> DataError:
     return DataError(f"cannot read {path}: {error}")
 
 
-def _unequal(files: Files, sources: int, targets: int) -> DataError:
+def _unequal(files: Files) -> DataError:
+    source, *targets = (_count(path) for path in files.paths)
+    path, lines = next(one for one in zip(files.targets, targets, strict=True) if one[1] != source)
     return DataError(
-        f"parallel files of unequal length: {files.source} has {sources} lines, {files.target} has {targets}; "
+        f"parallel files of unequal length: {files.source} has {source} lines, {path} has {lines}; "
         "line n of one must be the counterpart of line n of the other"
     )

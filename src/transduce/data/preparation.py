@@ -11,10 +11,10 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 
 from transduce.data.cleaning import Report, Tally, fitting, usable
@@ -110,7 +110,8 @@ def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Pr
 def examples(data: Data, split: str, cache: Path) -> list[Example]:
     """A split's raw text for evaluation, in file order: nothing is skipped for its length or for being empty.
 
-    With ``data.group_references``, the targets of one source are its references, in the order they are first seen.
+    The targets of one line are its references. With ``data.group_references`` those of one source are, in the order
+    they are first seen.
     """
     files = getattr(locate(data, cache), split)
     if files is None:
@@ -119,13 +120,19 @@ def examples(data: Data, split: str, cache: Path) -> list[Example]:
         )
     keep_empty = replace(data.lines, empty="keep")
     rows = usable(read(files, data.columns), files, keep_empty, Tally())
-    pairs = [(row.source, () if row.target is None else (row.target,)) for row in rows]
+    found = [_example(list(of_line)) for _, of_line in groupby(rows, key=lambda row: row.number)]
     if not data.group_references:
-        return [Example(source, references) for source, references in pairs]
+        return found
     grouped: dict[str, dict[str, None]] = {}
-    for source, references in pairs:
-        grouped.setdefault(source, {}).update(dict.fromkeys(references))
+    for example in found:
+        grouped.setdefault(example.source, {}).update(dict.fromkeys(example.references))
     return [Example(source, tuple(references)) for source, references in grouped.items()]
+
+
+def _example(rows: Sequence[Row]) -> Example:
+    """The rows of one line. Of several targets the empty ones are none, as sacreBLEU has it."""
+    targets = [row.target for row in rows if row.target is not None]
+    return Example(rows[0].source, tuple(filter(None, targets) if any(targets) else targets[:1]))
 
 
 def locate(data: Data, cache: Path) -> Splits:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from transduce.metrics.bleu import Bleu, Chrf, ChrfPlusPlus, Ter
 from transduce.metrics.edit import CharacterErrorRate, PhonemeErrorRate, WordErrorRate
 from transduce.metrics.exact import Exact, ItemError
-from transduce.metrics.perplexity import Perplexity
+from transduce.metrics.perplexity import Perplexity, PerplexityByte, PerplexityWord
+from transduce.metrics.statistics import statistics
 from transduce.types import Example, Metric, Prediction
 
 METRICS: dict[str, Callable[[], Metric]] = {
@@ -22,6 +23,8 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "item_error": ItemError,
     "exact": Exact,
     "perplexity": Perplexity,
+    "perplexity_word": PerplexityWord,
+    "perplexity_byte": PerplexityByte,
 }
 """The names of metrics. Each use makes one of its own: a metric remembers what its signature must say."""
 
@@ -40,16 +43,6 @@ def evaluate(
 ) -> dict[str, float]:
     """The score of each metric, by its name, on predictions in the order of the examples.
 
-    Raises ValueError where there is nothing to measure, where the counts differ, or where a metric misses something
-    in an example (a reference).
+    Raises ValueError where ``statistics`` does.
     """
-    if len(predictions) != len(examples):
-        raise ValueError(f"{len(predictions)} predictions for {len(examples)} examples: give one for each, in order")
-    if not examples:
-        raise ValueError("no examples to measure on: a score of nothing is not defined")
-    return {each.name: each.score(_total(each, predictions, examples)) for each in metrics}
-
-
-def _total(metric: Metric, predictions: Sequence[Prediction], examples: Sequence[Example]) -> list[float]:
-    rows = (metric.statistics(prediction, example) for prediction, example in zip(predictions, examples, strict=True))
-    return [sum(column) for column in zip(*rows, strict=True)]
+    return {each.name: each.score for each in statistics(metrics, predictions, examples)}

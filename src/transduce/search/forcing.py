@@ -19,11 +19,19 @@ def force(model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypot
     if logits_NV.dtype != torch.float64:
         logits_NV = logits_NV.float()
     wanted_N = target.values[mask_BT]
-    log_prob_N = logits_NV.gather(1, wanted_N[:, None])[:, 0] - logits_NV.logsumexp(-1)
-    lengths = target.lengths.tolist()
+    normaliser_N, lengths = logits_NV.logsumexp(-1), target.lengths.tolist()
+    log_prob_N = logits_NV.gather(1, wanted_N[:, None])[:, 0] - normaliser_N
+    best_N = logits_NV.amax(-1) - normaliser_N
+    rows = zip(*(torch.split(each_N, lengths) for each_N in (wanted_N, log_prob_N, best_N)), strict=True)
     return [
-        Hypothesis(tuple(tokens.tolist()), total := float(each.double().sum()), total, tuple(each.tolist()))
-        for tokens, each in zip(torch.split(wanted_N, lengths), torch.split(log_prob_N, lengths), strict=True)
+        Hypothesis(
+            tuple(tokens.tolist()),
+            total := float(each.double().sum()),
+            total,
+            tuple(each.tolist()),
+            tuple(best.tolist()),
+        )
+        for tokens, each, best in rows
     ]
 
 

@@ -70,15 +70,18 @@ class LengthBeam:
         if logits_NV.dtype != torch.float64:
             logits_NV = logits_NV.float()
         normaliser_N = logits_NV.logsumexp(-1)
+        best_N = logits_NV.amax(-1) - normaliser_N  # before the choice rules words out
         words_N = choose(logits_NV)
         log_prob_N = logits_NV.gather(1, words_N[:, None])[:, 0] - normaliser_N
         lengths = emission.lengths.tolist()
-        rows = zip(torch.split(words_N, lengths), torch.split(log_prob_N, lengths), strict=True)
+        rows = zip(*(torch.split(each_N, lengths) for each_N in (words_N, log_prob_N, best_N)), strict=True)
+        ends_B = emission.end_log_probs
+        best_ends_B = ends_B if emission.length_log_probs is None else emission.length_log_probs.amax(-1)
         hypotheses = []
-        for (words, each), end in zip(rows, emission.end_log_probs.tolist(), strict=True):
-            log_probs = (*each.tolist(), end)
-            total = float(each.double().sum()) + end
-            hypotheses.append(Hypothesis((*words.tolist(), EOS), total, self.ranking(total, len(log_probs)), log_probs))
+        for (words, each, best), end, best_end in zip(rows, ends_B.tolist(), best_ends_B.tolist(), strict=True):
+            log_probs, total = (*each.tolist(), end), float(each.double().sum()) + end
+            score = self.ranking(total, len(log_probs))
+            hypotheses.append(Hypothesis((*words.tolist(), EOS), total, score, log_probs, (*best.tolist(), best_end)))
         return hypotheses
 
 

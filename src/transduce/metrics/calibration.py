@@ -1,0 +1,69 @@
+"""Whether a model is right as often as it believes: Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
+
+N tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+Shares = Literal["width", "mass"]
+
+
+@dataclass(frozen=True)
+class ConfidenceBin:
+    """Tokens that the model is about equally sure of: its mean confidence, and the share of them it has right."""
+
+    low: float
+    high: float
+    tokens: int
+    confidence: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The reliability curve (``bins`` that hold any tokens, by confidence), and over all tokens: mean ``confidence``,
+    ``accuracy``, and the expected calibration ``error``, sum_b n_b / N |accuracy_b - confidence_b|; all in [0, 1]."""
+
+    bins: tuple[ConfidenceBin, ...]
+    tokens: int
+    confidence: float
+    accuracy: float
+    error: float
+    signature: str
+
+
+def calibration(confidence: ArrayLike, right: ArrayLike, bins: int = 15, shares: Shares = "width") -> Calibration:
+    """Of tokens with the model's probability of its first choice [N], and whether that is the right one [N].
+
+    Bins are of equal ``width``, or of equal ``mass`` (as many tokens each).
+    """
+    confidence_N, right_N = np.asarray(confidence, float), np.asarray(right, float)
+    if len(confidence_N) != len(right_N) or not len(right_N):
+        raise ValueError(f"{len(confidence_N)} confidences for {len(right_N)} tokens: one for each of some is needed")
+    if confidence_N.min() < 0 or confidence_N.max() > 1 + 1e-6:
+        raise ValueError(f"confidences from {confidence_N.min()} to {confidence_N.max()}: probabilities were expected")
+    if bins < 1:
+        raise ValueError(f"bins = {bins}: at least one is needed")
+    order_N = np.argsort(confidence_N, kind="stable")
+    edges = np.linspace(0, 1, bins + 1)
+    if shares == "width":  # open below, closed above, as in the paper
+        ends = np.searchsorted(confidence_N[order_N], edges[1:-1], side="right")
+    else:
+        ends = np.round(edges[1:-1] * len(order_N)).astype(int)
+    found = []
+    for number, places in enumerate(np.split(order_N, ends)):
+        if len(places):
+            sure = confidence_N[places]
+            low, high = (edges[number], edges[number + 1]) if shares == "width" else (sure[0], sure[-1])
+            accuracy = float(right_N[places].mean())
+            found.append(ConfidenceBin(float(low), float(high), len(places), float(sure.mean()), accuracy))
+    total = len(order_N)
+    error = sum(each.tokens * abs(each.accuracy - each.confidence) for each in found) / total
+    signature = f"unit:token|refs:first|bins:{bins}|shares:{shares}"
+    return Calibration(tuple(found), total, float(confidence_N.mean()), float(right_N.mean()), error, signature)

@@ -1,0 +1,140 @@
+"""How much of a score, and of the difference of two, is the luck of the examples drawn.
+
+R resamples of N examples; ``counts_RN`` says how often each took part, so that all sums of statistics [R, K] are one
+product. A resampling depends on its seed and on N alone: systems, and metrics, are compared on the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from transduce.metrics.statistics import Floats, Statistics
+
+LEVEL = 0.05
+BLOCK = 1 << 22  # entries of counts at a time
+
+
+class Interval(NamedTuple):
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of two systems' scores, first minus second: its 95 % interval and the probabilities that it is chance.
+
+    ``bootstrap_p`` is sacreBLEU's; ``randomisation_p`` that of the two-sided test.
+    """
+
+    value: float
+    interval: Interval
+    bootstrap_p: float
+    randomisation_p: float
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """How scores are tested: bootstrap ``resamples``, ``trials`` of approximate randomisation, and the ``seed``."""
+
+    resamples: int = 1000
+    trials: int = 10_000
+    seed: int = 12345
+
+    def __post_init__(self) -> None:
+        for name in ("resamples", "trials"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} = {getattr(self, name)}: at least 1, and some thousands for a p near 0.05")
+
+    @property
+    def signature(self) -> str:
+        """In sacreBLEU's letters."""
+        return f"bs:{self.resamples}|ar:{self.trials}|seed:{self.seed}"
+
+    def interval(self, statistics: Statistics) -> Interval:
+        """The middle 95 % of the scores of corpora drawn from this one with replacement (Efron 1979)."""
+        return middle(self.bootstrap(statistics))
+
+    def bootstrap(self, statistics: Statistics) -> Floats:
+        """[R]: the score of each resample."""
+        sums = [counts_RN @ statistics.rows_NK for counts_RN in self._draws(len(statistics.rows_NK))]
+        return statistics.scores(np.concatenate(sums))
+
+    def difference(self, one: Statistics, other: Statistics) -> Difference:
+        """Two systems on the same examples, in the same order; ValueError where their numbers differ."""
+        if one.rows_NK.shape != other.rows_NK.shape:
+            raise ValueError(
+                f"{len(one.rows_NK)} examples against {len(other.rows_NK)}: systems are compared on the same ones"
+            )
+        value = one.score - other.score
+        sampled = _difference(self.bootstrap(one), self.bootstrap(other))
+        shuffled = self._randomised(one, other)
+        return Difference(value, middle(sampled), bootstrap_p(value, sampled), share_beyond(value, np.abs(shuffled)))
+
+    def _randomised(self, one: Statistics, other: Statistics) -> Floats:
+        """[R]: the difference where a coin decides for each example which system wrote which output."""
+        sums = one.rows_NK.sum(0) + other.rows_NK.sum(0)
+        ours = [s @ one.rows_NK + (1 - s) @ other.rows_NK for s in self._coins(len(one.rows_NK))]
+        ours_RK = np.concatenate(ours)
+        return _difference(one.scores(ours_RK), other.scores(sums - ours_RK))
+
+    def _draws(self, examples: int) -> Iterator[Floats]:
+        """[.., N] at a time: how often each example is drawn. The draws are those of sacreBLEU with the same seed."""
+        draw = np.random.default_rng(self.seed)
+        for rows in _blocks(self.resamples, examples):
+            drawn_RN = draw.choice(examples, size=(rows, examples), replace=True)
+            places_RN = drawn_RN + examples * np.arange(rows)[:, None]
+            yield np.bincount(places_RN.ravel(), minlength=rows * examples).reshape(rows, examples).astype(float)
+
+    def _coins(self, examples: int) -> Iterator[Floats]:
+        draw = np.random.default_rng(self.seed)
+        for rows in _blocks(self.trials, examples):
+            yield draw.integers(2, size=(rows, examples), dtype=bool).astype(float)
+
+
+def middle(scores_R: Floats) -> Interval:
+    """The percentiles 2.5 and 97.5, each one of the scores."""
+    low, high = np.quantile(scores_R, [LEVEL / 2, 1 - LEVEL / 2], method="inverted_cdf")
+    return Interval(float(low), float(high))
+
+
+def bootstrap_p(value: float, sampled_R: Floats) -> float:
+    """Paired bootstrap (Koehn, EMNLP 2004), as Moses and sacreBLEU have it: how often a resample's difference, its
+    sign left out and moved to mean 0, is as large as the one seen.
+
+    Near significance this is a one-sided probability: between equal systems it falls below 0.05 about once in ten.
+    """
+    sizes_R = np.abs(sampled_R)
+    return share_beyond(value, sizes_R - sizes_R.mean())
+
+
+def share_beyond(value: float, sizes_R: Floats) -> float:
+    """(c + 1) / (R + 1), of which c are at least as large as |value|; equal ones count, or metrics with few values
+    (``exact``) would find in every tie a difference."""
+    smaller_R = sizes_R < abs(value) - 1e-9  # what is not a number is not smaller
+    return float((~smaller_R).sum() + 1) / (len(sizes_R) + 1)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Probabilities of several tests, adjusted: at most ``LEVEL`` of such families have a false find (Holm 1979)."""
+    order = sorted(range(len(p_values)), key=lambda test: p_values[test])
+    adjusted, highest = [0.0] * len(p_values), 0.0
+    for rank, test in enumerate(order):
+        highest = max(highest, min(1.0, (len(order) - rank) * p_values[test]))
+        adjusted[test] = highest
+    return adjusted
+
+
+def _difference(one_R: Floats, other_R: Floats) -> Floats:
+    with np.errstate(invalid="ignore"):  # of two infinite perplexities it is not a number
+        return one_R - other_R
+
+
+def _blocks(rows: int, examples: int) -> Iterator[int]:
+    """``rows`` in portions that fit memory; whole words of random bits, so that their size changes no draw."""
+    most = max(1, BLOCK // examples // 32) * 32
+    for start in range(0, rows, most):
+        yield min(most, rows - start)

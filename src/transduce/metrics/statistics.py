@@ -1,0 +1,65 @@
+"""What corpus scores are made of: rows that add up, of all examples or of any selection of them.
+
+N examples, R resamples, K statistics of a metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.types import Example, Metric, Prediction
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """A metric's statistics of every example, [N, K]: their sum gives its score, and the sum of any rows theirs."""
+
+    metric: Metric
+    rows_NK: Floats
+
+    @property
+    def name(self) -> str:
+        return self.metric.name
+
+    @property
+    def score(self) -> float:
+        return self.metric.score(self.rows_NK.sum(0).tolist())
+
+    def scores(self, sums_RK: Floats) -> Floats:
+        """[R]: the score of each sum of rows."""
+        return np.array([self.metric.score(sums) for sums in sums_RK.tolist()])
+
+    def of(self, examples: Sequence[int] | NDArray[Any]) -> Statistics:
+        """Those of the examples of these numbers."""
+        return Statistics(self.metric, self.rows_NK[np.asarray(examples)])
+
+    def each(self) -> Floats:
+        """[N]: the score of every example as if it were a corpus."""
+        return self.scores(self.rows_NK)
+
+
+def statistics(
+    metrics: Sequence[Metric], predictions: Sequence[Prediction], examples: Sequence[Example]
+) -> list[Statistics]:
+    """Those of each metric on predictions in the order of the examples.
+
+    Raises ValueError where there is nothing to measure, where the counts differ, or where a metric misses something
+    in an example (a reference).
+    """
+    if len(predictions) != len(examples):
+        raise ValueError(f"{len(predictions)} predictions for {len(examples)} examples: give one for each, in order")
+    if not examples:
+        raise ValueError("no examples to measure on: a score of nothing is not defined")
+    return [
+        Statistics(
+            metric, np.array([metric.statistics(*pair) for pair in zip(predictions, examples, strict=True)], float)
+        )
+        for metric in metrics
+    ]
