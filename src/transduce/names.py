@@ -143,6 +143,13 @@ NAMES: dict[str, dict[str, str]] = {
         "beam": "transduce.search.beam:Beam",
         "length-beam": "transduce.search.lengths:LengthBeam",
     },
+    "Filter": {
+        "length": "transduce.search.filters.lengths:Length",
+        "no-repeat": "transduce.search.filters.ngrams:NoRepeat",
+    },
+    "Allocation": {
+        "top-k": "transduce.search.allocation.topk:TopK",
+    },
     "Ranking": {
         "none": "transduce.search.ranking:LogProbability",
         "average": "transduce.search.ranking:Average",

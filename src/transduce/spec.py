@@ -294,7 +294,9 @@ def _is_factory(origin: Any) -> bool:  # by name: types.py would import torch
 
 
 def _is_constructor(origin: Any) -> bool:
-    return isinstance(origin, type) and origin.__module__ not in ("builtins", "collections.abc", "pathlib")
+    if not isinstance(origin, type) or origin.__module__ in ("builtins", "collections.abc", "pathlib"):
+        return False
+    return origin.__name__ in names.NAMES or not getattr(origin, "_is_protocol", False)  # else nothing to be called
 
 
 # ------------------------------------------------------------------- errors

@@ -362,12 +362,14 @@ class Objective(Protocol[M_contra]):
 class Search(Protocol[M_contra]):
     """For each source row, hypotheses, best first. Options are the fields of a frozen dataclass.
 
+    ``prefix`` ids [B, P] are what the outputs of each source begin with (none where its length is 0): language tags,
+    prompts, what somebody has written already. Outputs contain it and are scored with it.
     ``force`` searches nothing: it is the model's own log-probability of a given ``target``, ids [B, T] that close with
     EOS. ``resized`` is the search of the same options that keeps ``size`` hypotheses in view (by default as many as
     this one, or as fit ``nbest``) and returns ``nbest``.
     """
 
-    def __call__(self, model: M_contra, source: Any) -> list[list[Hypothesis]]: ...
+    def __call__(self, model: M_contra, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]: ...
 
     def force(self, model: M_contra, source: Any, target: Padded) -> list[Hypothesis]: ...
 

@@ -9,51 +9,63 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.search.allocation.base import Allocation, Candidates
+from transduce.search.allocation.topk import TopK
+from transduce.search.filters.base import Filter
 from transduce.search.forcing import force
+from transduce.search.observer import Expansion, Observer
 from transduce.search.ranking import Average, Ranking
-from transduce.search.step import check_length, first_tokens, forbid_specials, step
-from transduce.types import EOS, Autoregressive, Hypothesis, Padded
+from transduce.search.step import Begun, Next, advance, begin, check_length, source_lengths
+from transduce.types import Autoregressive, Hypothesis, Padded
 
 
 @dataclass(frozen=True)
 class Beam:
     """The ``size`` most probable prefixes, extended step by step; returns the ``nbest`` finished ones by ``ranking``.
 
-    An end counts when it is among the ``size`` best continuations. A source is done when ``size`` hypotheses have
-    finished, or none in the beam can still overtake the ``nbest`` best; whatever is unfinished after ``max_length``
-    - 1 tokens is ended there. A beam of one is greedy search.
+    ``filters`` say what may be written, ``allocation`` which continuations live on. With the usual one, an end counts
+    when it is among the ``size`` best continuations. A source is done when ``size`` hypotheses have finished, or none
+    in the beam can still overtake the ``nbest`` best; whatever is unfinished after ``max_length`` - 1 tokens is ended
+    there. A beam of one is greedy search. ``observer`` is shown each step.
     """
 
     size: int = 5
     nbest: int = 1
     max_length: int = 200
     ranking: Ranking = field(default_factory=Average)
+    filters: tuple[Filter[Any], ...] = ()
+    allocation: Allocation[Any] = field(default_factory=TopK)
+    observer: Observer | None = None
 
     def __post_init__(self) -> None:
         check_length(self.max_length)
         if not 1 <= self.nbest <= self.size:
             raise ValueError(f"nbest = {self.nbest}, size = {self.size}: a beam of n has room for 1 to n hypotheses")
+        self.allocation.check(self.size)
 
     @torch.inference_mode()
-    def __call__(self, model: Autoregressive[Any], source: Any) -> list[list[Hypothesis]]:
-        B, device = tree.rows(source), tree.leaves(source)[0].device
-        state = tree.repeat(model.start(source), self.size)
-        beam = _Prefixes.start(B, self.size, device)
-        token_N = first_tokens(B * self.size, device)
-        finished: list[list[Hypothesis]] = [[] for _ in range(B)]
-        for length in range(1, self.max_length + 1):
-            logits_NV, normaliser_N, state = step(model, token_N, state)
-            candidates = beam.candidates(logits_NV, normaliser_N, last=length == self.max_length)
-            self._collect(candidates, beam, finished)
-            if length == self.max_length:
+    def __call__(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+        followers = (*self.filters, self.allocation)
+        front, begun = begin(model, source, prefix, followers, self.max_length)
+        front = tree.repeat(front, self.size)
+        beam = _Prefixes.start(begun, self.size, self.allocation.first(self.size))
+        finished = _Finished(self, source_lengths(source))
+        for length in range(beam.length + 1, self.max_length + 1):
+            following, front = advance(model, self.filters, front, length - 1, last=length == self.max_length)
+            candidates = self.allocation(*beam.scored(following), front.memories[-1])
+            log_prob_BC = beam.log_probs(following, candidates)
+            if self.observer is not None:
+                begins = begun.tokens_BT if length == begun.tokens_BT.shape[1] + 1 else None
+                self.observer(Expansion(length, beam.source_B, candidates, log_prob_BC, begins))
+            finished.collect(beam, candidates, log_prob_BC)
+            going = finished.going(beam, candidates) if length < self.max_length else []
+            if not going:
                 break
-            beam, rows_N, keep_B = beam.extend(candidates, self._going(candidates, beam, finished, length))
-            if not len(keep_B):
-                break
-            whole = len(keep_B) == candidates.total_BC.shape[0]
-            state = tree.reorder(state, rows_N) if whole else tree.select(state, rows_N, keep_B)
-            token_N = beam.tokens_BKT[:, :, -1].reshape(-1)
-        return [sorted(found, key=lambda h: -h.score)[: self.nbest] for found in finished]
+            beam, rows_N, keep_B = beam.extend(candidates, log_prob_BC, going)
+            whole = len(going) == len(candidates.total_BC)
+            front = tree.reorder(front, rows_N) if whole else tree.select(front, rows_N, keep_B)
+            front = front.write(beam.tokens_BKT[:, :, -1].reshape(-1, 1), followers)
+        return finished.best()
 
     def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
@@ -61,57 +73,54 @@ class Beam:
     def resized(self, size: int | None = None, nbest: int = 1) -> Beam:
         return replace(self, size=max(self.size, nbest) if size is None else size, nbest=nbest)
 
-    def _collect(self, candidates: _Candidates, beam: _Prefixes, finished: list[list[Hypothesis]]) -> None:
-        """Ends among the best, written out as hypotheses."""
-        best_BK = candidates.total_BC[:, : self.size]
-        ends = (candidates.token_BC[:, : self.size] == EOS) & best_BK.isfinite()
-        for b, c in ends.nonzero().tolist():
-            k = candidates.origin_BC[b, c]
-            tokens = (*beam.tokens_BKT[b, k].tolist(), EOS)
-            each = (*beam.log_probs_BKT[b, k].tolist(), float(candidates.log_prob_BC[b, c]))
-            log_prob = float(best_BK[b, c])
-            score = self.ranking(log_prob, len(tokens))
-            finished[beam.source_B[b]].append(Hypothesis(tokens, log_prob, score, each))
 
-    def _going(
-        self, candidates: _Candidates, beam: _Prefixes, finished: list[list[Hypothesis]], length: int
-    ) -> list[int]:
+class _Finished:
+    """The finished hypotheses of each source, and whether there may be better ones."""
+
+    def __init__(self, search: Beam, source_lengths: list[int]) -> None:
+        self.search = search
+        self.source_lengths = source_lengths
+        self.found: list[dict[tuple[int, ...], Hypothesis]] = [{} for _ in source_lengths]
+
+    def collect(self, beam: _Prefixes, candidates: Candidates, log_prob_BC: Tensor) -> None:
+        """Those that end now, written out; of two that are the same, from two groups of a beam, the better."""
+        for b, c in candidates.ended_BC.nonzero().tolist():
+            k, source = candidates.origin_BC[b, c], beam.source_B[b]
+            tokens = (*beam.tokens_BKT[b, k].tolist(), int(candidates.token_BC[b, c]))
+            each = (*beam.log_probs_BKT[b, k].tolist(), float(log_prob_BC[b, c]))
+            score = self.search.ranking(float(candidates.total_BC[b, c]), len(tokens), self.source_lengths[source])
+            other = self.found[source].get(tokens)
+            if other is None or other.score < score:
+                self.found[source][tokens] = Hypothesis(tokens, sum(each), score, each)
+
+    def going(self, beam: _Prefixes, candidates: Candidates) -> list[int]:
         """The rows b whose search goes on."""
         going = []
-        best_live_B = candidates.continuing()[0][:, 0].tolist()
-        for b, (row, log_prob) in enumerate(zip(beam.source_B, best_live_B, strict=True)):
-            found = finished[row]
-            if len(found) >= self.nbest:
-                if len(found) >= self.size:
+        best_B = candidates.live_total_BK.amax(-1).tolist()
+        for b, (source, total) in enumerate(zip(beam.source_B, best_B, strict=True)):
+            found = self.found[source]
+            if len(found) >= self.search.nbest:
+                if len(found) >= self.search.size:
                     continue
-                # log-probabilities only fall, so a live prefix will score at most as if it ended well at once, or late
-                bound = max(self.ranking(log_prob, length + 1), self.ranking(log_prob, self.max_length))
-                if bound <= sorted((h.score for h in found), reverse=True)[self.nbest - 1]:
+                worst = sorted((h.score for h in found.values()), reverse=True)[self.search.nbest - 1]
+                if self._bound(total, beam.length + 2, source) <= worst:
                     continue
             going.append(b)
         return going
 
+    def _bound(self, total: float, length: int, source: int) -> float:
+        """What a living prefix may score yet: totals only fall, so at most as if it ended well at once, or late."""
+        ranking, lengths = self.search.ranking, self.source_lengths
+        return max(ranking(total, length, lengths[source]), ranking(total, self.search.max_length, lengths[source]))
 
-@dataclass(frozen=True)
-class _Candidates:
-    """The best continuations of each source, best first: their totals, the hypothesis they continue, token and its
-    own log-probability, all [B, C]; ``size`` of them that do not end will live on."""
-
-    total_BC: Tensor
-    origin_BC: Tensor
-    token_BC: Tensor
-    log_prob_BC: Tensor
-    size: int
-
-    def continuing(self) -> tuple[Tensor, Tensor]:
-        """Totals and places [B, K] of the best that do not end."""
-        totals, places = self.total_BC.masked_fill(self.token_BC == EOS, float("-inf")).topk(self.size)
-        return totals, places
+    def best(self) -> list[list[Hypothesis]]:
+        return [sorted(found.values(), key=lambda h: -h.score)[: self.search.nbest] for found in self.found]
 
 
 @dataclass(frozen=True)
 class _Prefixes:
-    """The living hypotheses: their log-probabilities in sum [B, K] and token by token, and whose they are."""
+    """The living hypotheses: their scores in sum [B, K], their tokens and the log-probability of each, whose they
+    are."""
 
     total_BK: Tensor
     tokens_BKT: Tensor
@@ -119,40 +128,44 @@ class _Prefixes:
     source_B: list[int]
 
     @staticmethod
-    def start(B: int, K: int, device: torch.device) -> _Prefixes:
-        """One hypothesis of each source, and no others: K equal ones would find everything K times."""
-        total_BK = torch.full((B, K), float("-inf"), dtype=torch.float64, device=device)
-        total_BK[:, 0] = 0.0
-        tokens_BK0 = torch.zeros(B, K, 0, dtype=torch.long, device=device)
-        return _Prefixes(total_BK, tokens_BK0, tokens_BK0.double(), list(range(B)))
+    def start(begun: Begun, size: int, first: list[int]) -> _Prefixes:
+        B, K = len(begun.tokens_BT), size
+        total_BK = torch.full((B, K), float("-inf"), dtype=torch.float64, device=begun.tokens_BT.device)
+        total_BK[:, first] = begun.log_probs_BT.sum(-1, keepdim=True)
+        tokens_BKT, log_probs_BKT = (
+            each_BT[:, None].expand(-1, K, -1) for each_BT in (begun.tokens_BT, begun.log_probs_BT)
+        )
+        return _Prefixes(total_BK, tokens_BKT, log_probs_BKT, list(range(B)))
 
-    def candidates(self, logits_NV: Tensor, normaliser_N: Tensor, last: bool) -> _Candidates:
+    @property
+    def length(self) -> int:
+        return self.tokens_BKT.shape[2]
+
+    def scored(self, following: Next) -> tuple[Tensor, Tensor]:
+        """Scores [B, K, V], and what is to be added to those of each hypothesis [B, K]."""
+        base_BK = self.total_BK - following.normaliser_N.view(self.total_BK.shape)
+        return following.scores_NV.view(*self.total_BK.shape, -1), base_BK
+
+    def log_probs(self, following: Next, candidates: Candidates) -> Tensor:
+        """[B, C]: the model's log-probability of each candidate's token."""
         B, K = self.total_BK.shape
-        if last:
-            value_NC = logits_NV[:, EOS : EOS + 1]
-            token_NC = torch.full_like(value_NC, EOS, dtype=torch.long)
-        else:
-            # of each hypothesis: its K best continuations that do not end, and the end
-            value_NC, token_NC = forbid_specials(logits_NV).topk(min(K + 1, logits_NV.shape[1]))
-        log_prob_BF = (value_NC.double() - normaliser_N[:, None]).view(B, -1)
-        total_BKC = self.total_BK[:, :, None] + log_prob_BF.view(B, K, -1)
-        C = total_BKC.shape[-1]
-        total_BC, place_BC = total_BKC.view(B, -1).topk(min(2 * K, K * C))
-        token_BC, log_prob_BC = token_NC.view(B, -1).gather(1, place_BC), log_prob_BF.gather(1, place_BC)
-        return _Candidates(total_BC, place_BC // C, token_BC, log_prob_BC, K)
+        origin_BC = candidates.origin_BC
+        place_BC = origin_BC * following.logits_NV.shape[1] + candidates.token_BC
+        logit_BC = following.logits_NV.view(B, -1).gather(1, place_BC)
+        return logit_BC.double() - following.normaliser_N.view(B, K).gather(1, origin_BC)
 
-    def extend(self, candidates: _Candidates, going: list[int]) -> tuple[_Prefixes, Tensor, Tensor]:
+    def extend(self, candidates: Candidates, log_prob_BC: Tensor, going: list[int]) -> tuple[_Prefixes, Tensor, Tensor]:
         """The prefixes of the sources still going, one token longer; the rows they came from, and those sources."""
         K = self.total_BK.shape[1]
-        device = self.total_BK.device
-        keep_B = torch.tensor(going, dtype=torch.long, device=device)
-        total_BK, place_BK = (found[keep_B] for found in candidates.continuing())
+        keep_B = torch.tensor(going, device=self.total_BK.device)
+        live_BK = candidates.live_BK[keep_B]
         origin_BK, token_BK, log_prob_BK = (
-            whole_BC[keep_B].gather(1, place_BK)
-            for whole_BC in (candidates.origin_BC, candidates.token_BC, candidates.log_prob_BC)
+            whole_BC[keep_B].gather(1, live_BK) for whole_BC in (candidates.origin_BC, candidates.token_BC, log_prob_BC)
         )
-        index_BKT = origin_BK[:, :, None].expand(-1, -1, self.tokens_BKT.shape[2])
-        tokens_BKT = torch.cat([self.tokens_BKT[keep_B].gather(1, index_BKT), token_BK[:, :, None]], 2)
-        log_probs_BKT = torch.cat([self.log_probs_BKT[keep_B].gather(1, index_BKT), log_prob_BK[:, :, None]], 2)
         rows_N = (keep_B[:, None] * K + origin_BK).reshape(-1)
-        return _Prefixes(total_BK, tokens_BKT, log_probs_BKT, [self.source_B[b] for b in going]), rows_N, keep_B
+        tokens_BKT, log_probs_BKT = (
+            torch.cat([kept_BKT.flatten(0, 1)[rows_N].view(*origin_BK.shape, -1), new_BK[:, :, None]], 2)
+            for kept_BKT, new_BK in ((self.tokens_BKT, token_BK), (self.log_probs_BKT, log_prob_BK))
+        )
+        source_B = [self.source_B[b] for b in going]
+        return _Prefixes(candidates.live_total_BK[keep_B], tokens_BKT, log_probs_BKT, source_B), rows_N, keep_B

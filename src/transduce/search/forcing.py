@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from transduce import tree
+from transduce.search.step import log_probs
 from transduce.types import BOS, Autoregressive, Hypothesis, Padded
 
 
@@ -15,18 +16,14 @@ def force(model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypot
     """log p(target | source) by teacher forcing; ``target`` ids [B, T] close with EOS."""
     output, _ = model.extend(shifted(target), model.start(source))
     mask_BT = target.mask
-    logits_NV = model.readout(tree.map(lambda leaf: leaf[mask_BT], output))
-    if logits_NV.dtype != torch.float64:
-        logits_NV = logits_NV.float()
     wanted_N = target.values[mask_BT]
-    normaliser_N, lengths = logits_NV.logsumexp(-1), target.lengths.tolist()
-    log_prob_N = logits_NV.gather(1, wanted_N[:, None])[:, 0] - normaliser_N
-    best_N = logits_NV.amax(-1) - normaliser_N
+    log_prob_N, best_N = log_probs(model, tree.map(lambda leaf: leaf[mask_BT], output), wanted_N)
+    lengths = target.lengths.tolist()
     rows = zip(*(torch.split(each_N, lengths) for each_N in (wanted_N, log_prob_N, best_N)), strict=True)
     return [
         Hypothesis(
             tuple(tokens.tolist()),
-            total := float(each.double().sum()),
+            total := float(each.sum()),
             total,
             tuple(each.tolist()),
             tuple(best.tolist()),

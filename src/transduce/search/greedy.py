@@ -1,4 +1,4 @@
-"""Greedy search: the most probable token at each step."""
+"""Greedy search: the most probable token at each step. N rows, V vocabulary."""
 
 from __future__ import annotations
 
@@ -9,33 +9,32 @@ import torch
 
 from transduce import tree
 from transduce.search.beam import Beam
+from transduce.search.filters.base import Filter
 from transduce.search.forcing import force
-from transduce.search.step import check_length, first_tokens, forbid_specials, step
+from transduce.search.step import advance, begin, check_length
 from transduce.types import EOS, Autoregressive, Hypothesis, Padded
 
 
 @dataclass(frozen=True)
 class Greedy:
-    """The most probable token at each step, until EOS; token number ``max_length`` is EOS whatever its probability."""
+    """The most probable token at each step that ``filters`` allow, until EOS; token number ``max_length`` is EOS
+    whatever its probability."""
 
     max_length: int = 200
+    filters: tuple[Filter[Any], ...] = ()
 
     def __post_init__(self) -> None:
         check_length(self.max_length)
 
     @torch.inference_mode()
-    def __call__(self, model: Autoregressive[Any], source: Any) -> list[list[Hypothesis]]:
-        rows, device = tree.rows(source), tree.leaves(source)[0].device
-        state, token_N, source_N = model.start(source), first_tokens(rows, device), torch.arange(rows, device=device)
-        tokens: list[list[int]] = [[] for _ in range(rows)]
-        log_probs: list[list[float]] = [[] for _ in range(rows)]
-        for length in range(1, self.max_length + 1):
-            logits_NV, normaliser_N, state = step(model, token_N, state)
-            if length < self.max_length:
-                token_N = forbid_specials(logits_NV).argmax(-1)
-            else:
-                token_N = torch.full_like(token_N, EOS)
-            log_prob_N = logits_NV.gather(1, token_N[:, None])[:, 0] - normaliser_N
+    def __call__(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+        front, begun = begin(model, source, prefix, self.filters, self.max_length)
+        source_N = torch.arange(len(front.token_N), device=front.token_N.device)
+        tokens, log_probs = begun.tokens_BT.tolist(), begun.log_probs_BT.tolist()
+        for place in range(begun.tokens_BT.shape[1], self.max_length):
+            following, front = advance(model, self.filters, front, place, last=place == self.max_length - 1)
+            token_N = following.scores_NV.argmax(-1)
+            log_prob_N = following.log_prob(token_N)
             for row, token, log_prob in zip(source_N.tolist(), token_N.tolist(), log_prob_N.tolist(), strict=True):
                 tokens[row].append(token)
                 log_probs[row].append(log_prob)
@@ -44,7 +43,8 @@ class Greedy:
                 stay = going.nonzero()[:, 0]
                 if not len(stay):
                     break
-                token_N, source_N, state = token_N[stay], source_N[stay], tree.select(state, stay)
+                token_N, source_N, front = token_N[stay], source_N[stay], tree.select(front, stay)
+            front = front.write(token_N[:, None], self.filters)
         return [
             [Hypothesis(tuple(row), total := sum(each), total, tuple(each))]
             for row, each in zip(tokens, log_probs, strict=True)
@@ -54,4 +54,4 @@ class Greedy:
         return force(model, source, target)
 
     def resized(self, size: int | None = None, nbest: int = 1) -> Beam:
-        return Beam(max_length=self.max_length).resized(size, nbest)
+        return Beam(max_length=self.max_length, filters=self.filters).resized(size, nbest)

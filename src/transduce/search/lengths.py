@@ -11,7 +11,7 @@ from torch import Tensor
 
 from transduce import tree
 from transduce.search.ranking import LogProbability, Ranking
-from transduce.search.step import forbid_specials
+from transduce.search.step import forbid_specials, source_lengths, wide
 from transduce.types import EOS, Emission, Hypothesis, Padded, Parallel
 
 
@@ -32,14 +32,21 @@ class LengthBeam:
             raise ValueError(f"nbest = {self.nbest}, size = {self.size}: of n lengths come 1 to n hypotheses")
 
     @torch.inference_mode()
-    def __call__(self, model: Parallel[Any], source: Any) -> list[list[Hypothesis]]:
+    def __call__(self, model: Parallel[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+        if prefix is not None:
+            raise ValueError(
+                "a length-beam writes all tokens at once and cannot go on from a prefix: use a model that writes one "
+                "after the other, and greedy or beam search"
+            )
         state = model.start(source)
         first = model.emit(state)
-        found = [[hypothesis] for hypothesis in self._written(model, first, most_probable)]
+        sizes = source_lengths(source)
+        found = [[hypothesis] for hypothesis in self._written(model, first, most_probable, sizes)]
         others_BK = self._other_lengths(first)
         if K := others_BK.shape[1]:
+            spread = [size for size in sizes for _ in range(K)]
             others = model.emit(tree.repeat(state, K), others_BK.flatten())
-            for row, hypothesis in enumerate(self._written(model, others, most_probable)):
+            for row, hypothesis in enumerate(self._written(model, others, most_probable, spread)):
                 found[row // K].append(hypothesis)
         return [sorted(hypotheses, key=lambda h: -h.score)[: self.nbest] for hypotheses in found]
 
@@ -48,7 +55,7 @@ class LengthBeam:
         emission = model.emit(model.start(source), target.lengths - 1)
         mask_BT = emission.mask
         words_N = target.values[:, : mask_BT.shape[1]][mask_BT]
-        forced = self._written(model, emission, lambda logits_NV: words_N)
+        forced = self._written(model, emission, lambda logits_NV: words_N, source_lengths(source))
         return [replace(hypothesis, score=hypothesis.log_prob) for hypothesis in forced]
 
     def resized(self, size: int | None = None, nbest: int = 1) -> LengthBeam:
@@ -62,13 +69,11 @@ class LengthBeam:
         return first.length_log_probs.scatter(1, first.lengths[:, None], float("-inf")).topk(K).indices
 
     def _written(
-        self, model: Parallel[Any], emission: Emission, choose: Callable[[Tensor], Tensor]
+        self, model: Parallel[Any], emission: Emission, choose: Callable[[Tensor], Tensor], source_lengths: list[int]
     ) -> list[Hypothesis]:
         """The words that ``choose`` takes, given logits [N, V], row by row, and the end behind them."""
         mask_BT = emission.mask
-        logits_NV = model.readout(tree.map(lambda leaf: leaf[mask_BT], emission.output))
-        if logits_NV.dtype != torch.float64:
-            logits_NV = logits_NV.float()
+        logits_NV = wide(model.readout(tree.map(lambda leaf: leaf[mask_BT], emission.output)))
         normaliser_N = logits_NV.logsumexp(-1)
         best_N = logits_NV.amax(-1) - normaliser_N  # before the choice rules words out
         words_N = choose(logits_NV)
@@ -78,9 +83,10 @@ class LengthBeam:
         ends_B = emission.end_log_probs
         best_ends_B = ends_B if emission.length_log_probs is None else emission.length_log_probs.amax(-1)
         hypotheses = []
-        for (words, each, best), end, best_end in zip(rows, ends_B.tolist(), best_ends_B.tolist(), strict=True):
+        every = zip(rows, ends_B.tolist(), best_ends_B.tolist(), source_lengths, strict=True)
+        for (words, each, best), end, best_end, source_length in every:
             log_probs, total = (*each.tolist(), end), float(each.double().sum()) + end
-            score = self.ranking(total, len(log_probs))
+            score = self.ranking(total, len(log_probs), source_length)
             hypotheses.append(Hypothesis((*words.tolist(), EOS), total, score, log_probs, (*best.tolist(), best_end)))
         return hypotheses
 

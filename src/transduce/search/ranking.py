@@ -7,20 +7,21 @@ from typing import Protocol
 
 
 class Ranking(Protocol):
-    """A score of a log-probability and a length in tokens (EOS counted).
+    """A score of a log-probability and a length in tokens, given the source's (EOS counted in both; 0 where it has
+    none).
 
     It must rise with the log-probability, and with the length rise throughout or fall throughout: a beam stops where
     neither the shortest nor the longest continuation could win.
     """
 
-    def __call__(self, log_prob: float, length: int) -> float: ...
+    def __call__(self, log_prob: float, length: int, source_length: int) -> float: ...
 
 
 @dataclass(frozen=True)
 class LogProbability:
     """As the model has it: favours the short."""
 
-    def __call__(self, log_prob: float, length: int) -> float:
+    def __call__(self, log_prob: float, length: int, source_length: int = 0) -> float:
         return log_prob
 
 
@@ -28,7 +29,7 @@ class LogProbability:
 class Average:
     """log p(y) / |y|: the mean over tokens (Cho et al. 2014)."""
 
-    def __call__(self, log_prob: float, length: int) -> float:
+    def __call__(self, log_prob: float, length: int, source_length: int = 0) -> float:
         return log_prob / length
 
 
@@ -38,6 +39,6 @@ class Wu:
 
     alpha: float = 0.6
 
-    def __call__(self, log_prob: float, length: int) -> float:
+    def __call__(self, log_prob: float, length: int, source_length: int = 0) -> float:
         penalty: float = ((5 + length) / 6) ** self.alpha
         return log_prob / penalty

@@ -1,28 +1,143 @@
-"""One step of any search: the distribution over the next token."""
+"""What any search over tokens does: it begins, and steps. N rows, B sources, N = B * K; T tokens, V vocabulary."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from transduce import tree
-from transduce.types import BOS, EOS, PAD, Autoregressive
+from transduce.search.filters.base import Filter
+from transduce.search.follower import Follower
+from transduce.search.prefix import check_prefix, forced
+from transduce.types import BOS, EOS, PAD, Autoregressive, Padded
 
 S = TypeVar("S")
 
+POSITIONS = 1024  # whose logits are held at a time, where only those of given tokens are wanted
+
+
+@dataclass(frozen=True)
+class Front(Generic[S]):
+    """The rows of a search: the token that each wrote last and the model has yet to read, the model's state before it,
+    what each follower remembers, and what is forced on their sources. One tree: rows are moved in all of it."""
+
+    token_N: Tensor
+    state: S
+    memories: tuple[Any, ...]
+    prefix: tree.Shared[Padded] | None = None
+
+    def write(self, tokens_NT: Tensor, followers: Sequence[Follower[Any]]) -> Front[S]:
+        """Each row longer by what the model has read but for the last token."""
+        pairs = zip(followers, self.memories, strict=True)
+        memories = tuple(follower.extend(tokens_NT, memory) for follower, memory in pairs)
+        return replace(self, token_N=tokens_NT[:, -1], memories=memories)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What is written before a search has a choice: tokens [B, T] and their log-probabilities."""
+
+    tokens_BT: Tensor
+    log_probs_BT: Tensor
+
+
+def begin(
+    model: Autoregressive[S],
+    source: Any,
+    prefix: Padded | None,
+    followers: Sequence[Follower[Any]],
+    max_length: int,
+) -> tuple[Front[S], Begun]:
+    """A row for each source. As many tokens as all prefixes have are read in one call."""
+    B, device = tree.rows(source), tree.leaves(source)[0].device
+    token_B = torch.full((B,), BOS, device=device)
+    memories = tuple(follower.start(source) for follower in followers)
+    front = Front(token_B, model.start(source), memories, None if prefix is None else tree.Shared(prefix))
+    shortest = 0
+    if prefix is not None:
+        check_prefix(prefix, B, max_length)
+        shortest = int(prefix.lengths.min())
+    if prefix is None or not shortest:
+        nothing_B0 = torch.zeros(B, 0, dtype=torch.long, device=device)
+        return front, Begun(nothing_B0, nothing_B0.double())
+    tokens_BT = prefix.values[:, :shortest]
+    output, state = model.extend(torch.cat([token_B[:, None], tokens_BT[:, :-1]], 1), front.state)
+    log_prob_N, _ = log_probs(model, tree.map(lambda leaf: leaf.flatten(0, 1), output), tokens_BT.flatten())
+    front = replace(front, state=state).write(tokens_BT, followers)
+    return front, Begun(tokens_BT, log_prob_N.view(B, shortest))
+
+
+@dataclass(frozen=True)
+class Next:
+    """What may be written next: the model's logits [N, V], the logarithm of their normaliser [N], and the scores by
+    which to choose, which are the logits as filters, a prefix and the end of all outputs leave them.
+
+    log p = logits - normaliser; a search subtracts it from the few entries it wants.
+    """
+
+    logits_NV: Tensor
+    normaliser_N: Tensor
+    scores_NV: Tensor
+
+    def log_prob(self, token_N: Tensor) -> Tensor:
+        """[N], in float64."""
+        return self.logits_NV.gather(1, token_N[:, None])[:, 0].double() - self.normaliser_N
+
+
+def advance(
+    model: Autoregressive[S], filters: Sequence[Filter[Any]], front: Front[S], place: int, last: bool
+) -> tuple[Next, Front[S]]:
+    """The model reads what was written last; what may come at ``place``, counted from 0, which is EOS if it is the
+    ``last``. Followers of a search that are no filters come after them."""
+    logits_NV, normaliser_N, state = step(model, front.token_N, front.state)
+    scores_NV = logits_NV = forbid_specials(logits_NV)
+    if last:
+        scores_NV = only(logits_NV, torch.full_like(front.token_N, EOS))
+    elif filters:
+        scores_NV = logits_NV.clone()
+        for each, memory in zip(filters, front.memories, strict=False):
+            scores_NV = each(scores_NV, memory)
+        nothing_N = scores_NV.amax(-1) == float("-inf")
+        scores_NV[:, EOS] = torch.where(nothing_N, logits_NV[:, EOS], scores_NV[:, EOS])
+    if front.prefix is not None and place < front.prefix.value.values.shape[1]:
+        token_N, forced_N = forced(front.prefix.value, place, len(front.token_N))
+        scores_NV = torch.where(forced_N[:, None], only(logits_NV, token_N), scores_NV)
+    return Next(logits_NV, normaliser_N, scores_NV), replace(front, state=state)
+
+
+def only(logits_NV: Tensor, token_N: Tensor) -> Tensor:
+    """The logits of one token of each row, and minus infinity."""
+    token_N1 = token_N[:, None]
+    return torch.full_like(logits_NV, float("-inf")).scatter_(1, token_N1, logits_NV.gather(1, token_N1))
+
 
 def step(model: Autoregressive[S], token_N: Tensor, state: S) -> tuple[Tensor, Tensor, S]:
-    """Logits [N, V] of the next token, at least in float32, the logarithm of their normaliser [N], and the state.
-
-    Log-probabilities are ``logits - normaliser``; a search subtracts it from the few entries it wants.
-    """
+    """Logits [N, V] of the next token, at least in float32, the logarithm of their normaliser [N], and the state."""
     output, state = model.extend(token_N[:, None], state)
-    logits_NV = model.readout(tree.map(lambda leaf: leaf[:, -1], output))
-    if logits_NV.dtype != torch.float64:
-        logits_NV = logits_NV.float()
+    logits_NV = wide(model.readout(tree.map(lambda leaf: leaf[:, -1], output)))
     return logits_NV, logits_NV.logsumexp(-1), state
+
+
+def log_probs(model: Autoregressive[Any], output: Any, token_N: Tensor) -> tuple[Tensor, Tensor]:
+    """log p of one token at each of N positions, given the model's features of them, and of the likeliest token there:
+    [N] both, in float64."""
+    own, best = [], []
+    for first in range(0, len(token_N), POSITIONS):
+        some_N = torch.arange(first, min(first + POSITIONS, len(token_N)), device=token_N.device)
+        logits_NV = wide(model.readout(tree.select(output, some_N)))
+        normaliser_N = logits_NV.logsumexp(-1)
+        own.append(logits_NV.gather(1, token_N[some_N, None])[:, 0].double() - normaliser_N)
+        best.append(logits_NV.amax(-1).double() - normaliser_N)
+    return torch.cat(own), torch.cat(best)
+
+
+def wide(logits: Tensor) -> Tensor:
+    """At least in float32."""
+    return logits if logits.dtype == torch.float64 else logits.float()
 
 
 def forbid_specials(logits_NV: Tensor) -> Tensor:
@@ -31,8 +146,9 @@ def forbid_specials(logits_NV: Tensor) -> Tensor:
     return logits_NV
 
 
-def first_tokens(rows: int, device: torch.device) -> Tensor:
-    return torch.full((rows,), BOS, dtype=torch.long, device=device)
+def source_lengths(source: Any) -> list[int]:
+    """How long each source is; 0 of what is no sequence."""
+    return source.lengths.tolist() if isinstance(source, Padded) else [0] * tree.rows(source)
 
 
 def check_length(max_length: int) -> None:

@@ -1,0 +1,1 @@
+"""Which continuations of a beam live on: allocations, a noun a file."""

@@ -1,0 +1,71 @@
+"""How long an output may be. B sources, N rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce import tree
+from transduce.types import EOS, Padded
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Tokens written so far [N], and of each output the least and the most, its end counted."""
+
+    written_N: Tensor
+    least_N: Tensor
+    most_N: Tensor
+
+
+@dataclass(frozen=True)
+class Length:
+    """Outputs of at least ``minimum + minimum_ratio * S`` and at most ``maximum + maximum_ratio * S`` tokens, where the
+    source has S; ends count as tokens, fractions are dropped. Nothing is limited by what is not given.
+
+    A sentence's limits are its own, whatever its company. Limits beyond a search's ``max_length`` have no effect.
+    """
+
+    minimum: int = 0
+    maximum: int | None = None
+    minimum_ratio: float = 0.0
+    maximum_ratio: float | None = None
+
+    def __post_init__(self) -> None:
+        least, most = (self.minimum, self.minimum_ratio), (self.maximum or 0, self.maximum_ratio or 0.0)
+        for name in ("minimum_ratio", "maximum_ratio"):
+            if (ratio := getattr(self, name)) is not None and not 0 <= ratio < float("inf"):
+                raise ValueError(f"{name} = {ratio}: a share of the source's length, 0 or more, was expected")
+        if self._limited and (most < least if most[1] == least[1] else most[1] < least[1]):
+            raise ValueError(
+                f"minimum = {least[0]} and minimum_ratio = {least[1]} ask for more than maximum = {most[0]} and "
+                f"maximum_ratio = {most[1]} allow"
+            )
+
+    @property
+    def _limited(self) -> bool:
+        return self.maximum is not None or self.maximum_ratio is not None
+
+    def start(self, source: Any) -> Limits:
+        if isinstance(source, Padded):
+            lengths_B = source.lengths
+        elif self.minimum_ratio or self.maximum_ratio:
+            raise ValueError("this source has no length, so outputs have none relative to it: leave the ratios out")
+        else:
+            lengths_B = torch.zeros(tree.rows(source), dtype=torch.long, device=tree.leaves(source)[0].device)
+        least_B = (self.minimum_ratio * lengths_B.double() + self.minimum).long()
+        most_B = ((self.maximum_ratio or 0.0) * lengths_B.double() + (self.maximum or 0)).long()
+        return Limits(torch.zeros_like(least_B), least_B, most_B.clamp(min=1))
+
+    def extend(self, tokens_NT: Tensor, state: Limits) -> Limits:
+        return replace(state, written_N=state.written_N + tokens_NT.shape[1])
+
+    def __call__(self, scores_NV: Tensor, state: Limits) -> Tensor:
+        next_N, end_N = state.written_N + 1, scores_NV[:, EOS].clone()
+        if self._limited:
+            scores_NV.masked_fill_((next_N >= state.most_N)[:, None], float("-inf"))
+        scores_NV[:, EOS] = end_N.masked_fill_(next_N < state.least_N, float("-inf"))
+        return scores_NV

@@ -1,0 +1,42 @@
+"""No sequence of words twice. N rows, T tokens written so far, G = T - n + 1 sequences of n in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce import tree
+
+
+@dataclass(frozen=True)
+class NoRepeat:
+    """No ``n`` tokens in a row are written a second time (Paulus et al. 2018, section 2.5).
+
+    All rows are compared with their own past at once, on the model's device.
+    """
+
+    n: int = 3
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError(f"n = {self.n}: sequences of at least 1 token can be kept from coming twice")
+
+    def start(self, source: Any) -> Tensor:
+        return torch.zeros(tree.rows(source), 0, dtype=torch.long, device=tree.leaves(source)[0].device)
+
+    def extend(self, tokens_NT: Tensor, state: Tensor) -> Tensor:
+        return torch.cat([state, tokens_NT], 1)
+
+    def __call__(self, scores_NV: Tensor, state: Tensor) -> Tensor:
+        written_NT, before = state, self.n - 1
+        if written_NT.shape[1] < self.n:
+            return scores_NV
+        windows_NGn = written_NT.unfold(1, self.n, 1)
+        last_N1n = written_NT[:, None, written_NT.shape[1] - before :]
+        again_NG = (windows_NGn[:, :, :before] == last_N1n).all(-1)
+        token_NG = windows_NGn[:, :, -1]
+        bias_NG = torch.zeros_like(again_NG, dtype=scores_NV.dtype).masked_fill_(again_NG, float("-inf"))
+        return scores_NV.scatter_add_(1, token_NG, bias_NG)
