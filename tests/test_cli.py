@@ -230,6 +230,15 @@ def test_the_search_is_changed_key_by_key(trained: Path, call: Call) -> None:
     assert call("inspect", trained, "abc", "--set=search.max_length=1")[1].splitlines()[1].split()[0] == "</s>"
 
 
+def test_the_tree_of_a_search(call: Call, trained: Path, tmp_path: Path) -> None:
+    lines = call("inspect", trained, "abca", "--beam-tree", "--beam=3", "--device=cpu")[1].splitlines()
+    assert "the best" in "".join(lines)
+    assert len(lines) > 1
+    status, out, _ = call("inspect", trained, "abca", "--beam-tree", "--out", tmp_path / "tree.html", "--device=cpu")
+    assert (status, out) == (0, "")
+    assert "<svg" in (tmp_path / "tree.html").read_text(encoding="utf-8")
+
+
 def test_rows_stay_rows_whatever_a_text_holds() -> None:
     output = transduce.Output("a\tb\nc\rd", (), -1.0, -0.5, ())
     assert list(formats.as_text("x", [output])) == ["a b c d"]
@@ -433,6 +442,8 @@ def test_a_line_of_tokens_with_factors_is_a_source(tiny: dict[str, Any], tmp_pat
         (["predict", "RUN", "--set=search.size=0"], "search: nbest = 1, size = 0"),
         (["evaluate", "RUN", "--set=model.encoder.layers=2"], "model: a trained model keeps its settings but for its"),
         (["inspect", "RUN", "abc", "--set=search.type=length-beam"], "LengthBeam asks its model to emit"),
+        (["inspect", "RUN", "abc", "--beam-tree", "--out=tree.png"], "tree.png: the tree is drawn as a page"),
+        (["inspect", "RUN", "abc", "--beam-tree", "--head=1"], "--target and --head have no say"),
         (["score", "RUN", "--source=x", "--target=y"], "no such file: x"),
         (["evaluate", "RUN", "--source=x"], "--source and --target go together"),
         (["evaluate", "RUN", "--split=tset"], "--split 'tset': expected test, valid or train"),

@@ -8,7 +8,8 @@ import sys
 
 import typer
 
-from transduce.cli.commands import data, evaluate, inspect, predict, recipes, score, train
+from transduce.cli.commands import data, evaluate, predict, recipes, score, train
+from transduce.cli.inspect import inspect
 from transduce.cli.options import spread
 from transduce.cli.sweep import sweep
 

@@ -140,26 +140,6 @@ def evaluate(
         print("\n".join(["", *each.lines()]))
 
 
-def inspect(
-    trained: Trained,
-    text: Annotated[str, typer.Argument(help="A source.", metavar="TEXT")],
-    target: Annotated[str | None, typer.Option(help="Its output; the model's own if not given.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Draw a picture (.png, .svg, .pdf) instead of shading.")] = None,
-    head: Annotated[int | None, typer.Option(min=0, help="One of many heads; their average if not given.")] = None,
-) -> None:
-    """Show what a model reads of a source as it writes: its attention."""
-    from transduce.inspect.attention import attention, plot
-
-    found = attention(trained.load(), text, target, head)
-    if out is not None:
-        plot(found, out)
-    elif len(trained.runs) == 1:
-        print("\n".join(found.lines()))
-    else:
-        for name in found.weights:
-            print("\n".join([name, *found.lines(name), ""]))
-
-
 def recipes() -> None:
     """The recipes that come with the package: what each should score, in how long, on what."""
     from transduce import recipes as folder

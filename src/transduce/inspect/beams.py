@@ -1,0 +1,175 @@
+"""What a beam saw: every continuation it looked at, as a tree, in the terminal or as a page.
+
+A child continues its parent by one token; it lived on in the beam, was pruned, or finished there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import torch
+
+from transduce.search.beam import Beam
+from transduce.search.observer import Expansion
+from transduce.transducer import Transducer
+from transduce.types import BOS, SPECIALS, Hypothesis, Padded, Search
+
+Fate = Literal["lived", "pruned", "finished"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A prefix, by its last token: the token's ``log_prob``, the prefix' ``total`` as the beam compares it, what became
+    of it, and of a finished one that was returned its ``rank`` (0: the best) and ``score``. ``best``: the best output
+    goes through here. The child that it goes through comes first, the others by their totals."""
+
+    token: str
+    log_prob: float
+    total: float
+    fate: Fate
+    children: tuple[Node, ...] = ()
+    rank: int | None = None
+    score: float | None = None
+    best: bool = False
+
+    @property
+    def survived(self) -> bool:
+        """Whether it was ever in the beam, or finished."""
+        return self.fate != "pruned"
+
+    def without_pruned(self) -> Node:
+        """The node with those of its descendants alone that were in the beam, or finished."""
+        return replace(self, children=tuple(child.without_pruned() for child in self.children if child.survived))
+
+    def chain(self) -> tuple[list[Node], tuple[Node, ...]]:
+        """This node and its only descendants, as far as there is one, and the children where they part."""
+        nodes, node = [self], self
+        while len(node.children) == 1:
+            node = node.children[0]
+            nodes.append(node)
+        return nodes, node.children
+
+
+@dataclass(frozen=True)
+class BeamTree:
+    """The search for one source: ``root`` is the beginning of the sentence (with the prefix that was forced), and
+    ``hypotheses`` what the search returned, ``texts`` the same for people."""
+
+    source: str
+    root: Node
+    hypotheses: tuple[Hypothesis, ...]
+    texts: tuple[str, ...]
+
+    def lines(self, pruned: bool = False) -> list[str]:
+        """For the terminal: what forks is indented; ``pruned`` shows also what was looked at and left."""
+        root = self.root if pruned else self.root.without_pruned()
+        return list(_branch(root, "", ""))
+
+
+def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = None) -> BeamTree:
+    """Search for ``source`` once more, by the transducer's own search unless another is given, and keep what it saw.
+
+    Greedy search is a beam of one; ValueError where the search is no beam.
+    """
+    beam = transducer.search.resized() if search is None else search
+    if not isinstance(beam, Beam):
+        raise ValueError(f"{type(beam).__name__} grows no tree, only a beam does: --set search.type=beam")
+    recorder = _Recorder()
+    ids = transducer.source_tokenizer.encode([source])[0]
+    padded = Padded(torch.tensor([ids]), torch.tensor([len(ids)])).to(transducer.device)
+    (found,) = replace(beam, observer=recorder)(transducer.model, padded)
+    texts = tuple(transducer.target_tokenizer.decode(hypothesis.tokens) for hypothesis in found)
+    return BeamTree(source, recorder.tree(transducer, found), tuple(found), texts)
+
+
+@dataclass
+class _Recorded:
+    """A node while the search goes on, with the id of its token."""
+
+    token: int
+    log_prob: float
+    total: float
+    fate: Fate
+    tokens: tuple[int, ...]
+    children: list[_Recorded] = field(default_factory=list)
+
+
+class _Recorder:
+    """Told of each step of a search for one source."""
+
+    def __init__(self) -> None:
+        self.root = _Recorded(BOS, 0.0, 0.0, "lived", ())
+        self.living: list[_Recorded] = []
+
+    def __call__(self, expansion: Expansion) -> None:
+        if not self.living:
+            self.living = [self._beginning(expansion)]
+        candidates = expansion.candidates
+        columns = zip(
+            candidates.origin_BC[0].tolist(),
+            candidates.token_BC[0].tolist(),
+            expansion.log_prob_BC[0].tolist(),
+            candidates.total_BC[0].tolist(),
+            candidates.ended_BC[0].tolist(),
+            strict=True,
+        )
+        alive = {
+            place
+            for place, total in zip(candidates.live_BK[0].tolist(), candidates.live_total_BK[0].tolist(), strict=True)
+            if math.isfinite(total)
+        }
+        seen: dict[int, _Recorded] = {}
+        for place, (origin, token, log_prob, total, ended) in enumerate(columns):
+            if not math.isfinite(total):
+                continue
+            parent = self.living[origin if len(self.living) > 1 else 0]
+            fate: Fate = "finished" if ended else "lived" if place in alive else "pruned"
+            seen[place] = _Recorded(token, log_prob, total, fate, (*parent.tokens, token))
+            parent.children.append(seen[place])
+        self.living = [seen.get(place, self.root) for place in candidates.live_BK[0].tolist()]
+
+    def _beginning(self, expansion: Expansion) -> _Recorded:
+        """The end of what was forced on all."""
+        node = self.root
+        for token in [] if expansion.begun_BT is None else expansion.begun_BT[0].tolist():
+            node.children.append(_Recorded(token, 0.0, 0.0, "lived", (*node.tokens, token)))
+            node = node.children[0]
+        return node
+
+    def tree(self, transducer: Transducer, found: Sequence[Hypothesis]) -> Node:
+        ranks = {hypothesis.tokens: rank for rank, hypothesis in enumerate(found)}
+
+        def made(node: _Recorded) -> Node:
+            children = sorted(map(made, node.children), key=lambda child: (not child.best, -child.total))
+            rank = ranks.get(node.tokens) if node.fate == "finished" else None
+            return Node(
+                transducer.target_tokenizer.tokens([node.token])[0] if node.tokens else SPECIALS[BOS],
+                node.log_prob,
+                node.total,
+                node.fate,
+                tuple(children),
+                rank,
+                None if rank is None else found[rank].score,
+                rank == 0 or any(child.best for child in children),
+            )
+
+        return made(self.root)
+
+
+# ------------------------------------------------------------------- terminal
+
+MARKS = {"lived": "", "pruned": " ×", "finished": " ■"}
+
+
+def _branch(node: Node, first: str, later: str) -> Iterator[str]:
+    nodes, children = node.chain()
+    last = nodes[-1]
+    words = " ".join(each.token for each in nodes)
+    score = "" if last.score is None else f"  score {last.score:.3f}{', the best' if last.rank == 0 else ''}"
+    yield f"{first}{words}{MARKS[last.fate]}  {last.total:.3f}{score}"
+    for number, child in enumerate(children, 1):
+        end = number == len(children)
+        yield from _branch(child, later + ("└─ " if end else "├─ "), later + ("   " if end else "│  "))

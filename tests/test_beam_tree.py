@@ -1,0 +1,155 @@
+"""What a beam saw, as a tree: against a beam written out step by step, in the terminal and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import torch
+
+import transduce
+from transduce.inspect.beam_page import page
+from transduce.inspect.beams import BeamTree, Node, beam_tree
+from transduce.search.lengths import LengthBeam
+from transduce.transducer import Transducer
+from transduce.types import BOS, EOS, PAD, Padded
+
+SOURCE, SIZE, LONGEST = "abca", 3, 6
+
+
+@pytest.fixture(scope="module")
+def transducer(trained: Path) -> Transducer:
+    return transduce.load(trained, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def tree(transducer: Transducer) -> BeamTree:
+    return beam_tree(transducer, SOURCE, transducer.search.resized(SIZE, nbest=2))
+
+
+def paths(node: Node, before: tuple[Node, ...] = ()) -> Iterator[tuple[Node, ...]]:
+    """Every prefix in the tree, as its nodes after the beginning of the sentence."""
+    for child in node.children:
+        yield (*before, child)
+        yield from paths(child, (*before, child))
+
+
+@torch.no_grad()
+def following(transducer: Transducer, prefix: tuple[int, ...]) -> list[float]:
+    """log p of each next token, from the whole prefix at once."""
+    ids = transducer.source_tokenizer.encode([SOURCE])[0]
+    state = transducer.model.start(Padded(torch.tensor([ids]), torch.tensor([len(ids)])))
+    output, _ = transducer.model.extend(torch.tensor([[BOS, *prefix]]), state)
+    log_probs: list[float] = transducer.model.readout(output)[0, -1].double().log_softmax(-1).tolist()
+    return log_probs
+
+
+def living(transducer: Transducer) -> list[set[tuple[int, ...]]]:
+    """The beam after each step, by sorting all continuations."""
+    beam, steps = {(): 0.0}, []
+    for _ in range(LONGEST - 1):
+        every = {
+            (*prefix, token): total + log_p
+            for prefix, total in beam.items()
+            for token, log_p in enumerate(following(transducer, prefix))
+            if token not in (PAD, BOS, EOS)
+        }
+        beam = dict(sorted(every.items(), key=lambda entry: -entry[1])[:SIZE])
+        steps.append(set(beam))
+    return steps
+
+
+def test_the_tree_is_the_beam(transducer: Transducer, tree: BeamTree) -> None:
+    pieces = {
+        token: transducer.target_tokenizer.tokens([token])[0] for token in range(len(transducer.target_tokenizer))
+    }
+    for length, expected in enumerate(living(transducer), 1):
+        found = {
+            tuple(node.token for node in path)
+            for path in paths(tree.root)
+            if len(path) == length and path[-1].fate == "lived"
+        }
+        if not found:  # the search stopped before its maximum length
+            break
+        assert found == {tuple(pieces[token] for token in prefix) for prefix in expected}
+    assert length > 2
+
+
+def test_every_total_is_the_sum_of_its_path(tree: BeamTree) -> None:
+    for path in paths(tree.root):
+        assert path[-1].total == pytest.approx(sum(node.log_prob for node in path), abs=1e-5)
+
+
+def test_what_was_returned_is_finished_and_ranked(transducer: Transducer, tree: BeamTree) -> None:
+    finished = {path[-1].rank: path for path in paths(tree.root) if path[-1].rank is not None}
+    assert sorted(finished) == [0, 1] == list(range(len(tree.hypotheses)))
+    for rank, hypothesis in enumerate(tree.hypotheses):
+        assert [node.token for node in finished[rank]] == transducer.target_tokenizer.tokens(hypothesis.tokens)
+        assert finished[rank][-1].total == pytest.approx(hypothesis.log_prob, abs=1e-5)
+        assert finished[rank][-1].score == hypothesis.score
+        assert [node.log_prob for node in finished[rank]] == pytest.approx(hypothesis.token_log_probs, abs=1e-5)
+    assert all(node.best for node in finished[0])
+    assert not finished[1][-1].best
+
+
+def test_greedy_search_is_a_single_line(transducer: Transducer) -> None:
+    tree = beam_tree(transducer, SOURCE, transducer.search.resized(1))
+    assert len(tree.lines()) == 1
+    assert len(tree.lines(pruned=True)) > 1
+    assert tree.texts == (next(transducer.predict([SOURCE], transducer.search.resized(1)))[0].text,)
+
+
+def test_the_terminal_has_a_line_for_each_end(tree: BeamTree) -> None:
+    kept = tree.root.without_pruned()
+    ends = [path for path in paths(kept) if not path[-1].children]
+    lines = tree.lines()
+    assert sum(line.lstrip("│ ")[:1] in "├└" for line in lines) == len(lines) - 1
+    assert [line for line in lines if "the best" in line] == [line for line in lines if "</s> ■" in line][:1]
+    assert sum(" ×" in line for line in tree.lines(pruned=True)) == sum(
+        path[-1].fate == "pruned" for path in paths(tree.root)
+    )
+    assert len(lines) >= len(ends)
+
+
+class Texts(HTMLParser):
+    """The texts of a page, by the tag they stand in; ValueError where tags do not close."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.found: list[tuple[str, str]] = []
+        self.feed(html)
+        if self.open:
+            raise ValueError(f"open: {self.open}")
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "input"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.open.pop() != tag:
+            raise ValueError(f"</{tag}> closes another")
+
+    def handle_data(self, data: str) -> None:
+        self.found.append((self.open[-1] if self.open else "", data))
+
+
+def test_the_page_draws_every_node_and_escapes_what_it_shows(transducer: Transducer) -> None:
+    tree = beam_tree(transducer, "a<b>&", transducer.search.resized(SIZE))
+    html = page(tree)
+    texts = Texts(html).found
+    nodes = 1 + sum(1 for _ in paths(tree.root)), 1 + sum(1 for _ in paths(tree.root.without_pruned()))
+    assert sum(tag == "text" for tag, _ in texts) == sum(nodes)
+    assert any(tag == "h1" and "a<b>&" in text for tag, text in texts)
+    assert "http" not in html
+    assert "<script" not in html
+
+
+def test_a_search_without_a_beam_has_no_tree(transducer: Transducer) -> None:
+    with pytest.raises(ValueError, match=r"LengthBeam grows no tree, only a beam does: --set search\.type=beam"):
+        beam_tree(transducer, SOURCE, LengthBeam())
