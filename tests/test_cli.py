@@ -17,7 +17,7 @@ from transduce.cli import app as cli
 from transduce.cli import formats
 
 Call = Callable[..., tuple[int, str, str]]
-COMMANDS = ["train", "predict", "score", "evaluate", "inspect", "recipes", "data", "sweep"]
+COMMANDS = ["train", "predict", "score", "evaluate", "inspect", "distance", "recipes", "data", "sweep"]
 
 
 @pytest.fixture
@@ -315,6 +315,35 @@ def test_evaluate_tells_the_errors_apart(trained: Path, pair: list[str], call: C
     assert "wer: 1 errors, 3 words in the references: 2 right, 1 substitutions, 0 deletions, 0 insertions" in out
 
 
+# -------------------------------------------------------------------- distance
+
+
+def test_distance_shows_all_alignments(call: Call) -> None:
+    status, out, _ = call("distance", "fawl", "awn", "--substitution=2", "--all")
+    assert status == 0
+    assert "distance 3, 3 optimal alignments" in out
+    assert out.count("d = = ") == 3
+
+
+def test_distance_for_programs(call: Call) -> None:
+    record = json.loads(call("distance", "a b", "b a", "--units=words", "--transposition=1", "--all", "--json")[1])
+    assert (record["distance"], record["count"], record["table"][2]) == (1.0, 1, [2.0, 1.0, 1.0])
+    assert record["alignments"] == [[{"kind": "transpose", "source": ["a", "b"], "target": ["b", "a"], "cost": 1.0}]]
+
+
+def test_distance_draws(tmp_path: Path, call: Call) -> None:
+    assert call("distance", "a", "b", f"--out={tmp_path / 'page.html'}") == (0, "", "")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_distance_breaks_no_table_that_is_too_wide(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    status, out, err = call("distance", "a" * 60, "b" * 60)
+    assert status == 0
+    assert out.startswith("distance 60, 1 optimal alignment\n")
+    assert "the table takes 308 columns and the terminal has 200: see it with --out FILE.html" in err
+
+
 # ----------------------------------------------------------------- several runs
 
 
@@ -449,6 +478,9 @@ def test_a_line_of_tokens_with_factors_is_a_source(tiny: dict[str, Any], tmp_pat
         (["evaluate", "RUN", "--split=tset"], "--split 'tset': expected test, valid or train"),
         (["evaluate", "RUN", "--metric=blue"], 'did you mean "bleu"'),
         (["evaluate", "RUN", "--metric=bleu", "--errors"], "bleu: no error rate"),
+        (["distance", "a", "b", "--units=word"], "units 'word': expected characters or words"),
+        (["distance", "a", "b", "--deletion=-1"], "deletion = -1.0: a cost is a number from 0 up"),
+        (["distance", "a", "b", "--out=table.png"], "table.png: a table is written as .html or .svg"),
         (["data", "revers"], 'did you mean "reverse"'),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

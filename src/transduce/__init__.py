@@ -17,18 +17,20 @@ if TYPE_CHECKING:
     from transduce import recipes
     from transduce.api import load, train
     from transduce.comparison.sweep import sweep
+    from transduce.metrics.distance import distance
     from transduce.names import register
     from transduce.training.callbacks import Callback
     from transduce.transducer import Output, Transducer
 
 __version__ = "0.1.0"
 
-__all__ = ["Callback", "Output", "Transducer", "load", "recipes", "register", "sweep", "train"]
+__all__ = ["Callback", "Output", "Transducer", "distance", "load", "recipes", "register", "sweep", "train"]
 
 _PLACES = {
     "Callback": "transduce.training.callbacks",
     "Output": "transduce.transducer",
     "Transducer": "transduce.transducer",
+    "distance": "transduce.metrics.distance",
     "load": "transduce.api",
     "register": "transduce.names",
     "sweep": "transduce.comparison.sweep",

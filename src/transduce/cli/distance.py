@@ -1,0 +1,69 @@
+"""``transduce distance``: what turns one text into another, to be looked at."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from transduce.metrics.distance import Alignment, EditTable
+
+
+def distance(
+    source: Annotated[str, typer.Argument(help="A text.", metavar="SOURCE")],
+    target: Annotated[str, typer.Argument(help="What it is to become.", metavar="TARGET")],
+    units: Annotated[str, typer.Option(help="characters or words.")] = "characters",
+    insertion: Annotated[float, typer.Option(help="What it costs to insert a unit,")] = 1,
+    deletion: Annotated[float, typer.Option(help="to delete one,")] = 1,
+    substitution: Annotated[float, typer.Option(help="to put one for another,")] = 1,
+    transposition: Annotated[float | None, typer.Option(help="to exchange neighbours; no edit if not given.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All optimal alignments instead of one.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write a page (.html) or a drawing (.svg) instead.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+) -> None:
+    """Show the edit distance of two texts: the filled table, the way through it, how many ways there are."""
+    from transduce.inspect.distance.page import save
+    from transduce.metrics import distance as edits
+
+    table = edits.distance(source, target, units, insertion, deletion, substitution, transposition)
+    alignments = table.alignments() if every else [table.alignment()]
+    if out is not None:
+        save(table, out)
+    elif as_json:
+        print(json.dumps(_record(table, alignments), ensure_ascii=False))
+    else:
+        _show(table, alignments)
+
+
+def _show(table: EditTable[Any], alignments: Iterable[Alignment[Any]]) -> None:
+    """The table where the terminal is wide enough for it (a file always is), and alignments under it."""
+    from transduce.inspect.distance.terminal import alignment_lines, lines
+    from transduce.metrics.units import columns
+
+    drawn = lines(table)
+    there, needed = shutil.get_terminal_size().columns, max(map(columns, drawn))
+    if sys.stdout.isatty() and needed > there:
+        typer.echo(
+            f"the table takes {needed} columns and the terminal has {there}: see it with --out FILE.html", err=True
+        )
+    else:
+        print("\n".join([*drawn, ""]))
+    print(f"distance {table.distance:g}, {table.count:,} optimal alignment{'' if table.count == 1 else 's'}")
+    for alignment in alignments:
+        print("\n".join(["", *alignment_lines(alignment, there)]))
+
+
+def _record(table: EditTable[Any], alignments: Iterable[Alignment[Any]]) -> dict[str, Any]:
+    return {
+        "distance": table.distance,
+        "count": table.count,
+        "table": table.distances,
+        "alignments": [[asdict(edit) for edit in alignment] for alignment in alignments],
+    }

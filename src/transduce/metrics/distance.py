@@ -1,0 +1,189 @@
+"""Edit distance for looking: the whole table, and every optimal way through it. Distances in bulk are rapidfuzz's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from transduce.metrics.units import split
+
+U = TypeVar("U")
+Kind = Literal["match", "substitute", "transpose", "delete", "insert"]
+Alignment = tuple["Edit[U]", ...]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What an edit costs; a match costs nothing. Without a cost, transposing two neighbours is no edit.
+
+    Raises ValueError for a cost that is negative or not finite.
+    """
+
+    insertion: float = 1
+    deletion: float = 1
+    substitution: float = 1
+    transposition: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, cost in asdict(self).items():
+            if cost is not None and not 0 <= cost < math.inf:
+                raise ValueError(f"{name} = {cost}: a cost is a number from 0 up, such as 1 or 0.5")
+
+
+@dataclass(frozen=True)
+class Edit(Generic[U]):
+    """A step of an alignment: the units it reads of the source (none, if it inserts), those it writes of the target
+    (none, if it deletes), and its cost."""
+
+    kind: Kind
+    source: tuple[U, ...]
+    target: tuple[U, ...]
+    cost: float
+
+
+class _Move(NamedTuple):
+    """An edit as the table sees it: how far it goes down and to the right, and its cost in whole parts."""
+
+    kind: Kind
+    down: int
+    right: int
+    cost: int
+
+
+class EditTable(Generic[U]):
+    """D[i, j]: the least cost of edits that turn the first i units of the source into the first j of the target.
+
+        D[0, 0] = 0
+        D[i, j] = min(D[i-1, j-1]                  if x_i = y_j              match
+                      D[i-1, j-1] + substitution   if x_i ≠ y_j              substitute
+                      D[i-2, j-2] + transposition  if x_i-1 x_i = y_j y_j-1  transpose
+                      D[i-1, j]   + deletion                                 delete
+                      D[i, j-1]   + insertion)                               insert
+
+    (Levenshtein 1966; Wagner & Fischer 1974). With transpositions it is the optimal string alignment: what was
+    transposed is not edited again, so the triangle inequality may fail. An alignment is a way from D[0, 0] to the last
+    cell, ``distance``; it is optimal if its costs add up to it. Sums are exact (0.1 three times is 0.3), so ties are.
+
+    ``source`` and ``target`` are sequences of whatever can be compared by ==; a string is one of characters. Time and
+    memory grow with the product of their lengths.
+    """
+
+    def __init__(self, source: Sequence[U], target: Sequence[U], costs: Costs | None = None) -> None:
+        self.source, self.target = tuple(source), tuple(target)
+        self.costs = costs or Costs()
+        given = {name: Fraction(str(cost)) for name, cost in asdict(self.costs).items() if cost is not None}
+        self._parts = math.lcm(*(cost.denominator for cost in given.values()))  # in which all costs are whole
+        self._cost = {name: int(cost * self._parts) for name, cost in given.items()}
+        self._table: list[list[int]] = []
+        for i in range(len(self.source) + 1):
+            self._table.append([])
+            for j in range(len(self.target) + 1):
+                self._table[i].append(min((self._total(i, j, move) for move in self._moves(i, j)), default=0))
+
+    @property
+    def distance(self) -> float:
+        """The cost of every optimal alignment."""
+        return self._table[-1][-1] / self._parts
+
+    @property
+    def distances(self) -> list[list[float]]:
+        """D, a row for each unit of the source and one before them, a column for each of the target and one before."""
+        return [[cost / self._parts for cost in row] for row in self._table]
+
+    @property
+    def count(self) -> int:
+        """How many optimal alignments there are; none of them is made for it."""
+        return self.passing[-1][-1]
+
+    @cached_property
+    def passing(self) -> list[list[int]]:
+        """How many optimal alignments pass through each cell: the ways to it times the ways from it to the end."""
+        before = [[0] * len(row) for row in self._table]
+        after = [[0] * len(row) for row in self._table]
+        before[0][0] = after[-1][-1] = 1
+        cells = [(i, j) for i, row in enumerate(self._table) for j in range(len(row))]
+        for i, j in cells[1:]:
+            before[i][j] = sum(before[i - move.down][j - move.right] for move in self._best(i, j))
+        for i, j in reversed(cells):
+            if after[i][j]:
+                for move in self._best(i, j):
+                    after[i - move.down][j - move.right] += after[i][j]
+        return [[one * other for one, other in zip(*rows, strict=True)] for rows in zip(before, after, strict=True)]
+
+    def options(self, i: int, j: int) -> list[tuple[Edit[U], float]]:
+        """Each edit that may lead to a cell, and what the cell would cost by it; the least of them is D[i, j]."""
+        return [(self._edit(i, j, move), self._total(i, j, move) / self._parts) for move in self._moves(i, j)]
+
+    def edits(self, i: int, j: int) -> list[Edit[U]]:
+        """The back-pointers of a cell: edits that lead to it at its cost, from where each begins, ``len(source)`` up
+        and ``len(target)`` to the left."""
+        return [self._edit(i, j, move) for move in self._best(i, j)]
+
+    def alignment(self) -> Alignment[U]:
+        """One of the optimal alignments: read from its end, diagonal where it can be, else up."""
+        return next(self.alignments())
+
+    def alignments(self) -> Iterator[Alignment[U]]:
+        """The optimal alignments, each made when it is asked for: there can be exponentially many."""
+        unfinished: list[tuple[int, int, Any]] = [(len(self.source), len(self.target), None)]
+        while unfinished:
+            i, j, rest = unfinished.pop()  # what follows the cell, as (edit, what follows it)
+            moves = self._best(i, j)
+            for move in reversed(moves):
+                unfinished.append((i - move.down, j - move.right, (self._edit(i, j, move), rest)))
+            if not moves:
+                yield tuple(_unrolled(rest))
+
+    # --------------------------------------------------------------- details
+
+    def _moves(self, i: int, j: int) -> Iterator[_Move]:
+        """The moves that lead to a cell, in the order in which alignments prefer them."""
+        x, y, cost = self.source, self.target, self._cost
+        if i and j:
+            same = x[i - 1] == y[j - 1]
+            yield _Move("match", 1, 1, 0) if same else _Move("substitute", 1, 1, cost["substitution"])
+            crossed = min(i, j) > 1 and not same and x[i - 2] == y[j - 1] and x[i - 1] == y[j - 2]
+            if crossed and "transposition" in cost:
+                yield _Move("transpose", 2, 2, cost["transposition"])
+        if i:
+            yield _Move("delete", 1, 0, cost["deletion"])
+        if j:
+            yield _Move("insert", 0, 1, cost["insertion"])
+
+    def _total(self, i: int, j: int, move: _Move) -> int:
+        return self._table[i - move.down][j - move.right] + move.cost
+
+    def _best(self, i: int, j: int) -> list[_Move]:
+        return [move for move in self._moves(i, j) if self._total(i, j, move) == self._table[i][j]]
+
+    def _edit(self, i: int, j: int, move: _Move) -> Edit[U]:
+        read, written = self.source[i - move.down : i], self.target[j - move.right : j]
+        return Edit(move.kind, read, written, move.cost / self._parts)
+
+
+def distance(
+    source: str | Sequence[U],
+    target: str | Sequence[U],
+    units: str = "characters",
+    insertion: float = 1,
+    deletion: float = 1,
+    substitution: float = 1,
+    transposition: float | None = None,
+) -> EditTable[Any]:
+    """The table of edit distances from source to target: ``distance("intention", "execution").distance`` is 5.
+
+    Strings are cut into ``units``, characters or words; other sequences are taken as they are. Raises ValueError for
+    other units and for costs below 0.
+    """
+    one, other = (split(given, units) if isinstance(given, str) else given for given in (source, target))
+    return EditTable(one, other, Costs(insertion, deletion, substitution, transposition))
+
+
+def _unrolled(rest: Any) -> Iterator[Any]:
+    while rest is not None:
+        edit, rest = rest
+        yield edit
