@@ -15,6 +15,8 @@ from transduce.search.beam import Beam
 from transduce.search.forcing import force, shifted
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability, Wu
+from transduce.search.sampling import Sampling
+from transduce.search.truncation import Nucleus
 from transduce.training.forcing import ParallelScheduledSampling, ScheduledSampling
 from transduce.training.objectives import CrossEntropy
 from transduce.training.probability import Constant
@@ -135,6 +137,7 @@ SEARCHES: dict[str, Any] = {
     "beam 1": Beam(1, max_length=6),
     "beam 3": Beam(3, 3, max_length=6),
     "beam 5, wu": Beam(5, 2, max_length=6, ranking=Wu()),
+    "samples": Sampling(3, temperature=0.8, truncations=(Nucleus(0.9),), max_length=6),
 }
 
 

@@ -142,6 +142,12 @@ NAMES: dict[str, dict[str, str]] = {
         "greedy": "transduce.search.greedy:Greedy",
         "beam": "transduce.search.beam:Beam",
         "length-beam": "transduce.search.lengths:LengthBeam",
+        "sampling": "transduce.search.sampling:Sampling",
+    },
+    "Truncation": {
+        "top-k": "transduce.search.truncation:TopK",
+        "nucleus": "transduce.search.truncation:Nucleus",
+        "epsilon": "transduce.search.truncation:Epsilon",
     },
     "Filter": {
         "length": "transduce.search.filters.lengths:Length",

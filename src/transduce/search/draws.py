@@ -1,0 +1,68 @@
+"""Random numbers that belong to a source: the same alone, in any batch and in any order.
+
+A counter-based generator, SplitMix64 (Steele, Lea and Flood 2014): number t of a row is a function of the row's key and
+of t, and its key one of the seed and of the source itself. Integers are 64 bits wide and wrap.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce.types import Padded
+
+GOLDEN = -7046029254386353131  # 2^64 / golden ratio, as a signed integer: what one counter adds
+FIRST, SECOND = -4658895280553007687, -7723592293110705685  # SplitMix64's multipliers
+
+
+def keys(source: Any, seed: int, size: int) -> Tensor:
+    """[B * size]: ``size`` keys of each row of a source, adjacent. Equal rows have equal keys, whatever pads them."""
+    key_B = torch.tensor(seed)
+    for bits_BSM, real_BS in _parts(source):
+        places_SM = torch.arange(bits_BSM[0].numel(), device=bits_BSM.device).view(bits_BSM.shape[1:])
+        words_BS = mixed(bits_BSM + mixed(places_SM * GOLDEN)).sum(2)
+        key_B = mixed(key_B.to(words_BS.device) + (words_BS * real_BS).sum(1))  # a sum: padding adds nothing to it
+    numbers_K = torch.arange(1, size + 1, device=key_B.device)
+    return mixed(key_B[:, None] + numbers_K * GOLDEN).reshape(-1)
+
+
+def uniform(key_N: Tensor, count: int) -> Tensor:
+    """Number ``count`` of each key, in [0, 1): 53 random bits."""
+    return _shifted(mixed(key_N + torch.tensor(count) * GOLDEN), 11).double() * 2.0**-53
+
+
+def mixed(z: Tensor) -> Tensor:
+    """SplitMix64's finaliser: each bit of the result depends on all bits of ``z``."""
+    z = (z ^ _shifted(z, 30)) * FIRST
+    z = (z ^ _shifted(z, 27)) * SECOND
+    return z ^ _shifted(z, 31)
+
+
+def _shifted(z: Tensor, bits: int) -> Tensor:
+    """A logical shift to the right; that of signed integers drags their sign along."""
+    return z >> bits & (1 << 64 - bits) - 1
+
+
+def _bits(leaf: Tensor) -> Tensor:
+    return leaf.double().view(torch.int64) if leaf.is_floating_point() else leaf.long()
+
+
+def _parts(source: Any) -> Iterator[tuple[Tensor, Tensor]]:
+    """Each tensor of a source's tree as integers [B, S, M], and where it is no padding, [B, S]."""
+    if isinstance(source, Padded):
+        yield _bits(source.values).reshape(*source.mask.shape, -1), source.mask
+    elif isinstance(source, Tensor):
+        yield (
+            _bits(source).reshape(len(source), 1, -1),
+            torch.ones(len(source), 1, dtype=torch.bool, device=source.device),
+        )
+    elif isinstance(source, tuple):
+        for branch in source:
+            yield from _parts(branch)
+    elif dataclasses.is_dataclass(source):
+        for field in dataclasses.fields(source):
+            yield from _parts(getattr(source, field.name))

@@ -1,0 +1,67 @@
+"""What sampling leaves out: the tail of a distribution, where a model is least to be believed. N rows, V vocabulary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class Truncation(Protocol):
+    """The least probability [N, 1] with which a token is kept, given the probabilities [N, V] of all: what is more
+    probable than a token that is kept is kept, and so are its equals. The most probable one always is."""
+
+    def __call__(self, p_NV: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The ``k`` most probable tokens (Fan et al. 2018)."""
+
+    k: int = 40
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise ValueError(f"k = {self.k}: at least one token must stay")
+
+    def __call__(self, p_NV: Tensor) -> Tensor:
+        return p_NV.topk(min(self.k, p_NV.shape[1])).values[:, -1:]
+
+
+@dataclass(frozen=True)
+class Nucleus:
+    """The fewest tokens that have the probability ``p`` together (Holtzman et al. 2020)."""
+
+    p: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not 0 < self.p <= 1:
+            raise ValueError(f"p = {self.p}: a probability was expected, above 0 and at most 1")
+
+    def __call__(self, p_NV: Tensor) -> Tensor:
+        least_N1, open_N = torch.empty_like(p_NV[:, :1]), torch.arange(len(p_NV), device=p_NV.device)
+        k = 0
+        while len(open_N):  # a nucleus is small as a rule, and to sort the whole vocabulary is what would cost
+            k = min(max(64, 8 * k), p_NV.shape[1])
+            best_NK = p_NV[open_N].topk(k).values
+            sums_NK = best_NK.cumsum(1, dtype=torch.float64)
+            last_N1 = (sums_NK < self.p).sum(1, keepdim=True).clamp(max=k - 1)
+            least_N1[open_N] = best_NK.gather(1, last_N1)
+            open_N = open_N[(sums_NK[:, -1] < self.p) & (k < p_NV.shape[1])]
+        return least_N1
+
+
+@dataclass(frozen=True)
+class Epsilon:
+    """The tokens whose probability is at least ``epsilon`` (Hewitt et al. 2022; 0.02 as in Freitag et al. 2023)."""
+
+    epsilon: float = 0.02
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.epsilon < 1:
+            raise ValueError(f"epsilon = {self.epsilon}: a probability was expected, from 0 to below 1")
+
+    def __call__(self, p_NV: Tensor) -> Tensor:
+        return p_NV.amax(1, keepdim=True).clamp(max=self.epsilon)
