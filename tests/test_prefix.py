@@ -15,9 +15,10 @@ from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.search.lengths import LengthBeam
 from transduce.search.ranking import LogProbability
+from transduce.search.sampling import Sampling
 from transduce.types import BOS, EOS, PAD, Padded
 
-SEARCHES: dict[str, Any] = {"greedy": Greedy(7), "beam": Beam(3, 2, 7)}
+SEARCHES: dict[str, Any] = {"greedy": Greedy(7), "beam": Beam(3, 2, 7), "samples": Sampling(3, max_length=7)}
 BEGINNINGS = [[4, 5], [], [6, 7, 4, 9], [5], [10, 4], [8, 8, 8], []]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from torch import Tensor
 from test_search import Lookup, all_of
 from transduce import config
 from transduce.search import draws
+from transduce.search.filters.lengths import Length
 from transduce.search.greedy import Greedy
 from transduce.search.sampling import Sampling, drawn
 from transduce.search.truncation import Epsilon, Nucleus, TopK, Truncation
@@ -42,8 +43,8 @@ def slow_distribution(log_probs: list[float], temperature: float, truncations: t
     return q
 
 
-def enumerated(model: Lookup, source: int, sampling: Sampling) -> dict[Tokens, float]:
-    """The probability with which each output is drawn; those that cannot be are left out."""
+def enumerated(model: Lookup, source: int, sampling: Sampling, least: int = 1) -> dict[Tokens, float]:
+    """The probability with which each output of at least so many tokens is drawn; those that cannot be are left out."""
     outputs: dict[Tokens, float] = {}
     open_: list[tuple[Tokens, float]] = [((), 1.0)]
     while open_:
@@ -51,7 +52,10 @@ def enumerated(model: Lookup, source: int, sampling: Sampling) -> dict[Tokens, f
         if len(prefix) == sampling.max_length - 1:
             outputs[(*prefix, EOS)] = probability
             continue
-        q = slow_distribution(model.log_probs(source, prefix), sampling.temperature, sampling.truncations)
+        log_probs = model.log_probs(source, prefix)
+        if len(prefix) + 1 < least:
+            log_probs[EOS] = -math.inf
+        q = slow_distribution(log_probs, sampling.temperature, sampling.truncations)
         for token, each in enumerate(q):
             if token == EOS and each:
                 outputs[(*prefix, EOS)] = probability * each
@@ -81,6 +85,7 @@ SAMPLINGS = {
     "top-k": Sampling(truncations=(TopK(2),), max_length=5),
     "nucleus": Sampling(truncations=(Nucleus(0.8),), max_length=4),
     "epsilon": Sampling(truncations=(Epsilon(0.1),), max_length=4),
+    "filtered": Sampling(temperature=1.2, truncations=(TopK(3),), max_length=4, filters=(Length(3),)),
     "one after the other": Sampling(
         temperature=1.4, truncations=(TopK(4), Nucleus(0.9), Epsilon(0.15)), max_length=5, seed=2
     ),
@@ -90,9 +95,8 @@ SAMPLINGS = {
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_frequencies_are_the_distributions(sampling: Sampling) -> None:
     model, size = Lookup(), 5000
-    found = Sampling(**{**vars(sampling), "size": size})(model, all_of(model))
-    for source, hypotheses in enumerate(found):
-        expected = enumerated(model, source, sampling)
+    for source, hypotheses in enumerate(replace(sampling, size=size)(model, all_of(model))):
+        expected = enumerated(model, source, sampling, least=3 if sampling.filters else 1)
         assert sum(expected.values()) == pytest.approx(1)
         counts = Counter(h.tokens for h in hypotheses)
         assert counts.total() == size
@@ -130,7 +134,7 @@ def test_in_the_limit_of_no_temperature_it_is_greedy_search() -> None:
             assert [h.tokens for h in found] == [greedy.tokens] * 3
             assert found[0].log_prob == pytest.approx(greedy.log_prob, abs=1e-9)
             assert found[0].score == pytest.approx(0)
-    narrow = Sampling(temperature=1e-8, max_length=6).distribution(torch.tensor([[0.0, 0, 90, 91, 0]]))
+    narrow = Sampling(temperature=1e-8).distribution(torch.tensor([[0.0, 0, 90, 91, 0]]))
     assert narrow.tolist() == [[0, 0, 0, 1, 0]]
 
 

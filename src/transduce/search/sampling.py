@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,16 +11,18 @@ from torch import Tensor
 
 from transduce import tree
 from transduce.search import draws
+from transduce.search.filters.base import Filter
 from transduce.search.forcing import force
-from transduce.search.step import check_length, first_tokens, forbid_specials, step
+from transduce.search.step import Begun, advance, begin, check_length
 from transduce.search.truncation import Truncation
 from transduce.types import EOS, Autoregressive, Hypothesis, Padded
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """``size`` outputs drawn token by token from q, the model's distribution with its logits divided by
-    ``temperature`` and then cut by each of ``truncations`` in turn; returns the ``nbest`` most probable (default: all).
+    """``size`` outputs drawn token by token from q, what ``filters`` leave of the model's distribution, its logits
+    divided by ``temperature``, then cut by each of ``truncations`` in turn; returns the ``nbest`` most probable
+    (default: all).
 
     What was drawn twice is there twice. ``score`` is log q, ``log_prob`` the model's own. A source draws the same
     whatever is beside it; with another ``seed`` something else. Token number ``max_length`` is EOS.
@@ -31,6 +33,7 @@ class Sampling:
     temperature: float = 1.0
     truncations: tuple[Truncation, ...] = ()
     max_length: int = 200
+    filters: tuple[Filter[Any], ...] = ()
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -43,36 +46,31 @@ class Sampling:
             )
 
     @torch.inference_mode()
-    def __call__(self, model: Autoregressive[Any], source: Any) -> list[list[Hypothesis]]:
-        B = tree.rows(source)
+    def __call__(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+        front, begun = begin(model, source, prefix, self.filters, self.max_length)
         key_N = draws.keys(source, self.seed, self.size)
-        samples, written = _Samples.start(B, self.size, key_N.device), _Written(B * self.size)
-        following = step(model, first_tokens(B, key_N.device), model.start(source))
-        logits_NV, normaliser_N, state = tree.repeat(following, self.size)  # all begin alike
-        for length in range(1, self.max_length + 1):
-            if length < self.max_length:
-                q_NV = self.distribution(logits_NV)
-                token_N = drawn(q_NV, draws.uniform(key_N[samples.row_N], length))
-                score_N = q_NV.gather(1, token_N[:, None])[:, 0].log()
-            else:
-                token_N, score_N = torch.full_like(samples.row_N, EOS), torch.zeros_like(normaliser_N)
-            log_prob_N = logits_NV.gather(1, token_N[:, None])[:, 0] - normaliser_N
-            written.add(samples, token_N, log_prob_N, score_N)
+        samples, written = _Samples.start(len(key_N), self.size, key_N.device), _Written(begun, self.size)
+        first = begun.tokens_BT.shape[1]
+        for place in range(first, self.max_length):
+            following, front = advance(model, self.filters, front, place, last=place == self.max_length - 1)
+            if place == first:  # up to here all samples of a source are one
+                following, front = tree.repeat((following, front), self.size)
+            q_NV = self.distribution(following.scores_NV)
+            token_N = drawn(q_NV, draws.uniform(key_N[samples.row_N], place))
+            score_N = q_NV.gather(1, token_N[:, None])[:, 0].double().log()
+            written.add(samples, token_N, following.log_prob(token_N), score_N)
             rows_N, sources_B, samples = samples.going(token_N != EOS)
             if not len(rows_N):
                 break
             if len(rows_N) < len(token_N):
-                token_N, state = token_N[rows_N], tree.select(state, rows_N, sources_B)
-            logits_NV, normaliser_N, state = step(model, token_N, state)
-        hypotheses = written.hypotheses()
-        of_each = (hypotheses[first : first + self.size] for first in range(0, B * self.size, self.size))
-        return [sorted(found, key=lambda h: -h.score)[: self.nbest] for found in of_each]
+                token_N, front = token_N[rows_N], tree.select(front, rows_N, sources_B)
+            front = front.write(token_N[:, None], self.filters)
+        return [sorted(found, key=lambda h: -h.score)[: self.nbest] for found in written.hypotheses()]
 
-    def distribution(self, logits_NV: Tensor) -> Tensor:
-        """q [N, V]: what is drawn from."""
-        allowed_NV = forbid_specials(logits_NV.clone())
+    def distribution(self, scores_NV: Tensor) -> Tensor:
+        """q [N, V]: what is drawn from, given logits."""
         # from the greatest on, lest a small temperature leave the range of numbers
-        q_NV = ((allowed_NV - allowed_NV.amax(1, keepdim=True)) / self.temperature).softmax(1)
+        q_NV = ((scores_NV - scores_NV.amax(1, keepdim=True)) / self.temperature).softmax(1)
         for truncation in self.truncations:
             q_NV = q_NV.masked_fill(q_NV < truncation(q_NV), 0.0)
             q_NV = q_NV / q_NV.sum(1, keepdim=True)
@@ -101,8 +99,8 @@ class _Samples:
     size: int
 
     @staticmethod
-    def start(B: int, K: int, device: torch.device) -> _Samples:
-        return _Samples(torch.arange(B * K, device=device), torch.ones(B * K, dtype=torch.bool, device=device), K)
+    def start(rows: int, size: int, device: torch.device) -> _Samples:
+        return _Samples(torch.arange(rows, device=device), torch.ones(rows, dtype=torch.bool, device=device), size)
 
     def going(self, going_N: Tensor) -> tuple[Tensor, Tensor, _Samples]:
         """The rows that stay, the sources that do, and the samples they are then."""
@@ -116,23 +114,32 @@ class _Samples:
         return rows_N, sources_B, _Samples(self.row_N[rows_N], going_BK.view(-1)[rows_N], size)
 
 
-@dataclass
 class _Written:
     """What has been drawn, step by step; sorted out in the end."""
 
-    samples: int
-    steps: list[tuple[Tensor, Tensor, Tensor, Tensor]] = field(default_factory=list)
+    def __init__(self, begun: Begun, size: int) -> None:
+        self.begun = begun
+        self.size = size
+        self.steps: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
 
-    def add(self, samples: _Samples, *columns: Tensor) -> None:
-        """Tokens, their log-probabilities and their scores, [N] each."""
-        row_N, token_N, log_prob_N, score_N = (column[samples.real_N] for column in (samples.row_N, *columns))
-        self.steps.append((row_N, token_N, log_prob_N, score_N))
+    def add(self, samples: _Samples, token_N: Tensor, log_prob_N: Tensor, score_N: Tensor) -> None:
+        real_N = samples.real_N
+        self.steps.append((samples.row_N[real_N], token_N[real_N], log_prob_N[real_N], score_N[real_N]))
 
-    def hypotheses(self) -> list[Hypothesis]:
-        row, *columns = (torch.cat(column) for column in zip(*self.steps, strict=True))
-        order, lengths = row.argsort(stable=True), row.bincount(minlength=self.samples).tolist()
-        tokens, log_probs, scores = (torch.split(column[order], lengths) for column in columns)
+    def hypotheses(self) -> list[list[Hypothesis]]:
+        """Those of each source."""
+        row_M, *columns = (torch.cat(column) for column in zip(*self.steps, strict=True))
+        order_M, lengths = row_M.argsort(stable=True), row_M.bincount().tolist()
+        rows = zip(*(torch.split(column_M[order_M], lengths) for column_M in columns), strict=True)
+        beginnings = zip(self.begun.tokens_BT.tolist(), self.begun.log_probs_BT.tolist(), strict=True)
         return [
-            Hypothesis(tuple(y.tolist()), float(each.double().sum()), float(q.double().sum()), tuple(each.tolist()))
-            for y, each, q in zip(tokens, log_probs, scores, strict=True)
+            [self._hypothesis(tokens, log_probs, *next(rows)) for _ in range(self.size)]
+            for tokens, log_probs in beginnings
         ]
+
+    @staticmethod
+    def _hypothesis(
+        tokens: list[int], log_probs: list[float], token_T: Tensor, log_prob_T: Tensor, score_T: Tensor
+    ) -> Hypothesis:
+        each = (*log_probs, *log_prob_T.tolist())
+        return Hypothesis((*tokens, *token_T.tolist()), sum(each), float(score_T.sum()), each)
