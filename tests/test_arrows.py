@@ -21,7 +21,7 @@ LAYERS: list[set[str]] = [
     {"search", "metrics"},
     {"transducer"},
     {"training", "inspect", "representations", "export"},
-    {"progress", "plugins", "api", "comparison", "serving", "cli", "__main__"},
+    {"progress", "plugins", "api", "comparison", "evaluation", "reports", "serving", "cli", "__main__"},
 ]
 """Lowest first. A module imports its own package and lower layers; two packages of one layer do not know each other."""
 

@@ -17,7 +17,7 @@ from transduce.cli import app as cli
 from transduce.cli import formats
 
 Call = Callable[..., tuple[int, str, str]]
-COMMANDS = ["train", "predict", "score", "evaluate", "inspect", "distance", "recipes", "data", "sweep"]
+COMMANDS = ["train", "predict", "score", "evaluate", "compare", "inspect", "distance", "recipes", "data", "sweep"]
 
 
 @pytest.fixture
@@ -283,7 +283,7 @@ def test_evaluate_files(trained: Path, pair: list[str], call: Call) -> None:
     status, out, _ = call("evaluate", trained, *pair, "--json", "--device=cpu", "--metric=exact", "--metric=perplexity")
     record = json.loads(out)
     assert status == 0
-    assert set(record) == {"run", "examples", "metrics", "signatures", "seconds"}
+    assert set(record) == {"run", "examples", "metrics", "intervals", "signatures", "resampling", "seconds"}
     assert (record["run"], record["examples"]) == (str(trained), 3)
     assert record["metrics"]["exact"] == pytest.approx(200 / 3)
     assert record["metrics"]["perplexity"] > 1

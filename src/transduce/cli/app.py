@@ -8,8 +8,10 @@ import sys
 
 import typer
 
-from transduce.cli.commands import data, evaluate, predict, recipes, score, train
+from transduce.cli.commands import data, predict, recipes, score, train
+from transduce.cli.compare import compare
 from transduce.cli.distance import distance
+from transduce.cli.evaluate import evaluate
 from transduce.cli.inspect import inspect
 from transduce.cli.options import spread
 from transduce.cli.sweep import sweep
@@ -20,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (train, predict, score, evaluate, inspect, distance, sweep, recipes, data):
+for command in (train, predict, score, evaluate, compare, inspect, distance, sweep, recipes, data):
     app.command()(spread(command))
 
 

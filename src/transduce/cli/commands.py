@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -21,12 +21,9 @@ from transduce.cli.options import (
     TargetFile,
     Threads,
     Trained,
+    resized,
 )
 from transduce.plugins import load_plugins
-
-if TYPE_CHECKING:
-    from transduce.transducer import Transducer
-    from transduce.types import Search
 
 
 def train(
@@ -72,7 +69,7 @@ def predict(
     write = formats.choose(format, formats.PREDICTIONS)
     transducer = trained.load()
     asked, answered = itertools.tee(reading.lines(files))
-    outputs = transducer.predict(asked, _search(transducer, beam, nbest), batch_size)
+    outputs = transducer.predict(asked, resized(transducer, beam, nbest), batch_size)
     for source, hypotheses in zip(answered, outputs, strict=True):
         for line in write(source, hypotheses):
             print(line, flush=batch_size == 1)
@@ -96,48 +93,6 @@ def score(
     for (text, _), output in zip(answered, trained.load().score(asked, batch_size), strict=True):
         for line in write(text, [output]):
             print(line)
-
-
-def evaluate(
-    trained: Trained,
-    split: Annotated[str, typer.Option(help="test, valid or train.")] = "test",
-    source: SourceFile = None,
-    target: TargetFile = None,
-    metric: Annotated[list[str] | None, typer.Option(help="Metrics instead of the run's own.")] = None,
-    beam: BeamSize = None,
-    batch_size: BatchSize = 64,
-    errors: Annotated[bool, typer.Option("--errors", help="The errors of each kind, and the most frequent.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
-) -> None:
-    """Measure a model on a split of its data, or on files."""
-    from transduce.metrics.base import metric as named
-    from transduce.metrics.errors import error_breakdown, error_rates
-    from transduce.training.run import split_of
-
-    parallel = reading.both(source, target)
-    if split not in ("test", "valid", "train"):
-        raise ValueError(f"--split {split!r}: expected test, valid or train")
-    transducer = trained.load()
-    metrics = [named(name) for name in metric or transducer.settings["metrics"]]
-    rates = error_rates(metrics) if errors else []
-    grouped: bool = transducer.settings["data"]["group_references"]
-    given = (
-        reading.examples_of(*parallel, grouped) if parallel else split_of(transducer.settings, trained.runs[0], split)
-    )
-    found = transducer.evaluate(given, metrics, _search(transducer, beam), batch_size)
-    signatures = {each.name: each.signature for each in metrics}
-    broken_down = [error_breakdown(rate, found.predictions, given) for rate in rates]
-    if as_json:
-        record = {"run": str(trained.run), "examples": len(given), "metrics": found.scores, "signatures": signatures}
-        if errors:
-            record["errors"] = {each.metric: each.record() for each in broken_down}
-        print(json.dumps(record | {"seconds": found.seconds}, indent=1))
-        return
-    print(f"{trained.run}, {source or split}: {len(given):,} examples, found in {found.seconds:.1f} s")
-    for name, value in found.scores.items():
-        print(f"{name:>12}  {value:8.2f}  {signatures[name]}")
-    for each in broken_down:
-        print("\n".join(["", *each.lines()]))
 
 
 def recipes() -> None:
@@ -176,8 +131,3 @@ def _is_pairs(name: str) -> bool:
 def _survey_of(path: str) -> dict[str, Any]:
     """A file of pairs as the training set of no run in particular; its units are characters unless set."""
     return {"data": {"train": {"path": path}, "units": {"source": "characters", "target": "characters"}}}
-
-
-def _search(transducer: Transducer, beam: int | None, nbest: int = 1) -> Search[Any] | None:
-    """The run's own search of another size; None, for that search itself, where nothing else was asked for."""
-    return None if beam is None and nbest == 1 else transducer.search.resized(beam, nbest)

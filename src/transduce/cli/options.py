@@ -15,7 +15,9 @@ import typer
 from transduce.plugins import load_plugins
 
 if TYPE_CHECKING:
+    from transduce.metrics.significance import Resampling
     from transduce.transducer import Transducer
+    from transduce.types import Search
 
 Files = Annotated[list[Path] | None, typer.Argument(help="Text files, a source a line; standard input if none.")]
 SourceFile = Annotated[Path | None, typer.Option("--source", help="A file of sources, with --target, instead.")]
@@ -24,6 +26,8 @@ BeamSize = Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 
 BatchSize = Annotated[int, typer.Option(min=1, help="Sentences searched at a time.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads; all cores if not given.")]
+Metrics = Annotated[list[str] | None, typer.Option("--metric", help="Metrics instead of the run's own.")]
+Report = Annotated[Path | None, typer.Option(help="Write a page for the browser.", metavar="FILE.html")]
 Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="A Python file or module that registers classes.")]
 Sets = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: model.encoder.layers=2")]
 
@@ -70,6 +74,26 @@ class Trained:
         from transduce.transducer import members
 
         return members(self.run)
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """How scores are tested for significance."""
+
+    resamples: Annotated[int, typer.Option(min=1, help="Corpora drawn, for intervals and paired bootstrap.")] = 1000
+    trials: Annotated[int, typer.Option(min=1, help="Trials of paired approximate randomisation.")] = 10_000
+    seed: Annotated[int, typer.Option(min=0, help="Seed of both; 12345 is sacreBLEU's.")] = 12345
+
+    @property
+    def resampling(self) -> Resampling:
+        from transduce.metrics.significance import Resampling
+
+        return Resampling(self.resamples, self.trials, self.seed)
+
+
+def resized(transducer: Transducer, beam: int | None, nbest: int = 1) -> Search[Any] | None:
+    """The run's own search of another size; None, for that search itself, where nothing else was asked for."""
+    return None if beam is None and nbest == 1 else transducer.search.resized(beam, nbest)
 
 
 def numbers(text: str, option: str) -> list[float]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
+    from transduce.data.corpora import Files
     from transduce.types import Example
 
 
@@ -25,30 +26,25 @@ def pairs(
     files: Sequence[Path] | None, source: Path | None = None, target: Path | None = None
 ) -> Iterator[tuple[str, str]]:
     """The lines of ``source`` and ``target``, where given, else the rows of the TSV files, or of standard input."""
-    parallel = both(source, target)
-    if parallel is None:
-        return _tab_separated(lines(files))
-    return ((example.source, example.references[0]) for example in examples_of(*parallel, grouped=False))
-
-
-def both(source: Path | None, target: Path | None) -> tuple[Path, Path] | None:
-    """``--source`` and ``--target``, or neither; ValueError where only one is given."""
-    if source is not None and target is not None:
-        return source, target
-    if source is None and target is None:
-        return None
-    raise ValueError("--source and --target go together: give both or neither")
-
-
-def examples_of(source: Path, target: Path, grouped: bool) -> list[Example]:
-    """Two parallel files, every line kept; the targets of equal sources together, if ``grouped``."""
     from transduce.data.corpora import Files
+
+    if (source is None) != (target is None):
+        raise ValueError("--source and --target go together: give both or neither")
+    if source is None:
+        return _tab_separated(lines(files))
+    parallel = Files(source=str(source), target=str(target))
+    return ((example.source, example.references[0]) for example in examples_of(parallel, grouped=False))
+
+
+def examples_of(files: Files, grouped: bool) -> list[Example]:
+    """Every line of the files; the targets of equal sources together, if ``grouped``."""
     from transduce.data.preparation import examples
     from transduce.data.settings import Data, Lines, Units
     from transduce.data.tokenizers import Characters
 
-    files = Files(source=str(source), target=str(target))
-    lines = Lines(undecodable="replace")  # a line more or less would set the answers against the wrong lines
+    lines = Lines(
+        undecodable="replace", malformed="error"
+    )  # a line more or less would set the answers against the wrong lines
     data = Data(units=Units(joint=Characters()), test=files, lines=lines, group_references=grouped)
     return examples(data, "test", Path("."))
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import mean
 from typing import Literal
 
+from transduce.metrics.significance import Interval, Resampling
 from transduce.metrics.statistics import Statistics
 from transduce.types import Example
 
@@ -19,17 +20,23 @@ Unit = Literal["words", "characters"]
 
 @dataclass(frozen=True)
 class Bin:
-    """The examples whose count is ``low`` to ``high``, ``mean`` of them on average."""
+    """The examples whose count is ``low`` to ``high``, ``mean`` of them on average; 95 % ``intervals`` of the scores
+    where they were asked for."""
 
     low: int
     high: int
     mean: float
     examples: int
     scores: dict[str, float]
+    intervals: dict[str, Interval] = field(default_factory=dict)
 
 
 def binned(
-    statistics: Sequence[Statistics], counts: Sequence[int], bins: int = 6, zero_apart: bool = False
+    statistics: Sequence[Statistics],
+    counts: Sequence[int],
+    bins: int = 6,
+    zero_apart: bool = False,
+    resampling: Resampling | None = None,
 ) -> list[Bin]:
     """The scores of the examples with the lowest counts, the next, ..., in at most ``bins`` groups of about equal size.
 
@@ -42,8 +49,10 @@ def binned(
     found = []
     for low, high in [(0, 0)] * zero + _bounds(rest, max(1, bins - zero)):
         rows = [row for row, count in enumerate(counts) if low <= count <= high]
-        scores = {each.name: each.of(rows).score for each in statistics}
-        found.append(Bin(low, high, mean(counts[row] for row in rows), len(rows), scores))
+        inside = [each.of(rows) for each in statistics]
+        scores = {each.name: each.score for each in inside}
+        intervals = {each.name: resampling.interval(each) for each in inside} if resampling else {}
+        found.append(Bin(low, high, mean(counts[row] for row in rows), len(rows), scores, intervals))
     return found
 
 

@@ -1,0 +1,63 @@
+"""``transduce evaluate``: one model, measured."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transduce.cli.corpus import Corpus
+from transduce.cli.options import BatchSize, BeamSize, Metrics, Report, Resampled, Trained, resized
+from transduce.cli.systems import system
+
+
+def evaluate(
+    trained: Trained,
+    corpus: Corpus,
+    resampled: Resampled,
+    metric: Metrics = None,
+    beam: BeamSize = None,
+    batch_size: BatchSize = 64,
+    bins: Annotated[
+        int | None, typer.Option(min=1, help="Results by length, rarest word, seen or new, in so many groups.")
+    ] = None,
+    errors: Annotated[bool, typer.Option("--errors", help="The errors of each kind, and the most frequent.")] = False,
+    calibration: Annotated[
+        bool, typer.Option("--calibration", help="How sure the model is of tokens, and how often it is right.")
+    ] = False,
+    against: Annotated[
+        Path | None, typer.Option(help="Test the difference from another run, or a file of outputs.", metavar="RUN")
+    ] = None,
+    report: Report = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+) -> None:
+    """Measure a model on a split of its data, or on files. --report has all parts, and examples to read."""
+    from transduce.evaluation import systems
+    from transduce.evaluation.comparison import compare
+    from transduce.evaluation.judging import Parts, judge
+    from transduce.metrics.base import metric as named
+    from transduce.metrics.errors import error_rates
+    from transduce.reports.evaluation import evaluation_page
+    from transduce.reports.page import write
+
+    transducer, resampling = trained.load(), resampled.resampling
+    metrics = [named(name) for name in metric or transducer.settings["metrics"]]
+    parts = Parts(bins, bool(errors and error_rates(metrics)), calibration)
+    lines = against is not None and against.is_file() and corpus.of_files  # one for each line of the other's outputs
+    examples = corpus.read_files() if lines else corpus.read(transducer.settings, trained.runs[0])
+    search, parts = resized(transducer, beam), parts.all if report else parts
+    own = systems.of_model(str(trained.run), transducer, examples, metrics, search, batch_size)
+    judged = judge(own, transducer, trained.runs[0], examples, corpus.name, parts, resampling)
+    compared = None
+    if against is not None:
+        other = system(replace(trained, run=against, fusion=None), examples, metrics, beam, batch_size)
+        compared = compare([own, other], examples, corpus.name, resampling)
+    if report is not None:
+        write(report, evaluation_page(judged, compared))
+    if as_json:
+        print(json.dumps(judged.record() | ({} if compared is None else {"against": compared.record()}), indent=1))
+    else:
+        print("\n".join([*judged.lines(), *(() if compared is None else ("", *compared.differences()))]))

@@ -1,0 +1,88 @@
+"""Results by what the sources are like: how long, how rare their rarest word, seen in training or not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from transduce import config
+from transduce.data.corpora import DataError
+from transduce.data.frequencies import Frequencies, frequencies
+from transduce.data.settings import Data
+from transduce.metrics.bins import Bin, binned, lengths, rarities, unit_of, units
+from transduce.metrics.significance import Resampling
+from transduce.metrics.statistics import Statistics
+from transduce.training.run import cache_folder
+from transduce.types import Example
+
+log = logging.getLogger("transduce")
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """All examples by one property of their sources (``title``), a label for each bin."""
+
+    key: str
+    title: str
+    labels: tuple[str, ...]
+    bins: tuple[Bin, ...]
+
+    def record(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        groups = [
+            {"label": label, "low": each.low, "high": each.high, "mean": each.mean, "examples": each.examples}
+            | {"metrics": each.scores, "intervals": each.intervals}
+            for label, each in zip(self.labels, self.bins, strict=True)
+        ]
+        return {"title": self.title, "groups": groups}
+
+
+def groupings(
+    statistics: Sequence[Statistics],
+    examples: Sequence[Example],
+    met: Frequencies | None,
+    bins: int = 6,
+    resampling: Resampling | None = None,
+) -> list[Grouping]:
+    """By length and, where it is known what was met in training, by the rarest word and by seen and new sources."""
+    unit = unit_of(examples)
+
+    def grouped(key: str, title: str, counts: Sequence[int], label: Callable[[Bin], str], zero: bool) -> Grouping:
+        found = binned(statistics, counts, bins, zero, resampling)
+        return Grouping(key, title, tuple(map(label, found)), tuple(found))
+
+    found = [grouped("length", f"{unit} in the source", lengths(examples, unit), _range, False)]
+    if met is not None:
+        word = unit.removesuffix("s")
+        rarest, seen = rarities(examples, unit, met.words), [example.source in met.seen for example in examples]
+        found += [
+            grouped("rarest", f"times the rarest {word} of the source stands in training", rarest, _times, True),
+            grouped(
+                "seen", "whole source in training", [*map(int, seen)], lambda each: ["new", "seen"][each.low], True
+            ),
+        ]
+    return found
+
+
+def met_in_training(settings: config.Table, run: Path, examples: Sequence[Example]) -> Frequencies | None:
+    """What of these sources a run was trained on; None, with a warning, where its training set is not there any
+    more."""
+    data = config.build(settings["data"], Data, path="data")
+    cut = partial(units, unit=unit_of(examples))
+    try:
+        return frequencies(data, cache_folder(data, run), [example.source for example in examples], cut)
+    except (DataError, OSError) as error:
+        log.warning("no results by what was seen in training: %s", error)
+        return None
+
+
+def _range(each: Bin) -> str:
+    return f"{each.low:,}" if each.low == each.high else f"{each.low:,}–{each.high:,}"
+
+
+def _times(each: Bin) -> str:
+    return "unseen" if each.high == 0 else _range(each)

@@ -1,0 +1,56 @@
+"""From a trained model and some examples to all that is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.evaluation.groups import groupings, met_in_training
+from transduce.evaluation.results import Results
+from transduce.evaluation.systems import System
+from transduce.inspect.calibration import calibrate
+from transduce.metrics.edit import ErrorRate
+from transduce.metrics.errors import error_breakdown
+from transduce.metrics.significance import Resampling
+from transduce.transducer import Transducer
+from transduce.types import Example
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What is told beside the scores: results in so many ``bins`` of sources, the ``errors`` behind each error rate,
+    and ``calibration``, where outputs have probabilities."""
+
+    bins: int | None = None
+    errors: bool = False
+    calibration: bool = False
+
+    @property
+    def all(self) -> Parts:
+        """What a report has."""
+        return Parts(self.bins or 6, True, True)
+
+
+def judge(
+    system: System,
+    transducer: Transducer,
+    run: Path,
+    examples: Sequence[Example],
+    corpus: str,
+    parts: Parts,
+    resampling: Resampling | None = None,
+) -> Results:
+    """Results of what ``transducer``, from ``run``, gave for the examples (``systems.of_model``)."""
+    resampling = resampling or Resampling()
+    met = met_in_training(transducer.settings, run, examples) if parts.bins else None
+    rates = [each.metric for each in system.statistics if parts.errors and isinstance(each.metric, ErrorRate)]
+    return Results(
+        system,
+        examples,
+        corpus,
+        resampling,
+        groupings(system.statistics, examples, met, parts.bins, resampling) if parts.bins else [],
+        [error_breakdown(rate, system.predictions, examples) for rate in rates],
+        calibrate(transducer, examples) if parts.calibration else None,
+    )

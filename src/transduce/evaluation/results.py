@@ -1,0 +1,106 @@
+"""What is known of one system: scores with their intervals, results by groups of sources, errors, calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from transduce.evaluation.groups import Grouping
+from transduce.evaluation.systems import System
+from transduce.evaluation.tables import aligned
+from transduce.metrics.calibration import Calibration
+from transduce.metrics.errors import ErrorBreakdown
+from transduce.metrics.significance import Interval, Resampling
+from transduce.types import Example
+
+
+@dataclass(frozen=True)
+class Results:
+    """A system on ``examples`` of ``corpus`` (a split, or a file); of the last three what was asked for."""
+
+    system: System
+    examples: Sequence[Example]
+    corpus: str
+    resampling: Resampling
+    groupings: Sequence[Grouping] = ()
+    errors: Sequence[ErrorBreakdown] = ()
+    calibration: Calibration | None = None
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        return {each.name: each.metric.signature for each in self.system.statistics}
+
+    @cached_property
+    def intervals(self) -> dict[str, Interval]:
+        """By metric: where the score of such a corpus lies in 95 of 100 cases."""
+        return {each.name: self.resampling.interval(each) for each in self.system.statistics}
+
+    def record(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        found: dict[str, Any] = {
+            "run": self.system.name,
+            "examples": len(self.examples),
+            "metrics": self.system.scores,
+            "intervals": self.intervals,
+            "signatures": self.signatures,
+            "resampling": self.resampling.signature,
+        }
+        if self.groupings:
+            found["groups"] = {each.key: each.record() for each in self.groupings}
+        if self.errors:
+            found["errors"] = {each.metric: each.record() for each in self.errors}
+        if self.calibration is not None:
+            found["calibration"] = asdict(self.calibration)
+        return found | {"seconds": self.system.seconds}
+
+    def lines(self) -> list[str]:
+        """For the terminal."""
+        took = "" if self.system.seconds is None else f", found in {self.system.seconds:.1f} s"
+        found = [f"{self.system.name}, {self.corpus}: {len(self.examples):,} examples{took}", *self._scores()]
+        for grouping in self.groupings:
+            found += ["", *_group_lines(grouping)]
+        for errors in self.errors:
+            found += ["", *errors.lines()]
+        if self.calibration is not None:
+            found += ["", *_calibration_lines(self.calibration)]
+        return found
+
+    def _scores(self) -> list[str]:
+        scores, signatures = self.system.scores, self.signatures
+        rows = [
+            [name, f"{scores[name]:.2f}", written(interval), signatures[name]]
+            for name, interval in self.intervals.items()
+        ]
+        return [*aligned(rows, "><<<", gap=2, indent=2), f"  95 % intervals: {self.resampling.signature}"]
+
+
+def written(interval: Interval, sign: str = "") -> str:
+    return f"[{interval.low:{sign}.2f}, {interval.high:{sign}.2f}]"
+
+
+def _group_lines(grouping: Grouping) -> list[str]:
+    names = list(grouping.bins[0].scores)
+    rows = [
+        [label, f"{each.examples:,}", *(f"{each.scores[name]:.2f}" for name in names)]
+        for label, each in zip(grouping.labels, grouping.bins, strict=True)
+    ]
+    return [grouping.title, *aligned([["", "examples", *names], *rows], indent=2)]
+
+
+def _calibration_lines(found: Calibration) -> list[str]:
+    head = (
+        f"calibration: on average {100 * found.confidence:.1f} % sure and {100 * found.accuracy:.1f} % right over "
+        f"{found.tokens:,} tokens, expected calibration error {100 * found.error:.2f} %  {found.signature}"
+    )
+    rows = [
+        [
+            f"{100 * each.low:.0f}–{100 * each.high:.0f} %",
+            f"{each.tokens:,}",
+            f"{100 * each.confidence:.1f}",
+            f"{100 * each.accuracy:.1f}",
+        ]
+        for each in found.bins
+    ]
+    return [head, *aligned([["", "tokens", "sure", "right"], *rows], indent=2)]

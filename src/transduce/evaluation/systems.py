@@ -1,0 +1,58 @@
+"""Who is judged: a run's model, or any other system by the file of its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transduce.metrics.statistics import Statistics, statistics
+from transduce.transducer import Transducer
+from transduce.types import Example, Metric, Prediction, Search
+
+
+@dataclass(frozen=True)
+class System:
+    """The outputs of a system for some examples, and each metric's statistics of them.
+
+    ``seconds`` is how long a model took for them, ``vocabulary`` the fingerprint of what its tokens are; a file has
+    neither.
+    """
+
+    name: str
+    predictions: list[Prediction]
+    statistics: list[Statistics]
+    seconds: float | None = None
+    vocabulary: str | None = None
+
+    @property
+    def scores(self) -> dict[str, float]:
+        return {each.name: each.score for each in self.statistics}
+
+
+def of_model(
+    name: str,
+    transducer: Transducer,
+    examples: Sequence[Example],
+    metrics: Sequence[Metric],
+    search: Search[Any] | None = None,
+    batch_size: int = 64,
+) -> System:
+    """A trained model, with its own search or another."""
+    found = transducer.evaluate(examples, metrics, search, batch_size)
+    vocabulary = transducer.target_tokenizer.fingerprint
+    return System(name, found.predictions, found.statistics, found.seconds, vocabulary)
+
+
+def of_file(path: Path, examples: Sequence[Example], metrics: Sequence[Metric]) -> System:
+    """Outputs from anywhere: line n is the one for example n. Metrics that ask the model itself have no place here.
+
+    Raises ValueError where there are more or fewer lines than examples.
+    """
+    lines = path.read_bytes().removesuffix(b"\n").split(b"\n") if path.stat().st_size else []
+    if len(lines) != len(examples):
+        raise ValueError(f"{path} has {len(lines):,} lines for {len(examples):,} examples: a line for each is expected")
+    predictions = [Prediction(line.removesuffix(b"\r").decode(errors="replace")) for line in lines]
+    askable = [metric for metric in metrics if not metric.needs_forcing]
+    return System(str(path), predictions, statistics(askable, predictions, examples))

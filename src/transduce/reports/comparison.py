@@ -1,0 +1,50 @@
+"""The page of several systems on the same examples."""
+
+from __future__ import annotations
+
+from transduce.evaluation.comparison import Comparison
+from transduce.evaluation.results import written
+from transduce.metrics.significance import LEVEL
+from transduce.reports import passages
+from transduce.reports.markup import Markup, element, table
+from transduce.reports.page import notes, page, section
+
+
+def comparison_page(found: Comparison) -> str:
+    """Scores, differences, and for each pair the examples that changed most."""
+    title = "Comparison of " + ", ".join(found.short.values())
+    parts = [_scores(found), differences(found)]
+    for place, one in enumerate(found.systems):
+        for other in found.systems[place + 1 :]:
+            names = [found.short[system.name] for system in (one, other)]
+            numbers = passages.changed(one, other)
+            cards = passages.cards(numbers, found.examples, [one, other], names)
+            parts.append(section(f"Most changed between {names[0]} and {names[1]}", cards))
+    return page(title, f"{found.corpus}: {len(found.examples):,} examples", *parts)
+
+
+def differences(found: Comparison) -> Markup:
+    """All pairs by all metrics, with both tests, and what is real."""
+    rows, short = [], found.short
+    for pair in found.pairs:
+        p = pair.difference.bootstrap_p, pair.difference.randomisation_p, pair.adjusted_p
+        verdict = element("span", found.verdict(pair), class_="real" if pair.real else "faint")
+        of = [f"{pair.difference.value:+.2f}", written(pair.difference.interval, "+"), *(f"{each:.4f}" for each in p)]
+        rows.append([f"{pair.metric}: {short[pair.one]} − {short[pair.other]}", *of, verdict])
+    head = ["", "difference", "95 % interval", "p bootstrap", "p randomised", "p Holm", f"real at {LEVEL}?"]
+    told = [
+        f"A difference is real where p of the randomisation test, corrected for the number of pairs (Holm), is at most "
+        f"{LEVEL}; {found.resampling.signature}.",
+        *(f"Not compared: {name}, {why}." for name, why in found.omitted.items()),
+    ]
+    return section("Differences", table(head, rows), notes(*told))
+
+
+def _scores(found: Comparison) -> Markup:
+    rows = [
+        [found.short[system.name]]
+        + [f"{system.scores[name]:.2f} {written(interval)}" for name, interval in found.intervals[system.name].items()]
+        for system in found.systems
+    ]
+    signatures = [f"{name}: {signature}" for name, signature in found.signatures.items()]
+    return section("Scores", table(["", *found.metrics], rows), notes(*signatures))

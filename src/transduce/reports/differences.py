@@ -1,0 +1,25 @@
+"""Two texts with what differs marked: whole words, or characters where a text is one word."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+
+from transduce.reports.markup import Markup, element, joined
+
+
+def compared(text: str, wanted: str) -> Markup:
+    """``text`` with what is not in ``wanted`` marked (mark), and what it lacks struck through in its place (del)."""
+    words = len(text.split()) > 1 or len(wanted.split()) > 1
+    have, want = (each.split() if words else list(each) for each in (text, wanted))
+    between = " " if words else ""
+    parts: list[Markup] = []
+    for kind, i, j, m, n in SequenceMatcher(None, have, want, autojunk=False).get_opcodes():
+        missing, extra = between.join(want[m:n]), between.join(have[i:j])
+        if kind == "equal":
+            parts.append(joined([extra]))
+            continue
+        if missing:
+            parts.append(element("del", missing))
+        if extra:
+            parts.append(element("mark", extra))
+    return joined(parts, between)

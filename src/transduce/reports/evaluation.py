@@ -1,0 +1,111 @@
+"""The page of one system, by itself or against another."""
+
+from __future__ import annotations
+
+from transduce.evaluation.comparison import Comparison
+from transduce.evaluation.groups import Grouping
+from transduce.evaluation.results import Results, written
+from transduce.metrics.calibration import Calibration
+from transduce.metrics.errors import ErrorBreakdown
+from transduce.metrics.units import shown
+from transduce.reports import passages
+from transduce.reports.comparison import differences
+from transduce.reports.figures import bars, reliability
+from transduce.reports.markup import Markup, element, table
+from transduce.reports.page import notes, page, section
+
+
+def evaluation_page(results: Results, against: Comparison | None = None) -> str:
+    """Scores, differences from another system, groups of sources, errors, calibration, and examples to read."""
+    system, examples = results.system, results.examples
+    took = "" if system.seconds is None else f", found in {system.seconds:.1f} s"
+    ranked = passages.first(system).name
+    parts = [_scores(results)]
+    if against is not None:
+        parts.append(differences(against))
+    if results.groupings:
+        figures = [_grouped(each, ranked) for each in results.groupings]
+        parts.append(section(f"{ranked} by the source", element("div", *figures, class_="figures"), *_tables(results)))
+    if results.errors:
+        parts.append(section("Errors", *map(_errors, results.errors)))
+    if results.calibration is not None:
+        parts.append(_calibration(results.calibration))
+    if against is not None:
+        both, names = against.systems, list(against.short.values())
+        cards = passages.cards(passages.changed(both[0], both[1]), examples, both, names)
+        parts.append(section(f"Most changed from {names[1]}", LEGEND, cards))
+    kinds = {
+        f"Worst by {ranked}": passages.worst(system, examples),
+        "At random": passages.drawn(examples, results.resampling.seed),
+    }
+    for heading, numbers in kinds.items():
+        parts.append(section(heading, LEGEND, passages.cards(numbers, examples, [system], ["output"])))
+    return page(system.name, f"{results.corpus}: {len(examples):,} examples{took}", *parts)
+
+
+LEGEND = element(
+    "p",
+    element("mark", "marked"),
+    " is not in the nearest reference, ",
+    element("del", "struck"),
+    " is missing; the number is the example's own score.",
+    class_="faint",
+)
+
+
+def _scores(results: Results) -> Markup:
+    scores, signatures = results.system.scores, results.signatures
+    rows = [
+        [name, f"{scores[name]:.2f}", written(interval), element("code", signatures[name])]
+        for name, interval in results.intervals.items()
+    ]
+    told = f"Intervals hold 95 % of resampled corpora: {results.resampling.signature}."
+    return section("Scores", table(["", "score", "95 % interval", "signature"], rows), notes(told))
+
+
+def _grouped(grouping: Grouping, name: str) -> Markup:
+    found = grouping.bins
+    intervals = [each.intervals.get(name) for each in found]
+    counts = [f"{each.examples:,} examples" for each in found]
+    return bars(grouping.title, grouping.labels, [each.scores[name] for each in found], intervals, counts)
+
+
+def _tables(results: Results) -> list[Markup]:
+    """All metrics, where the figures have not told all."""
+    names = list(results.system.scores)
+    if len(names) == 1:
+        return []
+    tables = [
+        table(
+            [grouping.title, "examples", *names],
+            [
+                [label, f"{each.examples:,}", *(f"{each.scores[name]:.2f}" for name in names)]
+                for label, each in zip(grouping.labels, grouping.bins, strict=True)
+            ],
+        )
+        for grouping in results.groupings
+    ]
+    return [element("details", element("summary", "all metrics"), *tables)]
+
+
+def _errors(found: ErrorBreakdown) -> Markup:
+    record = found.record(most=10)
+    counts = ", ".join(f"{count:,} {name}" for name, count in found.counts.items())
+    rows = [
+        [f"{shown(each['reference'])} → {shown(each['predicted'])}", f"{each['count']:,}"]
+        for each in record["substituted"]
+    ]
+    rows += [[f"{shown(each['reference'])} → nothing", f"{each['count']:,}"] for each in record["deleted"]]
+    rows += [[f"nothing → {shown(each['predicted'])}", f"{each['count']:,}"] for each in record["inserted"]]
+    told = element("p", f"{found.metric}: {counts} of {found.length:,} {found.unit}s.")
+    frequent = element("details", element("summary", "the most frequent"), table(["reference → output", "times"], rows))
+    return element("div", told, frequent)
+
+
+def _calibration(found: Calibration) -> Markup:
+    told = (
+        f"The model is {100 * found.confidence:.1f} % sure of its first choice on average, and right in "
+        f"{100 * found.accuracy:.1f} % of {found.tokens:,} tokens. "
+        f"Expected calibration error: {100 * found.error:.2f} %."
+    )
+    return section("Calibration", element("p", told), reliability(found), notes(found.signature))

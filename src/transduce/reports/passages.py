@@ -1,0 +1,84 @@
+"""Examples worth reading: the worst, some at random, those that changed most; each a card."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+
+from rapidfuzz.distance import Levenshtein
+
+from transduce.evaluation.systems import System
+from transduce.metrics.statistics import Floats, Statistics
+from transduce.reports.differences import compared
+from transduce.reports.markup import Markup, element, joined
+from transduce.types import Example
+
+SHOWN = 10  # of each kind
+
+
+def worst(system: System, examples: Sequence[Example], shown: int = SHOWN) -> list[int]:
+    """The numbers of the examples with the worst scores of their own; of equal ones those furthest from a reference."""
+    statistics = first(system)
+    badness = -_goodness(statistics)
+    far = [
+        _distance(prediction.text, example) for prediction, example in zip(system.predictions, examples, strict=True)
+    ]
+    order = sorted(range(len(examples)), key=lambda n: (-badness[n], -far[n], n))
+    return [n for n in order if far[n] > 0][:shown]
+
+
+def changed(one: System, other: System, shown: int = SHOWN) -> list[int]:
+    """The numbers of the examples whose scores differ most; of equal ones those whose texts do."""
+    ours, theirs = _goodness(first(one)), _goodness(_named(other, first(one).name))
+    far = [
+        Levenshtein.normalized_distance(a.text, b.text) for a, b in zip(one.predictions, other.predictions, strict=True)
+    ]
+    order = sorted(range(len(far)), key=lambda n: (-abs(ours[n] - theirs[n]), -far[n], n))
+    return [n for n in order if far[n] > 0][:shown]
+
+
+def drawn(examples: Sequence[Example], seed: int, shown: int = SHOWN) -> list[int]:
+    """Numbers of examples at random, in order."""
+    return sorted(random.Random(seed).sample(range(len(examples)), min(shown, len(examples))))
+
+
+def first(system: System) -> Statistics:
+    """The system's first metric that looks at outputs: scores of single examples are by it."""
+    return next((each for each in system.statistics if not each.metric.needs_forcing), system.statistics[0])
+
+
+def cards(
+    numbers: Iterable[int], examples: Sequence[Example], systems: Sequence[System], names: Sequence[str]
+) -> Markup:
+    """Source, references and each system's output, under its name, marked where it differs from the nearest
+    reference."""
+    statistics = [_named(system, first(systems[0]).name) for system in systems]
+    made = []
+    for number in numbers:
+        example = examples[number]
+        rows = [_row("source", example.source), *(_row("reference", text) for text in example.references)]
+        for name, system, each in zip(names, systems, statistics, strict=True):
+            text = system.predictions[number].text
+            score = f"  {each.of([number]).score:.1f}"
+            nearest = min(example.references, key=lambda wanted: Levenshtein.distance(text, wanted), default=text)
+            rows.append(_row(name, joined([compared(text, nearest), element("small", score, class_="faint")])))
+        heading = element("small", f"example {number + 1}", class_="faint")
+        made.append(element("article", heading, element("dl", *rows), class_="card"))
+    return joined(made)
+
+
+def _row(name: str, text: str) -> Markup:
+    return joined([element("dt", name), element("dd", text)])
+
+
+def _goodness(statistics: Statistics) -> Floats:
+    """[N]: of each example's own score, the more the better."""
+    return statistics.each() if statistics.metric.higher_is_better else -statistics.each()
+
+
+def _named(system: System, name: str) -> Statistics:
+    return next(each for each in system.statistics if each.name == name)
+
+
+def _distance(text: str, example: Example) -> float:
+    return min((Levenshtein.normalized_distance(text, wanted) for wanted in example.references), default=0.0)

@@ -1,0 +1,452 @@
+"""Systems judged: runs and files, groups of sources, what is real, the commands, and their pages."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import sys
+from collections.abc import Callable, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import transduce
+from transduce.cli import app
+from transduce.data.frequencies import Frequencies
+from transduce.evaluation import systems
+from transduce.evaluation.comparison import Comparison, compare
+from transduce.evaluation.groups import groupings
+from transduce.evaluation.judging import Parts, judge
+from transduce.evaluation.systems import System
+from transduce.inspect.calibration import calibrate
+from transduce.metrics.base import metric
+from transduce.metrics.significance import Resampling
+from transduce.metrics.statistics import Statistics, statistics
+from transduce.reports.comparison import comparison_page
+from transduce.reports.differences import compared
+from transduce.reports.evaluation import evaluation_page
+from transduce.reports.markup import Markup, element
+from transduce.reports.passages import changed, drawn, worst
+from transduce.transducer import Transducer
+from transduce.types import Example, Prediction
+
+FEW = Resampling(resamples=200, trials=200)
+Call = Callable[..., tuple[int, str, str]]
+
+
+def system(name: str, texts: Sequence[str], examples: Sequence[Example], *metrics: str) -> System:
+    predictions = [Prediction(text) for text in texts]
+    return System(name, predictions, statistics([metric(each) for each in metrics], predictions, examples))
+
+
+@pytest.fixture(scope="module")
+def model(trained: Path) -> Transducer:
+    return transduce.load(trained, "last", "cpu")
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    def calling(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
+        monkeypatch.setenv("COLUMNS", "200")
+        capsys.readouterr()
+        status: Any = 0
+        try:
+            app.main()
+        except SystemExit as exit:
+            status = exit.code or 0
+        return status, *capsys.readouterr()
+
+    return calling
+
+
+# ------------------------------------------------------------------ comparing
+
+
+@pytest.fixture
+def three() -> Comparison:
+    """Right 30, 32 and 90 times in a hundred."""
+    draw = random.Random(0)
+    examples = [Example(f"source {n}", (f"right {n}",)) for n in range(200)]
+    texts = {
+        name: [each.references[0] if draw.random() < share else "wrong" for each in examples]
+        for name, share in {"runs/a": 0.30, "runs/b": 0.32, "runs/c": 0.9}.items()
+    }
+    return compare(
+        [system(name, each, examples, "exact", "cer") for name, each in texts.items()], examples, "test", FEW
+    )
+
+
+def test_what_is_real_is_told_with_its_direction(three: Comparison) -> None:
+    told = {(pair.metric, pair.one[-1] + pair.other[-1]): pair for pair in three.pairs}
+    assert list(told) == [(name, pair) for name in ("exact", "cer") for pair in ("ab", "ac", "bc")]
+    for name in ("exact", "cer"):
+        assert not told[name, "ab"].real
+        assert [told[name, pair].better for pair in ("ac", "bc") if told[name, pair].real] == ["runs/c", "runs/c"]
+    assert told["exact", "ac"].difference.value < 0 < told["cer", "ac"].difference.value
+    for pair in three.pairs:
+        assert pair.adjusted_p >= pair.difference.randomisation_p
+        assert pair.difference.interval.low <= pair.difference.value <= pair.difference.interval.high
+
+
+def test_a_comparison_is_told_in_lines_and_as_json(three: Comparison) -> None:
+    lines = three.lines()
+    assert lines[0] == "test: 200 examples"
+    assert [line.split()[0] for line in lines[2:5]] == ["a", "b", "c"]  # the folder that all are in is left out
+    assert sum("c is better" in line for line in lines) == 4
+    assert sum("not shown" in line for line in lines) == 2
+    record = json.loads(json.dumps(three.record()))
+    assert [each["name"] for each in record["systems"]] == ["runs/a", "runs/b", "runs/c"]
+    assert record["pairs"][1] == {
+        "metric": "exact",
+        "one": "runs/a",
+        "other": "runs/c",
+        "difference": pytest.approx(three.pairs[1].difference.value),
+        "interval": list(three.pairs[1].difference.interval),
+        "bootstrap_p": pytest.approx(1 / 201),
+        "randomisation_p": pytest.approx(1 / 201),
+        "adjusted_p": pytest.approx(3 / 201),
+        "better": "runs/c",
+    }
+    assert record["resampling"] == "bs:200|ar:200|seed:12345"
+
+
+def test_tokens_of_different_vocabularies_are_not_compared() -> None:
+    surprise, words = metric("perplexity"), metric("perplexity_word")
+
+    def of(name: str, vocabulary: str) -> System:
+        rows = np.array([[2.0, 1.0], [1.0, 1.0]])
+        return System(name, [Prediction("")] * 2, [Statistics(each, rows) for each in (surprise, words)], 1, vocabulary)
+
+    examples = [Example("a", ("b",))] * 2
+    assert compare([of("one", "v"), of("other", "v")], examples, "", FEW).metrics == ["perplexity", "perplexity_word"]
+    found = compare([of("one", "v"), of("other", "w")], examples, "", FEW)
+    assert found.metrics == ["perplexity_word"]
+    assert "not compared: perplexity, which is of the models' own tokens" in found.lines()[-1]
+    file = system("out.txt", ["b", "b"], examples, "exact")
+    with pytest.raises(ValueError, match=r"no metric that one and out\.txt can be compared by \(perplexity: which out"):
+        compare([of("one", "v"), file], examples, "", FEW)
+    for same in ([file, file], [file]):
+        with pytest.raises(ValueError, match="two or more different systems"):
+            compare(same, examples, "", FEW)
+
+
+def test_a_file_needs_a_line_for_each_example(tmp_path: Path) -> None:
+    examples = [Example("a", ("x",)), Example("b", ("",)), Example("c", ("z",))]
+    path = tmp_path / "out.txt"
+    path.write_bytes(b"x\r\n\nz\xff\n")
+    found = systems.of_file(path, examples, [metric("exact"), metric("perplexity")])
+    assert [prediction.text for prediction in found.predictions] == ["x", "", "z\ufffd"]
+    assert found.scores == {"exact": pytest.approx(200 / 3)}
+    for wrong in (b"x\ny\n", b"", b"x\n\nz\n\n"):
+        path.write_bytes(wrong)
+        with pytest.raises(ValueError, match=r"out\.txt has \d lines for 3 examples"):
+            systems.of_file(path, examples, [metric("exact")])
+
+
+# --------------------------------------------------------------------- groups
+
+
+def test_groups_have_labels_and_intervals() -> None:
+    examples = [Example("a b", ("x",)), Example("a c d e", ("x",)), Example("a new", ("x",)), Example("a b", ("x",))]
+    found = system("s", ["x", "x", "y", "y"], examples, "exact")
+    met = Frequencies({"a": 1000, "b": 7, "c": 1, "d": 3, "e": 2}, frozenset({"a b"}))  # type: ignore[arg-type]
+    length, rarest, seen = groupings(found.statistics, examples, met, 4, FEW)
+    assert (length.labels, rarest.labels, seen.labels) == (("2", "4"), ("unseen", "1", "7"), ("new", "seen"))
+    assert [each.scores["exact"] for each in rarest.bins] == [0, 100, 50]
+    assert [each.examples for each in seen.bins] == [2, 2]
+    assert rarest.bins[2].intervals["exact"] == (0, 100)
+    assert length.record()["groups"][1]["metrics"] == {"exact": 100}
+    assert [each.key for each in groupings(found.statistics, examples, None)] == ["length"]
+
+
+# ---------------------------------------------------------------- calibration
+
+
+class Coin:
+    """A transducer whose first choices are right as often as it says: stands in for what ``calibrate`` asks."""
+
+    def score(self, pairs: Any, batch_size: int = 64) -> Any:
+        draw = np.random.default_rng(0)
+        for _ in pairs:
+            sure = draw.random(20)
+            right = draw.random(20) < sure
+            best = np.log(sure)
+            given = np.where(right, best, best - 1)
+            yield transduce.Output("", (), 0.0, 0.0, tuple(given.tolist()), tuple(best.tolist()))
+
+
+def test_a_calibrated_model_has_no_calibration_error() -> None:
+    found = calibrate(Coin(), [Example("a", ("b",))] * 2000, bins=10)  # type: ignore[arg-type]
+    assert found is not None
+    assert found.tokens == 40_000
+    assert found.error < 0.01
+    for each in found.bins:
+        assert each.accuracy == pytest.approx(each.confidence, abs=0.03)
+
+
+def test_a_models_first_choices_are_asked_for(model: Transducer) -> None:
+    examples = [Example("abc", ("cba", "other")), Example("b", ("b",)), Example("", ("",))]
+    found = calibrate(model, examples, batch_size=2)
+    forced = list(model.score((each.source, each.references[0]) for each in examples))
+    sure = [math.exp(best) for output in forced for best in output.best_log_probs]
+    assert found is not None
+    assert found.tokens == len(sure) == 4 + 2 + 1
+    assert found.confidence == pytest.approx(np.mean(sure))
+    right = [output.token_log_probs[n] == best for output in forced for n, best in enumerate(output.best_log_probs)]
+    assert found.accuracy == pytest.approx(np.mean(right))
+    with pytest.raises(ValueError, match="no reference"):
+        calibrate(model, [Example("abc")])
+
+
+def test_numbers_have_no_calibration() -> None:
+    class Numbers:
+        def score(self, pairs: Any, batch_size: int) -> Any:
+            return [transduce.Output("1.5", ("1.5",), 0.0, 0.0, ()) for _ in pairs]
+
+    assert calibrate(Numbers(), [Example("1", ("2",))]) is None  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------- pages
+
+
+class Reader(HTMLParser):
+    """Checks that every element is closed where it should be, and notes what there is."""
+
+    VOID = ("meta", "br")
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(page)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+
+NASTY = '<script>alert("x")</script> & <b>'
+
+
+def read(page: str) -> Reader:
+    """The page, well-formed, alone, and without scripts."""
+    reader = Reader(page)
+    assert page.startswith("<!DOCTYPE html>")
+    assert not {"script", "b", "img", "link", "iframe"} & set(reader.tags)
+    assert not {"src", "href", "onload"} & {name for name, _ in reader.attributes}
+    assert "http" not in page
+    assert "url(" not in page
+    return reader
+
+
+def test_the_page_of_an_evaluation(model: Transducer, trained: Path) -> None:
+    examples = [Example("abc", (NASTY,)), Example(NASTY, ("cba", "other")), Example("zz", ("q r",))] * 4
+    metrics = [metric(name) for name in ("cer", "exact", "perplexity")]
+    own = systems.of_model(str(trained), model, examples, metrics)
+    judged = judge(own, model, trained, examples, "test", Parts().all, FEW)
+    other = system("other.txt", [NASTY, "cba", "q"] * 4, examples, "cer", "exact")
+    reader = read(evaluation_page(judged, compare([own, other], examples, "test", FEW)))
+    headings = reader.texts["h2"]
+    assert headings == [
+        "Scores",
+        "Differences",
+        "cer by the source",
+        "Errors",
+        "Calibration",
+        "Most changed from other.txt",
+        "Worst by cer",
+        "At random",
+    ]
+    assert reader.tags.count("svg") == 4
+    assert reader.tags.count("article") == 10 + 10 + 10
+    assert any(NASTY in text for text in reader.texts["dd"] + reader.texts["del"] + reader.texts["mark"])
+    alone = read(evaluation_page(judge(own, model, trained, examples, "test", Parts(), FEW)))
+    assert [*alone.texts["h2"]] == ["Scores", "Worst by cer", "At random"]
+
+
+def test_the_page_of_a_comparison(three: Comparison) -> None:
+    reader = read(comparison_page(three))
+    assert reader.texts["h1"] == ["Comparison of a, b, c"]
+    assert [text for text in reader.texts["h2"] if text.startswith("Most")] == [
+        "Most changed between a and b",
+        "Most changed between a and c",
+        "Most changed between b and c",
+    ]
+    assert sum(text == "c is better" for text in reader.texts["span"]) == 4
+    assert reader.tags.count("article") == 30
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "expected"),
+    [
+        ("a b c", "a b c", "a b c"),
+        ("a x c", "a b c", "a <del>b</del> <mark>x</mark> c"),
+        ("a c d", "a b c", "a <del>b</del> c <mark>d</mark>"),
+        ("axc", "abc", "a<del>b</del><mark>x</mark>c"),
+        ("", "a b", "<del>a b</del>"),
+        ("a <i>", "a", "a <mark>&lt;i&gt;</mark>"),
+    ],
+)
+def test_differing_words_are_marked(text: str, wanted: str, expected: str) -> None:
+    assert compared(text, wanted) == expected
+
+
+def test_text_is_escaped_and_markup_is_not() -> None:
+    assert element("p", "<b>", Markup("<i></i>"), class_='"x"', stroke_width=1.5) == (
+        '<p class="&quot;x&quot;" stroke-width="1.5">&lt;b&gt;<i></i></p>'
+    )
+
+
+def test_examples_worth_reading_are_chosen() -> None:
+    examples = [Example("", ("abcd",)) for _ in range(6)]
+    one = system("one", ["abcd", "abcx", "abxx", "xxxx", "abcd", "yyyyyyyy"], examples, "cer")
+    other = system("other", ["abcd", "abcx", "abcd", "xxxx", "xxxx", "abcd"], examples, "cer")
+    assert worst(one, examples) == [5, 3, 2, 1]
+    assert worst(one, examples, 2) == [5, 3]
+    assert changed(one, other) == [5, 4, 2]
+    assert changed(one, one) == []
+    assert drawn(examples, 3, 4) == drawn(examples, 3, 4) != drawn(examples, 4, 4)
+    assert len(drawn(examples, 0)) == 6
+    right = system("e", ["abcd", "abcx", "zzzzz", "abcd", "abcd", "abcd"], examples, "exact")
+    assert worst(right, examples) == [2, 1]  # of equal scores the further from the reference
+
+
+# ------------------------------------------------------------------- commands
+
+
+@pytest.fixture
+def files(tmp_path: Path, model: Transducer) -> dict[str, Path]:
+    """Three sources, two references each, and outputs of a system that is mostly wrong."""
+    answers = model(["abc", "zé", "ab"])
+    contents = {
+        "source": ["abc", "zé", "ab"],
+        "first": ["nothing", answers[1], "q"],
+        "second": [answers[0], "", "qq"],
+        "outputs": ["x", answers[1], "x"],
+    }
+    for name, lines in contents.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    rows = zip(*(contents[name] for name in ("source", "first", "second")), strict=True)
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(json.dumps({"source": a, "target": [b, c] if c else b}) + "\n" for a, b, c in rows)
+    )
+    return {name: tmp_path / name for name in (*contents, "rows.jsonl")}
+
+
+def both(files: dict[str, Path]) -> list[str]:
+    return [f"--source={files['source']}", f"--target={files['first']}", f"--target={files['second']}"]
+
+
+def test_several_references_by_files_and_by_json_are_the_same(
+    trained: Path, files: dict[str, Path], call: Call
+) -> None:
+    asked = ["evaluate", trained, "--checkpoint=last", "--device=cpu", "--json", "--metric=exact", "--metric=bleu"]
+    status, out, _ = call(*asked, *both(files))
+    record = json.loads(out)
+    assert (status, record["examples"]) == (0, 3)
+    assert record["metrics"]["exact"] == pytest.approx(200 / 3)
+    assert "nrefs:var" in record["signatures"]["bleu"]
+    other = json.loads(call(*asked, f"--pairs={files['rows.jsonl']}")[1])
+    assert {**record, "seconds": 0} == {**other, "seconds": 0}
+
+
+def test_evaluate_tells_all_it_is_asked(trained: Path, files: dict[str, Path], tmp_path: Path, call: Call) -> None:
+    page = tmp_path / "pages" / "report.html"
+    asked = ["evaluate", trained, "--device=cpu", *both(files), "--resamples=50", "--trials=60", "--seed=7"]
+    more = [f"--against={files['outputs']}", "--bins=2", "--calibration", f"--report={page}"]
+    record = json.loads(call(*asked, *more, "--json")[1])
+    assert set(record) == {
+        *("run", "examples", "metrics", "intervals", "signatures", "resampling", "seconds"),
+        *("groups", "errors", "calibration", "against"),
+    }
+    assert record["resampling"] == "bs:50|ar:60|seed:7"
+    assert set(record["groups"]) == {"length", "rarest", "seen"}
+    assert sum(each["examples"] for each in record["groups"]["length"]["groups"]) == 3
+    low, high = record["intervals"]["exact"]
+    assert low <= record["metrics"]["exact"] <= high
+    assert record["calibration"]["tokens"] > 3
+    assert record["against"]["systems"][1]["name"] == str(files["outputs"])
+    read(page.read_text(encoding="utf-8"))
+    status, out, _ = call(*asked, "--bins=2", "--calibration")
+    assert status == 0
+    assert "  95 % intervals: bs:50|ar:60|seed:7" in out.splitlines()
+    assert "characters in the source" in out
+    assert "times the rarest character of the source stands in training" in out
+    assert "expected calibration error" in out
+
+
+def test_without_its_training_set_a_run_is_measured_all_the_same(
+    own_run: Path, files: dict[str, Path], call: Call, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = own_run / "config.toml"
+    head, _, rest = config.read_text().partition("[data.origin]")
+    gone = '[data.train]\nsource = "/gone/s"\ntarget = "/gone/t"\n\n[data.origin]'
+    config.write_text(head + gone + rest)
+    status, out, _ = call("evaluate", own_run, "--device=cpu", *both(files), "--bins=2", "--json")
+    assert (status, set(json.loads(out)["groups"])) == (0, {"length"})
+    assert "no results by what was seen in training: no such file: /gone/s" in caplog.text
+
+
+def test_compare_runs_and_files(
+    trained: Path, sister: Path, files: dict[str, Path], tmp_path: Path, call: Call
+) -> None:
+    page = tmp_path / "page.html"
+    asked = ["compare", trained, sister, files["outputs"], *both(files), "--device=cpu", "--trials=100"]
+    status, out, _ = call(*asked, "--metric=exact", "--metric=perplexity", f"--report={page}")
+    assert status == 0
+    assert out.splitlines()[0] == f"{files['source']}: 3 examples"
+    assert f"not compared: perplexity, which {files['outputs']} cannot be asked" in out
+    assert sum(line.startswith("  exact") and "not shown" in line for line in out.splitlines()) == 3
+    read(page.read_text(encoding="utf-8"))
+    record = json.loads(call(*asked[:3], "--device=cpu", "--split=valid", "--trials=100", "--beam=1", "--json")[1])
+    assert (record["corpus"], record["examples"]) == ("valid", 100)
+    assert {pair["metric"] for pair in record["pairs"]} == {"exact", "cer"}  # the run's own
+
+
+def test_outputs_of_other_systems_are_compared_without_any_run(files: dict[str, Path], call: Call) -> None:
+    status, out, _ = call("compare", files["outputs"], files["first"], *both(files), "--json")
+    record = json.loads(out)
+    assert (status, set(record["signatures"])) == (0, {"bleu", "chrf++", "ter"})
+    assert record["systems"][1]["metrics"]["ter"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["compare", "outputs", "first"], "files of outputs do not say of what: give --source and --target"),
+        (["compare", "outputs", "RUN", "--source=x"], "--source and --target go together"),
+        (["compare", "outputs", "RUN", "--source=x", "--target=y", "--pairs=z"], "--pairs has both sides"),
+        (["compare", "RUN", "nothing"], "nothing is no run directory"),
+        (["compare", "RUN"], "two or more different systems are compared"),
+        (["compare", "RUN", "outputs"], "outputs has 3 lines for 100 examples"),
+        (["compare", "RUN", "outputs", "--split=tset"], "--split 'tset': expected test, valid or train"),
+        (["evaluate", "RUN", "--pairs=rows.csv"], "cannot tell the format of 'rows.csv'"),
+        (["evaluate", "RUN", "--against=nothing"], "nothing is no run directory"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_are_told_in_a_line(
+    arguments: list[str], expected: str, trained: Path, files: dict[str, Path], call: Call, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(files["source"].parent)
+    status, out, err = call(*[str(trained) if each == "RUN" else each for each in arguments])
+    assert (status, out, err.count("\n")) == (2, "", 1), err
+    assert expected in err
