@@ -12,6 +12,7 @@ from transduce.types import Facts, Model, Padded
 FACTS = Facts(source_vocabulary=9, target_vocabulary=11)
 JOINT = Facts(source_vocabulary=11, target_vocabulary=11)  # the ids of either side are ids of both
 FACTORED = Facts(source_vocabulary=9, target_vocabulary=11, source_factors=2)
+NUMERIC = Facts(source_vocabulary=2, target_vocabulary=2, source_factors=2)  # channels
 
 
 def recurrent(
@@ -162,6 +163,19 @@ PARALLEL: dict[str, config.Table] = {
 }
 """Those that write all at once: tests/test_parallel_laws.py."""
 
+
+def forecaster(encoder: config.Table, decoder: config.Table, level: str) -> config.Table:
+    decoder = decoder | {"max_length": 6, "width": 8}
+    return {"type": "forecaster", "encoder": encoder | {"embedding": "numbers"}, "decoder": decoder, "level": level}
+
+
+NUMBERS: dict[str, config.Table] = {
+    "dense to dense": forecaster({"type": "dense", "max_length": 7, "width": 6}, {"type": "dense"}, "none"),
+    "lstm to dense, from the last step": forecaster(recurrent("plain")["encoder"], {"type": "dense"}, "last"),
+    "transformers, by the window": forecaster(transformer()["encoder"], INSTANT, "window"),
+}
+"""Those that write numbers: tests/test_forecaster.py."""
+
 SHORTEST = {
     "context of labels and text, no attention": 2,
     "context of labels, no attention": 2,
@@ -172,6 +186,8 @@ SHORTEST = {
 
 def facts(table: config.Table) -> Facts:
     """What the data knows; to copy, or to share a table, a model needs one vocabulary for both sides."""
+    if table["type"] == "forecaster":
+        return NUMERIC
     if table.get("encoder", {}).get("embedding", "tokens") not in ("tokens", {"type": "tokens"}):
         return FACTORED
     joint = table.get("decoder", {}).get("type") == "pointer" or table.get("tie") == "all"

@@ -16,6 +16,7 @@ NAMES: dict[str, dict[str, str]] = {
         "ensemble": "transduce.models.mixtures:Ensemble",
         "fusion": "transduce.models.mixtures:Fusion",
         "instant": "transduce.models.instant:Instant",
+        "forecaster": "transduce.models.forecaster:Forecaster",
     },
     "Encoder": {
         "recurrent": "transduce.encoders.recurrent:RecurrentEncoder",
@@ -24,6 +25,7 @@ NAMES: dict[str, dict[str, str]] = {
         "sentence-convolution": "transduce.encoders.sentence:SentenceConvolution",
         "transformer": "transduce.encoders.stacked:TransformerEncoder",
         "bag": "transduce.encoders.bag:BagEncoder",
+        "dense": "transduce.encoders.dense:DenseEncoder",
         "labels": "transduce.encoders.labels:LabelsEncoder",
         "labelled": "transduce.encoders.labels:LabelledEncoder",
     },
@@ -31,6 +33,7 @@ NAMES: dict[str, dict[str, str]] = {
         "tokens": "transduce.modules.embedding:TokenEmbedding",
         "concatenated": "transduce.modules.factors:ConcatenatedFactors",
         "summed": "transduce.modules.factors:SummedFactors",
+        "numbers": "transduce.modules.numbers:NumberEmbedding",
     },
     "Decoder": {
         "recurrent": "transduce.decoders.recurrent:RecurrentDecoder",
@@ -115,6 +118,9 @@ NAMES: dict[str, dict[str, str]] = {
     "Objective": {
         "cross-entropy": "transduce.training.objectives:CrossEntropy",
         "parallel-cross-entropy": "transduce.training.objectives:ParallelCrossEntropy",
+        "squared-error": "transduce.training.regression:SquaredError",
+        "absolute-error": "transduce.training.regression:AbsoluteError",
+        "huber": "transduce.training.regression:Huber",
     },
     "Forcing": {
         "teacher": "transduce.training.forcing:TeacherForcing",
@@ -143,6 +149,7 @@ NAMES: dict[str, dict[str, str]] = {
         "beam": "transduce.search.beam:Beam",
         "length-beam": "transduce.search.lengths:LengthBeam",
         "sampling": "transduce.search.sampling:Sampling",
+        "forecast": "transduce.search.forecast:Forecast",
     },
     "Truncation": {
         "top-k": "transduce.search.truncation:TopK",
@@ -172,6 +179,7 @@ NAMES: dict[str, dict[str, str]] = {
         "labels": "transduce.data.labels:Labels",
         "features": "transduce.data.features:Features",
         "factored": "transduce.data.factors:Factored",
+        "numbers": "transduce.data.numbers:Numbers",
     },
     "Origin": {
         "cmudict": "transduce.data.origins.cmudict:Cmudict",
@@ -181,6 +189,8 @@ NAMES: dict[str, dict[str, str]] = {
         "xml": "transduce.data.origins.xml:Xml",
         "reverse": "transduce.data.origins.strings:Reverse",
         "ordered": "transduce.data.origins.strings:Ordered",
+        "series": "transduce.data.origins.series:Series",
+        "statsmodels": "transduce.data.origins.statsmodels:Statsmodels",
     },
 }
 """Protocol name to {name in a configuration: "module:Class"}."""

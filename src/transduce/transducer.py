@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from transduce import config
 from transduce.data.corpora import DataError
@@ -238,7 +239,7 @@ class Transducer:
 
     # --------------------------------------------------------------- details
 
-    def _sources(self, numbered: Sequence[tuple[int, str]]) -> list[list[int]]:
+    def _sources(self, numbered: Sequence[tuple[int, str]]) -> list[list[Any]]:
         """The ids of each; the number of one that lacks its labels is told, which its tokenizer cannot know."""
         try:
             return self.source_tokenizer.encode([text for _, text in numbered])
@@ -246,7 +247,7 @@ class Transducer:
             number = next(number for number, text in numbered if text == error.line)
             raise DataError(f"input {number}: {error}") from error
 
-    def _cut(self, ids: list[int], number: int) -> list[int]:
+    def _cut(self, ids: list[Any], number: int) -> list[Any]:
         """At most as long as anything seen in training, the end kept: a line of a megabyte must not take all memory."""
         if len(ids) <= self.max_source_length:
             return ids
@@ -258,11 +259,9 @@ class Transducer:
         )
         return [*ids[: self.max_source_length - 1], EOS]
 
-    def _padded(self, rows: Sequence[list[int]]) -> Padded:
+    def _padded(self, rows: Sequence[list[Any]]) -> Padded:
         lengths = torch.tensor([len(row) for row in rows])
-        values = torch.full((len(rows), int(lengths.max())), PAD)
-        for row, ids in zip(values, rows, strict=True):
-            row[: len(ids)] = torch.tensor(ids)
+        values = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
         return Padded(values, lengths).to(self.device)
 
     def _output(self, hypothesis: Hypothesis) -> Output:

@@ -109,10 +109,11 @@ class Hypothesis:
 
     Of a model that emits all tokens at once, EOS has the log-probability of the length. Where an output was given
     (``Search.force``), ``best_log_probs`` are those of the model's first choice in each place: a token that has as
-    much is that choice.
+    much is that choice. Of a ``Regressor`` the tokens are numbers, which have no probability: ``log_prob`` and
+    ``score`` are 0.
     """
 
-    tokens: tuple[int, ...]
+    tokens: tuple[Any, ...]  # ids, or numbers
     log_prob: float
     score: float
     token_log_probs: tuple[float, ...] = ()
@@ -121,7 +122,8 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Batch:
-    """Encoded pairs. ``source`` and ``target`` ids both close with EOS; ``ids`` [B] are the examples' row numbers."""
+    """Encoded pairs. ``source`` and ``target``, ids or numbers, both close with EOS; ``ids`` [B] are the examples' row
+    numbers."""
 
     source: Padded
     target: Padded
@@ -150,7 +152,10 @@ class Loss:
 
 @dataclass(frozen=True)
 class Facts:
-    """What only the data knows. Constructors receive these by parameter name."""
+    """What only the data knows. Constructors receive these by parameter name.
+
+    Of numbers the channels are the vocabulary: an embedding has a vector for each, a readout a column.
+    """
 
     source_vocabulary: int
     target_vocabulary: int
@@ -180,21 +185,25 @@ class Prediction:
 
 class Model(Protocol):
     """What a configuration's ``model`` table makes: an ``nn.Module`` that owns a distribution over outputs, in one of
-    the two ways below.
+    two ways, or a ``Regressor``."""
+
+    training: bool
+
+
+class Distribution(Model, Protocol):
+    """What the two ways share.
 
     ``start`` makes the first state of a source. ``readout`` turns features [..., D] into logits [..., V], and is asked
     only where needed; ``candidates`` [C] names the columns wanted, in that order. Its result is a tensor of its own: a
     search writes into it what it rules out.
     """
 
-    training: bool
-
     def start(self, source: Any) -> Any: ...
 
     def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor: ...
 
 
-class Autoregressive(Model, Protocol[S]):
+class Autoregressive(Distribution, Protocol[S]):
     """A distribution over outputs, one token after the other: p(y) = prod_t p(y_t | y_<t, x).
 
     ``extend`` is one function for teacher forcing (T = the whole target), prefill (T = a prompt) and a search
@@ -207,7 +216,7 @@ class Autoregressive(Model, Protocol[S]):
     def extend(self, tokens_BT: Tensor, state: S) -> tuple[Any, S]: ...
 
 
-class Parallel(Model, Protocol[S]):
+class Parallel(Distribution, Protocol[S]):
     """A distribution over outputs, all tokens at once: p(y) = p(n | x) prod_t p(y_t | t, n, x), n tokens before EOS.
 
     ``emit`` gives features of outputs of the ``lengths`` [N] wanted (EOS not counted), by default the most probable
@@ -219,9 +228,22 @@ class Parallel(Model, Protocol[S]):
     def emit(self, state: S, lengths: Tensor | None = None) -> Emission: ...
 
 
+class Regressor(Model, Protocol):
+    """Numbers out: a function of the source, at most ``steps`` steps of ``channels`` numbers each.
+
+    ``predict`` gives [B, T, channels], the first ``steps_B`` [B] steps of each row real, T the most of them, at least
+    1. A row's numbers do not depend on the others', nor on how many steps these have.
+    """
+
+    steps: int
+    channels: int
+
+    def predict(self, source: Any, steps_B: Tensor) -> Tensor: ...
+
+
 def lacking_verbs(model: type, way: type) -> list[str]:
-    """What ``way``, one of the two above, asks of a model beyond what every ``Model`` can, and this class cannot."""
-    return [verb for verb in vars(way) if verb[0] != "_" and not hasattr(Model, verb) and not hasattr(model, verb)]
+    """What ``way``, one of the three above, asks of a model and this class cannot."""
+    return [verb for verb in vars(way) if verb[0] != "_" and not hasattr(model, verb)]
 
 
 class Encoder(Protocol):

@@ -31,6 +31,7 @@ class FactoredTokenizer:
     ``values`` are those of each factor, in the order of their ids: first the words, then the tags.
     """
 
+    numeric = False
     labels = 0
 
     def __init__(self, values: Sequence[Sequence[str]], separator: str) -> None:

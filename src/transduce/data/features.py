@@ -18,7 +18,7 @@ from typing import Any
 from unicodedata import normalize
 
 from transduce.data.corpora import DataError
-from transduce.data.labels import LabelError
+from transduce.data.labels import LabelError, check_text
 from transduce.data.tokenizers import SPACE, Tokenizer, Unit, checked
 from transduce.types import BOS, EOS, PAD, UNK
 
@@ -30,13 +30,14 @@ class FeaturesTokenizer:
     alone there are no ``labels``.
     """
 
+    numeric = False
     labels = 0
     factors = 1
 
     def __init__(self, features: Sequence[str], separator: str, text: Tokenizer) -> None:
         self._features = tuple(features)
         self._separator = separator
-        self._text = text
+        self._text = check_text(text)
         self._ids = {feature: len(text) + index for index, feature in enumerate(self._features)}
 
     def __len__(self) -> int:

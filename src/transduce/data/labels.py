@@ -24,7 +24,7 @@ from transduce.types import BOS, EOS, PAD, UNK
 
 
 class LabelError(DataError):
-    """A ``line`` has not the labels, features or factors that it should have."""
+    """A ``line`` has not the labels, features, factors or numbers that it should have."""
 
     def __init__(self, line: str, problem: str) -> None:
         super().__init__(f"{line[:60]!r} {problem}")
@@ -37,11 +37,12 @@ class LabelledTokenizer:
     ``labels`` are those of each column, in the order of their ids.
     """
 
+    numeric = False
     factors = 1
 
     def __init__(self, labels: Sequence[Sequence[str]], text: Tokenizer, with_text: bool = True) -> None:
         self._labels = tuple(tuple(column) for column in labels)
-        self._text = text
+        self._text = check_text(text)
         self._with_text = with_text
         self._values = [label for column in self._labels for label in column]
         following = itertools.count(len(text))
@@ -124,6 +125,13 @@ class LabelledTokenizer:
 
     def _spelling(self, i: int) -> str:
         return self._values[i - len(self._text)] if i >= len(self._text) else self._text.tokens([i])[0]
+
+
+def check_text(text: Tokenizer) -> Tokenizer:
+    """The tokenizer, as long as it is of text; DataError where it is of numbers."""
+    if text.numeric:
+        raise DataError("what stands before a text is told by ids, and these are numbers: choose another unit for text")
+    return text
 
 
 def split(line: str, labels: int, with_text: bool) -> tuple[list[str], str]:

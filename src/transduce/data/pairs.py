@@ -1,4 +1,5 @@
-"""Encoded pairs on disk: each side flat ids with int64 offsets, memory-mapped .npy files, never in RAM as a whole."""
+"""Encoded pairs on disk: each side flat ids or numbers, with int64 offsets, memory-mapped .npy files, never in RAM as
+a whole."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ Array = NDArray[Any]
 
 
 class Ragged:
-    """Rows of ids of unequal length: row n is ``ids[offsets[n]:offsets[n + 1]]``."""
+    """Rows of ids (or numbers) of unequal length: row n is ``ids[offsets[n]:offsets[n + 1]]``."""
 
     def __init__(self, ids: Array, offsets: Array) -> None:
         self.ids, self.offsets = ids, offsets
@@ -36,11 +37,12 @@ class Ragged:
         return np.diff(self.offsets).astype(np.int32)
 
     def padded(self, rows_B: Array) -> Padded:
-        """The rows as one int64 tensor [B, S], filled up with PAD."""
+        """The rows as one tensor [B, S], int64 or of numbers as they are stored, filled up with PAD."""
         starts_B, lengths_B = self.offsets[rows_B], self.lengths[rows_B].astype(np.int64)
         places_S = np.arange(lengths_B.max(initial=0))
         real_BS = places_S < lengths_B[:, None]
-        values_BS = np.full(real_BS.shape, PAD, np.int64)
+        dtype = self.ids.dtype if self.ids.dtype.kind == "f" else np.dtype(np.int64)
+        values_BS = np.full(real_BS.shape, PAD, dtype)
         values_BS[real_BS] = self.ids[(starts_B[:, None] + places_S)[real_BS]]
         return Padded(torch.from_numpy(values_BS), torch.from_numpy(lengths_B))
 
@@ -73,16 +75,19 @@ class Pairs:
 
 
 class PairsWriter:
-    """Writes pairs into a new folder, chunk by chunk; complete when closed."""
+    """Writes pairs into a new folder, chunk by chunk; complete when closed.
 
-    def __init__(self, folder: Path, vocabularies: tuple[int, int]) -> None:
+    ``vocabularies`` are the sizes of the two sides', which say how many bytes an id takes; None for numbers.
+    """
+
+    def __init__(self, folder: Path, vocabularies: tuple[int | None, int | None]) -> None:
         folder.mkdir()
         self._sides = [
-            _RaggedWriter(folder, side, np.dtype(np.uint16 if size <= 2**16 else np.int32))
+            _RaggedWriter(folder, side, _dtype(size))
             for side, size in zip(("source", "target"), vocabularies, strict=True)
         ]
 
-    def append(self, pairs: Sequence[tuple[list[int], list[int]]]) -> None:
+    def append(self, pairs: Sequence[tuple[list[Any], list[Any]]]) -> None:
         for writer, rows in zip(self._sides, zip(*pairs, strict=True), strict=False):
             writer.append(rows)
 
@@ -94,13 +99,19 @@ class PairsWriter:
             writer.close()
 
 
+def _dtype(vocabulary: int | None) -> np.dtype[Any]:
+    if vocabulary is None:
+        return np.dtype(np.float32)
+    return np.dtype(np.uint16 if vocabulary <= 2**16 else np.int32)
+
+
 class _RaggedWriter:
     def __init__(self, folder: Path, side: str, dtype: np.dtype[Any]) -> None:
         self._ids = _ArrayWriter(folder / f"{side}.ids.npy", dtype)
         self._offsets = _ArrayWriter(folder / f"{side}.offsets.npy", np.dtype(np.int64))
         self._offsets.append(np.zeros(1, np.int64))
 
-    def append(self, rows: Sequence[list[int]]) -> None:
+    def append(self, rows: Sequence[list[Any]]) -> None:
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         offsets = self._ids.length + np.cumsum(lengths)
         self._ids.append(np.fromiter(chain.from_iterable(rows), self._ids.dtype, int(lengths.sum())))

@@ -51,6 +51,12 @@ class Tokenizers:
         return Facts(len(self.source), len(self.target), self.source.factors)
 
     @property
+    def vocabularies(self) -> tuple[int | None, int | None]:
+        """How many ids there are on either side; None where it is numbers."""
+        source, target = (None if side.numeric else len(side) for side in (self.source, self.target))
+        return source, target
+
+    @property
     def fingerprints(self) -> tuple[str, str]:
         return self.source.fingerprint, self.target.fingerprint
 
@@ -222,7 +228,7 @@ def _texts(data: Data, files: Files, side: str, count: int) -> Iterator[str]:
 def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> Tally:
     tally = Tally()
     rows = _with_targets(usable(read(files, data.columns), files, data.lines, tally), files)
-    with PairsWriter(folder, (len(tokenizers.source), len(tokenizers.target))) as writer:
+    with PairsWriter(folder, tokenizers.vocabularies) as writer:
         while chunk := list(islice(rows, CHUNK)):
             sources = tokenizers.source.encode([row.source for row in chunk])
             targets = tokenizers.target.encode([row.target or "" for row in chunk])

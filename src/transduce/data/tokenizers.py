@@ -37,8 +37,12 @@ class Tokenizer(Protocol):
     The first ``labels`` ids of every line stand for what is said beside the text; of those behind them each token has
     ``factors``. ``entries`` are what the ids stand
     for, no two alike: equal ones in two vocabularies are the same token. ``extended`` is this vocabulary with what
-    only another knows after it; it raises DataError where that cannot be.
+    only another knows after it; it raises DataError where that cannot be. One that is ``numeric`` has numbers for ids,
+    and as many entries as a step has numbers.
     """
+
+    @property
+    def numeric(self) -> bool: ...
 
     @property
     def labels(self) -> int: ...
@@ -48,11 +52,11 @@ class Tokenizer(Protocol):
 
     def __len__(self) -> int: ...
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]: ...
+    def encode(self, texts: Sequence[str]) -> list[list[Any]]: ...
 
-    def decode(self, ids: Sequence[int]) -> str: ...
+    def decode(self, ids: Sequence[Any]) -> str: ...
 
-    def tokens(self, ids: Sequence[int]) -> list[str]: ...
+    def tokens(self, ids: Sequence[Any]) -> list[str]: ...
 
     def normalize(self, text: str) -> str: ...
 
@@ -72,6 +76,7 @@ class Tokenizer(Protocol):
 class TextTokenizer:
     """A tokenizer of the library's, for text without labels (those: ``labels.py``)."""
 
+    numeric = False
     labels = 0
     factors = 1
 

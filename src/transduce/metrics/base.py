@@ -8,6 +8,15 @@ from collections.abc import Callable, Sequence
 from transduce.metrics.bleu import Bleu, Chrf, ChrfPlusPlus, Ter
 from transduce.metrics.edit import CharacterErrorRate, PhonemeErrorRate, WordErrorRate
 from transduce.metrics.exact import Exact, ItemError
+from transduce.metrics.forecast import (
+    DailyScaledError,
+    MeanAbsoluteError,
+    MeanAbsoluteScaledError,
+    QuarterlyScaledError,
+    RootMeanSquaredError,
+    WeeklyScaledError,
+    YearlyScaledError,
+)
 from transduce.metrics.perplexity import Perplexity, PerplexityByte, PerplexityWord
 from transduce.metrics.statistics import statistics
 from transduce.types import Example, Metric, Prediction
@@ -25,6 +34,13 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "perplexity": Perplexity,
     "perplexity_word": PerplexityWord,
     "perplexity_byte": PerplexityByte,
+    "mae": MeanAbsoluteError,
+    "rmse": RootMeanSquaredError,
+    "mase": MeanAbsoluteScaledError,
+    "mase-4": QuarterlyScaledError,
+    "mase-7": WeeklyScaledError,
+    "mase-12": YearlyScaledError,
+    "mase-24": DailyScaledError,
 }
 """The names of metrics. Each use makes one of its own: a metric remembers what its signature must say."""
 

@@ -26,6 +26,11 @@ class TokenEmbedding(nn.Module):
         return source
 
     def forward(self, ids: Tensor) -> Tensor:
+        if ids.is_floating_point():
+            raise ValueError(
+                "an embedding of tokens was given numbers; for a source of them set model.encoder.embedding = "
+                '"numbers", for a target of them model.type = "forecaster"'
+            )
         embedded = nn.functional.embedding(ids, self.weight)
         return embedded * self.scale if self.scale != 1 else embedded
 

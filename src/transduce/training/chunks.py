@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from transduce import tree
-from transduce.types import Model
+from transduce.types import Distribution
 
 CHUNK = 2**25  # logits held at once: 128 MiB in float32
 
 
 @torch.no_grad()
-def chunks(model: Model, output: Any) -> list[slice]:
+def chunks(model: Distribution, output: Any) -> list[slice]:
     """Parts of the features ``output`` [N, ...] whose logits are at most ``CHUNK``; at least one part."""
     vocabulary = model.readout(tree.map(lambda leaf: leaf[:1], output)).shape[-1]
     size = max(1, CHUNK // vocabulary)

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from transduce import tree
 from transduce.training.chunks import chunks
 from transduce.training.forcing import Forcing, TeacherForcing
-from transduce.types import Autoregressive, Batch, Loss, Model, Objective, Parallel
+from transduce.types import Autoregressive, Batch, Distribution, Loss, Objective, Parallel
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,14 @@ def check_smoothing(smoothing: float) -> None:
         raise ValueError(f"smoothing = {smoothing}: a share of at least 0 and less than 1 was expected")
 
 
-def cross_entropy(model: Model, output: Any, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def cross_entropy(model: Distribution, output: Any, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Sums over N features, smoothed and plain, as ``smoothed_cross_entropy`` has them; where their logits would not
-    fit in a chunk they are made again for the backward pass."""
+    fit in a chunk they are made again for the backward pass. Raises ValueError where the target is numbers."""
+    if target_N.is_floating_point():
+        raise ValueError(
+            'the target is numbers, and cross-entropy is of tokens: set model.type = "forecaster" and objective = '
+            '"squared-error", or other data.units.target'
+        )
 
     def part(output: Any, target: Tensor) -> tuple[Tensor, Tensor]:
         return smoothed_cross_entropy(model.readout(output), target, smoothing)

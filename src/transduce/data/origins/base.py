@@ -70,12 +70,12 @@ def held_out(pairs: int) -> int:
     return max(100, pairs // 10)
 
 
-def package(name: str) -> importlib.metadata.Distribution:
+def package(name: str, extra: str = "recipes") -> importlib.metadata.Distribution:
     """An installed package, whose files may be read without running code of it; DataError names the extra it is in."""
     try:
         return importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
-        raise DataError(f"the package {name!r} is not installed: pip install 'transduce[recipes]'") from None
+        raise DataError(f"the package {name!r} is not installed: pip install 'transduce[{extra}]'") from None
 
 
 def write(path: Path, lines: Iterable[str]) -> None:

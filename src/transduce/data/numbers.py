@@ -1,0 +1,180 @@
+"""Series of numbers: "3.1 2.7 4" are three steps of one channel, "3.1,0 2.7,1" two steps of two.
+
+Whitespace separates steps and a comma their channels, of which every step has as many. In a row the numbers of a step
+stand side by side, scaled: z = (x - mean) / scale, with what was learned in training; EOS closes it, as any row.
+Numbers are written back to a millionth of their scale, about what a model in float32 knows of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.data.corpora import DataError
+from transduce.data.labels import LabelError
+from transduce.data.tokenizers import Tokenizer
+from transduce.types import EOS, SPECIALS
+
+Array = NDArray[np.float64]
+DIGITS = 6  # written of a number, behind the first of its scale
+
+
+class NumbersTokenizer:
+    """Lines of numbers to scaled numbers and back; ``mean`` and ``scale`` are of each channel, in raw units."""
+
+    numeric = True
+    labels = 0
+
+    def __init__(self, mean: Sequence[float], scale: Sequence[float]) -> None:
+        self._mean, self._scale = tuple(mean), tuple(scale)
+        self._decimals = [DIGITS - math.floor(math.log10(each)) for each in self._scale]
+
+    @property
+    def factors(self) -> int:
+        """Numbers of a step."""
+        return len(self._mean)
+
+    def __len__(self) -> int:
+        return len(self._mean)
+
+    def encode(self, texts: Sequence[str]) -> list[list[float]]:
+        """The scaled numbers of each line, and EOS; raises LabelError where a step has not its numbers."""
+        rows = []
+        for line in texts:
+            scaled_SC = (steps(line, self.factors) - self._mean) / self._scale
+            rows.append([*map(float, scaled_SC.flat), float(EOS)])
+        return rows
+
+    def decode(self, ids: Sequence[float]) -> str:
+        """The line of a row as ``encode`` gives it, or a model: all but the last, which closes it, are numbers."""
+        numbers = self._written(ids)
+        return " ".join(",".join(numbers[at : at + self.factors]) for at in range(0, len(numbers), self.factors))
+
+    def tokens(self, ids: Sequence[float]) -> list[str]:
+        """The numbers, in raw units, to be read by people, and the end."""
+        return [*self._written(ids), SPECIALS[EOS]]
+
+    def normalize(self, text: str) -> str:
+        """The line as a round trip returns it."""
+        return self.decode(self.encode([text])[0])
+
+    @property
+    def entries(self) -> tuple[int, ...]:
+        return tuple(range(self.factors))
+
+    def extended(self, other: Tokenizer) -> NumbersTokenizer:
+        """Nothing can be added to a scale: whoever has as many channels is read by this one."""
+        if not other.numeric or other.factors != self.factors:
+            raise DataError(
+                f"numbers in {self.factors} channels are not extended by {other.factors}, nor by text; use the same "
+                'units, or set init.vocabulary = "own"'
+            )
+        return self
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the JSON: equal for tokenizers that agree on everything."""
+        return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
+
+    def as_json(self) -> Any:
+        """What ``save`` writes."""
+        return {"mean": self._mean, "scale": self._scale}
+
+    @classmethod
+    def from_json(cls, record: Any) -> NumbersTokenizer:
+        return cls(record["mean"], record["scale"])
+
+    def save(self, path: str | Path) -> None:
+        Path(path).write_text(json.dumps(self.as_json(), indent=1), encoding="utf-8")
+
+    def _written(self, row: Sequence[float]) -> list[str]:
+        channels = cycle(zip(self._mean, self._scale, self._decimals, strict=True))
+        return [
+            _text(mean + scale * number, decimals)
+            for number, (mean, scale, decimals) in zip(row[:-1], channels, strict=False)
+        ]
+
+
+def _text(number: float, decimals: int) -> str:
+    return f"{round(number, decimals) + 0.0:.15g}"  # + 0.0, lest there be a -0
+
+
+def steps(line: str, channels: int | None = None) -> Array:
+    """The numbers of a line, [S, C]; raises LabelError, naming the step, where one is missing or is none.
+
+    Without ``channels`` there are as many as in the first step.
+    """
+    written = [step.split(",") for step in line.split()]
+    if not written:
+        raise LabelError(line, "has no numbers: expected steps separated by spaces, their channels by commas")
+    channels = channels or len(written[0])
+    for number, step in enumerate(written, 1):
+        if len(step) != channels:
+            raise LabelError(
+                line,
+                f"has {','.join(step)!r} for step {number}, expected {channels} "
+                f"{'number' if channels == 1 else 'numbers, separated by commas'}; mend the line",
+            )
+    numbered = [(f"step {s}, channel {c}", text) for s, step in enumerate(written, 1) for c, text in enumerate(step, 1)]
+    return np.array([_number(line, text, place) for place, text in numbered]).reshape(-1, channels)
+
+
+def _number(line: str, text: str, place: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise LabelError(
+            line,
+            f"has {text!r} for {place}: a number was expected; fill in what is missing, or leave the line out",
+        )
+    return number
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers, a step between spaces, its channels separated by commas: "3.1,0 2.7,1" is two steps of two channels.
+
+    They are scaled to mean 0 and standard deviation 1, of the training set: of each "channel", or one for all
+    ("global"), where channels are to be compared; with "none" they are read as they are. Raw numbers go in and come
+    out. Lengths count numbers.
+    """
+
+    scaling: Literal["channel", "global", "none"] = "channel"
+
+    def __post_init__(self) -> None:
+        if self.scaling not in ("channel", "global", "none"):
+            raise DataError(f'scaling = "{self.scaling}": numbers are scaled by "channel", "global" or "none"')
+
+    def learn(self, texts: Iterable[str]) -> NumbersTokenizer:
+        count, channels = 0, None
+        mean_C: Array = np.zeros(1)
+        squares_C: Array = np.zeros(1)  # of distances from the mean, summed
+        for line in texts:
+            x_SC = steps(line, channels)
+            channels = x_SC.shape[1]
+            if self.scaling == "global":
+                x_SC = x_SC.reshape(-1, 1)
+            # Line by line, without the cancellation of a sum of squares: Chan, Golub and LeVeque 1983.
+            own_C, before, count = x_SC.mean(0), count, count + len(x_SC)
+            apart_C, weight = own_C - mean_C, len(x_SC) / count
+            squares_C = squares_C + ((x_SC - own_C) ** 2).sum(0) + apart_C**2 * before * weight
+            mean_C = mean_C + apart_C * weight
+        if channels is None:
+            raise DataError("there are no numbers to learn a scale from: the training set is empty")
+        if self.scaling == "none":
+            return NumbersTokenizer([0.0] * channels, [1.0] * channels)
+        scale_C = np.sqrt(squares_C / count)
+        constant_C = scale_C <= 1e-12 * np.abs(mean_C)  # but for rounding
+        scale_C = np.where(constant_C, 1.0, scale_C)
+        return NumbersTokenizer(*(np.broadcast_to(each, channels).tolist() for each in (mean_C, scale_C)))

@@ -1,0 +1,60 @@
+"""A layer over a whole source at once, each position with weights of its own. B rows, S positions, E features."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.dropout import Dropout
+from transduce.modules.embedding import TokenEmbedding
+from transduce.modules.linear import projection
+from transduce.types import Embedding, Factory, Memory, Padded
+
+
+class DenseEncoder(nn.Module):
+    """relu(W [e_1; ...; e_n] + b), the vectors of at most ``max_length`` tokens (or steps of a series) side by side.
+
+    A shorter source ends where the longest do, since the last step says most of the next; before it there are zeros.
+    The summary is the layer, [B, width]; the states are the vectors, [B, S, embedding_width]. Raises ValueError for
+    sources that are longer.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        max_length: int,
+        embedding_width: int = 16,
+        width: int = 256,
+        dropout: float = 0.1,
+        embedding: Factory[Embedding] = TokenEmbedding,
+    ) -> None:
+        super().__init__()
+        if max_length < 1:
+            raise ValueError(f"max_length = {max_length}: a source of at least one token was expected")
+        self.max_length = max_length
+        self.width = embedding_width
+        self.summary_widths = (width,)
+        self.embedding = embedding(vocabulary=source_vocabulary, width=embedding_width, scaled=False)
+        self.linear = projection(max_length * embedding_width, width)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, source: Padded) -> Memory:
+        source = self.embedding.tokens(source)
+        x_BSE = self.embedding(source.values)
+        hidden_BD = self.linear(self._ends_together(Padded(x_BSE, source.lengths)).flatten(1)).relu()
+        return Memory(Padded(self.dropout(x_BSE), source.lengths), (self.dropout(hidden_BD),), source)
+
+    def _ends_together(self, x: Padded) -> Tensor:
+        """[B, max_length, E]: the rows moved to the right, zeros before them."""
+        longest = int(x.lengths.max())
+        if longest > self.max_length:
+            raise ValueError(
+                f"a source of {longest} tokens or steps: this encoder reads at most model.encoder.max_length = "
+                f"{self.max_length}; give the last {self.max_length}, or train with more"
+            )
+        rows, _, width = x.values.shape
+        moved = x.values.new_zeros(rows, self.max_length, width)
+        places_BS = torch.arange(x.values.shape[1], device=x.lengths.device) + (self.max_length - x.lengths)[:, None]
+        mask_BS = x.mask
+        row_BS = torch.arange(rows, device=x.lengths.device)[:, None].expand_as(mask_BS)
+        return moved.index_put((row_BS[mask_BS], places_BS[mask_BS]), x.values[mask_BS])

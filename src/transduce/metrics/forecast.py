@@ -1,0 +1,156 @@
+"""How far numbers are from what came: "1.5 2 2.5" in raw units, steps between spaces, channels between commas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from transduce.metrics.references import references
+from transduce.types import Example, Prediction
+
+Steps = list[list[float]]
+
+
+class NumericError:
+    """The mean of what ``error`` makes of each difference, over all steps and channels; of several references each
+    counts. Outputs must have as many numbers as their references."""
+
+    name: str
+    what: str
+    higher_is_better = False
+    needs_forcing = False
+
+    @property
+    def signature(self) -> str:
+        return f"error:{self.what}|unit:number|refs:each"
+
+    def error(self, difference: float) -> float:
+        raise NotImplementedError
+
+    def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
+        apart = [d for reference in references(example) for d in differences(prediction.text, reference)]
+        return sum(self.error(d) for step in apart for d in step), float(sum(map(len, apart)))
+
+    def score(self, total: Sequence[float]) -> float:
+        error, count = total
+        return error / count
+
+
+class MeanAbsoluteError(NumericError):
+    """``mae``: the mean absolute difference, in the units of the series."""
+
+    name = "mae"
+    what = "absolute"
+
+    def error(self, difference: float) -> float:
+        return abs(difference)
+
+
+class RootMeanSquaredError(NumericError):
+    """``rmse``: the root of the mean squared difference, in the units of the series."""
+
+    name = "rmse"
+    what = "squared"
+
+    def error(self, difference: float) -> float:
+        return difference**2
+
+    def score(self, total: Sequence[float]) -> float:
+        return math.sqrt(super().score(total))
+
+
+class MeanAbsoluteScaledError:
+    """``mase``: the absolute error over that of "the same as a step ago" on the sources, the mean over channels
+    (Hyndman and Koehler 2006). Below 1 is better than that forecast is one step ahead.
+
+    Both errors are averaged over the corpus before one is divided by the other, so that a source that never changes
+    does no harm. A subclass with a ``period`` compares with "the same as a season ago".
+    """
+
+    name = "mase"
+    period = 1
+    higher_is_better = False
+    needs_forcing = False
+
+    @property
+    def signature(self) -> str:
+        return f"error:absolute|scale:naive {self.period} of sources|ratio:of means|channels:mean|refs:each"
+
+    def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
+        """Of each channel the summed error, and that of the naive forecast; how many steps went into each."""
+        apart = [step for reference in references(example) for step in differences(prediction.text, reference)]
+        source = numbers(example.source)
+        if len(source) <= self.period or len(source[0]) != len(apart[0]):
+            raise ValueError(
+                f"{self.name} needs sources of more than {self.period} steps and of the channels that are forecast, "
+                f"and {example.source[:60]!r} has {len(source)} steps of {len(source[0])}; {len(apart[0])} are forecast"
+                ": choose mae or rmse, or another period"
+            )
+        naive = [subtract(step, before) for before, step in zip(source, source[self.period :], strict=False)]
+        return *_channels(apart), float(len(apart)), *_channels(naive), float(len(naive))
+
+    def score(self, total: Sequence[float]) -> float:
+        half = len(total) // 2
+        *errors, steps = total[:half]
+        *scales, naive_steps = total[half:]
+        if not all(scales):
+            raise ValueError(f"{self.name} of sources that never change is not defined: choose mae or rmse")
+        pairs = zip(errors, scales, strict=True)
+        return sum((error / steps) / (scale / naive_steps) for error, scale in pairs) / len(errors)
+
+
+class QuarterlyScaledError(MeanAbsoluteScaledError):
+    """``mase-4``: ``mase`` by a season of 4 steps, as of quarters."""
+
+    name, period = "mase-4", 4
+
+
+class WeeklyScaledError(MeanAbsoluteScaledError):
+    """``mase-7``: ``mase`` by a season of 7 steps, as of days."""
+
+    name, period = "mase-7", 7
+
+
+class YearlyScaledError(MeanAbsoluteScaledError):
+    """``mase-12``: ``mase`` by a season of 12 steps, as of months."""
+
+    name, period = "mase-12", 12
+
+
+class DailyScaledError(MeanAbsoluteScaledError):
+    """``mase-24``: ``mase`` by a season of 24 steps, as of hours."""
+
+    name, period = "mase-24", 24
+
+
+def _channels(steps: Steps) -> list[float]:
+    """The summed absolute values of each channel."""
+    return [sum(map(abs, channel)) for channel in zip(*steps, strict=True)]
+
+
+def differences(predicted: str, reference: str) -> Steps:
+    """Step by step; ValueError where the two are not as many."""
+    ours, theirs = numbers(predicted), numbers(reference)
+    if [len(step) for step in ours] != [len(step) for step in theirs]:
+        raise ValueError(
+            f"a forecast of {len(ours)} steps of {len(ours[0])} cannot be compared with {reference[:60]!r}, which has "
+            f"{len(theirs)} of {len(theirs[0])}: ask for as many as there are (search.steps)"
+        )
+    return [subtract(a, b) for a, b in zip(ours, theirs, strict=True)]
+
+
+def subtract(step: Sequence[float], other: Sequence[float]) -> list[float]:
+    return [a - b for a, b in zip(step, other, strict=True)]
+
+
+def numbers(text: str) -> Steps:
+    """The steps of a line, at least one; ValueError where something is no number."""
+    try:
+        steps = [[float(number) for number in step.split(",")] for step in text.split()]
+    except ValueError:
+        steps = []
+    if not steps:
+        raise ValueError(
+            f"{text[:60]!r} is no series of numbers, steps separated by spaces: metrics of numbers measure these alone"
+        )
+    return steps

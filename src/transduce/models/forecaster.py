@@ -1,0 +1,88 @@
+"""Numbers from numbers: a series' next steps, all at once. B rows, S steps read, T written, C channels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.numbers import grouped
+from transduce.types import Encoder, Factory, InstantDecoder, Padded
+
+Level = Literal["none", "last", "window"]
+
+
+class Forecaster(nn.Module):
+    """y = f(x): an encoder reads the steps of a series, an instant decoder writes the next ones, its readout a number
+    for each channel.
+
+    The model may be told each series without its ``level``, which is given back to what it writes: "last" is the last
+    step, y = x_S + f(x - x_S) (NLinear of Zeng et al. 2023); "window" also divides by the deviation, y = m + s f((x -
+    m) / s), m and s those of the steps read (Kim et al. 2022, without their weights). Either needs as many channels
+    out as in. Raises ValueError for more steps than the decoder's ``max_length``.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        decoder: Factory[InstantDecoder[Any]],
+        source_vocabulary: int,
+        target_vocabulary: int,
+        level: Level = "none",
+    ) -> None:
+        super().__init__()
+        if level not in ("none", "last", "window"):
+            raise ValueError(f'level = "{level}": expected "none", "last" or "window"')
+        if level != "none" and source_vocabulary != target_vocabulary:
+            raise ValueError(
+                f'level = "{level}" is given back to the channels it was taken from, but {source_vocabulary} are read '
+                f'and {target_vocabulary} written: set model.level = "none", or data.origin.targets to all columns'
+            )
+        self.encoder = encoder
+        self.decoder = decoder(memory_width=encoder.width, summary_widths=encoder.summary_widths)
+        self.steps, self.channels, self.level = self.decoder.max_length, target_vocabulary, level
+
+    def predict(self, source: Padded, steps_B: Tensor) -> Tensor:
+        longest = int(steps_B.max())
+        if longest > self.steps:
+            raise ValueError(
+                f"{longest} steps wanted: this model writes at most model.decoder.max_length = {self.steps}; ask for "
+                "fewer (search.steps), or train it for more"
+            )
+        level = _level(grouped(source, self.channels), self.level) if self.level != "none" else None
+        state = self.decoder.start(self.encoder(source if level is None else level.taken_from(source)))
+        output = self.decoder(state, steps_B, max(1, longest))
+        numbers_BTC = self.decoder.readout(output)
+        return numbers_BTC if level is None else level.given_to(numbers_BTC)
+
+
+@dataclass(frozen=True)
+class _Levelled:
+    """Where a series lies, ``mean``, and how far it spreads, ``scale``: [B, 1, C]."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def taken_from(self, source: Padded) -> Padded:
+        """The row of numbers less its level."""
+        channels = self.mean.shape[-1]
+        x_BSC = grouped(source, channels).values
+        levelled_BN = ((x_BSC - self.mean) / self.scale).flatten(1)
+        return replace(source, values=torch.cat([levelled_BN, source.values[:, levelled_BN.shape[1] :]], 1))
+
+    def given_to(self, numbers_BTC: Tensor) -> Tensor:
+        return self.mean + self.scale * numbers_BTC
+
+
+def _level(x: Padded, kind: Level) -> _Levelled:
+    if kind == "last":
+        last_B1C = x.values[torch.arange(len(x.lengths), device=x.lengths.device), x.lengths - 1][:, None]
+        return _Levelled(last_B1C, torch.ones_like(last_B1C))
+    real_BSC = x.values * x.mask[..., None]
+    count_B11 = x.lengths[:, None, None]
+    mean_B1C = real_BSC.sum(1, keepdim=True) / count_B11
+    apart_BSC = (x.values - mean_B1C) * x.mask[..., None]
+    variance_B1C = apart_BSC.square().sum(1, keepdim=True) / count_B11
+    return _Levelled(mean_B1C, (variance_B1C + 1e-5).sqrt())  # the series itself may be constant

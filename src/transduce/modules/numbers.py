@@ -1,0 +1,41 @@
+"""Numbers in: the steps of a row, and the vectors they become. B rows, S steps, C channels, D features."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from transduce.types import Padded
+
+
+class NumberEmbedding(nn.Module):
+    """A step's numbers [..., C] as one vector [..., width], linearly: W x + b.
+
+    ``vocabulary`` is the number of channels, ``weight`` [C, width] has a vector for each. Drawn so that numbers of
+    variance 1 make features of variance 1, whether ``scaled`` or not: numbers bring a scale of their own.
+    """
+
+    def __init__(self, vocabulary: int, width: int, scaled: bool, source_factors: int) -> None:
+        super().__init__()
+        if vocabulary != source_factors:
+            raise ValueError(
+                f"an embedding of numbers, and the source has tokens, {vocabulary} in its vocabulary: set "
+                'data.units.source = "numbers", or leave model.encoder.embedding out'
+            )
+        self.weight = nn.Parameter(torch.empty(vocabulary, width))
+        self.bias = nn.Parameter(torch.zeros(width))
+        nn.init.normal_(self.weight, std=vocabulary**-0.5)
+
+    def tokens(self, source: Padded) -> Padded:
+        return grouped(source, len(self.weight))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(x.to(self.weight.dtype), self.weight.T, self.bias)
+
+
+def grouped(source: Padded, channels: int) -> Padded:
+    """Rows of numbers side by side [B, S * C + 1], closed by EOS, as steps [B, S, C]; a last one that was cut is left
+    out. What follows a row's length, EOS among it, is nobody's."""
+    size = (source.values.shape[1] - 1) // channels
+    steps_BSC = source.values[:, : size * channels].reshape(-1, size, channels)
+    return Padded(steps_BSC, (source.lengths - 1) // channels)

@@ -1,0 +1,47 @@
+"""No search: a regressor is asked for its numbers. B rows, T steps, C channels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from transduce.types import EOS, Hypothesis, Padded, Regressor
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The next ``steps`` steps of each source, by default as many as the model can write; one answer a source.
+
+    The tokens of its hypothesis are numbers, those of a step side by side, without probabilities.
+    """
+
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.steps is not None and self.steps < 1:
+            raise ValueError(f"steps = {self.steps}: at least one step was expected")
+
+    @torch.inference_mode()
+    def __call__(self, model: Regressor, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+        if prefix is not None:
+            raise ValueError(
+                "a forecast cannot go on from a prefix: what is known already are the last steps of a source"
+            )
+        steps_B = torch.full_like(source.lengths, model.steps if self.steps is None else self.steps)
+        numbers_BN = model.predict(source, steps_B).double().flatten(1)
+        return [[Hypothesis((*numbers, float(EOS)), 0.0, 0.0)] for numbers in numbers_BN.tolist()]
+
+    def force(self, model: Regressor, source: Padded, target: Padded) -> list[Hypothesis]:
+        raise ValueError(
+            f"{type(model).__name__} gives numbers and no probabilities, so a target has no score: measure its "
+            "distance with the metrics mae, rmse and mase"
+        )
+
+    def resized(self, size: int | None = None, nbest: int = 1) -> Forecast:
+        if nbest > 1 or (size or 1) > 1:
+            raise ValueError(
+                f"size = {size or 1}, nbest = {nbest}: a forecast is one answer to a source, so there is nothing to "
+                "search; leave both out"
+            )
+        return self
