@@ -50,6 +50,18 @@ def test_the_scaled_error_is_hyndmans(name, period, channels):
     assert f"naive {period} of" in metric(name).signature
 
 
+@pytest.mark.parametrize("name", ["mae", "rmse", "mase", "mase-4"])
+def test_statistics_are_sums(name):
+    """Those of a corpus are those of its rows, added: what bootstrap and several processes rely on."""
+    sources, forecasts, truth = corpus(channels=2, period=4)
+    ours = metric(name)
+    rows = [
+        ours.statistics(Prediction(text(forecast)), Example(text(source), (text(true),)))
+        for source, forecast, true in zip(sources, forecasts, truth, strict=True)
+    ]
+    assert ours.score(np.sum(rows, 0).tolist()) == pytest.approx(measured(name, sources, forecasts, truth))
+
+
 def test_the_naive_forecast_one_step_ahead_scores_one():
     series = RANDOM.normal(size=(200, 1)).cumsum(0)
     windows = [series[begin : begin + 11] for begin in range(190)]
