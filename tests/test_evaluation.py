@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import sys
 from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
@@ -450,3 +451,37 @@ def test_mistakes_are_told_in_a_line(
     status, out, err = call(*[str(trained) if each == "RUN" else each for each in arguments])
     assert (status, out, err.count("\n")) == (2, "", 1), err
     assert expected in err
+
+
+# ----------------------------------------------------------------------- docs
+
+PAGE = (Path(__file__).parents[1] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^transduce (.*)$", PAGE, re.MULTILINE)
+
+
+@pytest.fixture
+def readers_folder(trained: Path, sister: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the page takes for granted."""
+    (tmp_path / "runs").mkdir()
+    for name, run in {"mine": trained, "other": sister}.items():
+        (tmp_path / "runs" / name).symlink_to(run)
+    for name in ("test.de", "test.en", "second.en", "ours.txt", "theirs.txt"):
+        (tmp_path / name).write_text(f"{name} a\nb c\n")
+    (tmp_path / "test.jsonl").write_text('{"source": "a", "target": ["b", "c"]}\n')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_commands_of_the_page(command: str, readers_folder: Path, call: Call) -> None:
+    status, out, err = call(*command.split(), "--trials=20", "--resamples=20")
+    assert (status, err) == (0, "")
+    assert out
+    for page in readers_folder.glob("*.html"):
+        read(page.read_text(encoding="utf-8"))
+
+
+def test_the_python_of_the_page(readers_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    exec(code, {})
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["chrf++", "perplexity_byte"]
