@@ -12,6 +12,7 @@ from torch.testing import assert_close
 from families import FACTS, FAMILIES, all_lengths, build, facts, sources, targets
 from transduce import config, tree
 from transduce.search.beam import Beam
+from transduce.search.exact import Exact
 from transduce.search.forcing import force, shifted
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability, Wu
@@ -138,12 +139,22 @@ SEARCHES: dict[str, Any] = {
     "beam 3": Beam(3, 3, max_length=6),
     "beam 5, wu": Beam(5, 2, max_length=6, ranking=Wu()),
     "samples": Sampling(3, temperature=0.8, truncations=(Nucleus(0.9),), max_length=6),
+    "exact": Exact(2, max_length=4, beam=2, together=3),
 }
 
 
 @pytest.fixture(params=SEARCHES)
 def search(request: pytest.FixtureRequest) -> Any:
     return SEARCHES[request.param]
+
+
+def test_exact(model: Any) -> None:
+    """No other search finds an output that is more probable."""
+    source = sources(LENGTHS)
+    longest = Exact(max_length=6, beam=1)(model, source)
+    for name, search in SEARCHES.items():
+        for (best,), hypotheses in zip(longest, search(model, source), strict=True):
+            assert max(h.log_prob for h in hypotheses) <= best.log_prob + 1e-9, name
 
 
 def test_score(model: Any, search: Any) -> None:
@@ -202,6 +213,8 @@ def test_full_beam_is_exact(model: Any) -> None:
             (found,) = Beam(size, max_length=longest, ranking=LogProbability())(model, pick(source, [row]))
             assert found[0].log_prob <= probabilities[best] + 1e-9
         assert found[0].tokens == best
+        ((exact,),) = Exact(max_length=longest, beam=1)(model, pick(source, [row]))
+        assert (exact.tokens, exact.log_prob) == (best, pytest.approx(probabilities[best], abs=1e-9))
 
 
 # ------------------------------------------------------------------ objectives

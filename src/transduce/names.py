@@ -150,6 +150,7 @@ NAMES: dict[str, dict[str, str]] = {
         "length-beam": "transduce.search.lengths:LengthBeam",
         "sampling": "transduce.search.sampling:Sampling",
         "forecast": "transduce.search.forecast:Forecast",
+        "exact": "transduce.search.exact:Exact",
     },
     "Truncation": {
         "top-k": "transduce.search.truncation:TopK",

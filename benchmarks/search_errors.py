@@ -1,0 +1,142 @@
+"""How often does a search miss an output that is more probable? Against exact search, on a run's test split.
+
+    python benchmarks/search_errors.py RUN [--sentences 500] [--beam 1 2 5 10] [--expansions 10000]
+                                       [--checkpoint best] [--out benchmarks/results/FILE.md]
+
+A search error is an output less probable than the most probable one (Stahlberg and Byrne 2019), by more than 1e-4 in
+its log-probability; beams rank by log-probability, without length normalisation. Counted over the sources whose exact
+search finished within its expansions; for the others the errors counted are those against the best output found, a
+lower bound. Seconds are the processor's own, of the search alone, in batches of 64 sources.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+import torch
+from report import machine, write
+
+import transduce
+from transduce.search.beam import Beam
+from transduce.search.exact import Exact, Exploration
+from transduce.search.forcing import force
+from transduce.search.greedy import Greedy
+from transduce.search.ranking import LogProbability
+from transduce.training.run import split_of
+from transduce.types import Hypothesis, Padded, Search
+
+MARGIN = 1e-4
+
+
+@dataclass
+class Comparison:
+    """Exact search, which on the way notes what the others find in the same sources, and how long each takes."""
+
+    exact: Exact
+    others: dict[int, Search[Any]]
+    explored: list[Exploration] = field(default_factory=list)
+    found: dict[int, list[Hypothesis]] = field(default_factory=dict)
+    seconds: dict[int, float] = field(default_factory=dict)  # of exact search at 0
+
+    def __call__(self, model: Any, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+        for size, search in self.others.items():
+            began = time.process_time()
+            best = [hypotheses[0] for hypotheses in search(model, source, prefix)]
+            self.note(size, time.process_time() - began)
+            self.found.setdefault(size, []).extend(best)
+        began = time.process_time()
+        explored = self.exact.explore(model, source, prefix)
+        self.note(0, time.process_time() - began)
+        self.explored += explored
+        return [each.hypotheses for each in explored]
+
+    def note(self, size: int, seconds: float) -> None:
+        self.seconds[size] = self.seconds.get(size, 0.0) + seconds
+
+    def force(self, model: Any, source: Any, target: Padded) -> list[Hypothesis]:
+        return force(model, source, target)
+
+    def resized(self, size: int | None = None, nbest: int = 1) -> Comparison:
+        raise NotImplementedError
+
+    def rows(self, finished: bool) -> list[str]:
+        """A row for each search, over the sources that were finished, or those that were not."""
+        chosen = [place for place, each in enumerate(self.explored) if each.finished is finished]
+        lines = []
+        for size, hypotheses in self.found.items():
+            missed = [self.explored[i].hypotheses[0].log_prob - hypotheses[i].log_prob for i in chosen]
+            errors = [gap for gap in missed if gap > MARGIN]
+            shown = f"{mean(errors):.2f} | {max(errors):.2f}" if errors else "– | –"
+            name = "greedy" if size == 1 else f"beam {size}"
+            share = f"{len(errors)} of {len(chosen)} | {100 * len(errors) / max(len(chosen), 1):.1f} %"
+            lines.append(f"| {name} | {share} | {shown} | {self.seconds[size]:.1f} |")
+        return lines
+
+
+def summary(comparison: Comparison) -> list[str]:
+    finished = [each for each in comparison.explored if each.finished]
+    steps = [each.expansions for each in finished] or [0]
+    empty = sum(each.empty_wins for each in finished)
+    longer = [
+        len(hypothesis.tokens) - 1
+        for hypothesis, each in zip(next(iter(comparison.found.values())), comparison.explored, strict=True)
+        if each.finished
+    ]
+    best = [len(each.hypotheses[0].tokens) - 1 for each in finished]
+    return [
+        f"Exact search finished {len(finished)} of {len(comparison.explored)} sources within "
+        f"{comparison.exact.expansions:,} expansions, in {comparison.seconds[0]:.1f} s for all of them; a finished one "
+        f"took {median(steps):,.0f} expansions in the median and {max(steps):,} at most. The empty output is the most "
+        f"probable one of {empty} of them. Tokens of the most probable output: {mean(best or [0]):.1f} on average, of "
+        f"the first search below: {mean(longer or [0]):.1f}.",
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--sentences", type=int)
+    parser.add_argument("--beam", type=int, nargs="+", default=[1, 2, 5, 10])
+    parser.add_argument("--expansions", type=int, default=10_000)
+    parser.add_argument("--checkpoint", default="best")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    transducer = transduce.load(given.run, given.checkpoint, "cpu")
+    sources = [example.source for example in split_of(transducer.settings, given.run, "test")][: given.sentences]
+    longest = transducer.search.max_length
+    others: dict[int, Search[Any]] = {
+        size: Greedy(longest) if size == 1 else Beam(size, max_length=longest, ranking=LogProbability())
+        for size in given.beam
+    }
+    comparison = Comparison(Exact(max_length=longest, expansions=given.expansions), others)
+    list(transducer.predict(sources, comparison))
+    head = [
+        "| search | search errors | share | log p lost by one, mean | most | seconds |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines = [
+        f"# {given.run.name}: search errors on {len(sources):,} sources",
+        "",
+        machine(),
+        "",
+        *summary(comparison),
+        "",
+        *head,
+        *comparison.rows(finished=True),
+    ]
+    if any(not each.finished for each in comparison.explored):
+        told = "Where exact search did not finish, against the best output it had found (errors there are at least):"
+        lines += ["", told, "", *head, *comparison.rows(finished=False)]
+    print("\n".join(lines))
+    write(given.out, lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""Exact search against the list of all outputs, and what it says of a search it did not finish."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import torch
+
+from test_prefix import prefixes
+from test_search import VOCABULARY, Lookup, all_of, code_after
+from transduce import config
+from transduce.search.beam import Beam
+from transduce.search.exact import Exact
+from transduce.search.greedy import Greedy
+from transduce.search.ranking import LogProbability
+from transduce.types import BOS, EOS, PAD, Search
+
+Tokens = tuple[int, ...]
+WORDS = [token for token in range(VOCABULARY) if token not in (PAD, BOS, EOS)]
+
+
+def beginnings(model: Lookup, source: int, longest: int) -> dict[Tokens, float]:
+    """Everything that can be written without an end, of fewer tokens than ``longest``, with its log-probability."""
+    found: dict[Tokens, float] = {(): 0.0}
+    for length in range(longest - 1):
+        for prefix in [prefix for prefix in found if len(prefix) == length]:
+            each = model.log_probs(source, prefix)
+            found.update({(*prefix, token): found[prefix] + each[token] for token in WORDS})
+    return found
+
+
+def outputs(model: Lookup, source: int, longest: int) -> dict[Tokens, float]:
+    every = beginnings(model, source, longest)
+    return {(*prefix, EOS): every[prefix] + model.log_probs(source, prefix)[EOS] for prefix in every}
+
+
+@pytest.mark.parametrize("together", [1, 3, 64])
+@pytest.mark.parametrize("nbest", [1, 4])
+def test_the_most_probable_of_all(nbest: int, together: int) -> None:
+    wrong = 0
+    for seed in range(8):
+        model = Lookup(seed)
+        model.logits[:, :, EOS] -= 3  # so that a beam of one is wrong now and then
+        for source, found in enumerate(Exact(nbest, 5, beam=1, together=together)(model, all_of(model))):
+            every = outputs(model, source, 5)
+            best = sorted(every, key=lambda tokens: -every[tokens])[:nbest]
+            assert [h.tokens for h in found] == best
+            assert [h.log_prob for h in found] == pytest.approx([every[tokens] for tokens in best], abs=1e-9)
+            assert all(h.score == h.log_prob for h in found)
+            wrong += Greedy(5)(model, torch.tensor([source]))[0][0].tokens != best[0]
+    assert wrong > 3
+
+
+def test_nothing_is_extended_that_cannot_be_the_beginning_of_a_better_one() -> None:
+    """With the best output as its bound, the search reads the prefixes more probable than that, and no others."""
+    for seed in range(5):
+        model = Lookup(seed)
+        for source, explored in enumerate(Exact(max_length=5, beam=300).explore(model, all_of(model))):
+            best = explored.hypotheses[0].log_prob
+            needed = [prefix for prefix, each in beginnings(model, source, 5).items() if each > best or not prefix]
+            assert explored.expansions == len(needed)
+            assert explored.finished
+
+
+def test_what_is_left_unfinished_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    model = Lookup(2)
+    search = Exact(3, 6, expansions=12, together=5)
+    explored = search.explore(model, all_of(model))
+    whole = [each.expansions for each in Exact(3, 6, together=5).explore(model, all_of(model))]
+    assert [each.finished for each in explored] == [needed <= 12 for needed in whole]
+    assert [each.expansions for each in explored] == [min(needed, 12) for needed in whole]
+    assert len({each.finished for each in explored}) == 2
+    beam = Beam(5, 3, 6, LogProbability())(model, all_of(model))
+    for each, seeds in zip(explored, beam, strict=True):
+        assert each.hypotheses[0].log_prob >= seeds[0].log_prob
+    with caplog.at_level(logging.WARNING, "transduce"):
+        assert search(model, all_of(model)) == [each.hypotheses for each in explored]
+    left = sum(not each.finished for each in explored)
+    assert caplog.records[0].getMessage().startswith(f"exact search left {left} of 4 sources after expansions = 12")
+
+
+def test_an_empty_output_that_wins_is_told() -> None:
+    """Probability 0.2 for the end at once, and 0.16 at most for any other output; greedy search goes past it."""
+    model = Lookup(ends=(0.0,))
+    model.logits[:] = torch.tensor([0.0, 0, 0.2, 0.8, 0, 0, 0]).log()
+    (explored,) = Exact(max_length=9).explore(model, torch.tensor([0]))
+    assert explored.empty_wins
+    assert explored.hypotheses[0].tokens == (EOS,)
+    assert len(Greedy(9)(model, torch.tensor([0]))[0][0].tokens) == 9
+    model.logits[:] = torch.tensor([0.0, 0, 0.6, 0.4, 0, 0, 0]).log()
+    model.logits[0, code_after(0, BOS)] = torch.tensor([0.0, 0, 0.1, 0.9, 0, 0, 0]).log()  # the first token
+    (explored,) = Exact(max_length=9).explore(model, torch.tensor([0]))
+    assert not explored.empty_wins
+
+
+def test_from_a_prefix() -> None:
+    model, wanted = Lookup(1), [[3], [], [4, 6], [5, 5, 5]]
+    found = Exact(2, 6, beam=1)(model, all_of(model), prefixes(wanted))
+    for source, beginning in enumerate(wanted):
+        every = {y: p for y, p in outputs(model, source, 6).items() if list(y[: len(beginning)]) == beginning}
+        best = sorted(every, key=lambda tokens: -every[tokens])[:2]
+        assert [h.tokens for h in found[source]] == best
+        assert [h.log_prob for h in found[source]] == pytest.approx([every[tokens] for tokens in best], abs=1e-9)
+
+
+def test_sources_wait_for_their_turn() -> None:
+    """More of them than are looked at in a step: each is explored as it would be alone."""
+    model = Lookup(ends=(0.0,) * 30)
+    together = Exact(max_length=6, together=16).explore(model, all_of(model))
+    alone = [Exact(max_length=6, together=16).explore(model, torch.tensor([source]))[0] for source in range(30)]
+    assert together == alone
+    assert max(model.rows) <= 30 * 5
+
+
+@pytest.mark.parametrize("name", ["nbest", "expansions", "beam", "together"])
+def test_options_that_are_none(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} = 0: at least 1"):
+        Exact(**{name: 0})
+
+
+def test_it_is_named_and_resized() -> None:
+    assert config.build({"type": "exact", "expansions": 50}, Search) == Exact(expansions=50)
+    resized: Any = Exact(beam=3).resized(7, 2)
+    assert resized == Exact(2, beam=7)
+    assert Exact(beam=3).resized(nbest=2) == Exact(2, beam=3)
+    with pytest.raises(ValueError, match="max_length = 0"):
+        Exact(max_length=0)
