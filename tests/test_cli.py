@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import transduce
 from transduce import api, recipes
 from transduce.cli import app as cli
 from transduce.cli import formats
+from transduce.models.weights import save_weights
+from transduce.types import UNK
 
 Call = Callable[..., tuple[int, str, str]]
 COMMANDS = ["train", "predict", "score", "evaluate", "compare", "inspect", "distance", "recipes", "data", "sweep"]
@@ -246,6 +249,36 @@ def test_rows_stay_rows_whatever_a_text_holds() -> None:
     assert json.loads("".join(formats.as_jsonl("x\ty", [output])))["text"] == "a\tb\nc\rd"
 
 
+def test_alignments_follow_each_output(trained: Path, answers: list[transduce.Output], call: Call) -> None:
+    status, out, _ = call("predict", trained, "--alignments", "--device=cpu", stdin=b"abc\n\n")
+    line, empty = out.splitlines()
+    text, links = line.split(" ||| ")
+    assert (status, text) == (0, answers[0].text)
+    assert [link.partition("-")[2] for link in links.split()] == [str(place) for place in range(len(text))]
+    assert {int(link.partition("-")[0]) for link in links.split()} <= {0, 1, 2}
+    assert empty == f"{answers[1].text} ||| "
+    asked = ["predict", trained, "--alignments", "--device=cpu", "--batch-size=1", "--format"]
+    record = json.loads(call(*asked, "jsonl", stdin=b"abc\n")[1])
+    assert " ".join(f"{source}-{target}" for source, target in record["alignment"]) == links
+    assert call(*asked, "tsv", stdin=b"abc\n")[1].split("\t")[2:] == [text, f"{links}\n"]
+
+
+def test_unknowns_are_replaced_by_the_source(own_run: Path, tmp_path: Path, call: Call) -> None:
+    model = transduce.load(own_run, device="cpu")
+    with torch.no_grad():
+        for parameter in model.model.decoder.projection.parameters():
+            parameter.zero_()
+        model.model.decoder.projection.bias[UNK] = 9.0  # it writes nothing else
+    save_weights(model.model, own_run / "checkpoints" / "best" / "model.safetensors")
+    asked = ["predict", own_run, "--device=cpu"]
+    assert call(*asked, stdin=b"a\n")[1].startswith("<unk><unk>")
+    replaced = call(*asked, "--replace-unk", stdin=b"a\n")[1].strip()
+    assert set(replaced) == {"a"}
+    (tmp_path / "words.tsv").write_text("a\tœ\n", encoding="utf-8")
+    known = call(*asked, "--replace-unk", f"--dictionary={tmp_path / 'words.tsv'}", stdin=b"a\n")[1].strip()
+    assert known == replaced.replace("a", "œ")
+
+
 # ----------------------------------------------------------- score and evaluate
 
 
@@ -473,6 +506,8 @@ def test_a_line_of_tokens_with_factors_is_a_source(tiny: dict[str, Any], tmp_pat
         (["inspect", "RUN", "abc", "--set=search.type=length-beam"], "LengthBeam asks its model to emit"),
         (["inspect", "RUN", "abc", "--beam-tree", "--out=tree.png"], "tree.png: the tree is drawn as a page"),
         (["inspect", "RUN", "abc", "--beam-tree", "--head=1"], "--target and --head have no say"),
+        (["predict", "RUN", "--dictionary=x"], "give --replace-unk too"),
+        (["predict", "RUN", "--attention=x"], "--attention is for --alignments or --replace-unk"),
         (["score", "RUN", "--source=x", "--target=y"], "no such file: x"),
         (["evaluate", "RUN", "--source=x"], "--source and --target go together"),
         (["evaluate", "RUN", "--split=tset"], "--split 'tset': expected test, valid or train"),

@@ -42,7 +42,8 @@ class Output:
 
     ``tokens`` has the closing ``</s>``; ``log_prob`` sums ``token_log_probs`` (natural logarithm); ``score`` is what
     the search ranked by. Of a target that was scored, ``best_log_probs`` are those of the model's first choice in each
-    place, given what stands before it.
+    place, given what stands before it. ``alignment``, where it was asked for, has pairs of a source word and a word of
+    the text that was written from it, both counted from 0.
     """
 
     text: str
@@ -51,6 +52,8 @@ class Output:
     score: float
     token_log_probs: tuple[float, ...]
     best_log_probs: tuple[float, ...] = ()
+    ids: tuple[int, ...] = ()  # of the tokens
+    alignment: tuple[tuple[int, int], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -187,10 +190,10 @@ class Transducer:
             return search(self.model, self._padded([ids for _, ids in batch]))
 
         numbered = enumerate(sources, 1)
-        for window in _windows(numbered, batch_size):
+        for window in windows(numbered, batch_size):
             ids = self._sources(window)
             rows = [(len(row), self._cut(row, number)) for row, (number, _) in zip(ids, window, strict=True)]
-            for hypotheses in _sorted_batches(rows, batch_size, answer):
+            for hypotheses in sorted_batches(rows, batch_size, answer):
                 yield [self._output(hypothesis) for hypothesis in hypotheses]
 
     def score(self, pairs: Iterable[tuple[str, str]], batch_size: int = 64) -> Iterator[Output]:
@@ -200,14 +203,14 @@ class Transducer:
             sources, targets = zip(*(pair for _, pair in batch), strict=True)
             return self.search.force(self.model, self._padded(sources), self._padded(targets))
 
-        for window in _windows(enumerate(pairs, 1), batch_size):
+        for window in windows(enumerate(pairs, 1), batch_size):
             sources = self._sources([(number, source) for number, (source, _) in window])
             targets = self.target_tokenizer.encode([target for _, (_, target) in window])
             rows = [
                 (max(len(source), len(target)), (self._cut(source, number), target))
                 for (number, _), source, target in zip(window, sources, targets, strict=True)
             ]
-            for hypothesis in _sorted_batches(rows, batch_size, answer):
+            for hypothesis in sorted_batches(rows, batch_size, answer):
                 yield self._output(hypothesis)
 
     def evaluate(
@@ -272,6 +275,7 @@ class Transducer:
             hypothesis.score,
             hypothesis.token_log_probs,
             hypothesis.best_log_probs,
+            tuple(hypothesis.tokens),
         )
 
 
@@ -330,7 +334,7 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def _windows(items: Iterable[R], batch_size: int) -> Iterator[list[R]]:
+def windows(items: Iterable[R], batch_size: int) -> Iterator[list[R]]:
     """The items in lists of up to WINDOW batches; one batch at a time where batches are of one: an answer a line."""
     if batch_size < 1:
         raise ValueError(f"batch_size = {batch_size}: at least one sentence goes in a batch")
@@ -339,7 +343,7 @@ def _windows(items: Iterable[R], batch_size: int) -> Iterator[list[R]]:
         yield window
 
 
-def _sorted_batches(rows: list[tuple[int, Q]], batch_size: int, answer: Any) -> list[Any]:
+def sorted_batches(rows: list[tuple[int, Q]], batch_size: int, answer: Any) -> list[Any]:
     """``answer`` asked of batches of like length, the longest first; its answers in the order of ``rows``."""
     order = sorted(range(len(rows)), key=lambda i: -rows[i][0])
     answers: list[Any] = [None] * len(rows)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from transduce.cli import formats, reading
+from transduce.cli.attended import Attended
 from transduce.cli.options import (
     BatchSize,
     BeamSize,
@@ -57,6 +58,7 @@ def train(
 
 def predict(
     trained: Trained,
+    attended: Attended,
     files: Files = None,
     beam: BeamSize = None,
     nbest: Annotated[int, typer.Option(min=1, help="Hypotheses of each source.")] = 1,
@@ -70,7 +72,7 @@ def predict(
     transducer = trained.load()
     asked, answered = itertools.tee(reading.lines(files))
     outputs = transducer.predict(asked, resized(transducer, beam, nbest), batch_size)
-    for source, hypotheses in zip(answered, outputs, strict=True):
+    for source, hypotheses in attended.added(transducer, zip(answered, outputs, strict=True), batch_size):
         for line in write(source, hypotheses):
             print(line, flush=batch_size == 1)
 

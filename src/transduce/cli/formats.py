@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 def as_text(source: str, outputs: list[Output]) -> Iterator[str]:
     for output in outputs:
-        yield _one_line(output.text)
+        links = "" if output.alignment is None else f" ||| {_pharaoh(output)}"
+        yield f"{_one_line(output.text)}{links}"
 
 
 def as_log_prob(source: str, outputs: list[Output]) -> Iterator[str]:
@@ -24,7 +25,8 @@ def as_log_prob(source: str, outputs: list[Output]) -> Iterator[str]:
 
 def as_tsv(source: str, outputs: list[Output]) -> Iterator[str]:
     for output in outputs:
-        yield f"{_one_line(source)}\t{output.score:.6f}\t{_one_line(output.text)}"
+        links = "" if output.alignment is None else f"\t{_pharaoh(output)}"
+        yield f"{_one_line(source)}\t{output.score:.6f}\t{_one_line(output.text)}{links}"
 
 
 def as_jsonl(source: str, outputs: list[Output]) -> Iterator[str]:
@@ -37,6 +39,7 @@ def as_jsonl(source: str, outputs: list[Output]) -> Iterator[str]:
             "log_prob": output.log_prob,
             "score": output.score,
             "token_log_probs": output.token_log_probs,
+            **({} if output.alignment is None else {"alignment": output.alignment}),
         }
         for output in outputs
     ]
@@ -52,6 +55,11 @@ def choose(format: str, writers: Mapping[str, Writer]) -> Writer:
     if format not in writers:
         raise ValueError(f"--format {format!r}: expected {', '.join(writers)}")
     return writers[format]
+
+
+def _pharaoh(output: Output) -> str:
+    """Source and target word of each link: 0-0 1-2 2-1."""
+    return " ".join(f"{source}-{target}" for source, target in output.alignment or ())
 
 
 def _one_line(text: str) -> str:

@@ -21,7 +21,7 @@ from unicodedata import normalize
 
 from transduce.data.corpora import DataError
 from transduce.data.labels import LabelError
-from transduce.data.tokenizers import Tokenizer, checked
+from transduce.data.tokenizers import Tokenizer, checked, divided
 from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
 
 
@@ -73,6 +73,10 @@ class FactoredTokenizer:
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """The pieces, one per id, to be read by people; a tag with the separator before it."""
         return [self._pieces[i] for i in checked(ids, len(self))]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each id stands in the text: its factor of its token."""
+        return divided(text, self._separator)
 
     def normalize(self, text: str) -> str:
         """The line as a round trip returns it, given that all of it is known."""

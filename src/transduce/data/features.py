@@ -19,7 +19,7 @@ from unicodedata import normalize
 
 from transduce.data.corpora import DataError
 from transduce.data.labels import LabelError, check_text
-from transduce.data.tokenizers import SPACE, Tokenizer, Unit, checked
+from transduce.data.tokenizers import SPACE, Tokenizer, Unit, checked, shifted
 from transduce.types import BOS, EOS, PAD, UNK
 
 
@@ -65,6 +65,11 @@ class FeaturesTokenizer:
             self._spelling(i) if i < len(self._text) else f"<{self._spelling(i)}>".replace(" ", SPACE)
             for i in checked(ids, len(self))
         ]
+
+    def spans(self, line: str) -> list[tuple[int, int]]:
+        """Where each id stands in the line, of which only the text is told apart."""
+        features, text = split(line, self._separator)
+        return [*((0, 0) for _ in features), *shifted(self._text.spans(text), len(line) - len(text))]
 
     def normalize(self, text: str) -> str:
         """The line as a round trip returns it, given that all of it is known."""

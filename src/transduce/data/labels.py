@@ -19,7 +19,7 @@ from typing import Any
 from unicodedata import normalize
 
 from transduce.data.corpora import DataError
-from transduce.data.tokenizers import SPACE, Symbols, Tokenizer, Unit, checked
+from transduce.data.tokenizers import SPACE, Symbols, Tokenizer, Unit, checked, shifted
 from transduce.types import BOS, EOS, PAD, UNK
 
 
@@ -76,6 +76,11 @@ class LabelledTokenizer:
             self._text.tokens([i])[0] if i < len(self._text) else f"<{self._spelling(i)}>".replace(" ", SPACE)
             for i in checked(ids, len(self))
         ]
+
+    def spans(self, line: str) -> list[tuple[int, int]]:
+        """Where each id stands in the line, of which only the text is told apart."""
+        labels, text = self._split(line)
+        return [*((0, 0) for _ in labels), *shifted(self._text.spans(text), len(line) - len(text))]
 
     def normalize(self, text: str) -> str:
         """The line as a round trip returns it, given that all of it is known."""

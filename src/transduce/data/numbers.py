@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from transduce.data.corpora import DataError
 from transduce.data.labels import LabelError
-from transduce.data.tokenizers import Tokenizer
+from transduce.data.tokenizers import Tokenizer, divided
 from transduce.types import EOS, SPECIALS
 
 Array = NDArray[np.float64]
@@ -62,6 +62,10 @@ class NumbersTokenizer:
     def tokens(self, ids: Sequence[float]) -> list[str]:
         """The numbers, in raw units, to be read by people, and the end."""
         return [*self._written(ids), SPECIALS[EOS]]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each number stands in the line."""
+        return divided(text, ",")
 
     def normalize(self, text: str) -> str:
         """The line as a round trip returns it."""

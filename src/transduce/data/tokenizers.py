@@ -36,9 +36,10 @@ class Tokenizer(Protocol):
 
     The first ``labels`` ids of every line stand for what is said beside the text; of those behind them each token has
     ``factors``. ``entries`` are what the ids stand
-    for, no two alike: equal ones in two vocabularies are the same token. ``extended`` is this vocabulary with what
-    only another knows after it; it raises DataError where that cannot be. One that is ``numeric`` has numbers for ids,
-    and as many entries as a step has numbers.
+    for, no two alike: equal ones in two vocabularies are the same token. ``spans`` say where in a text each of its ids
+    stands, from the first character to behind the last; EOS, and what is said beside the text, have none of it.
+    ``extended`` is this vocabulary with what only another knows after it; it raises DataError where that cannot be.
+    One that is ``numeric`` has numbers for ids, and as many entries as a step has numbers.
     """
 
     @property
@@ -57,6 +58,8 @@ class Tokenizer(Protocol):
     def decode(self, ids: Sequence[Any]) -> str: ...
 
     def tokens(self, ids: Sequence[Any]) -> list[str]: ...
+
+    def spans(self, text: str) -> list[tuple[int, int]]: ...
 
     def normalize(self, text: str) -> str: ...
 
@@ -105,6 +108,10 @@ class TextTokenizer:
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """The pieces, one per id, to be read by people; spaces are shown as "▁"."""
         return [str(self._library.id_to_token(i)).replace(" ", SPACE) for i in checked(ids, len(self))]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each id of ``encode`` stands in the text; spaces belong to what follows, or are ids themselves."""
+        return [*self._library.encode(text).offsets[:-1], (len(text), len(text))]
 
     def normalize(self, text: str) -> str:
         """The text as a round trip returns it, given that all of it is in the alphabet."""
@@ -180,6 +187,22 @@ def checked(ids: Sequence[int], size: int) -> Sequence[int]:
     if wrong:
         raise DataError(f"id {wrong[0]} is not in a vocabulary of {size}: another tokenizer made it")
     return ids
+
+
+def divided(text: str, separator: str) -> list[tuple[int, int]]:
+    """The spans of what white space and, within what that divides, a separator divide, and of the end."""
+    found = []
+    for token in re.finditer(r"\S+", text):
+        start = token.start()
+        for part in token[0].split(separator):
+            found.append((start, start + len(part)))
+            start += len(part) + len(separator)
+    return [*found, (len(text), len(text))]
+
+
+def shifted(spans: Iterable[tuple[int, int]], by: int) -> list[tuple[int, int]]:
+    """The spans of a text, in a line where so many characters stand before it."""
+    return [(start + by, end + by) for start, end in spans]
 
 
 class Unit(Protocol):

@@ -5,25 +5,20 @@ S source tokens, T target tokens, H heads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from transduce.data.tokenizers import Tokenizer
-from transduce.search.forcing import shifted
+from transduce.inspect.taps import attended, check_attending
 from transduce.transducer import Transducer
-from transduce.types import EOS, PAD, SPECIALS, Autoregressive, Padded, lacking_verbs
+from transduce.types import EOS, SPECIALS, Padded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TAP = "weights"  # what attention calls the identity that its weights pass through
 SHADES = " ░▒▓█"
 
 
@@ -63,77 +58,20 @@ def attention(transducer: Transducer, source: str, target: str | None = None, he
     The output is teacher-forced once. Many heads are averaged, unless one is asked for by its number from 0. Raises
     ValueError where the model has no attention to the source, or no such head.
     """
-    model: Any = transducer.model
-    if lacking_verbs(type(model), Autoregressive):
-        raise ValueError(f"this {type(model).__name__} writes all at once, and attention is shown word by word")
-    source_ids = transducer.source_tokenizer.encode([source])[0]
-    read = Padded(torch.tensor([source_ids]), torch.tensor([len(source_ids)])).to(transducer.device)
+    check_attending(transducer.model)
+    (source_ids,) = transducer.source_tokenizer.encode([source])
     if target is None:
-        target_ids = list(transducer.search(model, read)[0][0].tokens)
+        read = Padded(torch.tensor([source_ids]), torch.tensor([len(source_ids)])).to(transducer.device)
+        target_ids = list(transducer.search(transducer.model, read)[0][0].tokens)
     else:
-        target_ids = transducer.target_tokenizer.encode([target])[0]
-    # Longer than the source, so that weights over S positions are of the memory and not of the output's own past;
-    # what stands behind the output changes nothing in it.
-    padding = [PAD] * max(0, len(source_ids) + 1 - len(target_ids))
-    written = Padded(torch.tensor([target_ids + padding]), torch.tensor([len(target_ids)])).to(transducer.device)
-    columns = {len(tokens): tokens for tokens in _columns(transducer.source_tokenizer, source_ids)}
-    state = model.start(read)
-    with _tapped(model) as seen:
-        model.extend(shifted(written), state)
-    weights = {
-        name: _one_head(torch.cat(parts, -2)[0, ..., : len(target_ids), :], head).float().cpu()
-        for name, parts in seen.items()
-        if parts and parts[0].shape[-1] in columns
-    }
-    if not weights:
-        raise ValueError(
-            f"this {type(model).__name__} does not attend to its source, so there is nothing to see; "
-            'attention comes with model.decoder.wiring = "luong" or "bahdanau", or with the decoder "transformer"'
-        )
+        (target_ids,) = transducer.target_tokenizer.encode([target])
+    found = attended(transducer, [source_ids], [target_ids], head)
+    pieces = transducer.source_tokenizer.tokens(source_ids)
     return AttentionMap(
-        columns[next(iter(weights.values())).shape[-1]],
+        tuple("".join(pieces[first:behind]) for first, behind in found.columns[0]),
         tuple(transducer.target_tokenizer.tokens(target_ids)),
-        weights,
+        {name: weights_BTS[0, : len(target_ids)].float().cpu() for name, weights_BTS in found.weights.items()},
     )
-
-
-def _columns(tokenizer: Tokenizer, ids: Sequence[int]) -> Iterator[tuple[str, ...]]:
-    """What an encoder may have states for: tokens with their factors, text without its labels, or all ids."""
-    pieces, factors = tokenizer.tokens(ids), tokenizer.factors
-    yield tuple("".join(pieces[place : place + factors]) for place in range(0, len(pieces), factors))
-    yield tuple(pieces[tokenizer.labels :])
-    yield tuple(pieces)
-
-
-@contextmanager
-def _tapped(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
-    """While entered, what passes the taps of a model, by the name of the attention each belongs to."""
-    seen: dict[str, list[Tensor]] = {}
-    hooks = []
-    for path, module in model.named_modules():
-        name, _, last = path.rpartition(".")
-        if last == TAP and isinstance(module, nn.Identity):
-            seen[name] = []
-            hooks.append(module.register_forward_hook(partial(_keep, seen[name])))
-    try:
-        yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def _keep(parts: list[Tensor], module: nn.Module, inputs: Any, output: Tensor) -> None:
-    parts.append(output)
-
-
-def _one_head(weights: Tensor, head: int | None) -> Tensor:
-    """[T, S] of [T, S] or [H, T, S]."""
-    heads_HTS = weights if weights.ndim == 3 else weights[None]
-    if head is None:
-        return heads_HTS.mean(0)
-    if not 0 <= head < len(heads_HTS):
-        raise ValueError(f"head = {head}: there are {len(heads_HTS)}, numbered from 0")
-    return heads_HTS[head]
 
 
 # ------------------------------------------------------------------- picture

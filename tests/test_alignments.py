@@ -1,0 +1,248 @@
+"""Where outputs were read: a batch is as each alone, words of parts by a second road, unknowns by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from families import FAMILIES, PARALLEL, build
+from transduce.data.factors import FactoredTokenizer
+from transduce.data.features import FeaturesTokenizer
+from transduce.data.labels import LabelledTokenizer
+from transduce.data.tokenizers import Bpe, Bytes, Characters, Symbols, Tokenizer, Unit, Words
+from transduce.inspect.alignments import Reading, Side, check_unknowns, read, words_of
+from transduce.inspect.attention import attention
+from transduce.inspect.taps import attended
+from transduce.search.beam import Beam
+from transduce.search.greedy import Greedy
+from transduce.transducer import Output, Transducer
+from transduce.types import UNK
+
+SOURCES = ["a", "abcde", "ab", "dcbae", ""]
+
+
+def transducer(family: str, unit: Unit | None = None, apart: str = "") -> Transducer:
+    """A random model of letters, or of words of one letter."""
+    unit = unit or Characters()
+    sides = [unit.learn([apart.join(letters)]) for letters in ("abcde", "tuvwxyz")]
+    return Transducer(build(FAMILIES[family]), Greedy(7), *sides)
+
+
+# ------------------------------------------------------------------ batches
+
+
+@pytest.mark.parametrize("family", ["luong, coverage, fed", "transformer, pre-norm", "convs2s", "ensemble"])
+def test_a_batch_is_as_each_alone(family: str) -> None:
+    model = transducer(family)
+    targets = ["vw", "", "vwxyzvwxyz", "x", "yy"]
+    ids = model.source_tokenizer.encode(SOURCES), model.target_tokenizer.encode(targets)
+    found = attended(model, *ids)
+    for row, (source, target) in enumerate(zip(SOURCES, targets, strict=True)):
+        alone = attention(model, source, target)
+        assert [*alone.weights] == [*found.weights]
+        assert len(found.columns[row]) == len(source) + 1
+        for name, weights_TS in alone.weights.items():
+            weights_BTS = found.weights[name].float()
+            torch.testing.assert_close(weights_BTS[row, : len(target) + 1, : len(source) + 1], weights_TS)
+            assert not weights_BTS[row, : len(target) + 1, len(source) + 1 :].any()
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 64])
+def test_every_hypothesis_in_order(batch_size: int) -> None:
+    model = transducer("bahdanau, additive")
+    answers = [*zip(SOURCES, model.predict(SOURCES, Beam(3, nbest=2, max_length=6)), strict=True)]
+    found = [*read(model, answers, batch_size=batch_size)]
+    assert [[each.output for each in readings] for readings in found] == [outputs for _, outputs in answers]
+    for (source, outputs), readings in zip(answers, found, strict=True):
+        for output, reading in zip(outputs, readings, strict=True):
+            weights_TS = attention(model, source, output.text).mean()[:-1, :-1]
+            expected = [] if not source else [(int(s), t) for t, s in enumerate(weights_TS.argmax(1))]
+            assert list(reading.alignment) == expected
+            assert reading.source.text == source
+
+
+def test_one_attention_of_several() -> None:
+    model = transducer("transformer, pre-norm")
+    answers = [("abcde", [*model.score([("abcde", "vwxyz")])])]
+    names = [*attention(model, "abcde", "vwxyz").weights]
+    every = [next(read(model, answers, name))[0].weights_TS for name in names]
+    torch.testing.assert_close(torch.stack(every).mean(0), next(read(model, answers))[0].weights_TS)
+    assert not torch.allclose(*every)
+    with pytest.raises(ValueError, match=f"no attention 'decoder' to the source: there is {', '.join(names)}"):
+        next(read(model, answers, "decoder"))
+
+
+def test_a_source_that_was_cut() -> None:
+    model = transducer("luong, dot")
+    model.max_source_length = 4  # three letters and the end
+    answers = zip(["abcde"], model.predict(["abcde"]), strict=True)
+    ((reading,),) = read(model, answers)
+    assert reading.source.words == [0, 1, 2, None]
+
+
+def test_labels_are_no_words() -> None:
+    model = transducer("luong, dot")
+    model.source_tokenizer = FeaturesTokenizer(["PL"], ";", Characters().learn(["abcd"]))
+    ((reading,),) = read(model, zip(["PL\tdab"], model.predict(["PL\tdab"]), strict=True))
+    assert reading.source.words == [None, 0, 1, 2, None]
+    assert [reading.source.spelling(place) for place in reading.source.places] == ["d", "a", "b"]
+
+
+# ------------------------------------------------------------------ words
+
+
+def reading_of(source: str, target: str, weights: Sequence[Sequence[float]], pieces: Sequence[str]) -> Reading:
+    """The pieces of both sides, divided by bars; words are made of them."""
+    sides = []
+    for text, cut in zip((source, target), pieces, strict=True):
+        spans, words, start = [], [], 0
+        for piece in [*cut.split("|"), ""]:
+            spans.append((start, start + len(piece)))
+            before = text[: start + len(piece) - len(piece.lstrip())]
+            words.append(len(f"{before}.".split()) - 1 if piece.strip() else None)
+            start += len(piece)
+        sides.append(Side(text, spans, words, parts=True))
+    return Reading(Output(target, (), 0.0, 0.0, ()), torch.tensor(weights), *sides)
+
+
+def test_parts_of_a_word_are_read_together() -> None:
+    weights = [[0.2, 0.2, 0.3, 0.3], [0.1, 0.1, 0.5, 0.3], [0.0, 0.3, 0.1, 0.6], [0.0, 0.0, 0.0, 1.0]]
+    found = reading_of("ab c", "xy z", weights, ["a|b| c", "x|y| z"])
+    # word 0 read 0.4 + 0.2 of "ab" and 0.3 + 0.5 of "c"; word 1 0.3 of "ab" and 0.1 of "c", the rest of the end
+    assert found.alignment == ((1, 0), (0, 1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), source=st.text("ab .", min_size=1, max_size=7), target=st.text("ab .", min_size=1, max_size=7))
+def test_words_by_a_second_road(data: st.DataObject, source: str, target: str) -> None:
+    vocabulary = Bpe(size=30, minimum_count=1).learn([source, target, "ab ab a. b a"])
+    sides = []
+    for text in (source, target):
+        ids = vocabulary.encode([text])[0]
+        ends = [len(vocabulary.decode(ids[: place + 1])) for place in range(len(ids))]
+        sides.append((vocabulary.decode(ids), [*zip([0, *ends], ends, strict=False)]))
+    shares = st.floats(0, 1, allow_subnormal=False)
+    weights = [[data.draw(shares) for _ in sides[0][1]] for _ in sides[1][1]]
+
+    def word(text: str, span: tuple[int, int]) -> int | None:
+        inside = text[slice(*span)]
+        before = text[: span[1] - len(inside.lstrip())]
+        return len(f"{before}.".split()) - 1 if inside.strip() else None
+
+    total: dict[tuple[int, int], float] = {}
+    for t, target_span in enumerate(sides[1][1]):
+        for s, source_span in enumerate(sides[0][1]):
+            link = word(sides[0][0], source_span), word(sides[1][0], target_span)
+            if link[0] is not None and link[1] is not None:
+                total[link[0], link[1]] = total.get((link[0], link[1]), 0.0) + weights[t][s]
+
+    made = [Side(text, spans, words_of(text, spans), parts=True) for text, spans in sides]
+    alignment = Reading(Output(target, (), 0.0, 0.0, ()), torch.tensor(weights).double(), *made).alignment
+    written = sorted({t for _, t in total})
+    assert [t for _, t in alignment] == written
+    for s, t in alignment:
+        assert total[s, t] == pytest.approx(max(each for (_, other), each in total.items() if other == t), abs=1e-9)
+
+
+# ------------------------------------------------------------------ where tokens stand
+
+
+@pytest.mark.parametrize("unit", [Characters(), Words(), Words(lowercase=True), Bpe(40, minimum_count=1), Symbols()])
+@settings(max_examples=60, deadline=None)
+@given(text=st.text("abA .,é\t", max_size=10))
+def test_a_span_is_its_token(unit: Unit, text: str) -> None:
+    tokenizer = unit.learn(["ab A. é,", "b a é \t", "aA b"])
+    (ids,) = tokenizer.encode([text])
+    spans = tokenizer.spans(text)
+    assert len(spans) == len(ids)
+    assert spans[-1] == (len(text), len(text))
+    assert all(before[1] <= behind[1] for before, behind in pairwise(spans))
+    for token, i, (start, end) in zip(tokenizer.tokens(ids)[:-1], ids, spans, strict=False):
+        written = text[start:end].lower() if getattr(unit, "lowercase", False) else text[start:end]
+        if i != UNK and token != "▁":
+            assert written.strip(" ") == token.strip("▁")
+
+
+def test_bytes_of_a_character_share_its_span() -> None:
+    assert Bytes().learn([]).spans("aé") == [(0, 1), (1, 2), (1, 2), (2, 2)]
+
+
+LETTERS = Characters().learn(["abc"])
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "line", "expected"),
+    [
+        (LabelledTokenizer([["4"], ["de"]], LETTERS), "4\tde\tab", ["", "", "a", "b", ""]),
+        (LabelledTokenizer([["4"]], LETTERS, with_text=False), "4", ["", ""]),
+        (FeaturesTokenizer(["V", "PL"], ";", LETTERS), "V;PL\tab", ["", "", "a", "b", ""]),
+        (FactoredTokenizer([["do"], ["V"]], "|"), "do|V  x|V", ["do", "V", "x", "V", ""]),
+    ],
+)
+def test_what_stands_beside_a_text_has_no_span(tokenizer: Tokenizer, line: str, expected: list[str]) -> None:
+    spans = tokenizer.spans(line)
+    assert [line[start:end] for start, end in spans] == expected
+    assert len(spans) == len(tokenizer.encode([line])[0])
+
+
+# ------------------------------------------------------------------ unknowns
+
+
+def test_unknowns_become_what_they_were_read_from() -> None:
+    model = transducer("luong, dot", Words(), " ")
+    source = "a Straße, b é!"
+    (ids,) = model.target_tokenizer.encode(["t q, u r"])
+    assert ids.count(UNK) == 3  # q, the comma, r
+    output = Output(model.target_tokenizer.decode(ids), (), 0.0, 0.0, (), ids=tuple(ids))
+    assert output.text == "t <unk> <unk> u <unk>"
+    ((reading,),) = read(model, [(source, [output])])
+    assert [reading.source.spelling(place) for place in reading.source.places] == ["a", "Straße", ",", "b", "é", "!"]
+    weights_TS = torch.eye(7)[[0, 1, 2, 3, 4, 6]]
+    by_hand = Reading(output, weights_TS, reading.source, reading.target)
+    assert by_hand.replaced() == "t Straße , u é"
+    assert by_hand.replaced({"Straße": "street", "b": "never"}) == "t street , u é"
+    # what was read most may be the end of the sentence, which is no word
+    to_the_end = torch.zeros(6, 7) + torch.tensor([0.0, 0.1, 0, 0.2, 0, 0, 0.7])
+    assert Reading(output, to_the_end, reading.source, reading.target).replaced() == "t b b u b"
+
+
+def test_all_of_a_word_that_was_read_in_parts() -> None:
+    side = Side("(Münch|en_x 2.)", [(0, 1), (1, 3), (3, 6), (7, 9)], [0, 0, 0, 0], parts=True)
+    assert [side.spelling(place) for place in side.places] == ["(", "Münch", "Münch", "en_x"]
+    assert Side("e\u0301te\u0301", [(2, 3)], [0], parts=True).spelling(0) == "e\u0301te\u0301"
+    assert Side("don't", [(0, 5)], [0], parts=False).spelling(0) == "don't"
+
+
+def test_without_a_source_word_the_unknown_stays() -> None:
+    model = transducer("luong, dot", Words(), " ")
+    (ids,) = model.target_tokenizer.encode(["q"])
+    output = Output("<unk>", (), 0.0, 0.0, (), ids=tuple(ids))
+    ((reading,),) = read(model, [("", [output])])
+    assert (reading.replaced(), reading.alignment) == ("<unk>", ())
+
+
+def test_unknown_parts_of_words_are_not_replaced() -> None:
+    model = transducer("luong, dot")
+    check_unknowns(model)
+    model.target_tokenizer = Bpe(size=30, minimum_count=1).learn(["ab ab"])
+    with pytest.raises(ValueError, match=r'characters within words.*"words", "symbols" or "characters"'):
+        check_unknowns(model)
+    model.target_tokenizer = Words().learn(["ab"])
+    check_unknowns(model)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [(FAMILIES["lstm, no attention"], "does not attend"), (PARALLEL["instant, lstm to dense"], "writes all at once")],
+)
+def test_a_model_without_attention_says_so(table: Any, message: str) -> None:
+    model = transducer("luong, dot")
+    model.model = build(table)
+    with pytest.raises(ValueError, match=message):
+        next(read(model, [("abc", [Output("v", (), 0.0, 0.0, (), ids=(4, 2))])]))
