@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import transduce
 from transduce.cli import app
@@ -25,11 +26,13 @@ from transduce.evaluation.judging import Parts, judge
 from transduce.evaluation.systems import System
 from transduce.inspect.calibration import calibrate
 from transduce.metrics.base import metric
-from transduce.metrics.significance import Resampling
+from transduce.metrics.calibration import calibration
+from transduce.metrics.significance import Interval, Resampling
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.reports.comparison import comparison_page
 from transduce.reports.differences import compared
 from transduce.reports.evaluation import evaluation_page
+from transduce.reports.figures import bars, reliability
 from transduce.reports.markup import Markup, element
 from transduce.reports.passages import changed, drawn, worst
 from transduce.transducer import Transducer
@@ -183,7 +186,6 @@ class Coin:
 
 def test_a_calibrated_model_has_no_calibration_error() -> None:
     found = calibrate(Coin(), [Example("a", ("b",))] * 2000, bins=10)  # type: ignore[arg-type]
-    assert found is not None
     assert found.tokens == 40_000
     assert found.error < 0.01
     for each in found.bins:
@@ -195,7 +197,6 @@ def test_a_models_first_choices_are_asked_for(model: Transducer) -> None:
     found = calibrate(model, examples, batch_size=2)
     forced = list(model.score((each.source, each.references[0]) for each in examples))
     sure = [math.exp(best) for output in forced for best in output.best_log_probs]
-    assert found is not None
     assert found.tokens == len(sure) == 4 + 2 + 1
     assert found.confidence == pytest.approx(np.mean(sure))
     right = [output.token_log_probs[n] == best for output in forced for n, best in enumerate(output.best_log_probs)]
@@ -204,12 +205,12 @@ def test_a_models_first_choices_are_asked_for(model: Transducer) -> None:
         calibrate(model, [Example("abc")])
 
 
-def test_numbers_have_no_calibration() -> None:
+def test_a_report_of_numbers_has_no_calibration(model: Transducer) -> None:
     class Numbers:
-        def score(self, pairs: Any, batch_size: int) -> Any:
-            return [transduce.Output("1.5", ("1.5",), 0.0, 0.0, ()) for _ in pairs]
+        model = torch.nn.Linear(1, 1)
 
-    assert calibrate(Numbers(), [Example("1", ("2",))]) is None  # type: ignore[arg-type]
+    assert Parts().of_report(Numbers()) == Parts(6, True, False)  # type: ignore[arg-type]
+    assert Parts(bins=3).of_report(model) == Parts(3, True, True)
 
 
 # ---------------------------------------------------------------------- pages
@@ -262,7 +263,7 @@ def test_the_page_of_an_evaluation(model: Transducer, trained: Path) -> None:
     examples = [Example("abc", (NASTY,)), Example(NASTY, ("cba", "other")), Example("zz", ("q r",))] * 4
     metrics = [metric(name) for name in ("cer", "exact", "perplexity")]
     own = systems.of_model(str(trained), model, examples, metrics)
-    judged = judge(own, model, trained, examples, "test", Parts().all, FEW)
+    judged = judge(own, model, trained, examples, "test", Parts().of_report(model), FEW)
     other = system("other.txt", [NASTY, "cba", "q"] * 4, examples, "cer", "exact")
     reader = read(evaluation_page(judged, compare([own, other], examples, "test", FEW)))
     headings = reader.texts["h2"]
@@ -293,6 +294,28 @@ def test_the_page_of_a_comparison(three: Comparison) -> None:
     ]
     assert sum(text == "c is better" for text in reader.texts["span"]) == 4
     assert reader.tags.count("article") == 30
+
+
+def drawing(figure: str, tag: str) -> list[dict[str, str]]:
+    """The attributes of each such element."""
+    return [dict(re.findall(r'([\w-]+)="([^"]*)"', found)) for found in re.findall(rf"<{tag} [^>]*>", figure)]
+
+
+def test_bars_are_as_long_as_their_values() -> None:
+    figure = bars("c", ["a", "b", "c"], [20.0, 10.0, math.inf], [Interval(15, 40), None, None], ["", "", ""], 40.0)
+    boxes, (whisker,) = drawing(figure, "rect"), drawing(figure, "line")
+    assert [float(box["width"]) for box in boxes] == [125, 62.5]  # what is infinite has none
+    assert float(whisker["x2"]) - float(whisker["x1"]) == pytest.approx(250 * 25 / 40, abs=0.01)
+    assert {float(box["x"]) for box in boxes} == {float(whisker["x1"]) - 250 * 15 / 40}
+
+
+def test_reliability_is_drawn_from_the_lower_left_to_the_upper_right() -> None:
+    figure = reliability(calibration([0.2] * 4 + [1.0] * 16, [True] + [False] * 3 + [True] * 16, bins=5))
+    box, (first, last) = drawing(figure, "rect")[0], drawing(figure, "circle")
+    left, top, side = (float(box[name]) for name in ("x", "y", "width"))
+    assert (float(first["cx"]), float(first["cy"])) == pytest.approx((left + 0.2 * side, top + 0.75 * side), abs=0.01)
+    assert (float(last["cx"]), float(last["cy"])) == pytest.approx((left + side, top), abs=0.01)
+    assert float(first["r"]) - 2 == pytest.approx((float(last["r"]) - 2) / 2)  # a quarter of the tokens
 
 
 @pytest.mark.parametrize(

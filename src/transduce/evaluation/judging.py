@@ -14,22 +14,21 @@ from transduce.metrics.edit import ErrorRate
 from transduce.metrics.errors import error_breakdown
 from transduce.metrics.significance import Resampling
 from transduce.transducer import Transducer
-from transduce.types import Example
+from transduce.types import Distribution, Example, lacking_verbs
 
 
 @dataclass(frozen=True)
 class Parts:
     """What is told beside the scores: results in so many ``bins`` of sources, the ``errors`` behind each error rate,
-    and ``calibration``, where outputs have probabilities."""
+    and ``calibration``."""
 
     bins: int | None = None
     errors: bool = False
     calibration: bool = False
 
-    @property
-    def all(self) -> Parts:
-        """What a report has."""
-        return Parts(self.bins or 6, True, True)
+    def of_report(self, transducer: Transducer) -> Parts:
+        """All of them, but for the calibration of what has no probabilities (numbers)."""
+        return Parts(self.bins or 6, True, not lacking_verbs(type(transducer.model), Distribution))
 
 
 def judge(

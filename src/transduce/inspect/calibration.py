@@ -17,11 +17,11 @@ def calibrate(
     bins: int = 15,
     shares: Shares = "width",
     batch_size: int = 64,
-) -> Calibration | None:
+) -> Calibration:
     """Of each token of the first references, teacher-forced: the model's probability of its first choice, and whether
-    that is the token. The end counts. None where outputs have no probabilities: numbers.
+    that is the token. The end counts.
 
-    Raises ValueError where a reference is missing.
+    Raises ValueError where a reference is missing, and where outputs have no probabilities: numbers.
     """
     confidence: list[float] = []
     right: list[bool] = []
@@ -29,4 +29,4 @@ def calibrate(
     for output in transducer.score(pairs, batch_size):
         confidence += map(math.exp, output.best_log_probs)
         right += [token >= best for token, best in zip(output.token_log_probs, output.best_log_probs, strict=True)]
-    return calibration(confidence, right, bins, shares) if confidence else None
+    return calibration(confidence, right, bins, shares)

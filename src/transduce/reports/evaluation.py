@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from transduce.evaluation.comparison import Comparison
 from transduce.evaluation.groups import Grouping
 from transduce.evaluation.results import Results, written
@@ -24,8 +27,8 @@ def evaluation_page(results: Results, against: Comparison | None = None) -> str:
     if against is not None:
         parts.append(differences(against))
     if results.groupings:
-        figures = [_grouped(each, ranked) for each in results.groupings]
-        parts.append(section(f"{ranked} by the source", element("div", *figures, class_="figures"), *_tables(results)))
+        figures = _figures(results.groupings, ranked)
+        parts.append(section(f"{ranked} by the source", figures, *_tables(results)))
     if results.errors:
         parts.append(section("Errors", *map(_errors, results.errors)))
     if results.calibration is not None:
@@ -63,11 +66,24 @@ def _scores(results: Results) -> Markup:
     return section("Scores", table(["", "score", "95 % interval", "signature"], rows), notes(told))
 
 
-def _grouped(grouping: Grouping, name: str) -> Markup:
+def _figures(groupings: Sequence[Grouping], name: str) -> Markup:
+    """Of one scale, so that any bar compares with any other."""
+    ends = [
+        end
+        for grouping in groupings
+        for each in grouping.bins
+        for end in (each.scores[name], *each.intervals.get(name, ()))
+        if math.isfinite(end)
+    ]
+    full = max(map(abs, ends), default=1.0)
+    return element("div", *(_grouped(each, name, full) for each in groupings), class_="figures")
+
+
+def _grouped(grouping: Grouping, name: str, full: float) -> Markup:
     found = grouping.bins
     intervals = [each.intervals.get(name) for each in found]
     counts = [f"{each.examples:,} examples" for each in found]
-    return bars(grouping.title, grouping.labels, [each.scores[name] for each in found], intervals, counts)
+    return bars(grouping.title, grouping.labels, [each.scores[name] for each in found], intervals, counts, full)
 
 
 def _tables(results: Results) -> list[Markup]:

@@ -19,10 +19,11 @@ def bars(
     values: Sequence[float],
     intervals: Sequence[Interval | None],
     notes: Sequence[str],
+    full: float,
 ) -> Markup:
-    """A bar for each label, from 0, with its value, its interval as a whisker, and a note on the right."""
-    shown = [each for each in (*values, *(i.high for i in intervals if i)) if math.isfinite(each)]
-    scale = LONG / max([1e-9, *map(abs, shown)])
+    """A bar for each label, from 0 to at most ``full``, with its value, its interval as a whisker, and a note on the
+    right."""
+    scale = LONG / (full or 1.0)
     rows = []
     for row, (label, value, interval, note) in enumerate(zip(labels, values, intervals, notes, strict=True)):
         middle = HIGH * (row + 0.5)
@@ -36,7 +37,7 @@ def bars(
         place = LABEL + (scale * abs(end) if math.isfinite(end) else 0) + 8
         rows.append(_text(place, middle, f"{value:.1f}"))
         rows.append(_text(LABEL + LONG + 60, middle, note, class_="faint"))
-    return _figure(caption, LABEL + LONG + 150, HIGH * len(labels), rows)
+    return _figure(caption, LABEL + LONG + 165, HIGH * len(labels), rows)
 
 
 def reliability(found: Calibration) -> Markup:
