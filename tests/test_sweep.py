@@ -398,6 +398,20 @@ def test_another_question_is_refused_or_replaces(tiny: dict[str, Any], tmp_path:
     assert [path.name for path in (out / "cells").iterdir() if path.is_dir()] == ["encoder.width=8-seed1"]
 
 
+def test_the_same_data_elsewhere_are_no_other_question(tiny: dict[str, Any], tmp_path: Path, called: list[str]) -> None:
+    """Another machine goes on with what is finished; its places are the ones asked now."""
+    out = tmp_path / "sweep"
+    ask = asking(tiny, out)
+    ask(4)
+    (out / "cells" / "4-seed1" / "config.toml").unlink(missing_ok=True)  # as where only measurements were kept
+    both = ask(4, 8, settings={"data.cache": str(tmp_path / "elsewhere")})
+    assert called == ["4-seed1", "8-seed1"]
+    assert len(both.rows) == 2
+    question = Question.read(out)
+    assert question is not None
+    assert question.settings["data.cache"] == str(tmp_path / "elsewhere")
+
+
 def test_mistakes_are_told_before_anything_is_trained(tiny: dict[str, Any], tmp_path: Path, called: list[str]) -> None:
     with pytest.raises(config.ConfigError, match=r"encoder.widht=4-seed1: model.encoder.widht.*width"):
         sweep("reverse", {"model.encoder.widht": [4]}, out=tmp_path / "a")

@@ -12,6 +12,7 @@ from transduce import config
 from transduce.comparison.grid import Cell, Grid
 
 FILE = "sweep.toml"
+PLACES = ("data.cache", "data.origin.folder")  # where the same data lie: another machine may go on with a sweep
 
 
 class OtherQuestionError(ValueError):
@@ -58,16 +59,16 @@ class Question:
 
     def differences(self, other: Question) -> list[str]:
         """What two questions with other grids do not have in common: cells of both in one table compare nothing."""
-        keys = {**self.settings, **other.settings}
+        keys = [key for key in {**self.settings, **other.settings} if key not in PLACES]
         both = [("recipe", self.recipe, other.recipe)]
         both += [(key, self.settings.get(key), other.settings.get(key)) for key in keys]
         return [f"{key} = {now!r} (was {was!r})" for key, was, now in both if was != now]
 
     def joined(self, other: Question) -> Question:
-        """The grids of both."""
-        return Question(
-            self.recipe, self.settings, (*self.grids, *(grid for grid in other.grids if grid not in self.grids))
-        )
+        """The grids of both, with the places of the other, which is asked now."""
+        places = {key: other.settings[key] for key in PLACES if key in other.settings}
+        grids = (*self.grids, *(grid for grid in other.grids if grid not in self.grids))
+        return Question(self.recipe, {**self.settings, **places}, grids)
 
     def write(self, out: Path) -> None:
         table: config.Table = {} if self.recipe is None else {"recipe": self.recipe}

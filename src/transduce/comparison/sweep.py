@@ -18,7 +18,7 @@ from transduce.comparison import processes
 from transduce.comparison.grid import Cell, Grid, Vary, shared
 from transduce.comparison.measurement import ASKED, Conditions, Measurement, command, held_out
 from transduce.comparison.picture import draw
-from transduce.comparison.question import OtherQuestionError, Question
+from transduce.comparison.question import PLACES, OtherQuestionError, Question
 from transduce.comparison.results import Results, collect
 from transduce.comparison.table import write
 from transduce.data.preparation import Tokenizers, prepare
@@ -177,7 +177,7 @@ def _differences(run: Path, table: config.Table) -> list[str]:
         now["training.precision"] = then["training.precision"]
     return [
         f"{key} = {now.get(key, 'nothing')!r} (was {then.get(key, 'nothing')!r})"
-        for key in sorted(then.keys() | now.keys())
+        for key in sorted((then.keys() | now.keys()) - set(PLACES))
         if then.get(key) != now.get(key)
     ]
 

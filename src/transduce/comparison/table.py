@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from transduce.comparison.grid import Grid
 from transduce.comparison.measurement import Measurement
+from transduce.comparison.question import PLACES
 from transduce.comparison.results import Results, Row, Spread
 from transduce.metrics.base import metric
 from transduce.spec import shown
@@ -82,7 +83,7 @@ def _parameters(count: float) -> str:
 
 def _asked(results: Results) -> str:
     question = results.question
-    settings = [f"`{key}={shown(value)}`" for key, value in question.settings.items()]
+    settings = [f"`{key}={shown(value)}`" for key, value in question.settings.items() if key not in PLACES]
     lines = [
         *([f"Recipe: `{question.recipe}`."] if question.recipe else []),
         *([f"Settings: {', '.join(settings)}."] if settings else []),
