@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import shutil
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 import torch
 
 from transduce import api
+from transduce.cli import app as cli
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -62,3 +66,23 @@ def sister(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Pa
 def own_run(trained: Path, tmp_path: Path) -> Path:
     """A copy of the run, to be broken at will."""
     return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Calls ``transduce`` with arguments and standard input; exit status, standard output, standard error."""
+
+    def calling(*arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        monkeypatch.setenv("COLUMNS", "200")
+        capsys.readouterr()
+        status: Any = 0
+        try:
+            cli.main()
+        except SystemExit as exit:
+            status = exit.code or 0
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return calling

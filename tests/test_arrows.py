@@ -20,7 +20,7 @@ LAYERS: list[set[str]] = [
     {"models"},
     {"search", "metrics"},
     {"transducer"},
-    {"training", "inspect", "representations", "export"},
+    {"training", "inspect", "representations", "reranking", "export"},
     {"progress", "plugins", "api", "comparison", "evaluation", "reports", "serving", "cli", "__main__"},
 ]
 """Lowest first. A module imports its own package and lower layers; two packages of one layer do not know each other."""

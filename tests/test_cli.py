@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from collections.abc import Callable
@@ -20,27 +19,19 @@ from transduce.models.weights import save_weights
 from transduce.types import UNK
 
 Call = Callable[..., tuple[int, str, str]]
-COMMANDS = ["train", "predict", "score", "evaluate", "compare", "inspect", "distance", "recipes", "data", "sweep"]
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Calls ``transduce`` with arguments and standard input; exit status, standard output, standard error."""
-
-    def calling(*arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        monkeypatch.setenv("COLUMNS", "200")
-        capsys.readouterr()
-        status: Any = 0
-        try:
-            cli.main()
-        except SystemExit as exit:
-            status = exit.code or 0
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return calling
+COMMANDS = [
+    "train",
+    "predict",
+    "rerank",
+    "score",
+    "evaluate",
+    "compare",
+    "inspect",
+    "distance",
+    "recipes",
+    "data",
+    "sweep",
+]
 
 
 def told(result: tuple[int, str, str]) -> str:

@@ -14,6 +14,7 @@ from transduce.cli.distance import distance
 from transduce.cli.evaluate import evaluate
 from transduce.cli.inspect import inspect
 from transduce.cli.options import spread
+from transduce.cli.rerank import rerank
 from transduce.cli.sweep import sweep
 
 app = typer.Typer(
@@ -22,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (train, predict, score, evaluate, compare, inspect, distance, sweep, recipes, data):
+for command in (train, predict, rerank, score, evaluate, compare, inspect, distance, sweep, recipes, data):
     app.command()(spread(command))
 
 

@@ -1,0 +1,95 @@
+"""``transduce rerank``: the best of what a model finds, by what other models or a metric make of it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transduce.cli import formats, reading
+from transduce.cli.options import BatchSize, BeamSize, Files, Trained
+
+if TYPE_CHECKING:
+    from transduce.reranking.base import Reranker
+    from transduce.reranking.loglinear import Feature
+    from transduce.transducer import Transducer
+
+Weighted = list[str] | None
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """By what outputs are ranked: minimum risk, or the weighted log-probabilities of several models."""
+
+    mbr: Annotated[str | None, typer.Option(help="Least risk by this metric: chrf, bleu, cer, ...")] = None
+    posterior: Annotated[
+        bool, typer.Option("--posterior", help="With --mbr: weigh by probability, for what a beam found.")
+    ] = False
+    channel: Annotated[
+        Weighted, typer.Option(help="A model of the other direction, p(x|y), and its weight.", metavar="RUN=1.0")
+    ] = None
+    language_model: Annotated[Weighted, typer.Option(help="A model of p(y).", metavar="RUN=1.0")] = None
+    direct: Annotated[Weighted, typer.Option(help="Another model of p(y|x).", metavar="RUN=1.0")] = None
+    own: Annotated[float, typer.Option(help="The weight of the model's own log-probability.")] = 1.0
+    length: Annotated[float, typer.Option(help="What a token adds.")] = 0.0
+
+    def reranker(self, device: str, batch_size: int) -> Reranker:
+        from transduce.metrics.base import metric
+        from transduce.reranking.loglinear import Channel, Direct, Language, Length, LogLinear, Own
+        from transduce.reranking.risk import MinimumRisk
+
+        models = [(Channel, self.channel), (Language, self.language_model), (Direct, self.direct)]
+        named = [(kind, given) for kind, runs in models for given in runs or []]
+        if self.mbr is not None:
+            if named or self.length:
+                raise ValueError("--mbr asks a metric, and --channel, --language-model, --direct models: give one kind")
+            return MinimumRisk(metric(self.mbr), "posterior" if self.posterior else "uniform")
+        if not named and not self.length:
+            raise ValueError("nothing to rank by: give --mbr METRIC, or --channel, --language-model or --direct RUN")
+        features: list[tuple[Feature, float]] = [(Own(), self.own), (Length(), self.length)]
+        for kind, given in named:
+            transducer, weight = _weighted(given, device)
+            features.append((kind(transducer, batch_size), weight))
+        return LogLinear(tuple(features))
+
+
+def rerank(
+    trained: Trained,
+    criteria: Criteria,
+    files: Files = None,
+    nbest: Annotated[int, typer.Option(min=1, help="Outputs of each source to choose from.")] = 16,
+    beam: BeamSize = None,
+    keep: Annotated[int, typer.Option(min=1, help="Outputs of each source to write.")] = 1,
+    batch_size: BatchSize = 64,
+    format: Annotated[
+        str, typer.Option(help="text (a line a hypothesis), tsv (source, score, text) or jsonl.")
+    ] = "text",
+) -> None:
+    """Turn each line into the best of several outputs: by least risk, or by what other models say of them."""
+    from transduce.reranking.base import rerank as ranked
+
+    write = formats.choose(format, formats.PREDICTIONS)
+    reranker = criteria.reranker(trained.device, batch_size)
+    transducer = trained.load()
+    asked, answered = itertools.tee(reading.lines(files))
+    found = ranked(transducer, asked, reranker, transducer.search.resized(beam, nbest), batch_size)
+    for source, outputs in zip(answered, found, strict=True):
+        for line in write(source, outputs[:keep]):
+            print(line, flush=batch_size == 1)
+
+
+def _weighted(given: str, device: str) -> tuple[Transducer, float]:
+    """The model and the weight of RUN=0.5, or RUN, which has the weight 1."""
+    from transduce.transducer import Transducer
+
+    run, equals, number = given.rpartition("=")
+    if not equals or Path(given).is_dir():
+        return Transducer.load(given, device=device), 1.0
+    try:
+        weight = float(number)
+    except ValueError:
+        raise ValueError(f"{given!r}: a run directory and its weight were expected, such as runs/model=0.5") from None
+    return Transducer.load(run, device=device), weight

@@ -1,0 +1,96 @@
+"""Log-linear reranking: several models' opinions of an output, weighted. The noisy channel is two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from transduce.reranking.base import distinct, ordered
+from transduce.transducer import Output, Transducer
+
+Pair = tuple[str, Output]  # a source, and an output of it
+
+
+class Feature(Protocol):
+    """A number for each output of a source."""
+
+    def __call__(self, pairs: Sequence[Pair]) -> list[float]: ...
+
+
+@dataclass(frozen=True)
+class Own:
+    """log p(y | x) of the model that found it."""
+
+    def __call__(self, pairs: Sequence[Pair]) -> list[float]:
+        return [output.log_prob for _, output in pairs]
+
+
+@dataclass(frozen=True)
+class Length:
+    """The tokens of an output: what makes up for the falling log-probabilities of long ones."""
+
+    def __call__(self, pairs: Sequence[Pair]) -> list[float]:
+        return [float(len(output.tokens)) for _, output in pairs]
+
+
+@dataclass(frozen=True)
+class Direct:
+    """log p(y | x) of another model, whatever its vocabulary."""
+
+    transducer: Transducer
+    batch_size: int = 64
+
+    def __call__(self, pairs: Sequence[Pair]) -> list[float]:
+        return _log_probs(self.transducer, [(source, output.text) for source, output in pairs], self.batch_size)
+
+
+@dataclass(frozen=True)
+class Channel:
+    """log p(x | y) of a model that goes the other way."""
+
+    transducer: Transducer
+    batch_size: int = 64
+
+    def __call__(self, pairs: Sequence[Pair]) -> list[float]:
+        return _log_probs(self.transducer, [(output.text, source) for source, output in pairs], self.batch_size)
+
+
+@dataclass(frozen=True)
+class Language:
+    """log p(y) of a model that reads no source."""
+
+    transducer: Transducer
+    batch_size: int = 64
+
+    def __call__(self, pairs: Sequence[Pair]) -> list[float]:
+        return _log_probs(self.transducer, [("", output.text) for _, output in pairs], self.batch_size)
+
+
+@dataclass(frozen=True)
+class LogLinear:
+    """score(y) = sum over m of weight_m feature_m(x, y).
+
+    With ``Channel`` and ``Language`` that is the noisy channel, argmax p(x | y) p(y); with ``Own`` beside them what is
+    used in practice (Yee et al. 2019).
+    """
+
+    features: tuple[tuple[Feature, float], ...]
+
+    def __post_init__(self) -> None:
+        if not any(weight for _, weight in self.features):
+            raise ValueError("features: at least one with a weight that is not 0 was expected")
+
+    def __call__(self, sources: Sequence[str], found: Sequence[Sequence[Output]]) -> list[list[Output]]:
+        candidates = [distinct(outputs) for outputs in found]
+        pairs = [(source, output) for source, row in zip(sources, candidates, strict=True) for output in row]
+        totals = [0.0] * len(pairs)
+        for feature, weight in self.features:
+            if weight:
+                totals = [total + weight * each for total, each in zip(totals, feature(pairs), strict=True)]
+        following = iter(totals)
+        return [ordered(row, [next(following) for _ in row]) for row in candidates]
+
+
+def _log_probs(transducer: Transducer, texts: list[tuple[str, str]], batch_size: int) -> list[float]:
+    return [scored.log_prob for scored in transducer.score(texts, batch_size)]

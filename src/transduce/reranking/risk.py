@@ -1,0 +1,58 @@
+"""Minimum-Bayes-risk decoding: the output that is most like all others, not the most probable one."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from transduce.reranking.base import distinct, ordered
+from transduce.transducer import Output
+from transduce.types import Example, Metric, Prediction
+
+
+@dataclass(frozen=True)
+class MinimumRisk:
+    """The greatest expected utility: argmax over h of sum over r of w_r u(h, r), where h and r run over the outputs of
+    a source and u is ``metric``, of one sentence, error rates negated.
+
+    The weights are ``uniform`` for samples, of which the frequent ones count more because they are there more often
+    (Eikema and Aziz 2020), and ``posterior`` for what a beam found, w_r proportional to p(r | x) (Kumar and Byrne
+    2004). A metric that asks for forced references is refused with ValueError.
+    """
+
+    metric: Metric
+    weights: Literal["uniform", "posterior"] = "uniform"
+
+    def __post_init__(self) -> None:
+        if self.metric.needs_forcing:
+            raise ValueError(f"metric {self.metric.name!r} compares no texts; minimum risk takes bleu, chrf, cer, ...")
+        if self.weights not in ("uniform", "posterior"):
+            raise ValueError(f"weights = {self.weights!r}: uniform (of samples) or posterior (of a beam) was expected")
+
+    def __call__(self, sources: Sequence[str], found: Sequence[Sequence[Output]]) -> list[list[Output]]:
+        return [self._of_one(source, outputs) for source, outputs in zip(sources, found, strict=True)]
+
+    def _of_one(self, source: str, outputs: Sequence[Output]) -> list[Output]:
+        weights, candidates = self._weights(outputs), distinct(outputs)
+        references = [(Example(source, (text,)), weight) for text, weight in weights.items()]
+        utilities = [
+            sum(weight * self._utility(Prediction(candidate.text), reference) for reference, weight in references)
+            for candidate in candidates
+        ]
+        return ordered(candidates, utilities)
+
+    def _utility(self, prediction: Prediction, reference: Example) -> float:
+        score = self.metric.score(self.metric.statistics(prediction, reference))
+        return score if self.metric.higher_is_better else -score
+
+    def _weights(self, outputs: Sequence[Output]) -> dict[str, float]:
+        """Of each text; they sum to 1."""
+        weights: defaultdict[str, float] = defaultdict(float)
+        best = max(output.log_prob for output in outputs)
+        for output in outputs:
+            weights[output.text] += 1.0 if self.weights == "uniform" else math.exp(output.log_prob - best)
+        total = sum(weights.values())
+        return {text: weight / total for text, weight in weights.items()}

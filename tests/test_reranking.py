@@ -1,0 +1,164 @@
+"""Reranking: minimum risk against sums over all pairs, log-linear scores against their terms, and the command."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import transduce
+from test_cli import told
+from transduce.metrics.base import metric
+from transduce.reranking.base import distinct, rerank
+from transduce.reranking.loglinear import Channel, Direct, Language, Length, LogLinear, Own
+from transduce.reranking.risk import MinimumRisk
+from transduce.search.sampling import Sampling
+from transduce.transducer import Output, Transducer
+from transduce.types import Example, Prediction
+
+Call = Callable[..., tuple[int, str, str]]
+TEXTS = ["a cat", "a hat", "a cat", "the dog", "a bat", "a hat sat", "a cat", ""]
+LOG_PROBS = [-1.0, -2.5, -1.0, -0.5, -3.0, -2.0, -1.0, -0.7]
+
+
+def outputs(texts: list[str] = TEXTS, log_probs: list[float] = LOG_PROBS) -> list[Output]:
+    return [Output(text, (), log_prob, log_prob, ()) for text, log_prob in zip(texts, log_probs, strict=True)]
+
+
+@pytest.mark.parametrize("name", ["chrf", "cer", "bleu", "exact"])
+@pytest.mark.parametrize("weights", ["uniform", "posterior"])
+def test_the_least_risk_is_the_best_of_all_sums(name: str, weights: Any) -> None:
+    measure, found = metric(name), outputs()
+    mass = [1.0 if weights == "uniform" else math.exp(output.log_prob) for output in found]
+
+    def utility(h: str, r: str) -> float:
+        score = measure.score(measure.statistics(Prediction(h), Example("x", (r,))))
+        return score if measure.higher_is_better else -score
+
+    def expected(h: str) -> float:
+        return sum(w * utility(h, other.text) for w, other in zip(mass, found, strict=True)) / sum(mass)
+
+    (ranked,) = MinimumRisk(metric(name), weights)(["x"], [found])
+    assert {output.text for output in ranked} == set(TEXTS)
+    assert [output.score for output in ranked] == pytest.approx([expected(output.text) for output in ranked])
+    assert ranked[0].score == pytest.approx(max(expected(text) for text in TEXTS))
+    assert [output.score for output in ranked] == sorted((output.score for output in ranked), reverse=True)
+    assert ranked[0].log_prob == LOG_PROBS[TEXTS.index(ranked[0].text)]
+
+
+def test_least_risk_is_not_most_probable() -> None:
+    (ranked,) = MinimumRisk(metric("chrf"))(["x"], [outputs()])
+    assert ranked[0].text == "a cat"
+    assert max(outputs(), key=lambda output: output.log_prob).text == "the dog"
+
+
+def test_of_one_output_that_one() -> None:
+    assert MinimumRisk(metric("cer"))(["x"], [outputs(["a"], [-2.0])])[0][0].text == "a"
+    assert MinimumRisk(metric("cer"), "posterior")(["x"], [outputs(["a", "b"], [-2e4, -1e4])])[0][0].text == "b"
+
+
+def test_risk_of_what_compares_no_texts() -> None:
+    with pytest.raises(ValueError, match="metric 'perplexity' compares no texts"):
+        MinimumRisk(metric("perplexity"))
+    with pytest.raises(ValueError, match=r"weights = 'counts': uniform \(of samples\) or posterior"):
+        MinimumRisk(metric("cer"), "counts")  # type: ignore[arg-type]
+
+
+# ----------------------------------------------------------------------- log-linear
+
+LINES = ["abc", "de", "", "edcba", "b"]
+
+
+@pytest.fixture(scope="module")
+def model(trained: Path) -> Transducer:
+    return transduce.load(trained, device="cpu", settings={"search.size": 6, "search.nbest": 6})
+
+
+@pytest.fixture(scope="module")
+def other(sister: Path) -> Transducer:
+    return transduce.load(sister, device="cpu")
+
+
+def test_log_linear_scores_are_sums_of_weighted_terms(model: Transducer, other: Transducer) -> None:
+    ranker = LogLinear(
+        ((Own(), 0.5), (Channel(other), 0.8), (Language(other), -0.3), (Direct(other, 3), 2.0), (Length(), 0.7))
+    )
+    reordered = 0
+    for source, before, after in zip(LINES, model.predict(LINES), rerank(model, LINES, ranker), strict=True):
+        assert {output.text for output in after} == {output.text for output in before}
+        for output in after:
+            pairs = [(output.text, source), ("", output.text), (source, output.text)]
+            reverse, language, direct = (next(iter(other.score([pair]))).log_prob for pair in pairs)
+            terms = [0.5 * output.log_prob, 0.8 * reverse, -0.3 * language, 2 * direct, 0.7 * len(output.tokens)]
+            assert output.score == pytest.approx(sum(terms), rel=1e-4)
+        assert [output.score for output in after] == sorted((o.score for o in after), reverse=True)
+        reordered += [output.text for output in after] != [output.text for output in distinct(before)]
+    assert reordered > 2
+
+
+def test_a_model_alone_ranks_as_it_did(model: Transducer) -> None:
+    by_itself = LogLinear(((Own(), 1.0), (Length(), 0.0)))
+    for before, after in zip(model.predict(LINES), rerank(model, LINES, by_itself), strict=True):
+        assert [o.text for o in after] == [o.text for o in sorted(before, key=lambda output: -output.log_prob)]
+
+
+def test_reranking_samples_reads_its_sources_once(model: Transducer) -> None:
+    ranker, sampling = MinimumRisk(metric("cer")), Sampling(8, max_length=6)
+    found = list(rerank(model, iter(LINES), ranker, sampling, batch_size=2))
+    expected = ranker(LINES, list(model.predict(LINES, sampling)))
+    assert [[o.text for o in row] for row in found] == [[o.text for o in row] for row in expected]
+
+
+def test_weights_that_are_all_zero() -> None:
+    with pytest.raises(ValueError, match="at least one with a weight that is not 0"):
+        LogLinear(((Own(), 0.0), (Length(), 0.0)))
+
+
+# ----------------------------------------------------------------------- the command
+
+
+def test_the_command_takes_the_least_risk(trained: Path, model: Transducer, call: Call) -> None:
+    sampling = ["--set=search.type=sampling", "--set=search.max_length=6", "--nbest=8"]
+    status, out, _ = call("rerank", trained, "--mbr=cer", *sampling, "--device=cpu", stdin=b"abc\nde\n")
+    found = rerank(model, ["abc", "de"], MinimumRisk(metric("cer")), Sampling(8, 8, max_length=6))
+    assert (status, out.splitlines()) == (0, [row[0].text for row in found])
+    beams = call("rerank", trained, "--mbr=cer", "--posterior", "--format=jsonl", "--keep=2", stdin=b"abc\n")[1]
+    record = json.loads(beams)
+    assert len(record["nbest"]) == 2
+    assert record["score"] <= 0 != record["log_prob"]
+
+
+def test_the_command_weighs_models(trained: Path, sister: Path, model: Transducer, call: Call) -> None:
+    other = transduce.load(sister, device="cpu")
+    options = [f"--channel={sister}=0.5", "--language-model", sister, "--own=2", "--length=0.25", "--nbest=6"]
+    status, out, _ = call("rerank", trained, *options, "--format=tsv", "--device=cpu", stdin=b"abc\nde\n")
+    ranker = LogLinear(((Own(), 2.0), (Channel(other), 0.5), (Language(other), 1.0), (Length(), 0.25)))
+    found = list(rerank(model, ["abc", "de"], ranker))
+    assert status == 0
+    assert [line.split("\t")[2] for line in out.splitlines()] == [row[0].text for row in found]
+    assert [float(line.split("\t")[1]) for line in out.splitlines()] == pytest.approx(
+        [row[0].score for row in found], rel=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], "nothing to rank by: give --mbr METRIC, or --channel"),
+        (["--mbr=chrf", "--length=1"], "give one kind"),
+        (["--mbr=chfr"], 'did you mean "chrf"'),
+        (["--mbr=perplexity"], "compares no texts"),
+        (["--channel=nothing"], "nothing is no run directory"),
+        (["--channel=nothing=0.5"], "nothing is no run directory"),
+        (["--channel=RUN=half"], "a run directory and its weight were expected"),
+        (["--length=1", "--beam=2"], "nbest = 16, size = 2"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_are_told(options: list[str], expected: str, trained: Path, call: Call) -> None:
+    given = [option.replace("RUN", str(trained)) for option in options]
+    assert expected in told(call("rerank", trained, *given, stdin=b"a\n"))
