@@ -76,6 +76,11 @@ def mixture(kind: str, *models: config.Table, **options: object) -> config.Table
     return {"type": kind, "models": list(models), **options}
 
 
+def language(decoder: object, **options: str) -> config.Table:
+    """A decoder that reads nothing."""
+    return {"type": "language-model", "decoder": decoder, **options}
+
+
 def instant(encoder: object, decoder: config.Table, **options: str) -> config.Table:
     return {"type": "instant", "encoder": encoder, "decoder": decoder | {"max_length": 6, "width": 8}, **options}
 
@@ -147,6 +152,11 @@ FAMILIES: dict[str, config.Table] = {
     "context of labels and text, no attention": generator(labelled(recurrent("plain")["encoder"]), deep_output=True),
     "factors side by side, no attention": generator(factored("recurrent", {"type": "concatenated", "widths": [5, 3]})),
     "sums of factors, no attention": generator(factored("transformer", "summed")),
+    "language model, gru, no attention": language(recurrent("plain", cell="gru", bridge="zero")["decoder"]),
+    "language model, transformer, no attention": language(transformer(norm="post")["decoder"], tie="target"),
+    "language model, mixed, no attention": language(
+        stacked({}, {"mixer": [{"type": "recurrent", "cell": "ssru"}, relating("rotary")]})["decoder"]
+    ),
     "context of labels, no attention": generator({"type": "labels", "labels": 1, "width": 6}, cell="gru"),
 }
 

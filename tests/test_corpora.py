@@ -190,7 +190,7 @@ def test_settings_that_cannot_be_are_refused(tmp_path):
     tsv = files(tmp_path, path_tsv=b"a\tb\n")
     with pytest.raises(DataError, match="no column 'c': its header line names 'a', 'b'"):
         list(read(tsv, Columns(source="c", target=1)))
-    with pytest.raises(DataError, match="expected source"):
-        Columns(target=1)
+    with pytest.raises(DataError, match="expected at least one of them, or labels"):
+        Columns()
     with pytest.raises(DataError, match="give a key"):
         list(read(files(tmp_path, path_jsonl=b"{}\n"), Columns(source=0, target=1)))

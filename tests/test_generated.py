@@ -11,11 +11,13 @@ from transduce.data.corpora import DataError, Splits, present, read
 from transduce.data.origins.arithmetic import Arithmetic, value
 from transduce.data.origins.base import Origin
 from transduce.data.origins.strings import Reverse
-from transduce.data.origins.xml import Xml, closing
+from transduce.data.origins.xml import Xml, XmlDocuments, closing
 
 
 def splits_of(splits: Splits) -> dict[str, list[tuple[str, str]]]:
-    return {split: [(row.source, str(row.target)) for row in read(files)] for split, files in present(splits).items()}
+    return {
+        split: [(str(row.source), str(row.target)) for row in read(files)] for split, files in present(splits).items()
+    }
 
 
 @pytest.mark.parametrize("make", [Arithmetic, Xml, Reverse])
@@ -81,6 +83,19 @@ def test_beginnings_and_their_closing_tags_are_documents(tmp_path):
     assert {1, 2, 3, 4} <= depths
 
 
+def test_documents_are_whole_and_as_many_steps_long(tmp_path):
+    splits = splits_of(XmlDocuments(documents=300, steps=12).prepare(tmp_path))
+    assert [len(splits[name]) for name in ("train", "valid", "test")] == [300, 100, 100]
+    texts = [text for found in splits.values() for _, text in found]
+    assert len(set(texts)) == len(texts)
+    for text in texts:
+        minidom.parseString(f"<all>{text}</all>")
+        assert closing(text) == ""
+    assert max(text.count("<") for text in texts) <= 24
+    assert max(text.count("</") for text in texts) > 6
+    assert splits_of(XmlDocuments(documents=300, steps=12).prepare(tmp_path / "again")) == splits
+
+
 def test_what_is_open_is_closed_from_within():
     assert closing("<ab><cd></cd><ef>") == "</ef></ab>"
     assert closing("<ab></ab>") == ""
@@ -92,3 +107,5 @@ def test_what_is_open_is_closed_from_within():
 def test_a_document_has_a_tag():
     with pytest.raises(DataError, match="steps = 0: at least one tag"):
         Xml(steps=0)
+    with pytest.raises(DataError, match="steps = 0: at least one tag"):
+        XmlDocuments(steps=0)

@@ -23,7 +23,7 @@ ORACLES: dict[str, SacreBleuMetric] = {
 }
 ERROR_RATES = ("cer", "wer", "per")
 OF_TEXT = [name for name in METRICS if not name.startswith(("mae", "rmse", "mase"))]  # those: test_forecast_metrics.py
-WITHOUT_FORCING = [name for name in OF_TEXT if not name.startswith("perplexity")]
+WITHOUT_FORCING = [name for name in OF_TEXT if not name.startswith(("perplexity", "token_"))]
 
 WORDS = ["the", "The", "cat", "sat,", "mat.", "on", "a", "b.c", "3,5", "„nein“", "猫", "-", "don't"]
 
@@ -36,7 +36,7 @@ Row = tuple[str, list[str], tuple[float, int]]
 
 def told(corpus: Sequence[Row]) -> tuple[list[Prediction], list[Example]]:
     """The predictions and the examples of generated rows."""
-    predictions = [Prediction(text, 0.0, log_prob, length) for text, _, (log_prob, length) in corpus]
+    predictions = [Prediction(text, 0.0, log_prob, length, length // 2) for text, _, (log_prob, length) in corpus]
     return predictions, [Example("", tuple(references)) for _, references, _ in corpus]
 
 
@@ -195,9 +195,9 @@ def test_perplexity_beyond_floats_is_infinite() -> None:
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_only_perplexity_asks_for_forcing(name: str) -> None:
+def test_only_perplexity_and_next_steps_ask_for_forcing(name: str) -> None:
     assert metric(name).name == name
-    assert metric(name).needs_forcing is name.startswith("perplexity")
+    assert metric(name).needs_forcing is name.startswith(("perplexity", "token_"))
 
 
 # ------------------------------------------------------------------ empty and bad input

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from transduce.data.corpora import DataError, Files, check, present, read
-from transduce.data.origins import multi30k
+from transduce.data.origins import multi30k, penn_treebank, published
 from transduce.data.origins.base import hashed_split, write
 from transduce.data.origins.cmudict import Cmudict
 from transduce.data.origins.multi30k import MULTI30K, Multi30k
+from transduce.data.origins.penn_treebank import PennTreebank
 from transduce.data.origins.strings import ORDERS, Ordered, Reverse
 
 
@@ -25,7 +26,7 @@ def shared(name: str) -> Path:
     return Path(root) / name
 
 
-def pairs(files: Files | None) -> list[tuple[str, str | None]]:
+def pairs(files: Files | None) -> list[tuple[str | None, str | None]]:
     assert files is not None
     return [(row.source, row.target) for row in read(files)]
 
@@ -139,7 +140,7 @@ def captions(monkeypatch) -> dict[str, bytes]:
     sums, served = {}, {}
     for name in multi30k.SUMS:
         text = f"one {name}\ntwo\n"
-        sums[name] = multi30k.hashlib.sha256(text.encode()).hexdigest()
+        sums[name] = published.hashlib.sha256(text.encode()).hexdigest()
         raw = text.replace(" ", "  \t").replace("two", " two\u00a0")
         served[f"{MULTI30K}/{name.replace('valid', 'val')}.gz"] = gzip.compress(raw.encode())
     monkeypatch.setattr(multi30k, "SUMS", sums)
@@ -153,7 +154,7 @@ def test_multi30k_is_fetched_once_and_its_spaces_made_single(captions, tmp_path,
         asked.append(url)
         return captions[url]
 
-    monkeypatch.setattr(multi30k, "download", fetch)
+    monkeypatch.setattr(published, "download", fetch)
     splits = Multi30k("de", "fr").prepare(tmp_path)
     assert pairs(splits.valid) == [("one valid.de", "one valid.fr"), ("two", "two")]
     assert len(asked) == 6
@@ -162,10 +163,10 @@ def test_multi30k_is_fetched_once_and_its_spaces_made_single(captions, tmp_path,
 
 
 def test_multi30k_of_another_content_is_refused(captions, tmp_path, monkeypatch):
-    monkeypatch.setattr(multi30k, "download", lambda url: gzip.compress(b"something else\n"))
+    monkeypatch.setattr(published, "download", lambda url: gzip.compress(b"something else\n"))
     with pytest.raises(DataError, match=r"train\.de\.gz is not the Multi30k file train\.de: its text has SHA-256"):
         Multi30k().prepare(tmp_path)
-    monkeypatch.setattr(multi30k, "download", lambda url: b"not found")
+    monkeypatch.setattr(published, "download", lambda url: b"not found")
     with pytest.raises(DataError, match="not a whole gzip file"):
         Multi30k().prepare(tmp_path)
     assert not list(tmp_path.iterdir())
@@ -181,21 +182,54 @@ def test_a_copy_may_have_the_names_of_the_repository(captions, tmp_path):
 
 def test_downloads_are_limited_in_time_and_size(monkeypatch):
     def answer(url: str, timeout: float) -> io.BytesIO:
-        assert timeout == multi30k.SECONDS
+        assert timeout == published.SECONDS
         return io.BytesIO(b"12345")
 
-    monkeypatch.setattr(multi30k.urllib.request, "urlopen", answer)
-    assert multi30k.download("https://example.org/a") == b"12345"
-    monkeypatch.setattr(multi30k, "LARGEST", 4)
+    monkeypatch.setattr(published.urllib.request, "urlopen", answer)
+    assert published.download("https://example.org/a") == b"12345"
+    monkeypatch.setattr(published, "LARGEST", 4)
     with pytest.raises(DataError, match="larger than 4 bytes"):
-        multi30k.download("https://example.org/a")
+        published.download("https://example.org/a")
 
     def silent(url: str, timeout: float) -> None:
         raise TimeoutError("timed out")
 
-    monkeypatch.setattr(multi30k.urllib.request, "urlopen", silent)
+    monkeypatch.setattr(published.urllib.request, "urlopen", silent)
     with pytest.raises(DataError, match=r"cannot fetch https://example\.org/a: timed out; .*data\.origin\.folder"):
-        multi30k.download("https://example.org/a")
+        published.download("https://example.org/a")
+
+
+# ------------------------------------------------------------- Penn Treebank
+
+
+def test_the_penn_treebank_has_its_published_tokens(tmp_path):
+    splits = present(PennTreebank(folder=str(shared("lm_ptb"))).prepare(tmp_path))
+    tokens = {name: [[*line.split(), "</s>"] for _, line in pairs(files)] for name, files in splits.items()}
+    assert {name: sum(map(len, lines)) for name, lines in tokens.items()} == {
+        "train": 929_589,
+        "valid": 73_760,
+        "test": 82_430,
+    }
+    words = {word for line in tokens["train"] for word in line}
+    assert len(words) == 10_000
+    assert "UNK" in words
+    assert "<unk>" not in words
+
+
+def test_the_penn_treebank_is_fetched_and_checked(tmp_path, monkeypatch):
+    served = {
+        f"{penn_treebank.PENN_TREEBANK}/ptb.{split}.txt": b" a <unk> of N \n b \n" for split in penn_treebank.SUMS
+    }
+    monkeypatch.setattr(published, "download", served.__getitem__)
+    with pytest.raises(
+        DataError, match=r"ptb\.train\.txt is not the Penn Treebank file ptb\.train\.txt: its text has SHA"
+    ):
+        PennTreebank().prepare(tmp_path)
+    of_these = published.hashlib.sha256(b"a <unk> of N\nb\n").hexdigest()
+    monkeypatch.setattr(penn_treebank, "SUMS", dict.fromkeys(penn_treebank.SUMS, of_these))
+    assert pairs(PennTreebank().prepare(tmp_path).test) == [(None, "a UNK of N"), (None, "b")]
+    with pytest.raises(DataError, match=r"has no ptb\.train\.txt\.gz: give a folder with the files of Penn Treebank"):
+        PennTreebank(folder=str(tmp_path / "empty")).prepare(tmp_path / "out")
 
 
 # ----------------------------------------------------------------- synthetic

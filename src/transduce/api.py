@@ -40,12 +40,12 @@ def train(
     """Train a recipe (or a .toml file) and return the best model.
 
     ``settings`` override the recipe's: ``{"training.steps": 1000}`` or ``["training.steps=1000"]``; a budget among
-    them (steps, epochs, minutes) replaces all of the recipe's. ``pairs`` of (source, target) replace its data; one in
-    twenty of them is held out for validation, and a run that is resumed keeps those it has. ``out`` is the run
-    directory, by default ``runs/NAME``; one that holds a run is refused unless ``resume`` goes on with it or
-    ``overwrite`` deletes it, which it does when the new one has begun, so that a slip in the settings costs nothing.
-    ``progress`` draws a bar on standard error. SIGINT and SIGTERM save a checkpoint before they do what they always
-    do. ``init`` is a run to start from (``[init]`` in docs/configuration.md).
+    them (steps, epochs, minutes) replaces all of the recipe's. ``pairs`` of (source, target), or of ("", text) for a
+    language model, replace its data; one in twenty of them is held out for validation, and a run that is resumed keeps
+    those it has. ``out`` is the run directory, by default ``runs/NAME``; one that holds a run is refused unless
+    ``resume`` goes on with it or ``overwrite`` deletes it, which it does when the new one has begun, so that a slip in
+    the settings costs nothing. ``progress`` draws a bar on standard error. SIGINT and SIGTERM save a checkpoint before
+    they do what they always do. ``init`` is a run to start from (``[init]`` in docs/configuration.md).
     """
     if resume and overwrite:
         raise ValueError("resume goes on with a run and overwrite deletes it: give one of them")
@@ -156,14 +156,16 @@ def _without_files(data: config.Table) -> config.Table:
 
 def _write_pairs(pairs: Iterable[tuple[str, str]], folder: Path) -> config.Table:
     """The pairs as JSON lines, every twentieth for validation; what to put in ``data``."""
-    rows = [json.dumps({"source": source, "target": target}, ensure_ascii=False) for source, target in pairs]
-    if not rows:
+    given = list(pairs)
+    if not given:
         raise ValueError("pairs is empty: training needs at least one (source, target)")
+    sides = ("source", "target") if any(source for source, _ in given) else ("target",)
+    rows = [json.dumps(dict(zip(sides, pair[-len(sides) :], strict=True)), ensure_ascii=False) for pair in given]
     folder.mkdir(parents=True, exist_ok=True)
     split = {"valid": rows[HELD_OUT - 1 :: HELD_OUT], "train": rows}
     if split["valid"]:
         split["train"] = [row for number, row in enumerate(rows, 1) if number % HELD_OUT]
-    data: config.Table = {"columns": {"source": "source", "target": "target"}}
+    data: config.Table = {"columns": {side: side for side in sides}}
     for name, lines in split.items():
         if lines:
             path = folder / f"{name}.jsonl"

@@ -16,6 +16,7 @@ NAMES: dict[str, dict[str, str]] = {
         "ensemble": "transduce.models.mixtures:Ensemble",
         "fusion": "transduce.models.mixtures:Fusion",
         "instant": "transduce.models.instant:Instant",
+        "language-model": "transduce.models.autoregressive:LanguageModel",
         "forecaster": "transduce.models.forecaster:Forecaster",
     },
     "Encoder": {
@@ -187,7 +188,9 @@ NAMES: dict[str, dict[str, str]] = {
         "multi30k": "transduce.data.origins.multi30k:Multi30k",
         "misspellings": "transduce.data.origins.misspellings:Misspellings",
         "arithmetic": "transduce.data.origins.arithmetic:Arithmetic",
+        "penn-treebank": "transduce.data.origins.penn_treebank:PennTreebank",
         "xml": "transduce.data.origins.xml:Xml",
+        "xml-documents": "transduce.data.origins.xml:XmlDocuments",
         "reverse": "transduce.data.origins.strings:Reverse",
         "ordered": "transduce.data.origins.strings:Ordered",
         "series": "transduce.data.origins.series:Series",

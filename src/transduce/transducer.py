@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
@@ -22,11 +22,12 @@ from transduce.data.labels import LabelError
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Lines
 from transduce.data.tokenizers import Tokenizer
+from transduce.metrics.references import references
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.models.fit import check_fit
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.models.weights import load_weights
-from transduce.types import EOS, PAD, Example, Hypothesis, Metric, Model, Padded, Prediction, Search
+from transduce.types import EOS, PAD, SPECIALS, Example, Hypothesis, Metric, Model, Padded, Prediction, Search
 
 log = logging.getLogger("transduce")
 
@@ -158,6 +159,11 @@ class Transducer:
         return Transducer(self.model, search, *tokenizers, table, self.max_source_length)
 
     @property
+    def conditional(self) -> bool:
+        """Whether there is a source; a language model that has learned from targets alone has none."""
+        return self.source_tokenizer.numeric or len(self.source_tokenizer) > len(SPECIALS)
+
+    @property
     def device(self) -> torch.device:
         device: torch.device = next(self.model.parameters()).device
         return device
@@ -221,29 +227,29 @@ class Transducer:
         batch_size: int = 64,
         clock: Callable[[], float] = time.perf_counter,
     ) -> Evaluation:
-        """The best output for each example, measured; the search is timed by ``clock``, in seconds."""
+        """The best output for each example, measured; the search is timed by ``clock``, in seconds.
+
+        Where every metric is of the references, nothing is searched for.
+        """
+        best: list[Output | None] = [None] * len(examples)
         began = clock()
-        outputs = self.predict((example.source for example in examples), search, batch_size)
-        best = [hypotheses[0] for hypotheses in outputs]
+        if not all(metric.needs_forcing for metric in metrics):
+            outputs = self.predict((example.source for example in examples), search, batch_size)
+            best = [hypotheses[0] for hypotheses in outputs]
         seconds = clock() - began
-        forced: list[Output | None] = [None] * len(best)
+        forced: list[Output | None] = [None] * len(examples)
         if any(metric.needs_forcing for metric in metrics):
-            forced = list(self.score(((e.source, e.references[0]) for e in examples), batch_size))
-        predictions = [
-            Prediction(
-                output.text,
-                output.log_prob,
-                forced_log_prob=None if given is None else given.log_prob,
-                forced_length=None if given is None else len(given.tokens),
-            )
-            for output, given in zip(best, forced, strict=True)
-        ]
+            forced = list(self.score(((e.source, references(e)[0]) for e in examples), batch_size))
+        predictions = [_prediction(*both) for both in zip(best, forced, strict=True)]
         return Evaluation(statistics(metrics, predictions, examples), predictions, seconds)
 
     # --------------------------------------------------------------- details
 
     def _sources(self, numbered: Sequence[tuple[int, str]]) -> list[list[Any]]:
         """The ids of each; the number of one that lacks its labels is told, which its tokenizer cannot know."""
+        for number, text in numbered:
+            if text and not self.conditional:
+                raise DataError(f"input {number}: {text!r}: a language model has no source; give it empty lines")
         try:
             return self.source_tokenizer.encode([text for _, text in numbered])
         except LabelError as error:
@@ -277,6 +283,17 @@ class Transducer:
             hypothesis.best_log_probs,
             tuple(hypothesis.tokens),
         )
+
+
+def _prediction(output: Output | None, given: Output | None) -> Prediction:
+    """What was found, where something was searched for, and what the model makes of a reference that was given."""
+    prediction = Prediction("") if output is None else Prediction(output.text, output.log_prob)
+    if given is None:
+        return prediction
+    # both are differences to the same normaliser, so that those of the same token are equal to the bit
+    choices = zip(given.token_log_probs, given.best_log_probs, strict=True)
+    right = sum(log_prob >= best for log_prob, best in choices)
+    return replace(prediction, forced_log_prob=given.log_prob, forced_length=len(given.tokens), forced_right=right)
 
 
 def members(run: str | Path) -> list[Path]:

@@ -172,12 +172,16 @@ class Example:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A raw output, and what the model thinks of it and, where asked, of the first reference."""
+    """A raw output, and what the model thinks of it and, where asked, of the first reference.
+
+    Where only the reference is asked for, there is no output: its ``text`` is empty.
+    """
 
     text: str
     log_prob: float = 0.0
     forced_log_prob: float | None = None  # of the first reference, teacher-forced
     forced_length: int | None = None  # its tokens, EOS included
+    forced_right: int | None = None  # of these, the model's first choice
 
 
 # --------------------------------------------------------------- protocols
@@ -401,7 +405,8 @@ class Search(Protocol[M_contra]):
 class Metric(Protocol):
     """A corpus score of summed statistics: bootstrap and reduction over processes come for free.
 
-    ``needs_forcing`` asks for the teacher-forced log-probability of the first reference in ``Prediction``.
+    One that ``needs_forcing`` measures the first reference, teacher-forced (``Prediction.forced_...``), and not the
+    output.
     """
 
     name: str

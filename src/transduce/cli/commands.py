@@ -89,10 +89,11 @@ def score(
     ] = "text",
     batch_size: BatchSize = 64,
 ) -> None:
-    """The model's log-probability of each target, given its source."""
+    """The model's log-probability of each target, given its source; of each line, where it is a language model."""
     write = formats.choose(format, formats.SCORES)
-    asked, answered = itertools.tee(reading.pairs(files, source, target))
-    for (text, _), output in zip(answered, trained.load().score(asked, batch_size), strict=True):
+    transducer = trained.load()
+    asked, answered = itertools.tee(reading.pairs(files, source, target, transducer.conditional))
+    for (text, _), output in zip(answered, transducer.score(asked, batch_size), strict=True):
         for line in write(text, [output]):
             print(line)
 
@@ -106,7 +107,7 @@ def recipes() -> None:
 
 
 def data(
-    recipe: Annotated[str, typer.Argument(help="A recipe, a .toml file, or a .tsv or .jsonl file of pairs.")],
+    recipe: Annotated[str, typer.Argument(help="A recipe, a .toml file, a .tsv or .jsonl file of pairs, a .txt file.")],
     settings: Sets = None,
     out: Annotated[Path, typer.Option(help="Where runs are kept: what is prepared here is found by them.")] = Path(
         "runs"
@@ -127,9 +128,10 @@ def data(
 
 
 def _is_pairs(name: str) -> bool:
-    return name.removesuffix(".gz").endswith((".tsv", ".jsonl", ".json"))
+    return name.removesuffix(".gz").endswith((".tsv", ".jsonl", ".json", ".txt"))
 
 
 def _survey_of(path: str) -> dict[str, Any]:
     """A file of pairs as the training set of no run in particular; its units are characters unless set."""
-    return {"data": {"train": {"path": path}, "units": {"source": "characters", "target": "characters"}}}
+    sides = ("target",) if path.removesuffix(".gz").endswith(".txt") else ("source", "target")
+    return {"data": {"train": {"path": path}, "units": dict.fromkeys(sides, "characters")}}

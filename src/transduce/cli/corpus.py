@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.cli.options import SourceFile
-from transduce.cli.reading import examples_of
+from transduce.cli.reading import check_sides, examples_of
 
 if TYPE_CHECKING:
+    from transduce.data.corpora import Files
     from transduce.types import Example
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The options that say which examples: ``--split``, or ``--source`` with ``--target``, or ``--pairs``."""
+    """The options that say which examples: ``--split``, or ``--source`` with ``--target``, or ``--pairs``; of a
+    language model ``--target`` alone."""
 
     split: Annotated[str, typer.Option(help="test, valid or train.")] = "test"
     source: SourceFile = None
@@ -29,34 +31,41 @@ class Corpus:
     ] = None
 
     def __post_init__(self) -> None:
-        if (self.source is None) != (not self.target):
+        if self.source is not None and not self.target:
             raise ValueError("--source and --target go together: give both or neither")
-        if self.source is not None and self.pairs is not None:
+        if self.target and self.pairs is not None:
             raise ValueError("--pairs has both sides: give it, or --source and --target")
         if self.split not in ("test", "valid", "train"):
             raise ValueError(f"--split {self.split!r}: expected test, valid or train")
 
     @property
     def of_files(self) -> bool:
-        return self.source is not None or self.pairs is not None
+        return bool(self.target) or self.pairs is not None
 
     @property
     def name(self) -> str:
-        return str(self.pairs or self.source or self.split)
+        return str(self.pairs or self.source or next(iter(self.target or ()), self.split))
 
     def read(self, settings: dict[str, Any], run: Path) -> list[Example]:
         """The files' examples, or those of the run's split, by its own ``group_references``."""
         from transduce.training.run import split_of
 
         if self.of_files:
+            units = settings["data"]["units"]
+            conditional = "source" in units or "joint" in units
+            check_sides(not self.files.targets_only, True, conditional)
             return self.read_files(settings["data"]["group_references"])
         return split_of(settings, run, self.split)
 
     def read_files(self, grouped: bool = False) -> list[Example]:
         """Those of the files, one for each line unless ``grouped`` by source."""
+        return examples_of(self.files, grouped)
+
+    @property
+    def files(self) -> Files:
         from transduce.data.corpora import Files
 
         if self.pairs is not None:
-            return examples_of(Files(path=str(self.pairs)), grouped)
-        targets = tuple(map(str, self.target or ()))
-        return examples_of(Files(source=str(self.source), target=targets), grouped)
+            return Files(path=str(self.pairs))
+        source, targets = None if self.source is None else str(self.source), tuple(map(str, self.target or ()))
+        return Files(source=source, target=targets)

@@ -23,17 +23,25 @@ def lines(files: Sequence[Path] | None) -> Iterator[str]:
 
 
 def pairs(
-    files: Sequence[Path] | None, source: Path | None = None, target: Path | None = None
+    files: Sequence[Path] | None, source: Path | None = None, target: Path | None = None, conditional: bool = True
 ) -> Iterator[tuple[str, str]]:
-    """The lines of ``source`` and ``target``, where given, else the rows of the TSV files, or of standard input."""
+    """The lines of ``source`` and ``target``, where given, else the rows of the TSV files, or of standard input; where
+    models are not ``conditional``, lines that are targets."""
     from transduce.data.corpora import Files
 
-    if (source is None) != (target is None):
+    check_sides(source is not None, target is not None, conditional)
+    if target is None:
+        return _tab_separated(lines(files)) if conditional else (("", line) for line in lines(files))
+    given = Files(source=None if source is None else str(source), target=str(target))
+    return ((example.source, example.references[0]) for example in examples_of(given, grouped=False))
+
+
+def check_sides(source: bool, target: bool, conditional: bool) -> None:
+    """ValueError unless both sides are given or neither; where models are not ``conditional``, targets alone."""
+    if source and not conditional:
+        raise ValueError("a language model has no source; give --target alone")
+    if (source != target) and conditional:
         raise ValueError("--source and --target go together: give both or neither")
-    if source is None:
-        return _tab_separated(lines(files))
-    parallel = Files(source=str(source), target=str(target))
-    return ((example.source, example.references[0]) for example in examples_of(parallel, grouped=False))
 
 
 def examples_of(files: Files, grouped: bool) -> list[Example]:
@@ -42,10 +50,10 @@ def examples_of(files: Files, grouped: bool) -> list[Example]:
     from transduce.data.settings import Data, Lines, Units
     from transduce.data.tokenizers import Characters
 
-    lines = Lines(
-        undecodable="replace", malformed="error"
-    )  # a line more or less would set the answers against the wrong lines
-    data = Data(units=Units(joint=Characters()), test=files, lines=lines, group_references=grouped)
+    # a line more or less would set the answers against the wrong lines
+    lines = Lines(undecodable="replace", malformed="error")
+    units = Units(source=None if files.targets_only else Characters(), target=Characters())
+    data = Data(units=units, test=files, lines=lines, group_references=grouped)
     return examples(data, "test", Path("."))
 
 

@@ -47,7 +47,8 @@ class Measurement:
     """A finished cell in numbers.
 
     ``metrics`` are on ``split`` by the run's own search, as `transduce evaluate` has them; ``search_seconds`` and
-    ``greedy_seconds`` are for a sentence, text in to text out, by the clock of the training; ``tokens_per_second`` is
+    ``greedy_seconds`` are for a sentence, text in to text out, by the clock of the training (0 where no metric is of
+    an output); ``tokens_per_second`` is
     the median of the training log, target tokens without padding; ``training_seconds`` include validation;
     ``lengths`` are in ``length_unit``.
     """
@@ -101,7 +102,9 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions) -> Measur
     transducer([example.source for example in examples[:1]])  # the first call of a kernel is not the model's speed
     clock = CLOCKS[settings["training"]["clock"]]
     found = transducer.evaluate(examples, metrics, clock=clock)
-    greedy = transducer.evaluate(examples, [metric("exact")], transducer.search.resized(1), clock=clock)
+    greedy = found
+    if not all(each.needs_forcing for each in metrics):
+        greedy = transducer.evaluate(examples, [metric("exact")], transducer.search.resized(1), clock=clock)
     unit = unit_of(examples)
     state = json.loads((run / "checkpoints" / "last" / "state.json").read_text())
     return Measurement(

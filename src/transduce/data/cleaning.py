@@ -10,6 +10,7 @@ from transduce.data.corpora import DataError, Files, Row, Side
 from transduce.data.settings import Lines
 from transduce.types import EOS
 
+SIDES: tuple[Side, ...] = ("source", "target")
 PLACES = 5  # how many places of each kind are remembered
 
 
@@ -73,8 +74,9 @@ def usable(rows: Iterable[Row], files: Files, lines: Lines, tally: Tally) -> Ite
             _found(tally, row.problem.kind, policy, row.problem.place, row.problem.detail)
             if policy == "skip":
                 continue
-        if not row.source.strip() or (row.target is not None and not row.target.strip()):
-            side: Side = "target" if row.source.strip() else "source"
+        empty: list[Side] = [side for side in SIDES if (text := getattr(row, side)) is not None and not text.strip()]
+        if empty:
+            side = empty[0]
             _found(tally, "empty", lines.empty, files.place(side, row.number), f"the {side} is empty")
             if lines.empty == "skip":
                 continue

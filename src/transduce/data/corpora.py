@@ -1,6 +1,7 @@
 """Corpora as they lie on disk: two parallel text files, one TSV or one JSON-lines file, each plain or gzipped.
 
 A line may have several targets: in as many target files, or as an array in JSON. It then gives a row for each of them.
+A language model learns from targets alone: a text file, or columns without a source.
 Only "\\n" ends a line ("\\r\\n" is tolerated): U+2028, form feeds and their kin are text.
 """
 
@@ -28,7 +29,7 @@ class Columns:
     """Where a one-file split has what: by number from 0 (TSV) or by name (TSV with a header line, keys of JSON lines).
 
     Without ``target`` there are sources only. ``labels`` stand before the source, each followed by a tab, in which a
-    tab or line break becomes a space; without ``source`` they are all of it.
+    tab or line break becomes a space; without ``source`` they are all of it, and without either there are targets only.
     """
 
     source: str | int | None = None
@@ -36,8 +37,8 @@ class Columns:
     labels: tuple[str | int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.source is None and not self.labels:
-            raise DataError(f"columns without a source (target = {self.target!r}): expected source, or labels instead")
+        if not self.all:
+            raise DataError("columns without a source and without a target: expected at least one of them, or labels")
 
     @property
     def sources(self) -> tuple[str | int, ...]:
@@ -55,10 +56,11 @@ JSON_COLUMNS = Columns(source="source", target="target")
 
 @dataclass(frozen=True)
 class Files:
-    """One split: ``path``, a .tsv or .jsonl file, or ``source`` and ``target``, two parallel text files.
+    """One split: ``path``, a .tsv, .jsonl or .txt file, or ``source`` and ``target``, two parallel text files.
 
-    Any of them may end in .gz. Without a target (in ``target`` or in the columns) there are sources only. ``target``
-    may be several files, all parallel to the source: several references.
+    Any of them may end in .gz. Without a target (in ``target`` or in the columns) there are sources only, without a
+    source targets only: a line of a .txt file is a target. ``target`` may be several files, all parallel to the
+    source: several references.
     """
 
     path: str | None = None
@@ -66,20 +68,27 @@ class Files:
     target: str | tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        if (self.path is None) == (self.source is None):
+        if self.path is not None and self.source is None and self.target is not None:
+            raise DataError(f"path={self.path!r} has both sides, so target={self.target!r} has no place: remove it")
+        if (self.path is None) == (self.source is None and self.target is None):
             raise DataError(
                 f"a split is either one file (path) or two (source, target), not path={self.path!r} with "
                 f"source={self.source!r} and target={self.target!r}: give one or the other"
             )
-        if self.path is not None and self.target is not None:
-            raise DataError(f"path={self.path!r} has both sides, so target={self.target!r} has no place: remove it")
         if self.target == ():
             raise DataError("target=[] names no file: leave it out where there are sources only")
+        if self.path is None and self.source is None and len(self.targets) > 1:
+            raise DataError(f"target={list(self.targets)!r} are several references of no source: name the file of it")
 
     @property
     def targets(self) -> tuple[str, ...]:
         """The files of ``target``; none where there are sources only, or one file for all."""
         return () if self.target is None else (self.target,) if isinstance(self.target, str) else self.target
+
+    @property
+    def targets_only(self) -> bool:
+        """Whether there is no source, as far as the files say (``columns`` may leave it out too)."""
+        return self.source is None and (self.path is None or _format(self.path) == "txt")
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -120,11 +129,11 @@ class Problem:
 class Row:
     """A source and one target of it; ``number`` is its line, from 1, which the rows of one line share.
 
-    Undecodable bytes are already replaced by U+FFFD in the texts.
+    A side that the file does not have is None. Undecodable bytes are already replaced by U+FFFD in the texts.
     """
 
     number: int
-    source: str
+    source: str | None
     target: str | None = None
     problem: Problem | None = None
 
@@ -137,7 +146,9 @@ def read(files: Files, columns: Columns | None = None) -> Iterator[Row]:
     """
     if files.path is None:
         return _read_parallel(files)
-    if _format(files.path) == "tsv":
+    if (form := _format(files.path)) == "txt":
+        return _read_parallel(Files(target=files.path))
+    if form == "tsv":
         return _read_tsv(files, columns or TSV_COLUMNS)
     return _read_json_lines(files, columns or JSON_COLUMNS)
 
@@ -157,9 +168,9 @@ def check(files: Files) -> int:
 
 def _read_parallel(files: Files) -> Iterator[Row]:
     source, *targets = map(_lines, files.paths)
-    if not targets:
+    if files.source is None or not targets:
         for number, line in enumerate(source, 1):
-            yield _row(files, number, line, None)
+            yield _row(files, number, *((line, None) if files.source else (None, line)))
         return
     apart = [Files(source=files.source, target=path) for path in files.targets]  # to tell which one is damaged
     for number, (line, *texts) in enumerate(zip_longest(source, *targets), 1):
@@ -218,12 +229,12 @@ def _texts(record: Any, columns: Columns) -> tuple[list[str], list[list[str]]]:
     return source, [[text] for text in targets]
 
 
-def _sides(fields: Sequence[bytes], columns: Columns) -> tuple[bytes, bytes | None]:
+def _sides(fields: Sequence[bytes], columns: Columns) -> tuple[bytes | None, bytes | None]:
     """Source and target of the fields of ``columns.all``: what would break the form of labels is made a space."""
     sources = len(columns.sources)
     labels = [re.sub(rb"[\t\r\n]", b" ", field) for field in fields[: len(columns.labels)]]
     source = b"\t".join([*labels, *fields[len(labels) : sources]])
-    return source, None if columns.target is None else fields[sources]
+    return source if sources else None, None if columns.target is None else fields[sources]
 
 
 def _label(value: Any) -> str:
@@ -233,13 +244,17 @@ def _label(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _row(files: Files, number: int, source: bytes, target: bytes | None) -> Row:
+def _row(files: Files, number: int, source: bytes | None, target: bytes | None) -> Row:
     try:
-        return Row(number, source.decode(), None if target is None else target.decode())
+        return Row(number, _decoded(source), _decoded(target))
     except UnicodeDecodeError as error:
-        side: Side = "source" if _invalid(source) else "target"
-        replaced = None if target is None else target.decode("utf-8", "replace")
-        return Row(number, source.decode("utf-8", "replace"), replaced, _undecodable(files, side, number, error))
+        side: Side = "source" if source is not None and _invalid(source) else "target"
+        problem = _undecodable(files, side, number, error)
+        return Row(number, _decoded(source, "replace"), _decoded(target, "replace"), problem)
+
+
+def _decoded(text: bytes | None, errors: str = "strict") -> str | None:
+    return None if text is None else text.decode("utf-8", errors)
 
 
 def _undecodable(files: Files, side: Side, number: int, error: UnicodeDecodeError) -> Problem:
@@ -258,16 +273,18 @@ def _invalid(line: bytes) -> UnicodeDecodeError | None:
 # ------------------------------------------------------------------- columns
 
 
-def _format(path: str) -> Literal["tsv", "jsonl"]:
+def _format(path: str) -> Literal["tsv", "jsonl", "txt"]:
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     suffix = (suffixes[:-1] if suffixes[-1:] == [".gz"] else suffixes)[-1:]
     if suffix == [".tsv"]:
         return "tsv"
     if suffix in ([".jsonl"], [".json"]):
         return "jsonl"
+    if suffix == [".txt"]:
+        return "txt"
     raise DataError(
-        f"cannot tell the format of {path!r} from its name: expected .tsv or .jsonl, optionally with .gz after it; "
-        "two parallel text files are given as source and target"
+        f"cannot tell the format of {path!r} from its name: expected .tsv or .jsonl (or .txt, a target a line), "
+        "optionally with .gz after it; two parallel text files are given as source and target"
     )
 
 

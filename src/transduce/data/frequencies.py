@@ -37,7 +37,7 @@ def frequencies(
     seen = set()
     rows = usable(read(files, data.columns), files, data.lines, Tally())
     for _, of_line in groupby(rows, key=lambda row: row.number):  # a line of several targets has one source
-        source = next(of_line).source
+        source = next(of_line).source or ""
         words.update(word for word in units(source) if word in asked)
         if source in wanted:
             seen.add(source)

@@ -11,7 +11,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby, islice
@@ -22,12 +22,13 @@ from transduce.data.corpora import DataError, Files, Row, Side, Splits, check, p
 from transduce.data.labels import LabelError
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.saved import load
-from transduce.data.settings import Data
-from transduce.data.tokenizers import Tokenizer
+from transduce.data.settings import Data, Units
+from transduce.data.tokenizers import Characters, Tokenizer
 from transduce.types import Example, Facts
 
 FORMAT = 2  # raise it when what is written changes, or the vocabularies that are learned
 CHUNK = 4096  # lines encoded at a time
+NOTHING = Characters()  # the units of a source that is not there: a vocabulary of the specials, and of every row EOS
 
 
 @dataclass(frozen=True)
@@ -125,9 +126,9 @@ def examples(data: Data, split: str, cache: Path) -> list[Example]:
             f"there is no {split} split: set data.{split}.source and data.{split}.target, or data.{split}.path"
         )
     keep_empty = replace(data.lines, empty="keep")
-    rows = usable(read(files, data.columns), files, keep_empty, Tally())
+    rows = _with_sources(usable(read(files, data.columns), files, keep_empty, Tally()), files, data.units)
     found = [_example(list(of_line)) for _, of_line in groupby(rows, key=lambda row: row.number)]
-    if not data.group_references:
+    if not data.group_references or data.units.targets_only:
         return found
     grouped: dict[str, dict[str, None]] = {}
     for example in found:
@@ -138,7 +139,7 @@ def examples(data: Data, split: str, cache: Path) -> list[Example]:
 def _example(rows: Sequence[Row]) -> Example:
     """The rows of one line. Of several targets the empty ones are none, as sacreBLEU has it."""
     targets = [row.target for row in rows if row.target is not None]
-    return Example(rows[0].source, tuple(filter(None, targets) if any(targets) else targets[:1]))
+    return Example(rows[0].source or "", tuple(filter(None, targets) if any(targets) else targets[:1]))
 
 
 def locate(data: Data, cache: Path) -> Splits:
@@ -211,10 +212,9 @@ def _learn(data: Data, files: Files, count: int) -> Tokenizers:
         texts = chain(_texts(data, files, "source", count), _texts(data, files, "target", count))
         both = units.joint.learn(texts)
         return Tokenizers(both, both)
-    assert units.source is not None
     assert units.target is not None
     return Tokenizers(
-        units.source.learn(_texts(data, files, "source", count)),
+        NOTHING.learn(()) if units.source is None else units.source.learn(_texts(data, files, "source", count)),
         units.target.learn(_texts(data, files, "target", count)),
     )
 
@@ -222,15 +222,15 @@ def _learn(data: Data, files: Files, count: int) -> Tokenizers:
 def _texts(data: Data, files: Files, side: str, count: int) -> Iterator[str]:
     stride = -(-count // data.units.sample) or 1
     rows = usable(islice(read(files, data.columns), 0, None, stride), files, data.lines, Tally())
-    return (getattr(row, side) for row in _with_targets(rows, files))
+    return (getattr(row, side) for row in _whole(rows, files, data.units))
 
 
 def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> Tally:
     tally = Tally()
-    rows = _with_targets(usable(read(files, data.columns), files, data.lines, tally), files)
+    rows = _whole(usable(read(files, data.columns), files, data.lines, tally), files, data.units)
     with PairsWriter(folder, tokenizers.vocabularies) as writer:
         while chunk := list(islice(rows, CHUNK)):
-            sources = tokenizers.source.encode([row.source for row in chunk])
+            sources = tokenizers.source.encode([row.source or "" for row in chunk])
             targets = tokenizers.target.encode([row.target or "" for row in chunk])
             writer.append(list(fitting(chunk, zip(sources, targets, strict=True), files, data.lines, tally)))
     return tally
@@ -249,8 +249,25 @@ def _placed(data: Data, files: Files) -> Iterator[None]:
         raise
 
 
-def _with_targets(rows: Iterator[Row], files: Files) -> Iterator[Row]:
+def _with_sources(rows: Iterable[Row], files: Files, units: Units) -> Iterator[Row]:
+    """The rows, which have a source where there are units to cut it into, and none where there are none."""
     for row in rows:
+        if row.source is None and not units.targets_only:
+            raise DataError(
+                f"{files.paths[0]} has targets only: name the file or column of the sources, or for a language model "
+                "give data.units.target alone"
+            )
+        if row.source is not None and units.targets_only:
+            raise DataError(
+                f"{files.paths[0]} has sources, and data.units.target is alone: set data.units.source, or for a "
+                "language model leave the sources out (data.columns, or a .txt file)"
+            )
+        yield row
+
+
+def _whole(rows: Iterable[Row], files: Files, units: Units) -> Iterator[Row]:
+    """The rows, which must have a target."""
+    for row in _with_sources(rows, files, units):
         if row.target is None:
             raise DataError(f"{files.paths[0]} has sources only: training needs targets; name their file or column")
         yield row

@@ -12,7 +12,8 @@ from transduce.data.tokenizers import Unit
 
 @dataclass(frozen=True)
 class Units:
-    """The units of each side, or ``joint`` ones: one vocabulary learned on both sides together.
+    """The units of each side, or ``joint`` ones: one vocabulary learned on both sides together. A language model, whose
+    data have targets only, needs ``target`` alone.
 
     Vocabularies are learned on at most ``sample`` lines of each side, evenly spaced over the training set.
     """
@@ -23,11 +24,16 @@ class Units:
     sample: int = 1_000_000
 
     def __post_init__(self) -> None:
-        apart = (self.source is not None, self.target is not None)
-        if any(apart) if self.joint is not None else not all(apart):
+        apart = self.source is not None or self.target is not None
+        if apart if self.joint is not None else self.target is None:
             raise DataError("units are given either for source and target, or as joint for both: give one or the other")
         if self.sample < 1:
             raise DataError(f"units.sample = {self.sample}: at least one line is needed to learn a vocabulary")
+
+    @property
+    def targets_only(self) -> bool:
+        """There is no source to be cut into units."""
+        return self.source is None and self.joint is None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from transduce.data.corpora import Files, Row, present, read
 from transduce.data.preparation import CHUNK, locate, prepare
 from transduce.data.settings import Data
 from transduce.data.tokenizers import Tokenizer
-from transduce.types import UNK
+from transduce.types import SPECIALS, UNK
 
 SAMPLES = 3
 
@@ -88,9 +88,12 @@ class Survey:
         """For people, as plain text."""
         kind = "one vocabulary for both sides" if self.joint else "a vocabulary for each side"
         text = [f"{kind}: {self.source_vocabulary:,} source, {self.target_vocabulary:,} target"]
+        sides: tuple[str, ...] = ("source", "target")
+        if self.source_vocabulary == len(SPECIALS):  # there is none
+            text, sides = [f"a vocabulary of {self.target_vocabulary:,}"], ("target",)
         for name, split in self.splits.items():
             text += ["", *split.tally.lines(name)]
-            for side in ("source", "target"):
+            for side in sides:
                 text += _side_lines(side, getattr(split, side))
             text.append(f"  {split.duplicates:,} duplicate pairs")
             if name != "train":
@@ -130,7 +133,7 @@ class _Gathering:
         self.pairs, self.sources = (np.array(hashes, np.uint64) for hashes in (self._pairs, self._sources))
 
     def _add(self, rows: Sequence[Row], files: Files, data: Data) -> None:
-        texts = [(row.source, row.target or "") for row in rows]
+        texts = [(row.source or "", row.target or "") for row in rows]
         source_ids, target_ids = (
             side.add(list(column))
             for side, column in zip((self.source, self.target), zip(*texts, strict=True), strict=True)

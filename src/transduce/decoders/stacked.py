@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from transduce.modules.attention.heads import CrossAttention
 from transduce.modules.attention.masks import mask_bias
-from transduce.modules.blocks import DecoderLayer, DecoderLayerState, sublayers
+from transduce.modules.blocks import CausalLayer, DecoderLayer, sublayers
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout, TokenEmbedding
 from transduce.modules.feedforward import FeedForward
@@ -28,7 +28,7 @@ class StackedState:
     """Each row's next place [B], what every layer keeps, and which of the memory's states are real [B, S]."""
 
     place_B: Tensor
-    layers: tuple[DecoderLayerState, ...]
+    layers: tuple[Any, ...]
     memory_mask: Shared[Tensor]
 
 
@@ -36,7 +36,8 @@ class TransformerDecoder(nn.Module):
     """The decoder of Vaswani et al. 2017, pre- or post-norm.
 
     ``mixer`` is one for all layers or an array of one a layer, the first for the lowest; theirs is self-attention.
-    ``feedforward`` is the hidden width of the plain form, or a table.
+    ``feedforward`` is the hidden width of the plain form, or a table. With a ``memory_width`` of 0 there is nothing to
+    attend to, and its layers are without that attention (Liu et al. 2018, "decoder-only").
     """
 
     def __init__(
@@ -60,6 +61,8 @@ class TransformerDecoder(nn.Module):
         self.dropout = Dropout(dropout)
         self.layers = module_list(
             DecoderLayer(width, mix, transform, CrossAttention(width, memory_width, heads, dropout), norm, dropout)
+            if memory_width
+            else CausalLayer(width, mix, transform, norm, dropout)
             for mix, transform in sublayers(layers, width, heads, dropout, mixer, feedforward)
         )
         self.norm = norm(width=width, dropout=dropout).final()

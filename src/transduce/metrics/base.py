@@ -19,6 +19,7 @@ from transduce.metrics.forecast import (
 )
 from transduce.metrics.perplexity import Perplexity, PerplexityByte, PerplexityWord
 from transduce.metrics.statistics import statistics
+from transduce.metrics.token_accuracy import TokenAccuracy
 from transduce.types import Example, Metric, Prediction
 
 METRICS: dict[str, Callable[[], Metric]] = {
@@ -34,6 +35,7 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "perplexity": Perplexity,
     "perplexity_word": PerplexityWord,
     "perplexity_byte": PerplexityByte,
+    "token_accuracy": TokenAccuracy,
     "mae": MeanAbsoluteError,
     "rmse": RootMeanSquaredError,
     "mase": MeanAbsoluteScaledError,

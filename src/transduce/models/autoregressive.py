@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal, cast
 
+import torch
 from torch import Tensor, nn
 
+from transduce import tree
 from transduce.models.tying import share
-from transduce.types import Decoder, Encoder, Factory
+from transduce.types import Decoder, Encoder, Factory, Memory, Padded
 
 
 class EncoderDecoder(nn.Module):
@@ -30,6 +32,35 @@ class EncoderDecoder(nn.Module):
 
     def start(self, source: Any) -> Any:
         return self.decoder.start(self.encoder(source))
+
+    def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
+        output, state = self.decoder.extend(tokens_BT, state)
+        return output, state
+
+    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+        return self.decoder.readout(output, candidates)
+
+
+class LanguageModel(nn.Module):
+    """p(y) = prod_t p(y_t | y_<t): a decoder that has nothing to read but what it wrote itself.
+
+    Of a source it counts the rows. The decoder is told of a memory of no states and no features, ``memory_width`` 0; it
+    is one that can do without: a recurrent one that is wired ``plain``, or a Transformer. ``tie`` "target" makes its
+    embedding and its readout one parameter.
+    """
+
+    def __init__(self, decoder: Factory[Decoder[Any]], tie: Literal["none", "target"] = "none") -> None:
+        super().__init__()
+        self.decoder = decoder(memory_width=0, summary_widths=(0,))
+        if tie == "target":
+            share(self.decoder.projection, self.decoder.embedding, "the embedding with the readout")
+
+    def start(self, source: Any) -> Any:
+        rows, like = tree.rows(source), self.decoder.embedding.weight
+        lengths_B = torch.zeros(rows, dtype=torch.long, device=like.device)
+        return self.decoder.start(
+            Memory(Padded(like.new_zeros(rows, 0, 0), lengths_B), like.new_zeros(rows, 0), source)
+        )
 
     def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
         output, state = self.decoder.extend(tokens_BT, state)

@@ -42,6 +42,19 @@ class EncoderLayer(Layer[Mixer]):
         return self.transform(around.leave(x, self.mixer(Padded(around.enter(x), lengths_B))))
 
 
+class CausalLayer(Layer[CausalMixer[Any]]):
+    """A causal mixer, then a feed-forward network: a decoder's layer where there is no memory to read."""
+
+    def start(self, memory: Memory) -> Any:
+        states = memory.states
+        return self.mixer.start(states.values.shape[0], states.values)
+
+    def forward(self, x: Tensor, state: Any, places_BT: Tensor, memory_B11S: Tensor) -> tuple[Tensor, Any]:
+        around = self.mixer_residual
+        y, past = self.mixer(around.enter(x), state, places_BT)
+        return self.transform(around.leave(x, y)), past
+
+
 class ReadingLayer(Layer[M]):
     """A layer with attention to a memory between its mixer and its feed-forward network."""
 

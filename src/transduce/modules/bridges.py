@@ -23,6 +23,8 @@ class LinearBridge(nn.Module):
 
     def __init__(self, summary_widths: tuple[int, ...], state_widths: tuple[int, ...]) -> None:
         super().__init__()
+        if not sum(summary_widths):
+            raise ValueError("bridge 'linear': there is no source to start from (a language model's starts at 'zero')")
         self.widths = list(state_widths)
         self.linear = projection(sum(summary_widths), sum(state_widths))
 

@@ -81,7 +81,7 @@ class Bahdanau(nn.Module):
         super().__init__()
         self.stack = stack(input_width=input_width)
         self.width = width = self.stack.width
-        self.attention = attention(query_width=width, memory_width=memory_width)
+        self.attention = over_memory(attention, width, memory_width)
         # The cell's input is [embedding; context]: its product with the embeddings is made for all positions at
         # once, that with the context step by step, and the two are added.
         self.context = nn.Linear(self.attention.width, self.stack.first.projected_width, bias=False)
@@ -125,7 +125,7 @@ class Luong(nn.Module):
         super().__init__()
         self.stack = stack(input_width=input_width)
         self.width = width = self.stack.width
-        self.attention = attention(query_width=width, memory_width=memory_width)
+        self.attention = over_memory(attention, width, memory_width)
         self.mix = projection(self.attention.width + width, width)
         self.dropout = Dropout(dropout)
         self.feed = nn.Linear(width, self.stack.first.projected_width, bias=False) if input_feeding else None
@@ -219,3 +219,10 @@ def _beside(x_NTE: Tensor, context_BM: Tensor) -> Tensor:
     B, M = context_BM.shape
     x_BQE = x_NTE.reshape(B, N // B * T, E)
     return torch.cat([x_BQE, context_BM[:, None].expand(B, x_BQE.shape[1], M)], -1).view(N, T, E + M)
+
+
+def over_memory(attention: Factory[Attention[Any]], query_width: int, memory_width: int) -> Attention[Any]:
+    """The attention of a wiring; ValueError where there is no memory, as in a language model."""
+    if not memory_width:
+        raise ValueError('there is no source to attend to: a language model\'s recurrent decoder is wired "plain"')
+    return attention(query_width=query_width, memory_width=memory_width)

@@ -30,9 +30,11 @@ def hashed_split(key: str) -> Split:
     return "train" if hundredth < 90 else "valid" if hundredth < 95 else "test"
 
 
-def tsv_splits(folder: Path, lines: Callable[[], Mapping[Split, Iterable[str]]]) -> Splits:
-    """One TSV file for each split; ``lines`` is asked for theirs only where a file is missing."""
-    paths = {split: folder / f"{split}.tsv" for split in SPLITS}
+def tsv_splits(
+    folder: Path, lines: Callable[[], Mapping[Split, Iterable[str]]], suffix: Literal["tsv", "txt"] = "tsv"
+) -> Splits:
+    """One TSV (or text) file for each split; ``lines`` is asked for theirs only where a file is missing."""
+    paths = {split: folder / f"{split}.{suffix}" for split in SPLITS}
     if not all(path.exists() for path in paths.values()):
         for split, content in lines().items():
             write(paths[split], content)
@@ -44,9 +46,10 @@ def made_up(
     pairs: int,
     seed: int,
     source: Callable[[random.Random], str],
-    line: Callable[[str, random.Random], str],
+    line: Callable[[str, random.Random], str] | None = None,
 ) -> Splits:
-    """TSV splits, a ``line`` for each of so many different drawn sources; it may draw by chance too.
+    """TSV splits, a ``line`` for each of so many different drawn sources; it may draw by chance too. Without ``line``
+    text files of the sources, which to a language model are targets.
 
     ``pairs`` are for training; a tenth of that, at least 100, for each of valid and test.
     """
@@ -60,9 +63,10 @@ def made_up(
             sources[source(draw)] = None
         following = iter(sources)
         sizes = zip(SPLITS, (pairs, held_out(pairs), held_out(pairs)), strict=True)
-        return {split: [line(each, draw) for each in islice(following, size)] for split, size in sizes}
+        taken = {split: list(islice(following, size)) for split, size in sizes}
+        return taken if line is None else {split: [line(each, draw) for each in taken[split]] for split in SPLITS}
 
-    return tsv_splits(folder, lines)
+    return tsv_splits(folder, lines, "txt" if line is None else "tsv")
 
 
 def held_out(pairs: int) -> int:

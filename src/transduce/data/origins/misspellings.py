@@ -63,7 +63,7 @@ class Misspellings:
     def _words(self) -> list[str]:
         if self.lexicon is None:
             return _frequent()[: self.words]
-        words = [row.source for row in read(Files(source=self.lexicon)) if row.source.strip()]
+        words = [row.source for row in read(Files(source=self.lexicon)) if row.source and row.source.strip()]
         if not words:
             raise DataError(f"{self.lexicon} has no words: expected a word a line")
         return list(dict.fromkeys(words))[: self.words]
@@ -71,7 +71,7 @@ class Misspellings:
     def _collected(self) -> list[Pair]:
         if self.collected is None:
             return []
-        return [(row.source, row.target or "") for row in read(Files(path=self.collected)) if row.problem is None]
+        return [(row.source or "", row.target or "") for row in read(Files(path=self.collected)) if row.problem is None]
 
 
 def _frequent() -> list[str]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from transduce.data.corpora import DataError, Files, Splits
+from transduce.data.corpora import Files, Splits
 from transduce.data.origins.base import write
+from transduce.data.origins.published import Published
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
 SUMS = {
@@ -25,9 +23,6 @@ SUMS = {
     "test_2016_flickr.fr": "dd64ea1883b68f55c887118839b434edc68b1dae3be6064c3bd5ab38033ddc6b",
 }
 """SHA-256 of each file's text with runs of whitespace made one space."""
-
-SECONDS = 30
-LARGEST = 16 * 2**20
 
 
 @dataclass(frozen=True)
@@ -48,45 +43,12 @@ class Multi30k:
             paths = [folder / f"{split}.{language}" for language in (self.source, self.target)]
             for path in paths:
                 if not path.exists():
-                    write(path, self._text(path.name))
+                    write(path, published(path.name).lines(self.folder))
             splits.append(Files(source=str(paths[0]), target=str(paths[1])))
         return Splits(*splits)
 
-    def _text(self, name: str) -> list[str]:
-        data, where = self._raw(name)
-        lines = [" ".join(line.split()) for line in data.decode("utf-8", "replace").removesuffix("\n").split("\n")]
-        found = hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
-        if found != SUMS[name]:
-            raise DataError(f"{where} is not the Multi30k file {name}: its text has SHA-256 {found}, not {SUMS[name]}")
-        return lines
 
-    def _raw(self, name: str) -> tuple[bytes, str]:
-        original = name.replace("valid.", "val.")
-        if self.folder is None:
-            url = f"{MULTI30K}/{original}.gz"
-            return _unzipped(download(url), url), url
-        for candidate in (f"{name}.gz", name, f"{original}.gz", original):
-            path = Path(self.folder).expanduser() / candidate
-            if path.exists():
-                data = path.read_bytes()
-                return (_unzipped(data, str(path)) if path.suffix == ".gz" else data), str(path)
-        raise DataError(f"{self.folder} has no {name}.gz: give a folder with the raw files of Multi30k's task 1")
-
-
-def download(url: str) -> bytes:
-    """What lies at a URL; raises DataError after 30 silent seconds, or beyond 16 MiB."""
-    try:
-        with urllib.request.urlopen(url, timeout=SECONDS) as response:
-            data: bytes = response.read(LARGEST + 1)
-    except OSError as error:
-        raise DataError(f"cannot fetch {url}: {error}; without a network, give data.origin.folder a copy") from error
-    if len(data) > LARGEST:
-        raise DataError(f"{url} is larger than {LARGEST} bytes: not the file expected")
-    return data
-
-
-def _unzipped(data: bytes, where: str) -> bytes:
-    try:
-        return gzip.decompress(data)
-    except (OSError, EOFError) as error:
-        raise DataError(f"{where} is not a whole gzip file: {error}") from error
+def published(name: str) -> Published:
+    """A file by the name it has here; the repository says val where others say valid."""
+    original = name.replace("valid.", "val.")
+    return Published("Multi30k", name, f"{MULTI30K}/{original}.gz", SUMS[name], (name, original))

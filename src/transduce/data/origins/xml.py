@@ -1,10 +1,11 @@
-"""The beginnings of XML documents, and what closes them."""
+"""XML documents, and the beginnings of some with what closes them."""
 
 from __future__ import annotations
 
 import random
 import re
 import string
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,28 +28,57 @@ class Xml:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise DataError(f"steps = {self.steps}: at least one tag must be opened")
+        check_steps(self.steps)
 
     def prepare(self, folder: Path) -> Splits:
         return made_up(folder, self.pairs, self.seed, self._beginning, lambda text, _: f"{text}\t{closing(text)}")
 
     def _beginning(self, draw: random.Random) -> str:
-        text = ""
-        names: list[str] = []
-        unfinished = []
-        for _ in range(self.steps):
-            opens = not text or draw.random() < 0.5
-            if not opens and not names:
-                break
-            if opens:
-                names.append("".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, 10))))
-                text += f"<{names[-1]}>"
-            else:
-                text += f"</{names.pop()}>"
-            if names:
-                unfinished.append(text)
-        return draw.choice(unfinished)
+        return draw.choice([text for text, depth in growing(draw, self.steps) if depth])
+
+
+@dataclass(frozen=True)
+class XmlDocuments:
+    """Whole XML documents, for a language model: "<ab><cd></cd><ef></ef></ab>".
+
+    The task of Jozefowicz et al. 2015: as ``Xml`` has them, and what is open after ``steps`` steps is closed then.
+    ``documents`` are for training; a tenth of that, at least 100, for each of valid and test.
+    """
+
+    documents: int = 50_000
+    steps: int = 50
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        check_steps(self.steps)
+
+    def prepare(self, folder: Path) -> Splits:
+        return made_up(folder, self.documents, self.seed, self._document)
+
+    def _document(self, draw: random.Random) -> str:
+        *_, (text, _) = growing(draw, self.steps)
+        return text + closing(text)
+
+
+def check_steps(steps: int) -> None:
+    if steps < 1:
+        raise DataError(f"steps = {steps}: at least one tag must be opened")
+
+
+def growing(draw: random.Random, steps: int) -> Iterator[tuple[str, int]]:
+    """A document after each of its first ``steps`` tags, and how many of them are open there."""
+    text = ""
+    names: list[str] = []
+    for _ in range(steps):
+        opens = not text or draw.random() < 0.5
+        if not opens and not names:
+            break
+        if opens:
+            names.append("".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, 10))))
+            text += f"<{names[-1]}>"
+        else:
+            text += f"</{names.pop()}>"
+        yield text, len(names)
 
 
 def closing(beginning: str) -> str:

@@ -1,0 +1,71 @@
+"""Text files that are published somewhere: fetched from there, or read from a copy, and checked."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.data.corpora import DataError
+
+SECONDS = 30
+LARGEST = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class Published:
+    """A file ``name`` of a ``corpus``, at a ``url`` that may end in .gz; ``sha256`` is of its text with runs of
+    whitespace made one space.
+
+    A copy of it has one of the names ``copies``, plain or with .gz behind.
+    """
+
+    corpus: str
+    name: str
+    url: str
+    sha256: str
+    copies: tuple[str, ...]
+
+    def lines(self, folder: str | None) -> list[str]:
+        """Its lines, from a ``folder`` with a copy if given, with single spaces; DataError where it is another file."""
+        data, where = self._raw(folder)
+        lines = [" ".join(line.split()) for line in data.decode("utf-8", "replace").removesuffix("\n").split("\n")]
+        found = hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+        if found != self.sha256:
+            raise DataError(
+                f"{where} is not the {self.corpus} file {self.name}: its text has SHA-256 {found}, not {self.sha256}"
+            )
+        return lines
+
+    def _raw(self, folder: str | None) -> tuple[bytes, str]:
+        if folder is None:
+            return _plain(download(self.url), self.url), self.url
+        for copy in self.copies:
+            for candidate in (f"{copy}.gz", copy):
+                path = Path(folder).expanduser() / candidate
+                if path.exists():
+                    return _plain(path.read_bytes(), str(path)), str(path)
+        raise DataError(f"{folder} has no {self.copies[0]}.gz: give a folder with the files of {self.corpus}")
+
+
+def download(url: str) -> bytes:
+    """What lies at a URL; raises DataError after 30 silent seconds, or beyond 16 MiB."""
+    try:
+        with urllib.request.urlopen(url, timeout=SECONDS) as response:
+            data: bytes = response.read(LARGEST + 1)
+    except OSError as error:
+        raise DataError(f"cannot fetch {url}: {error}; without a network, give data.origin.folder a copy") from error
+    if len(data) > LARGEST:
+        raise DataError(f"{url} is larger than {LARGEST} bytes: not the file expected")
+    return data
+
+
+def _plain(data: bytes, where: str) -> bytes:
+    if not where.endswith(".gz"):
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError) as error:
+        raise DataError(f"{where} is not a whole gzip file: {error}") from error

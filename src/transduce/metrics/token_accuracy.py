@@ -1,0 +1,36 @@
+"""Tokens, right or wrong, each after the right ones before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from transduce.types import Example, Prediction
+
+
+class TokenAccuracy:
+    """``token_accuracy``: the percentage of tokens of the first reference, end included, that are the model's first
+    choice after the reference's tokens before them: next-step accuracy (Jozefowicz et al. 2015, table 1).
+
+    Tokens are the model's own, so only models with the same vocabulary compare. A model that writes all at once
+    chooses each token, and the length, given the length of the reference.
+    """
+
+    name = "token_accuracy"
+    higher_is_better = True
+    needs_forcing = True
+    signature = "unit:token|end:counted|refs:first|forced"
+
+    def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
+        if prediction.forced_right is None or prediction.forced_length is None:
+            raise ValueError(
+                f"token_accuracy needs the model's choices along the reference, and the prediction for "
+                f"{example.source!r} has none: make predictions with Transducer.evaluate, or set forced_right and "
+                "forced_length"
+            )
+        return float(prediction.forced_right), float(prediction.forced_length)
+
+    def score(self, total: Sequence[float]) -> float:
+        right, tokens = total
+        if not tokens:
+            raise ValueError("token_accuracy of no tokens: forced_length counts at least the end of each reference")
+        return 100.0 * right / tokens
