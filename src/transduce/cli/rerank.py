@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -41,7 +42,11 @@ class Criteria:
         from transduce.reranking.loglinear import Channel, Direct, Language, Length, LogLinear, Own
         from transduce.reranking.risk import MinimumRisk
 
-        models = [(Channel, self.channel), (Language, self.language_model), (Direct, self.direct)]
+        models: list[tuple[Callable[[Transducer, int], Feature], Weighted]] = [
+            (Channel, self.channel),
+            (Language, self.language_model),
+            (Direct, self.direct),
+        ]
         named = [(kind, given) for kind, runs in models for given in runs or []]
         if self.mbr is not None:
             if named or self.length:
