@@ -71,7 +71,9 @@ def all_of(model: Lookup) -> Tensor:
     return torch.arange(len(model.logits))
 
 
-def slow_beam(model: Lookup, source: int, beam: Beam) -> tuple[list[tuple[float, tuple[int, ...]]], int]:
+def slow_beam(
+    model: Lookup, source: int, beam: Beam, source_length: int = 0
+) -> tuple[list[tuple[float, tuple[int, ...]]], int]:
     """The best finished hypotheses, (score, tokens), and the steps taken, by the definition: ``size`` prefixes live,
     an end counts among the ``size`` best continuations, all are ended at ``max_length``. Stops when ``size`` have
     finished, and never because those alive cannot win."""
@@ -84,7 +86,9 @@ def slow_beam(model: Lookup, source: int, beam: Beam) -> tuple[list[tuple[float,
             if token not in (PAD, BOS) and (token == EOS or length < beam.max_length)
         ]
         continuations.sort(reverse=True)
-        finished += [(beam.ranking(total, length), y) for total, y in continuations[: beam.size] if y[-1] == EOS]
+        finished += [
+            (beam.ranking(total, length, source_length), y) for total, y in continuations[: beam.size] if y[-1] == EOS
+        ]
         live = [(total, y) for total, y in continuations if y[-1] != EOS][: beam.size]
         if len(finished) >= beam.size or not live:
             break

@@ -164,11 +164,14 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "Allocation": {
         "top-k": "transduce.search.allocation.topk:TopK",
+        "groups": "transduce.search.allocation.groups:Groups",
     },
     "Ranking": {
         "none": "transduce.search.ranking:LogProbability",
         "average": "transduce.search.ranking:Average",
         "wu": "transduce.search.ranking:Wu",
+        "brevity": "transduce.search.ranking:Brevity",
+        "bounded-reward": "transduce.search.ranking:BoundedReward",
     },
     "Unit": {
         "characters": "transduce.data.tokenizers:Characters",

@@ -42,3 +42,45 @@ class Wu:
     def __call__(self, log_prob: float, length: int, source_length: int = 0) -> float:
         penalty: float = ((5 + length) / 6) ** self.alpha
         return log_prob / penalty
+
+
+@dataclass(frozen=True)
+class Brevity:
+    """log p(y) / |y| + min(0, 1 - L / |y|): the mean over tokens with BLEU's brevity penalty (Yang et al. 2018, eq. 11).
+
+    L = ``length_ratio`` * |x| is the length expected; ``transduce data`` tells the ratio of the training pairs.
+    """
+
+    length_ratio: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_ratio(self.length_ratio)
+
+    def __call__(self, log_prob: float, length: int, source_length: int = 0) -> float:
+        return log_prob / length + min(0.0, 1 - self.length_ratio * source_length / length)
+
+
+@dataclass(frozen=True)
+class BoundedReward:
+    """log p(y) + r min(|y|, L): ``reward`` r for each token, up to the length expected (Huang et al. 2017, section 3).
+
+    L = ``length_ratio`` * |x|; ``transduce data`` tells the ratio of the training pairs.
+    """
+
+    reward: float = 1.0
+    length_ratio: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_ratio(self.length_ratio)
+        if self.reward < 0:
+            raise ValueError(f"reward = {self.reward}: 0 or more for each token was expected")
+
+    def __call__(self, log_prob: float, length: int, source_length: int = 0) -> float:
+        return log_prob + self.reward * min(length, self.length_ratio * source_length)
+
+
+def check_ratio(length_ratio: float) -> None:
+    if not 0 < length_ratio < float("inf"):
+        raise ValueError(
+            f"length_ratio = {length_ratio}: the tokens of an output for each of its source, more than 0, were expected"
+        )

@@ -1,0 +1,63 @@
+"""Hypotheses that differ: groups of a beam, each kept from the words of those before it. B sources, K hypotheses of
+each, K / G of each group, V vocabulary, C candidates of a group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from transduce.search.allocation.base import Candidates
+from transduce.search.allocation.topk import TopK
+from transduce.search.follower import Forgetful
+
+
+@dataclass(frozen=True)
+class Groups(Forgetful):
+    """Diverse beam search: ``groups`` of equal size, in turn. At each step a word costs a group ``penalty`` for every
+    hypothesis of an earlier group that has just gone on with it (Vijayakumar et al. 2018, with Hamming diversity).
+
+    The penalty decides what lives on within a group; totals are without it, so that hypotheses of all groups compare.
+    An end counts where it is among the best of its group, and costs nothing.
+    """
+
+    groups: int = 2
+    penalty: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.groups < 1 or self.penalty < 0:
+            raise ValueError(
+                f"groups = {self.groups}, penalty = {self.penalty}: at least one group, and a penalty of 0 or more"
+            )
+
+    def check(self, size: int) -> None:
+        if size % self.groups:
+            raise ValueError(f"a beam of size = {size} does not divide into groups = {self.groups}: choose a multiple")
+
+    def first(self, size: int) -> list[int]:
+        return list(range(0, size, size // self.groups))
+
+    def __call__(self, scores_BKV: Tensor, base_BK: Tensor, state: None = None) -> Candidates:
+        B, K, V = scores_BKV.shape
+        size = K // self.groups
+        taken_BJ, cost_BJ = base_BK.new_zeros(B, 0, dtype=torch.long), base_BK[:, :0]
+        found: list[Candidates] = []
+        for first in range(0, K, size):
+            own_BKV = scores_BKV[:, first : first + size]
+            best = TopK()(_charged(own_BKV, taken_BJ, cost_BJ) if found else own_BKV, base_BK[:, first : first + size])
+            taken_BJ = torch.cat([taken_BJ, best.token_BC.gather(1, best.live_BK)], 1)
+            cost_BJ = torch.cat([cost_BJ, self.penalty * best.live_total_BK.isfinite()], 1)
+            origin_BC = best.origin_BC + first
+            score_BC = scores_BKV.view(B, -1).gather(1, origin_BC * V + best.token_BC)
+            live_BK = best.live_BK + len(found) * origin_BC.shape[1]
+            total_BC = base_BK.gather(1, origin_BC) + score_BC
+            found.append(Candidates(total_BC, origin_BC, best.token_BC, best.ended_BC, live_BK))
+        return Candidates(*(torch.cat([getattr(each, f.name) for each in found], 1) for f in fields(Candidates)))
+
+
+def _charged(scores_BKV: Tensor, taken_BJ: Tensor, cost_BJ: Tensor) -> Tensor:
+    """The scores less what the words that are taken cost; the search's own stay as they are."""
+    shape = (-1, scores_BKV.shape[1], -1)
+    place_BKJ, cost_BKJ = taken_BJ[:, None].expand(shape), cost_BJ[:, None].to(scores_BKV.dtype).expand(shape)
+    return scores_BKV.scatter_add(2, place_BKJ, -cost_BKJ)
