@@ -17,6 +17,7 @@ from transduce.search.allocation.groups import Groups
 from transduce.search.beam import Beam
 from transduce.search.filters.ngrams import NoRepeat
 from transduce.search.forcing import force
+from transduce.search.largest import largest
 from transduce.search.observer import Expansion
 from transduce.search.ranking import Average, BoundedReward, Brevity, LogProbability, Ranking, Wu
 from transduce.types import BOS, EOS, PAD, Padded, Search
@@ -89,6 +90,21 @@ def test_company_and_score_in_groups(family: str) -> None:
         for hypothesis in alone:
             (own,) = force(model, pick(source, [row]), padded_targets([list(hypothesis.tokens)]))
             assert own.log_prob == pytest.approx(hypothesis.log_prob, abs=1e-9)
+
+
+@pytest.mark.parametrize("columns", [7, 350, 800, 1234])
+@pytest.mark.parametrize("count", [1, 3, 9])
+def test_the_largest_of_many_columns(columns: int, count: int) -> None:
+    """In blocks or not, beside each other or not, with minus infinity and equal ones among them."""
+    generator = torch.Generator().manual_seed(columns)
+    scores = torch.randn(2, 5, columns, generator=generator).mul_(40).round_()
+    scores[:, 1, 5:] = float("-inf")
+    scores[1, 2, -3:] = 500.0
+    value, place = largest(scores, count)
+    expected = scores.topk(min(count, columns)).values
+    assert torch.equal(value, expected)
+    assert torch.equal(scores.gather(-1, place), expected)
+    assert all(len(set(row.tolist())) == min(count, columns) for row in place.flatten(0, 1))
 
 
 # ------------------------------------------------------------------- ranking

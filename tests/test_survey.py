@@ -48,6 +48,7 @@ def test_it_can_be_read_by_people(data, tmp_path):
     assert f"  1 overlong (skip): {tmp_path / 'train.tsv'}:6" in lines
     assert "  source characters: mean 3.4, median 2, 95 % 3, 99 % 3, longest 8" in lines
     assert "  source unknown tokens: 33.33 %" in lines
+    assert f"  target tokens for each source token, ends counted: {15 / 22:.3f}" in lines
     assert "  0 duplicate pairs; in the training set too: 1 pairs, 2 sources" in lines
     assert "    -> <unk> </s>" in lines
 

@@ -74,6 +74,11 @@ class SplitSurvey:
     seen_sources: int
     samples: tuple[Sample, ...]
 
+    @property
+    def length_ratio(self) -> float:
+        """Target tokens for each source token, as rankings by an expected length count them: ends too."""
+        return self.target.tokens.mean / max(1.0, self.source.tokens.mean)
+
 
 @dataclass(frozen=True)
 class Survey:
@@ -96,7 +101,9 @@ class Survey:
             for side in sides:
                 text += _side_lines(side, getattr(split, side))
             text.append(f"  {split.duplicates:,} duplicate pairs")
-            if name != "train":
+            if name == "train":
+                text.append(f"  target tokens for each source token, ends counted: {split.length_ratio:.3f}")
+            else:
                 text[-1] += f"; in the training set too: {split.seen_pairs:,} pairs, {split.seen_sources:,} sources"
             for sample in split.samples:
                 text += [f"  {' '.join(sample.source_tokens)}", f"    -> {' '.join(sample.target_tokens)}"]

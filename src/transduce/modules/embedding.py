@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.modules.dropout import Dropout
+from transduce.modules.linear import linear
 from transduce.types import Padded
 
 
@@ -48,7 +49,5 @@ class Readout(nn.Module):
     def forward(self, features: Tensor, candidates: Tensor | None = None) -> Tensor:
         features = self.dropout(features)
         if candidates is None:
-            return nn.functional.linear(features, self.weight, self.bias)
-        return nn.functional.linear(
-            features, self.weight.index_select(0, candidates), self.bias.index_select(0, candidates)
-        )
+            return linear(features, self.weight, self.bias)
+        return linear(features, self.weight.index_select(0, candidates), self.bias.index_select(0, candidates))

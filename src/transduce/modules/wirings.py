@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.modules.dropout import Dropout
-from transduce.modules.linear import projection
+from transduce.modules.linear import Linear, projection
 from transduce.modules.recurrent import Stack, State
 from transduce.tree import Shared, leaves
 from transduce.types import Attention, Factory, Memory
@@ -84,7 +84,7 @@ class Bahdanau(nn.Module):
         self.attention = over_memory(attention, width, memory_width)
         # The cell's input is [embedding; context]: its product with the embeddings is made for all positions at
         # once, that with the context step by step, and the two are added.
-        self.context = nn.Linear(self.attention.width, self.stack.first.projected_width, bias=False)
+        self.context = Linear(self.attention.width, self.stack.first.projected_width, bias=False)
         self.deep = projection(width + self.attention.width + input_width, width)
 
     def start(self, memory: Memory, cells: State) -> WiringState:
@@ -128,7 +128,7 @@ class Luong(nn.Module):
         self.attention = over_memory(attention, width, memory_width)
         self.mix = projection(self.attention.width + width, width)
         self.dropout = Dropout(dropout)
-        self.feed = nn.Linear(width, self.stack.first.projected_width, bias=False) if input_feeding else None
+        self.feed = Linear(width, self.stack.first.projected_width, bias=False) if input_feeding else None
 
     def start(self, memory: Memory, cells: State) -> WiringState:
         y_BW = self.stack.output(cells)

@@ -52,7 +52,8 @@ class Beam:
         finished = _Finished(self, source_lengths(source))
         for length in range(beam.length + 1, self.max_length + 1):
             following, front = advance(model, self.filters, front, length - 1, last=length == self.max_length)
-            candidates = self.allocation(*beam.scored(following), front.memories[-1])
+            scores_BKV = following.scores_NV.view(*beam.total_BK.shape, -1)
+            candidates = self.allocation(scores_BKV, beam.total_BK, front.memories[-1])
             log_prob_BC = beam.log_probs(following, candidates)
             if self.observer is not None:
                 begins = begun.tokens_BT if length == begun.tokens_BT.shape[1] + 1 else None
@@ -141,18 +142,11 @@ class _Prefixes:
     def length(self) -> int:
         return self.tokens_BKT.shape[2]
 
-    def scored(self, following: Next) -> tuple[Tensor, Tensor]:
-        """Scores [B, K, V], and what is to be added to those of each hypothesis [B, K]."""
-        base_BK = self.total_BK - following.normaliser_N.view(self.total_BK.shape)
-        return following.scores_NV.view(*self.total_BK.shape, -1), base_BK
-
     def log_probs(self, following: Next, candidates: Candidates) -> Tensor:
         """[B, C]: the model's log-probability of each candidate's token."""
-        B, K = self.total_BK.shape
-        origin_BC = candidates.origin_BC
-        place_BC = origin_BC * following.logits_NV.shape[1] + candidates.token_BC
-        logit_BC = following.logits_NV.view(B, -1).gather(1, place_BC)
-        return logit_BC.double() - following.normaliser_N.view(B, K).gather(1, origin_BC)
+        log_probs_NV = following.log_probs_NV
+        place_BC = candidates.origin_BC * log_probs_NV.shape[1] + candidates.token_BC
+        return log_probs_NV.view(len(place_BC), -1).gather(1, place_BC).double()
 
     def extend(self, candidates: Candidates, log_prob_BC: Tensor, going: list[int]) -> tuple[_Prefixes, Tensor, Tensor]:
         """The prefixes of the sources still going, one token longer; the rows they came from, and those sources."""

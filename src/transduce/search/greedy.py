@@ -11,6 +11,7 @@ from transduce import tree
 from transduce.search.beam import Beam
 from transduce.search.filters.base import Filter
 from transduce.search.forcing import force
+from transduce.search.largest import largest
 from transduce.search.step import advance, begin, check_length
 from transduce.types import EOS, Autoregressive, Hypothesis, Padded
 
@@ -33,7 +34,7 @@ class Greedy:
         tokens, log_probs = begun.tokens_BT.tolist(), begun.log_probs_BT.tolist()
         for place in range(begun.tokens_BT.shape[1], self.max_length):
             following, front = advance(model, self.filters, front, place, last=place == self.max_length - 1)
-            token_N = following.scores_NV.argmax(-1)
+            token_N = largest(following.scores_NV, 1)[1][:, 0]
             log_prob_N = following.log_prob(token_N)
             for row, token, log_prob in zip(source_N.tolist(), token_N.tolist(), log_prob_N.tolist(), strict=True):
                 tokens[row].append(token)

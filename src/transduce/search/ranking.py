@@ -46,7 +46,7 @@ class Wu:
 
 @dataclass(frozen=True)
 class Brevity:
-    """log p(y) / |y| + min(0, 1 - L / |y|): the mean over tokens with BLEU's brevity penalty (Yang et al. 2018, eq. 11).
+    """log p(y) / |y| + min(0, 1 - L / |y|): the mean over tokens, with BLEU's brevity penalty (Yang et al. 2018).
 
     L = ``length_ratio`` * |x| is the length expected; ``transduce data`` tells the ratio of the training pairs.
     """

@@ -8,6 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from transduce.modules.linear import Linear
+
 
 class Dot(nn.Module):
     """e_ts = q_t . m_s (Luong et al. 2015, eq. 8, "dot")."""
@@ -34,7 +36,7 @@ class General(nn.Module):
     def __init__(self, query_width: int, memory_width: int) -> None:
         super().__init__()
         self.key_width = query_width
-        self.key = nn.Linear(memory_width, query_width, bias=False)
+        self.key = Linear(memory_width, query_width, bias=False)
 
     def keys(self, memory_BSD: Tensor) -> Tensor:
         keys: Tensor = self.key(memory_BSD)
@@ -51,8 +53,8 @@ class Additive(nn.Module):
         super().__init__()
         width = width or query_width
         self.key_width = width
-        self.query = nn.Linear(query_width, width, bias=False)
-        self.key = nn.Linear(memory_width, width)
+        self.query = Linear(query_width, width, bias=False)
+        self.key = Linear(memory_width, width)
         self.score = nn.Parameter(torch.empty(width))
         nn.init.normal_(self.score, std=width**-0.5)
 
@@ -72,8 +74,8 @@ class ScaledDot(nn.Module):
         super().__init__()
         width = width or query_width
         self.key_width = width
-        self.query = nn.Linear(query_width, width, bias=False)
-        self.key = nn.Linear(memory_width, width, bias=False)
+        self.query = Linear(query_width, width, bias=False)
+        self.key = Linear(memory_width, width, bias=False)
         self.scale = width**-0.5
 
     def keys(self, memory_BSD: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.modules.dropout import Dropout
-from transduce.modules.linear import projection
+from transduce.modules.linear import linear, projection
 from transduce.types import Memory
 
 
@@ -62,6 +62,11 @@ def split_heads(x_BTE: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:
     return x_BTE.view(B, T, parts, heads, E // parts // heads).permute(2, 0, 3, 1, 4).unbind(0)
 
 
+def laid_out(parts_BHSD: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """In memory as products want them, which would else lay them out anew at every step."""
+    return tuple(part.contiguous() for part in parts_BHSD)
+
+
 def merge_heads(x_BHTD: Tensor) -> Tensor:
     return x_BHTD.transpose(1, 2).flatten(2)
 
@@ -93,11 +98,11 @@ class CrossAttention(nn.Module):
 
     def start(self, memory: Memory) -> CrossKeys:
         if memory.values is None:  # keys and values in one product
-            return CrossKeys(*split_heads(self.project(memory.states.values), 2, self.count))
+            return CrossKeys(*laid_out(split_heads(self.project(memory.states.values), 2, self.count)))
         parts = zip(self.project.weight.chunk(2), self.project.bias.chunk(2), strict=True)
         inputs = (memory.states.values, memory.values)
-        key_BSE, value_BSE = (nn.functional.linear(x, *part) for x, part in zip(inputs, parts, strict=True))
-        return CrossKeys(*split_heads(torch.cat([key_BSE, value_BSE], -1), 2, self.count))
+        key_BSE, value_BSE = (linear(x, *part) for x, part in zip(inputs, parts, strict=True))
+        return CrossKeys(*laid_out(split_heads(torch.cat([key_BSE, value_BSE], -1), 2, self.count)))
 
     def forward(self, x_NTD: Tensor, keys: CrossKeys, bias_B11S: Tensor) -> Tensor:
         N, T, D = x_NTD.shape

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from transduce.modules.attention.heads import Heads, check_heads, merge_heads, split_heads
+from transduce.modules.attention.heads import Heads, check_heads, laid_out, merge_heads, split_heads
 from transduce.modules.attention.masks import mask_bias
 from transduce.modules.linear import projection
 from transduce.tree import Shared
@@ -42,8 +42,8 @@ class MultiHeadAttention(nn.Module):
 
     def start(self, memory: Memory) -> Shared[HeadKeys]:
         states_BSD = memory.states.values
-        (key_BHSD,) = split_heads(self.key(states_BSD), 1, self.count)
-        (value_BHSD,) = split_heads(self.value(memory.read_BSD), 1, self.count)
+        (key_BHSD,) = laid_out(split_heads(self.key(states_BSD), 1, self.count))
+        (value_BHSD,) = laid_out(split_heads(self.value(memory.read_BSD), 1, self.count))
         return Shared(HeadKeys(key_BHSD, value_BHSD, memory.states.mask))
 
     def forward(self, query_NTD: Tensor, state: Shared[HeadKeys]) -> tuple[Tensor, Tensor, Shared[HeadKeys]]:

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from transduce.modules.linear import linear
+
 S = TypeVar("S")
 LSTMState = tuple[Tensor, Tensor]  # h, c [B, W]
 
@@ -40,12 +42,12 @@ class LSTM(nn.Module):
 
     def project(self, x_BTD: Tensor) -> Tensor:
         weight_ih, _, bias_ih, bias_hh = self.fused.all_weights[0]
-        return nn.functional.linear(x_BTD, weight_ih, bias_ih + bias_hh)
+        return linear(x_BTD, weight_ih, bias_ih + bias_hh)
 
     def step(self, projected_BG: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         h, c = state
         _, weight_hh, _, _ = self.fused.all_weights[0]
-        i, f, g, o = (projected_BG + nn.functional.linear(h, weight_hh)).chunk(4, 1)
+        i, f, g, o = (projected_BG + linear(h, weight_hh)).chunk(4, 1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         h = torch.sigmoid(o) * torch.tanh(c)
         return h, (h, c)
@@ -76,11 +78,11 @@ class GRU(nn.Module):
 
     def project(self, x_BTD: Tensor) -> Tensor:
         weight_ih, _, bias_ih, _ = self.fused.all_weights[0]
-        return nn.functional.linear(x_BTD, weight_ih, bias_ih)
+        return linear(x_BTD, weight_ih, bias_ih)
 
     def step(self, projected_BG: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         _, weight_hh, _, bias_hh = self.fused.all_weights[0]
-        hidden_BG = nn.functional.linear(state, weight_hh, bias_hh)
+        hidden_BG = linear(state, weight_hh, bias_hh)
         projected_r, projected_z, projected_n = projected_BG.chunk(3, 1)
         hidden_r, hidden_z, hidden_n = hidden_BG.chunk(3, 1)
         reset, keep = torch.sigmoid(projected_r + hidden_r), torch.sigmoid(projected_z + hidden_z)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce import tree
-from transduce.modules.linear import projection
+from transduce.modules.linear import Linear, projection
 from transduce.types import Padded
 
 S = TypeVar("S")
@@ -84,12 +84,12 @@ class HiddenCell(LoopedCell[Tensor]):
         return state
 
 
-def recurrence(width: int, parts: int = 1, bias: bool = False) -> nn.Linear:
+def recurrence(width: int, parts: int = 1, bias: bool = False) -> Linear:
     """The product with a state: ``parts`` stacked matrices, each orthogonal, which keeps the length of what passes
     through it again and again (Saxe et al. 2014)."""
-    linear = nn.Linear(width, parts * width, bias)
-    for part in linear.weight.data.chunk(parts):
+    made = Linear(width, parts * width, bias)
+    for part in made.weight.data.chunk(parts):
         nn.init.orthogonal_(part)
     if bias:
-        nn.init.zeros_(linear.bias)
-    return linear
+        nn.init.zeros_(made.bias)
+    return made

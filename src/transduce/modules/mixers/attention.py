@@ -44,6 +44,9 @@ class SelfAttention(OwnRow):
         return y
 
 
+ROOM = 8  # positions made at a time
+
+
 @dataclass(frozen=True)
 class Past:
     """Keys and values of the positions so far, at their own places on axis S; at most ``filled`` are in use."""
@@ -53,7 +56,8 @@ class Past:
     filled: int
 
     def extend(self, key_BHTD: Tensor, value_BHTD: Tensor, places_BT: Tensor) -> Past:
-        """New positions written at ``places_BT``. Without gradients in place, into a buffer that grows by doubling."""
+        """New positions written at ``places_BT``. Without gradients in place, into a buffer with room for a few more:
+        not for many, as a beam that reorders its rows copies all of it."""
         if not self.filled:
             return Past(key_BHTD, value_BHTD, key_BHTD.shape[2])
         filled = self.filled + key_BHTD.shape[2]
@@ -63,7 +67,7 @@ class Past:
             return Past(key.scatter(2, index, key_BHTD), value.scatter(2, index, value_BHTD), filled)
         key, value = self.key_BHSD, self.value_BHSD
         if key.shape[2] < filled:
-            key, value = (_room(old, max(filled, 2 * key.shape[2])) for old in (key, value))
+            key, value = (_room(old, filled + ROOM) for old in (key, value))
         return replace(self, key_BHSD=key.scatter_(2, index, key_BHTD), value_BHSD=value.scatter_(2, index, value_BHTD),
                        filled=filled)  # fmt: skip
 

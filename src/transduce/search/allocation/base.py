@@ -34,7 +34,8 @@ class Candidates:
 class Allocation(Follower[S], Protocol[S]):
     """Gives the K places of a beam to the continuations of its hypotheses.
 
-    A continuation's total is ``base_BK[b, k] + scores_BKV[b, k, v]``, at least in float64. ``first`` says which of
+    A continuation's total, in float64, is that of its hypothesis and the score of its token: ``total_BK[b, k] +
+    scores_BKV[b, k, v]``. The scores are the search's own: not to be written into. ``first`` says which of
     ``size`` places begin alive: all begin equal, and two of them would find everything twice. ``check`` raises
     ValueError where ``size`` cannot be allocated.
     """
@@ -43,4 +44,4 @@ class Allocation(Follower[S], Protocol[S]):
 
     def first(self, size: int) -> list[int]: ...
 
-    def __call__(self, scores_BKV: Tensor, base_BK: Tensor, state: S) -> Candidates: ...
+    def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: S) -> Candidates: ...

@@ -38,20 +38,20 @@ class Groups(Forgetful):
     def first(self, size: int) -> list[int]:
         return list(range(0, size, size // self.groups))
 
-    def __call__(self, scores_BKV: Tensor, base_BK: Tensor, state: None = None) -> Candidates:
+    def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: None = None) -> Candidates:
         B, K, V = scores_BKV.shape
         size = K // self.groups
-        taken_BJ, cost_BJ = base_BK.new_zeros(B, 0, dtype=torch.long), base_BK[:, :0]
+        taken_BJ, cost_BJ = total_BK.new_zeros(B, 0, dtype=torch.long), total_BK[:, :0]
         found: list[Candidates] = []
         for first in range(0, K, size):
             own_BKV = scores_BKV[:, first : first + size]
-            best = TopK()(_charged(own_BKV, taken_BJ, cost_BJ) if found else own_BKV, base_BK[:, first : first + size])
+            best = TopK()(_charged(own_BKV, taken_BJ, cost_BJ) if found else own_BKV, total_BK[:, first : first + size])
             taken_BJ = torch.cat([taken_BJ, best.token_BC.gather(1, best.live_BK)], 1)
             cost_BJ = torch.cat([cost_BJ, self.penalty * best.live_total_BK.isfinite()], 1)
             origin_BC = best.origin_BC + first
             score_BC = scores_BKV.view(B, -1).gather(1, origin_BC * V + best.token_BC)
             live_BK = best.live_BK + len(found) * origin_BC.shape[1]
-            total_BC = base_BK.gather(1, origin_BC) + score_BC
+            total_BC = total_BK.gather(1, origin_BC) + score_BC
             found.append(Candidates(total_BC, origin_BC, best.token_BC, best.ended_BC, live_BK))
         return Candidates(*(torch.cat([getattr(each, f.name) for each in found], 1) for f in fields(Candidates)))
 

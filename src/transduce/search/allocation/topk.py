@@ -9,6 +9,7 @@ from torch import Tensor
 
 from transduce.search.allocation.base import Candidates
 from transduce.search.follower import Forgetful
+from transduce.search.largest import largest
 from transduce.types import EOS
 
 
@@ -22,11 +23,11 @@ class TopK(Forgetful):
     def first(self, size: int) -> list[int]:
         return [0]
 
-    def __call__(self, scores_BKV: Tensor, base_BK: Tensor, state: None = None) -> Candidates:
-        B, K, V = scores_BKV.shape
+    def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: None = None) -> Candidates:
+        B, K, _ = scores_BKV.shape
         # of each hypothesis no more are wanted than its K best that do not end, and the end
-        value_BKC, token_BKC = scores_BKV.topk(min(K + 1, V))
-        total_BKC = base_BK[:, :, None] + value_BKC
+        value_BKC, token_BKC = largest(scores_BKV, K + 1)
+        total_BKC = total_BK[:, :, None] + value_BKC
         C = total_BKC.shape[-1]
         total_BC, place_BC = total_BKC.view(B, -1).topk(min(2 * K, K * C))
         token_BC = token_BKC.view(B, -1).gather(1, place_BC)

@@ -14,7 +14,7 @@ S = TypeVar("S")
 class Filter(Follower[S], Protocol[S]):
     """Lowers the scores [N, V] of next tokens, to minus infinity where one is forbidden; it may write into them.
 
-    Scores are log-probabilities, up to a constant for each row. They are never raised: a beam stops where those alive
+    Scores are log-probabilities, less what filters have taken. They are never raised: a beam stops where those alive
     cannot win any more. What a filter does to one row must not depend on the others. Where all filters together leave
     a row nothing, it ends. Filters have no say in a forced prefix, of which they are told like of all else.
     """

@@ -1,0 +1,45 @@
+"""The linear layer's two ways to the same product."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from transduce.modules import linear
+from transduce.modules.linear import Linear
+
+
+@pytest.mark.parametrize("rows", [(1,), (8,), (3, 7), (0,), (2, 5, 9)])
+@pytest.mark.parametrize("bias", [True, False])
+@torch.inference_mode()
+def test_a_product_is_the_same_however_it_is_computed(rows: tuple[int, ...], bias: bool) -> None:
+    layer, x = Linear(12, 20, bias), torch.randn(*rows, 12)
+    assert_close(layer(x), nn.functional.linear(x, layer.weight, layer.bias))
+    parts = torch.randn(*rows, 24)[..., 6:18]  # of a larger tensor
+    assert_close(layer(parts), nn.functional.linear(parts, layer.weight, layer.bias))
+    chunk = layer.weight.chunk(2)[1]
+    assert_close(linear.linear(x, chunk), nn.functional.linear(x, chunk))
+
+
+@pytest.mark.skipif(not linear.ONEDNN, reason="this PyTorch has no oneDNN")
+def test_onednn_is_asked_where_nothing_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = Linear(4, 3), torch.randn(8, 4)
+    monkeypatch.setattr(nn.functional, "linear", lambda *_: pytest.fail("not by oneDNN"))
+    with torch.no_grad():
+        layer(x)
+
+
+def test_gradients_and_other_types_are_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = Linear(4, 3), torch.randn(8, 4)
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", lambda *_: pytest.fail("by oneDNN"), raising=False)
+    layer(x).sum().backward()
+    assert layer.weight.grad is not None
+    with torch.no_grad():
+        layer(x[:7])
+        layer.double()(x.double())
+        layer.bfloat16()(x.bfloat16())
+        layer.float()
+        with torch.autocast("cpu", torch.bfloat16):
+            assert layer(x).dtype == torch.bfloat16
