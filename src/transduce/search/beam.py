@@ -47,11 +47,12 @@ class Beam:
     def __call__(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         followers = (*self.filters, self.allocation)
         front, begun = begin(model, source, prefix, followers, self.max_length)
-        front = tree.repeat(front, self.size)
         beam = _Prefixes.start(begun, self.size, self.allocation.first(self.size))
         finished = _Finished(self, source_lengths(source))
         for length in range(beam.length + 1, self.max_length + 1):
             following, front = advance(model, self.filters, front, length - 1, last=length == self.max_length)
+            if length == begun.tokens_BT.shape[1] + 1:  # up to here all hypotheses of a source are one
+                following, front = tree.repeat((following, front), self.size)
             scores_BKV = following.scores_NV.view(*beam.total_BK.shape, -1)
             candidates = self.allocation(scores_BKV, beam.total_BK, front.memories[-1])
             log_prob_BC = beam.log_probs(following, candidates)
