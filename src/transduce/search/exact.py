@@ -182,24 +182,20 @@ class _Descent:
 
 def _extend(model: Autoregressive[Any], prefixes: Sequence[_Prefix], token_N: Tensor, state: Any) -> None:
     """The model reads the last token of each prefix; each of their descents learns what comes after it."""
-    logits_NV, normaliser_N, state = step(model, token_N, state)
-    ends_N = (logits_NV[:, EOS].double() - normaliser_N).tolist()
+    log_probs_NV, state = step(model, token_N, state)
+    ends_N = log_probs_NV[:, EOS].tolist()
     for prefix, end in zip(prefixes, ends_N, strict=True):
         prefix.descent.expansions += 1
         if len(prefix.tokens) >= len(prefix.descent.forced):
             prefix.descent.finish(prefix.longer(EOS, end))
-    forbid_specials(logits_NV)[:, EOS] = float("-inf")
-    for row, (prefix, continuations) in enumerate(
-        zip(prefixes, _continuations(prefixes, logits_NV, normaliser_N), strict=True)
-    ):
+    forbid_specials(log_probs_NV)[:, EOS] = float("-inf")
+    for row, (prefix, continuations) in enumerate(zip(prefixes, _continuations(prefixes, log_probs_NV), strict=True)):
         if continuations:
             alone = tree.select(state, torch.tensor([row], device=token_N.device))
             prefix.descent.branchings.append(_Branching(prefix, alone, continuations))
 
 
-def _continuations(
-    prefixes: Sequence[_Prefix], logits_NV: Tensor, normaliser_N: Tensor
-) -> list[list[tuple[int, float]]]:
+def _continuations(prefixes: Sequence[_Prefix], log_probs_NV: Tensor) -> list[list[tuple[int, float]]]:
     """Tokens that do not end, with their log-probabilities, the most probable last: those above the bound."""
     least = []
     for row, prefix in enumerate(prefixes):
@@ -208,12 +204,12 @@ def _continuations(
         least.append(float("inf") if last else descent.bound - prefix.total)
         if length < len(descent.forced):
             token = descent.forced[length]
-            logit = logits_NV[row, token].clone()
-            logits_NV[row] = float("-inf")
-            logits_NV[row, token] = logit
-    least_N = torch.tensor(least, dtype=torch.float64, device=logits_NV.device) + normaliser_N - ROUNDING
-    row_M, token_M = (logits_NV > least_N.to(logits_NV.dtype)[:, None]).nonzero(as_tuple=True)
-    log_prob_M = logits_NV[row_M, token_M].double() - normaliser_N[row_M]
+            log_prob = log_probs_NV[row, token].clone()
+            log_probs_NV[row] = float("-inf")
+            log_probs_NV[row, token] = log_prob
+    least_N = torch.tensor(least, dtype=torch.float64, device=log_probs_NV.device) - ROUNDING
+    row_M, token_M = (log_probs_NV > least_N.to(log_probs_NV.dtype)[:, None]).nonzero(as_tuple=True)
+    log_prob_M = log_probs_NV[row_M, token_M].double()
     order_M = log_prob_M.argsort(stable=True)
     order_M = order_M[row_M[order_M].argsort(stable=True)]
     pairs = iter(zip(token_M[order_M].tolist(), log_prob_M[order_M].tolist(), strict=True))
