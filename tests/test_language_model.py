@@ -14,7 +14,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from families import FACTS, build, language, recurrent, sources, targets, transformer
-from test_cli import Call, call, told  # noqa: F401
+from test_cli import Call, told
 from transduce import api, config
 from transduce.data.corpora import Columns, DataError, Files, read
 from transduce.data.preparation import examples, prepare
@@ -170,7 +170,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_it_is_used_from_the_command_line(run: Path, text: Path, call: Call) -> None:  # noqa: F811
+def test_it_is_used_from_the_command_line(run: Path, text: Path, call: Call) -> None:
     status, out, _ = call("predict", run, stdin=b"\n\n")
     assert status == 0
     assert len(out.splitlines()) == 2
@@ -186,7 +186,7 @@ def test_it_is_used_from_the_command_line(run: Path, text: Path, call: Call) -> 
     assert call("evaluate", run, "--split", "valid")[0] == 0
 
 
-def test_a_source_is_refused(run: Path, text: Path, call: Call) -> None:  # noqa: F811
+def test_a_source_is_refused(run: Path, text: Path, call: Call) -> None:
     assert "input 2: 'ab': a language model has no source; give it empty lines" in told(
         call("predict", run, stdin=b"\nab\n")
     )
@@ -195,7 +195,7 @@ def test_a_source_is_refused(run: Path, text: Path, call: Call) -> None:  # noqa
         assert "a language model has no source; give --target alone" in told(answer)
 
 
-def test_text_is_surveyed(text: Path, tmp_path: Path, call: Call) -> None:  # noqa: F811
+def test_text_is_surveyed(text: Path, tmp_path: Path, call: Call) -> None:
     status, out, _ = call("data", text, "--out", tmp_path)
     assert status == 0
     assert "target characters: mean 3.6" in out
