@@ -169,6 +169,20 @@ def test_line_ends_of_every_kind(stdin: bytes, trained: Path, answers: list[tran
     assert call("predict", trained, "--device=cpu", stdin=stdin)[1].splitlines() == [answer.text for answer in answers]
 
 
+def test_predict_goes_on_from_a_prefix(trained: Path, tmp_path: Path, call: Call) -> None:
+    status, out, _ = call("predict", trained, "--device=cpu", "--prefix=cb", stdin=b"abc\n\nz\n")
+    assert status == 0
+    assert all(line.startswith("cb") for line in out.splitlines())
+    (tmp_path / "beginnings").write_text("a\n\nbc\n")
+    _, out, _ = call("predict", trained, "--device=cpu", "--prefixes", tmp_path / "beginnings", stdin=b"abc\n\nz\n")
+    first, _, last = out.splitlines()
+    assert first.startswith("a")
+    assert last.startswith("bc")
+    assert "input 4 lacks a prefix" in told(
+        call("predict", trained, "--prefixes", tmp_path / "beginnings", stdin=b"abc\n\nz\nx\n")
+    )
+
+
 def test_no_line_is_lost_for_bytes_that_are_no_text(trained: Path, call: Call) -> None:
     status, out, _ = call("predict", trained, "--device=cpu", "--format=jsonl", stdin=b"a\xff\nb\n")
     assert status == 0

@@ -12,9 +12,11 @@ import pytest
 
 import transduce
 from test_cli import told
+from transduce.inspect.alignments import read
+from transduce.inspect.coverage import Coverage
 from transduce.metrics.base import metric
 from transduce.reranking.base import distinct, rerank
-from transduce.reranking.loglinear import Channel, Direct, Language, Length, LogLinear, Own
+from transduce.reranking.loglinear import Channel, Direct, Language, Length, LogLinear, Own, Score
 from transduce.reranking.risk import MinimumRisk
 from transduce.search.sampling import Sampling
 from transduce.transducer import Output, Transducer
@@ -113,6 +115,20 @@ def test_reranking_samples_reads_its_sources_once(model: Transducer) -> None:
     assert [[o.text for o in row] for row in found] == [[o.text for o in row] for row in expected]
 
 
+def test_coverage_is_what_has_been_read(model: Transducer) -> None:
+    """A column that got all the attention of one token counts 0, one that got half the logarithm of a half."""
+    found = next(model.predict(["abcd"], model.search.resized(4, 4)))
+    readings = next(read(model, [("abcd", found)]))
+    for output, reading in zip(found, readings, strict=True):
+        each = [sum(column) for column in zip(*reading.weights_TS.tolist(), strict=True)]
+        assert len(each) == len("abcd") + 1
+        expected = sum(math.log(min(1.0, share)) for share in each)
+        assert Coverage(model)([("abcd", output)]) == pytest.approx([expected], abs=1e-5)
+    assert Coverage(model)([("abcd", output) for output in found]) == pytest.approx(
+        [Coverage(model)([("abcd", output)])[0] for output in found], abs=1e-5
+    )
+
+
 def test_weights_that_are_all_zero() -> None:
     with pytest.raises(ValueError, match="at least one with a weight that is not 0"):
         LogLinear(((Own(), 0.0), (Length(), 0.0)))
@@ -143,6 +159,17 @@ def test_the_command_weighs_models(trained: Path, sister: Path, model: Transduce
     assert [float(line.split("\t")[1]) for line in out.splitlines()] == pytest.approx(
         [row[0].score for row in found], rel=1e-4
     )
+
+
+def test_the_command_asks_for_coverage(trained: Path, model: Transducer, call: Call) -> None:
+    options = ["--own=0", "--score=1", "--coverage=0.3", "--nbest=6", "--set=search.ranking=wu"]
+    status, out, _ = call("rerank", trained, *options, "--format=tsv", "--device=cpu", stdin=b"abc\nde\n")
+    wu = model.changed({"search.ranking": "wu"})
+    found = list(
+        rerank(wu, ["abc", "de"], LogLinear(((Score(), 1.0), (Coverage(wu), 0.3))), wu.search.resized(nbest=6))
+    )
+    assert status == 0
+    assert [line.split("\t")[2] for line in out.splitlines()] == [row[0].text for row in found]
 
 
 @pytest.mark.parametrize(

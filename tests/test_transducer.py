@@ -48,6 +48,23 @@ def test_answers_come_in_order_whatever_the_batch(model: Transducer, batch_size:
     assert len({outputs[0].log_prob for outputs in together}) > 5  # else any order would do
 
 
+@pytest.mark.parametrize("batch_size", [1, 3, 64])
+def test_outputs_begin_with_their_prefix(model: Transducer, batch_size: int) -> None:
+    beginnings = ["", "c", "ab", "", "cba", "", "b", "", "ddd", ""]
+    found = list(model.predict(LINES, batch_size=batch_size, prefix=beginnings))
+    free = list(model.predict(LINES))
+    for beginning, outputs, unforced in zip(beginnings, found, free, strict=True):
+        assert outputs[0].text.startswith(beginning)
+        if not beginning:
+            assert outputs[0].tokens == unforced[0].tokens
+    for outputs in model.predict(LINES[:4], batch_size=batch_size, prefix="ca"):
+        assert outputs[0].tokens[:2] == ("c", "a")
+    with pytest.raises(ValueError, match="input 2 lacks a prefix: give one prefix for all, or one for each"):
+        list(model.predict(["a", "b"], prefix=["c"]))
+    with pytest.raises(ValueError, match="input 1 lacks a source"):
+        list(model.predict([], prefix=["c"]))
+
+
 def test_batches_of_one_answer_before_they_read_on(model: Transducer) -> None:
     read = []
 

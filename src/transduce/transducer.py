@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
@@ -183,22 +183,32 @@ class Transducer:
         return [outputs[0].text for outputs in self.predict(source)]
 
     def predict(
-        self, sources: Iterable[str], search: Search[Any] | None = None, batch_size: int = 64
+        self,
+        sources: Iterable[str],
+        search: Search[Any] | None = None,
+        batch_size: int = 64,
+        prefix: str | Iterable[str] = "",
     ) -> Iterator[list[Output]]:
         """For each source, in order, the search's hypotheses, best first.
 
-        A generator: it reads up to 64 batches ahead, to put sources of like length together, and answers as it goes;
-        with batches of one it answers each source before it reads the next.
+        ``prefix`` is what the outputs begin with: one for all sources, or one for each. A generator: it reads up to 64
+        batches ahead, to put sources of like length together, and answers as it goes; with batches of one it answers
+        each source before it reads the next.
         """
         search = search or self.search
 
-        def answer(batch: list[tuple[int, list[int]]]) -> list[list[Hypothesis]]:
-            return search(self.model, self._padded([ids for _, ids in batch]))
+        def answer(batch: list[tuple[int, tuple[list[int], list[int]]]]) -> list[list[Hypothesis]]:
+            rows, beginnings = zip(*(row for _, row in batch), strict=True)
+            forced = self._padded(beginnings, torch.long) if any(beginnings) else None
+            return search(self.model, self._padded(rows), forced)
 
-        numbered = enumerate(sources, 1)
-        for window in windows(numbered, batch_size):
-            ids = self._sources(window)
-            rows = [(len(row), self._cut(row, number)) for row, (number, _) in zip(ids, window, strict=True)]
+        for window in windows(enumerate(_begun(sources, prefix), 1), batch_size):
+            ids = self._sources([(number, source) for number, (source, _) in window])
+            beginnings = [self._beginning(written) for _, (_, written) in window]
+            rows = [
+                (len(row), (self._cut(row, number), beginning))
+                for row, beginning, (number, _) in zip(ids, beginnings, window, strict=True)
+            ]
             for hypotheses in sorted_batches(rows, batch_size, answer):
                 yield [self._output(hypothesis) for hypothesis in hypotheses]
 
@@ -256,6 +266,10 @@ class Transducer:
             number = next(number for number, text in numbered if text == error.line)
             raise DataError(f"input {number}: {error}") from error
 
+    def _beginning(self, text: str) -> list[int]:
+        """The ids of an output's beginning; its last word is whole."""
+        return self.target_tokenizer.encode([text])[0][:-1] if text else []
+
     def _cut(self, ids: list[Any], number: int) -> list[Any]:
         """At most as long as anything seen in training, the end kept: a line of a megabyte must not take all memory."""
         if len(ids) <= self.max_source_length:
@@ -268,9 +282,9 @@ class Transducer:
         )
         return [*ids[: self.max_source_length - 1], EOS]
 
-    def _padded(self, rows: Sequence[list[Any]]) -> Padded:
+    def _padded(self, rows: Sequence[list[Any]], dtype: torch.dtype | None = None) -> Padded:
         lengths = torch.tensor([len(row) for row in rows])
-        values = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
+        values = pad_sequence([torch.tensor(row, dtype=dtype) for row in rows], batch_first=True, padding_value=PAD)
         return Padded(values, lengths).to(self.device)
 
     def _output(self, hypothesis: Hypothesis) -> Output:
@@ -349,6 +363,18 @@ def choose_device(name: str) -> torch.device:
             f"device {name!r} is not on this machine; there is: {', '.join(k for k, v in there.items() if v)}"
         )
     return device
+
+
+def _begun(sources: Iterable[str], prefix: str | Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each source with the beginning of its outputs; ValueError where there are more of one than of the other."""
+    if isinstance(prefix, str):
+        yield from ((source, prefix) for source in sources)
+        return
+    for number, (source, beginning) in enumerate(zip_longest(sources, prefix), 1):
+        if source is None or beginning is None:
+            lacks = "a source" if source is None else "a prefix"
+            raise ValueError(f"input {number} lacks {lacks}: give one prefix for all, or one for each, empty if none")
+        yield source, beginning
 
 
 def windows(items: Iterable[R], batch_size: int) -> Iterator[list[R]]:

@@ -62,6 +62,8 @@ def predict(
     files: Files = None,
     beam: BeamSize = None,
     nbest: Annotated[int, typer.Option(min=1, help="Hypotheses of each source.")] = 1,
+    prefix: Annotated[str, typer.Option(help="What every output begins with: whole words.")] = "",
+    prefixes: Annotated[Path | None, typer.Option(help="A file of beginnings, a line for each source.")] = None,
     batch_size: BatchSize = 64,
     format: Annotated[
         str, typer.Option(help="text (a line a hypothesis), tsv (source, score, text) or jsonl.")
@@ -71,7 +73,8 @@ def predict(
     write = formats.choose(format, formats.PREDICTIONS)
     transducer = trained.load()
     asked, answered = itertools.tee(reading.lines(files))
-    outputs = transducer.predict(asked, resized(transducer, beam, nbest), batch_size)
+    beginnings = prefix if prefixes is None else reading.lines([prefixes])
+    outputs = transducer.predict(asked, resized(transducer, beam, nbest), batch_size, beginnings)
     for source, hypotheses in attended.added(transducer, zip(answered, outputs, strict=True), batch_size):
         for line in write(source, hypotheses):
             print(line, flush=batch_size == 1)

@@ -35,11 +35,14 @@ class Criteria:
     language_model: Annotated[Weighted, typer.Option(help="A model of p(y).", metavar="RUN=1.0")] = None
     direct: Annotated[Weighted, typer.Option(help="Another model of p(y|x).", metavar="RUN=1.0")] = None
     own: Annotated[float, typer.Option(help="The weight of the model's own log-probability.")] = 1.0
+    score: Annotated[float, typer.Option(help="The weight of the search's own score, by search.ranking.")] = 0.0
+    coverage: Annotated[float, typer.Option(help="The weight of how much of the source was read (Wu et al. 2016).")] = 0
     length: Annotated[float, typer.Option(help="What a token adds.")] = 0.0
 
-    def reranker(self, device: str, batch_size: int) -> Reranker:
+    def reranker(self, transducer: Transducer, batch_size: int) -> Reranker:
+        from transduce.inspect.coverage import Coverage
         from transduce.metrics.base import metric
-        from transduce.reranking.loglinear import Channel, Direct, Language, Length, LogLinear, Own
+        from transduce.reranking.loglinear import Channel, Direct, Language, Length, LogLinear, Own, Score
         from transduce.reranking.risk import MinimumRisk
 
         models: list[tuple[Callable[[Transducer, int], Feature], Weighted]] = [
@@ -48,16 +51,24 @@ class Criteria:
             (Direct, self.direct),
         ]
         named = [(kind, given) for kind, runs in models for given in runs or []]
+        weighed = bool(named or self.length or self.score or self.coverage)
         if self.mbr is not None:
-            if named or self.length:
+            if weighed:
                 raise ValueError("--mbr asks a metric, and --channel, --language-model, --direct models: give one kind")
             return MinimumRisk(metric(self.mbr), "posterior" if self.posterior else "uniform")
-        if not named and not self.length:
-            raise ValueError("nothing to rank by: give --mbr METRIC, or --channel, --language-model or --direct RUN")
-        features: list[tuple[Feature, float]] = [(Own(), self.own), (Length(), self.length)]
+        if not weighed:
+            raise ValueError(
+                "nothing to rank by: give --mbr METRIC, or --channel, --language-model or --direct RUN, or --coverage"
+            )
+        features: list[tuple[Feature, float]] = [
+            (Own(), self.own),
+            (Score(), self.score),
+            (Coverage(transducer, batch_size), self.coverage),
+            (Length(), self.length),
+        ]
         for kind, given in named:
-            transducer, weight = _weighted(given, device)
-            features.append((kind(transducer, batch_size), weight))
+            other, weight = _weighted(given, str(transducer.device))
+            features.append((kind(other, batch_size), weight))
         return LogLinear(tuple(features))
 
 
@@ -77,8 +88,8 @@ def rerank(
     from transduce.reranking.base import rerank as ranked
 
     write = formats.choose(format, formats.PREDICTIONS)
-    reranker = criteria.reranker(trained.device, batch_size)
     transducer = trained.load()
+    reranker = criteria.reranker(transducer, batch_size)
     asked, answered = itertools.tee(reading.lines(files))
     found = ranked(transducer, asked, reranker, transducer.search.resized(beam, nbest), batch_size)
     for source, outputs in zip(answered, found, strict=True):

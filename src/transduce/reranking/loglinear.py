@@ -27,6 +27,14 @@ class Own:
 
 
 @dataclass(frozen=True)
+class Score:
+    """What the search ranked by: its log-probability, its length normalised, less what filters took."""
+
+    def __call__(self, pairs: Sequence[Pair]) -> list[float]:
+        return [output.score for _, output in pairs]
+
+
+@dataclass(frozen=True)
 class Length:
     """The tokens of an output: what makes up for the falling log-probabilities of long ones."""
 
