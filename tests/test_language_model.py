@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
+import transduce
 from families import FACTS, build, language, recurrent, sources, targets, transformer
 from test_cli import Call, told
 from transduce import api, config
@@ -20,7 +21,9 @@ from transduce.data.corpora import Columns, DataError, Files, read
 from transduce.data.preparation import examples, prepare
 from transduce.data.settings import Data, Units
 from transduce.data.tokenizers import Characters
+from transduce.models.mixtures import Fusion
 from transduce.spec import ConfigError
+from transduce.transducer import Transducer
 from transduce.types import SPECIALS, Model
 
 RECURRENT = recurrent("plain", cell="lstm", bridge="zero")["decoder"]
@@ -200,3 +203,29 @@ def test_text_is_surveyed(text: Path, tmp_path: Path, call: Call) -> None:
     assert status == 0
     assert "target characters: mean 3.6" in out
     assert "source" not in out
+
+
+def test_it_is_mixed_with_a_model_that_has_a_source(run: Path, tiny: dict[str, Any], tmp_path: Path) -> None:
+    """Shallow fusion: whichever comes first, the source is the other's; the vocabulary written must be one."""
+    pairs = [(line[::-1] + "c", line) for line in LINES]
+    changes = {key: value for key, value in tiny.items() if key not in ("data.origin", "data.cache")}
+    changes |= {"data.units": {"source": "characters", "target": "characters"}}
+    translation = api.train("reverse", tmp_path / "t", changes, pairs, device="cpu", progress=False)
+    language, wanted = transduce.load(run, device="cpu"), [("bbac", "abab"), ("c", "bba")]
+    each = [
+        [o.log_prob for o in one.score(asked)]
+        for one, asked in ((translation, wanted), (language, [("", t) for _, t in wanted]))
+    ]
+    for runs, weights in (([tmp_path / "t", run], [1, 0.4]), ([run, tmp_path / "t"], [0.4, 1])):
+        named = "+".join(map(str, runs))
+        fused = transduce.load(named, device="cpu", fusion=weights)
+        assert fused.conditional
+        assert fused(["bbac", ""]) == [outputs[0].text for outputs in fused.predict(["bbac", ""])]
+        plain = Fusion(fused.model.models, weights, renormalise=False)
+        summed = Transducer(plain, fused.search, fused.source_tokenizer, fused.target_tokenizer).score(wanted)
+        expected = [t + 0.4 * lm for t, lm in zip(*each, strict=True)]
+        assert [output.log_prob for output in summed] == pytest.approx(expected, rel=1e-4)
+    other = api.train("reverse", tmp_path / "o", changes, [("a", "xyz")] * 40, device="cpu", progress=False)
+    assert other.conditional
+    with pytest.raises(ValueError, match="have different target vocabularies"):
+        transduce.load(f"{run}+{tmp_path / 'o'}", device="cpu", fusion=[1, 1])

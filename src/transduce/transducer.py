@@ -103,7 +103,8 @@ class Transducer:
         """The model of a run directory; ``device`` is cpu, cuda, mps or auto.
 
         "RUN+RUN" are several as one, the mean of their probabilities, or with weights in ``fusion`` their log-linear
-        mixture: the same checkpoint of each, with the search and the settings of the first. ``settings`` change the
+        mixture: the same checkpoint of each, with the search and the settings of the first. A language model among
+        them reads no source (shallow fusion: Gulcehre et al. 2015). ``settings`` change the
         search, as ``changed`` does.
         """
         runs, where = members(run), choose_device(device)
@@ -111,8 +112,9 @@ class Transducer:
         first = every[0]
         if len(every) == 1 and fusion is None:
             return first.changed(settings)
-        for path, other in zip(runs[1:], every[1:], strict=True):
-            check_vocabularies(first, runs[0], other, path)
+        reader = next((number for number, each in enumerate(every) if each.conditional), 0)
+        for path, other in zip(runs, every, strict=True):
+            check_vocabularies(every[reader], runs[reader], other, path)
         models = [each.model for each in every]
         mixture = Ensemble(models) if fusion is None else Fusion(models, fusion)
         kind = {"type": "ensemble"} if fusion is None else {"type": "fusion", "weights": list(fusion)}
@@ -120,10 +122,10 @@ class Transducer:
         mixed = cls(
             mixture.eval(),
             first.search,
-            first.source_tokenizer,
+            every[reader].source_tokenizer,
             first.target_tokenizer,
             {**first.settings, "model": table},
-            first.max_source_length,
+            every[reader].max_source_length,
         )
         return mixed.changed(settings)
 
@@ -321,17 +323,17 @@ def members(run: str | Path) -> list[Path]:
 
 
 def check_vocabularies(one: Transducer, run: Path, other: Transducer, other_run: Path) -> None:
-    """Raise ValueError unless two runs cut text into the same ids: their models' words must be each other's."""
-    pairs = {
-        "source": (one.source_tokenizer, other.source_tokenizer),
-        "target": (one.target_tokenizer, other.target_tokenizer),
-    }
+    """Raise ValueError unless two runs cut text into the same ids: their models' words must be each other's, those of
+    a source only where there is one."""
+    pairs = {"target": (one.target_tokenizer, other.target_tokenizer)}
+    if one.conditional and other.conditional:
+        pairs = {"source": (one.source_tokenizer, other.source_tokenizer), **pairs}
     differing = [side for side, (ours, theirs) in pairs.items() if ours.fingerprint != theirs.fingerprint]
     if differing:
         raise ValueError(
             f"{run} and {other_run} have different {' and '.join(differing)} vocabularies, so their models cannot be "
-            "mixed word by word; train both on the same data with the same data.units, or rerank as text: predict "
-            "--nbest with one and score its outputs with the other"
+            "mixed word by word; train both on the same data with the same data.units, or rerank as text: `transduce "
+            "rerank` with --direct or --language-model"
         )
 
 
