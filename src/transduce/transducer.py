@@ -27,11 +27,13 @@ from transduce.metrics.statistics import Statistics, statistics
 from transduce.models.fit import check_fit
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.models.weights import load_weights
+from transduce.search.streaming import stream
 from transduce.types import EOS, PAD, SPECIALS, Example, Hypothesis, Metric, Model, Padded, Prediction, Search
 
 log = logging.getLogger("transduce")
 
 Checkpoint = Literal["best", "last", "average"]
+UNFINISHED = "\ufffd"  # what a decoder makes of the first bytes of a character
 WINDOW = 64  # batches read ahead, to put sentences of like length together
 R = TypeVar("R")
 Q = TypeVar("Q")
@@ -213,6 +215,21 @@ class Transducer:
             ]
             for hypotheses in sorted_batches(rows, batch_size, answer):
                 yield [self._output(hypothesis) for hypothesis in hypotheses]
+
+    def stream(self, source: str, search: Search[Any] | None = None) -> Iterator[str]:
+        """The best output of one source, piece by piece, as soon as the search has decided it; together, its text.
+
+        Greedy search and sampling decide with each step, a beam once all its hypotheses agree, other searches in the
+        end.
+        """
+        ids = self._cut(self._sources([(1, source)])[0], 1)
+        given, tokens = "", tuple[Any, ...]()
+        for tokens in stream(search or self.search, self.model, self._padded([ids])):
+            text = self.target_tokenizer.decode(tokens).rstrip(UNFINISHED)
+            if len(text) > len(given) and text.startswith(given):
+                yield text[len(given) :]
+                given = text
+        yield self.target_tokenizer.decode(tokens)[len(given) :]
 
     def score(self, pairs: Iterable[tuple[str, str]], batch_size: int = 64) -> Iterator[Output]:
         """For each pair of a source and a target, in order, the target with the model's probability of it."""

@@ -34,11 +34,15 @@ class Attended:
         str | None, typer.Option(help="The attention that says so; the average of all if not given.", metavar="NAME")
     ] = None
 
+    @property
+    def asked(self) -> bool:
+        return self.alignments or self.replace_unk
+
     def added(self, transducer: Transducer, answers: Answers, batch_size: int) -> Answers:
         """The answers, with what was asked for in them."""
         if not self.replace_unk and self.dictionary is not None:
             raise ValueError("--dictionary says what to replace unknowns by: give --replace-unk too")
-        if not (self.alignments or self.replace_unk):
+        if not self.asked:
             if self.attention is not None:
                 raise ValueError("--attention is for --alignments or --replace-unk: give one of them too")
             return answers

@@ -68,10 +68,21 @@ def predict(
     format: Annotated[
         str, typer.Option(help="text (a line a hypothesis), tsv (source, score, text) or jsonl.")
     ] = "text",
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Write each output piece by piece, as it is decided, one line at a time.")
+    ] = False,
 ) -> None:
     """Turn each line into the model's best output, in order."""
     write = formats.choose(format, formats.PREDICTIONS)
+    if stream and (nbest > 1 or format != "text" or attended.asked):
+        raise ValueError("--stream writes one output's text as it comes: leave out --nbest, --format and --alignments")
     transducer = trained.load()
+    if stream:
+        for line in reading.lines(files):
+            for piece in transducer.stream(line, resized(transducer, beam)):
+                print(formats.one_line(piece), end="", flush=True)
+            print(flush=True)
+        return
     asked, answered = itertools.tee(reading.lines(files))
     beginnings = prefix if prefixes is None else reading.lines([prefixes])
     outputs = transducer.predict(asked, resized(transducer, beam, nbest), batch_size, beginnings)

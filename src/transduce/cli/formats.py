@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def as_text(source: str, outputs: list[Output]) -> Iterator[str]:
     for output in outputs:
         links = "" if output.alignment is None else f" ||| {_pharaoh(output)}"
-        yield f"{_one_line(output.text)}{links}"
+        yield f"{one_line(output.text)}{links}"
 
 
 def as_log_prob(source: str, outputs: list[Output]) -> Iterator[str]:
@@ -26,7 +26,7 @@ def as_log_prob(source: str, outputs: list[Output]) -> Iterator[str]:
 def as_tsv(source: str, outputs: list[Output]) -> Iterator[str]:
     for output in outputs:
         links = "" if output.alignment is None else f"\t{_pharaoh(output)}"
-        yield f"{_one_line(source)}\t{output.score:.6f}\t{_one_line(output.text)}{links}"
+        yield f"{one_line(source)}\t{output.score:.6f}\t{one_line(output.text)}{links}"
 
 
 def as_jsonl(source: str, outputs: list[Output]) -> Iterator[str]:
@@ -62,6 +62,6 @@ def _pharaoh(output: Output) -> str:
     return " ".join(f"{source}-{target}" for source, target in output.alignment or ())
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """What would break the rows of the output made a space."""
     return text.replace("\t", " ").replace("\r", " ").replace("\n", " ")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -43,12 +45,29 @@ class Beam:
             raise ValueError(f"nbest = {self.nbest}, size = {self.size}: a beam of n has room for 1 to n hypotheses")
         self.allocation.check(self.size)
 
-    @torch.inference_mode()
     def __call__(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+        finished = _Finished(self, source_lengths(source))
+        for _ in self._steps(model, source, prefix, finished):
+            pass
+        return finished.best()
+
+    def stream(
+        self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
+    ) -> Iterator[tuple[int, ...]]:
+        """What all hypotheses that may yet win agree on."""
+        finished = _Finished(self, source_lengths(source))
+        for beam in self._steps(model, source, prefix, finished):
+            yield finished.agreed(beam)
+        yield finished.best()[0][0].tokens
+
+    @torch.inference_mode()
+    def _steps(
+        self, model: Autoregressive[Any], source: Any, prefix: Padded | None, finished: _Finished
+    ) -> Iterator[_Prefixes]:
+        """The living hypotheses after each step, while ``finished`` fills."""
         followers = (*self.filters, self.allocation)
         front, begun = begin(model, source, prefix, followers, self.max_length)
         beam = _Prefixes.start(begun, self.size, self.allocation.first(self.size))
-        finished = _Finished(self, source_lengths(source))
         for length in range(beam.length + 1, self.max_length + 1):
             following, front = advance(model, self.filters, front, length - 1, last=length == self.max_length)
             if length == begun.tokens_BT.shape[1] + 1:  # up to here all hypotheses of a source are one
@@ -67,7 +86,7 @@ class Beam:
             whole = len(going) == len(candidates.total_BC)
             front = tree.reorder(front, rows_N) if whole else tree.select(front, rows_N, keep_B)
             front = front.write(beam.tokens_BKT[:, :, -1].reshape(-1, 1), followers)
-        return finished.best()
+            yield beam
 
     def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
@@ -114,6 +133,13 @@ class _Finished:
         """What a living prefix may score yet: totals only fall, so at most as if it ended well at once, or late."""
         ranking, lengths = self.search.ranking, self.source_lengths
         return max(ranking(total, length, lengths[source]), ranking(total, self.search.max_length, lengths[source]))
+
+    def agreed(self, beam: _Prefixes) -> tuple[int, ...]:
+        """What the best finished and all living hypotheses of the first source begin with."""
+        rows = [tuple(tokens) for tokens in beam.tokens_BKT[0][beam.total_BK[0].isfinite()].tolist()]
+        rows += [hypotheses[0].tokens for hypotheses in self.best()[:1] if hypotheses]
+        places = zip(*rows, strict=False)
+        return tuple(tokens[0] for tokens in takewhile(lambda tokens: len(set(tokens)) == 1, places))
 
     def best(self) -> list[list[Hypothesis]]:
         return [sorted(found.values(), key=lambda h: -h.score)[: self.search.nbest] for found in self.found]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from transduce import tree
 from transduce.search.beam import Beam
@@ -27,18 +29,40 @@ class Greedy:
     def __post_init__(self) -> None:
         check_length(self.max_length)
 
-    @torch.inference_mode()
     def __call__(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+        tokens: list[list[int]] = [[] for _ in range(tree.rows(source))]
+        log_probs: list[list[float]] = [[] for _ in tokens]
+        for rows, token_N, log_prob_N in self._steps(model, source, prefix):
+            for row, token, log_prob in zip(rows, token_N.tolist(), log_prob_N.tolist(), strict=True):
+                tokens[row].append(token)
+                log_probs[row].append(log_prob)
+        return [
+            [Hypothesis(tuple(row), total := sum(each), total, tuple(each))]
+            for row, each in zip(tokens, log_probs, strict=True)
+        ]
+
+    def stream(
+        self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
+    ) -> Iterator[tuple[int, ...]]:
+        """Each token when it is chosen."""
+        tokens: tuple[int, ...] = ()
+        for _, token_N, _ in self._steps(model, source, prefix):
+            tokens = (*tokens, int(token_N[0]))
+            yield tokens
+
+    @torch.inference_mode()
+    def _steps(
+        self, model: Autoregressive[Any], source: Any, prefix: Padded | None
+    ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+        """What is written in each step: rows, their tokens [N], the tokens' log-probabilities."""
         front, begun = begin(model, source, prefix, self.filters, self.max_length)
         source_N = torch.arange(len(front.token_N), device=front.token_N.device)
-        tokens, log_probs = begun.tokens_BT.tolist(), begun.log_probs_BT.tolist()
+        for token_N, log_prob_N in zip(begun.tokens_BT.unbind(1), begun.log_probs_BT.unbind(1), strict=True):
+            yield source_N.tolist(), token_N, log_prob_N
         for place in range(begun.tokens_BT.shape[1], self.max_length):
             following, front = advance(model, self.filters, front, place, last=place == self.max_length - 1)
             token_N = largest(following.scores_NV, 1)[1][:, 0]
-            log_prob_N = following.log_prob(token_N)
-            for row, token, log_prob in zip(source_N.tolist(), token_N.tolist(), log_prob_N.tolist(), strict=True):
-                tokens[row].append(token)
-                log_probs[row].append(log_prob)
+            yield source_N.tolist(), token_N, following.log_prob(token_N)
             going = token_N != EOS
             if not going.all():  # finished rows leave the batch
                 stay = going.nonzero()[:, 0]
@@ -46,10 +70,6 @@ class Greedy:
                     break
                 token_N, source_N, front = token_N[stay], source_N[stay], tree.select(front, stay)
             front = front.write(token_N[:, None], self.filters)
-        return [
-            [Hypothesis(tuple(row), total := sum(each), total, tuple(each))]
-            for row, each in zip(tokens, log_probs, strict=True)
-        ]
 
     def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)

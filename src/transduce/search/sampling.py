@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,8 +46,22 @@ class Sampling:
                 f"temperature = {self.temperature}: a number above 0 was expected; for its limit 0 take greedy search"
             )
 
-    @torch.inference_mode()
     def __call__(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+        *_, written = self._steps(model, source, prefix)
+        return [sorted(found, key=lambda h: -h.score)[: self.nbest] for found in written.hypotheses()]
+
+    def stream(
+        self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
+    ) -> Iterator[tuple[int, ...]]:
+        """Each token as it is drawn; which of several samples is the best is known when all have ended."""
+        if self.size > 1:
+            yield self(model, source, prefix)[0][0].tokens
+        else:
+            yield from (written.hypotheses()[0][0].tokens for written in self._steps(model, source, prefix))
+
+    @torch.inference_mode()
+    def _steps(self, model: Autoregressive[Any], source: Any, prefix: Padded | None) -> Iterator[_Written]:
+        """What has been drawn after each step; one object, which grows."""
         front, begun = begin(model, source, prefix, self.filters, self.max_length)
         key_N = draws.keys(source, self.seed, self.size)
         samples, written = _Samples.start(len(key_N), self.size, key_N.device), _Written(begun, self.size)
@@ -59,13 +74,13 @@ class Sampling:
             token_N = drawn(q_NV, draws.uniform(key_N[samples.row_N], place))
             score_N = q_NV.gather(1, token_N[:, None])[:, 0].double().log()
             written.add(samples, token_N, following.log_prob(token_N), score_N)
+            yield written
             rows_N, sources_B, samples = samples.going(token_N != EOS)
             if not len(rows_N):
                 break
             if len(rows_N) < len(token_N):
                 token_N, front = token_N[rows_N], tree.select(front, rows_N, sources_B)
             front = front.write(token_N[:, None], self.filters)
-        return [sorted(found, key=lambda h: -h.score)[: self.nbest] for found in written.hypotheses()]
 
     def distribution(self, scores_NV: Tensor) -> Tensor:
         """q [N, V]: what is drawn from, given logits."""
