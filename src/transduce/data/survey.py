@@ -101,10 +101,10 @@ class Survey:
             for side in sides:
                 text += _side_lines(side, getattr(split, side))
             text.append(f"  {split.duplicates:,} duplicate pairs")
-            if name == "train":
-                text.append(f"  target tokens for each source token, ends counted: {split.length_ratio:.3f}")
-            else:
+            if name != "train":
                 text[-1] += f"; in the training set too: {split.seen_pairs:,} pairs, {split.seen_sources:,} sources"
+            elif "source" in sides:
+                text.append(f"  target tokens for each source token, ends counted: {split.length_ratio:.3f}")
             for sample in split.samples:
                 text += [f"  {' '.join(sample.source_tokens)}", f"    -> {' '.join(sample.target_tokens)}"]
         return text
