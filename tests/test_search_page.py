@@ -1,0 +1,68 @@
+"""docs/search.md: every command and every line of Python on it, run on a tiny model."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import transduce
+
+Call = Callable[..., tuple[int, str, str]]
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+COMMANDS = [line for language, block in BLOCKS if not language for line in block.replace("\\\n", " ").splitlines()]
+SAID = re.findall(r"`(transduce predict \S+ --[^`]+)`", PAGE)
+
+
+@pytest.fixture
+def folder(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where all runs that the page names are, and its files."""
+    for name in set(re.findall(r"runs/([\w-]+)", PAGE)):
+        (tmp_path / "runs").mkdir(exist_ok=True)
+        (tmp_path / "runs" / name).symlink_to(trained)
+    for name in ("words.txt", "german.txt"):
+        (tmp_path / name).write_text("abc\nde\n")
+    (tmp_path / "beginnings.txt").write_text("a\nb\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", [each for each in COMMANDS + SAID if each.startswith("transduce")])
+def test_the_commands(command: str, folder: Path, call: Call) -> None:
+    arguments = shlex.split(command.partition(" #")[0].replace("RUN", "runs/g2p german.txt"))[1:]
+    files = [] if any(each.endswith(".txt") for each in arguments) else ["german.txt"]
+    status, out, err = call(*arguments, *files, "--device=cpu", "--set=search.max_length=12")
+    assert (status, err) == (0, "")
+    assert len(out.splitlines()) >= 2
+
+
+def test_there_is_no_other_kind_of_command() -> None:
+    assert [command for command in COMMANDS if not command.startswith("transduce")] == [
+        "python benchmarks/search_errors.py runs/g2p --sentences 500"
+    ]
+
+
+def test_search_errors_are_counted(trained: Path) -> None:
+    arguments = [str(trained), "--sentences=20", "--expansions=30", "--beam", "1", "4", "--threads=1"]
+    script = ROOT / "benchmarks" / "search_errors.py"
+    done = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if re.match(r"\| (greedy|beam 4) ", line)]
+    counts = [re.findall(r"(\d+) of (\d+)", row)[0] for row in rows]
+    assert sum(int(of) for _, of in counts[::2]) == 20  # finished and unfinished, where there are such
+    assert all(int(wider[0]) <= int(greedy[0]) for greedy, wider in zip(counts[::2], counts[1::2], strict=True))
+
+
+def test_the_python(folder: Path) -> None:
+    names = {"transduce": transduce, "lines": ["abc", "de"]}
+    exec("\n".join(block for language, block in BLOCKS if language == "python"), names)
+    assert len(names["best"]) == 2
+    assert names["sampled"].search.size == 5
+    assert "".join(names["model"].stream("abc")) == names["model"]("abc")
