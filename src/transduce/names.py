@@ -148,6 +148,7 @@ NAMES: dict[str, dict[str, str]] = {
     "Search": {
         "greedy": "transduce.search.greedy:Greedy",
         "beam": "transduce.search.beam:Beam",
+        "shortlist": "transduce.search.shortlist:Shortlist",
         "length-beam": "transduce.search.lengths:LengthBeam",
         "sampling": "transduce.search.sampling:Sampling",
         "forecast": "transduce.search.forecast:Forecast",

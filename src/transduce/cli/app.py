@@ -15,6 +15,7 @@ from transduce.cli.evaluate import evaluate
 from transduce.cli.inspect import inspect
 from transduce.cli.options import spread
 from transduce.cli.rerank import rerank
+from transduce.cli.shortlist import shortlist
 from transduce.cli.sweep import sweep
 
 app = typer.Typer(
@@ -23,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (train, predict, rerank, score, evaluate, compare, inspect, distance, sweep, recipes, data):
+for command in (train, predict, rerank, score, evaluate, compare, inspect, distance, sweep, shortlist, recipes, data):
     app.command()(spread(command))
 
 

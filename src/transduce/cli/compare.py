@@ -43,7 +43,7 @@ def compare(
     from transduce.reports.comparison import comparison_page
     from transduce.reports.page import write
 
-    named = [Trained(path, checkpoint, None, device, threads, None, plugin) for path in systems]
+    named = [Trained(path, checkpoint, None, device, threads, plugin=plugin) for path in systems]
     run = next((each for each in named if not each.run.is_file()), None)
     if run is None and not corpus.of_files:
         raise ValueError("files of outputs do not say of what: give --source and --target (or --pairs), or a run")

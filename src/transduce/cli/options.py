@@ -31,6 +31,8 @@ Report = Annotated[Path | None, typer.Option(help="Write a page for the browser.
 Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="A Python file or module that registers classes.")]
 Sets = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: model.encoder.layers=2")]
 
+SHORTLIST = "shortlist.safetensors"  # in a run directory
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -54,11 +56,15 @@ class Trained:
             "--set", help="Change the search: search.size=10, search.type=greedy; the run's other settings stay."
         ),
     ] = None
+    shortlist: Annotated[
+        bool, typer.Option("--shortlist", help="Search among the words that `transduce shortlist RUN` has learned.")
+    ] = False
     plugin: Plugins = None
 
     def load(self) -> Transducer:
         import torch
 
+        from transduce.search.shortlist import Shortlist
         from transduce.transducer import Transducer
 
         load_plugins(self.plugin)
@@ -66,7 +72,10 @@ class Trained:
             torch.set_num_threads(self.threads)
         weights = None if self.fusion is None else numbers(self.fusion, "--fusion")
         changes = self.settings or ()
-        return Transducer.load(self.run, self.checkpoint, self.device, weights, changes)  # type: ignore[arg-type]
+        transducer = Transducer.load(self.run, self.checkpoint, self.device, weights, changes)  # type: ignore[arg-type]
+        if self.shortlist:
+            transducer.search = Shortlist(self.runs[0] / SHORTLIST, transducer.search)
+        return transducer
 
     @property
     def runs(self) -> list[Path]:

@@ -118,6 +118,14 @@ def split_of(settings: config.Table, run: Path, split: str) -> list[Example]:
     return examples(data, split, cache_folder(data, run))
 
 
+def prepared_for(run: Path) -> Prepared:
+    """The pairs that a run was trained on and validated with, encoded by its own tokenizers."""
+    if not (run / CONFIG).exists():
+        raise FileNotFoundError(f"{run} is no run directory: it has no {CONFIG}; train one with `transduce train`")
+    data = config.build(config.read(run / CONFIG)["data"], Data, path="data")
+    return _prepare(data, cache_folder(data, run), run, None, None)
+
+
 def _prepare(data: Data, cache: Path, run: Path, init: Init | None, predecessor: Predecessor | None) -> Prepared:
     """The data by the run's own tokenizers where it is one already, its predecessor's or newly learned ones else."""
     if not (run / CONFIG).exists():

@@ -1,0 +1,62 @@
+"""``transduce shortlist``: the words to search among, learned from the pairs that a run was trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transduce.cli.options import SHORTLIST, Plugins
+
+if TYPE_CHECKING:
+    from transduce.data.pairs import Pairs
+    from transduce.search.shortlist import Candidates
+
+
+def shortlist(
+    run: Annotated[Path, typer.Argument(help="A run directory; the list is kept there.", metavar="RUN")],
+    best: Annotated[int, typer.Option(min=1, help="Words that each source token suggests.")] = 50,
+    frequent: Annotated[int, typer.Option(min=0, help="The most frequent words, on every list.")] = 200,
+    iterations: Annotated[int, typer.Option(min=1, help="Passes over the pairs.")] = 5,
+    plugin: Plugins = None,
+) -> None:
+    """Learn which words of the target go with which of the source, to search among these alone: predict --shortlist."""
+    import torch
+
+    from transduce.plugins import load_plugins
+    from transduce.search.shortlist import Candidates, always
+    from transduce.statistical.association import associate
+    from transduce.statistical.association import frequent as most_frequent
+    from transduce.training.run import prepared_for
+    from transduce.types import EOS, SPECIALS
+
+    load_plugins(plugin)
+    prepared = prepared_for(run)
+    if prepared.source_tokenizer.numeric or len(prepared.source_tokenizer) <= len(SPECIALS):
+        raise ValueError(f"the sources of {run} are no words that could suggest words: there is no shortlist of them")
+    suggested = associate(prepared.train, iterations).best(best, len(prepared.source_tokenizer), EOS)
+    common = torch.from_numpy(most_frequent(prepared.train, frequent))
+    candidates = Candidates(torch.from_numpy(suggested).long(), always(common))
+    candidates.save(run / SHORTLIST)
+    print(run / SHORTLIST)
+    if prepared.valid is not None:
+        listed, words = _coverage(candidates, prepared.valid)
+        print(
+            f"{100 * listed:.2f} % of the words of the validation set are on their sentence's list, which has "
+            f"{words:,.0f} of {len(prepared.target_tokenizer):,} words on the average"
+        )
+
+
+def _coverage(candidates: Candidates, pairs: Pairs) -> tuple[float, float]:
+    """The share of the target tokens that are on their source's list, and how long the lists are."""
+    import numpy as np
+
+    listed = tokens = words = 0
+    for ids in np.array_split(np.arange(len(pairs)), -(-len(pairs) // 64)):
+        batch = pairs.batch(ids)
+        lists = candidates.of(batch.source)
+        listed += int(lists.has(batch.target).sum())
+        tokens += int(batch.target.lengths.sum())
+        words += int(lists.listed_BC.sum())
+    return listed / tokens, words / len(pairs)

@@ -1,0 +1,152 @@
+"""Searching among the words that a sentence's own words suggest. B sources, N rows, V vocabulary, C columns: the words
+on the list of any source of the batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from transduce import tree
+from transduce.search.beam import Beam
+from transduce.types import EOS, PAD, SPECIALS, Autoregressive, Hypothesis, Padded, Search
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The words that go with each source token [S, n], and those that are on every list."""
+
+    best_SN: Tensor
+    always_A: Tensor
+
+    def save(self, path: Path) -> None:
+        save_file({"best": self.best_SN.int().contiguous(), "always": self.always_A.int().contiguous()}, path)
+
+    @classmethod
+    def load(cls, path: Path) -> Candidates:
+        """FileNotFoundError or ValueError where the file is not there or none of ours."""
+        try:
+            tensors = load_file(path)
+            return cls(tensors["best"].long(), tensors["always"].long())
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"{path}: there is no shortlist; learn it from the training pairs with `transduce shortlist RUN`"
+            ) from None
+        except (SafetensorError, KeyError) as error:
+            raise ValueError(f"{path} is no shortlist ({error}); learn it with `transduce shortlist RUN`") from error
+
+    def of(self, source: Padded, prefix: Padded | None = None) -> Lists:
+        """The list of each source: its words' candidates, what is on all, and what its prefix has."""
+        if source.values.is_floating_point() or int(source.values.max()) >= len(self.best_SN):
+            raise ValueError(
+                f"this shortlist knows {len(self.best_SN)} source tokens, the source has others: it was learned for "
+                "another model; learn one with `transduce shortlist RUN`"
+            )
+        device = source.values.device
+        words_BSN = self.best_SN.to(device)[source.values].masked_fill(~source.mask[:, :, None], EOS)
+        always_BA = self.always_A.to(device).expand(len(words_BSN), -1)
+        words_BL = torch.cat([words_BSN.flatten(1), always_BA], 1)
+        if prefix is not None:
+            words_BL = torch.cat([words_BL, prefix.values.masked_fill(~prefix.mask, EOS)], 1)
+        words_C, column_BL = torch.unique(words_BL, return_inverse=True)
+        listed_BC = torch.zeros(len(words_BL), len(words_C), dtype=torch.bool, device=device)
+        return Lists(words_C, listed_BC.scatter_(1, column_BL, True))
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The words of a batch, in the order of their ids [C], and which are each source's own [B, C]."""
+
+    words_C: Tensor
+    listed_BC: Tensor
+
+    def columns(self, tokens: Padded) -> Padded:
+        """Where listed tokens stand; padding is the first."""
+        return Padded(torch.searchsorted(self.words_C, tokens.values.masked_fill(~tokens.mask, PAD)), tokens.lengths)
+
+    def has(self, tokens: Padded) -> Tensor:
+        """[B, T]: which tokens are on their source's list."""
+        column_BT = torch.searchsorted(self.words_C, tokens.values).clamp(max=len(self.words_C) - 1)
+        found_BT = self.words_C[column_BT] == tokens.values
+        return found_BT & self.listed_BC.gather(1, column_BT) & tokens.mask
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """``search`` among the words that the file ``path``, of ``transduce shortlist``, has for a source.
+
+    Each sentence has a list of its own, so its outputs do not depend on the batch. The model is then one over the
+    listed words, p(w | ...) / sum of p over the list, and ``log_prob`` is this model's; ``force`` is the whole model's.
+    Filters that name words see the list's columns: specials have the ids they always have.
+    """
+
+    path: Path
+    search: Search[Any] = field(default_factory=Beam)
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        return Candidates.load(self.path)
+
+    def __call__(
+        self, model: Autoregressive[Any], source: Padded, prefix: Padded | None = None
+    ) -> list[list[Hypothesis]]:
+        lists = self.candidates.of(source, prefix)
+        found = self.search(Listed(model, lists), source, None if prefix is None else lists.columns(prefix))
+        words = lists.words_C.tolist()
+        return [
+            [replace(hypothesis, tokens=tuple(words[column] for column in hypothesis.tokens)) for hypothesis in row]
+            for row in found
+        ]
+
+    def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
+        return self.search.force(model, source, target)
+
+    def resized(self, size: int | None = None, nbest: int = 1) -> Shortlist:
+        return replace(self, search=self.search.resized(size, nbest))
+
+
+@dataclass(frozen=True)
+class ListedState:
+    """The model's state, and which columns are each source's own."""
+
+    model: Any
+    listed_BC: tree.Shared[Tensor]
+
+
+class Listed:
+    """A model over columns in place of words: what it reads and writes are places in the lists of its batch."""
+
+    training = False
+
+    def __init__(self, model: Autoregressive[Any], lists: Lists) -> None:
+        self.model = model
+        self.lists = lists
+
+    def start(self, source: Any) -> ListedState:
+        return ListedState(self.model.start(source), tree.Shared(self.lists.listed_BC))
+
+    def extend(self, tokens_NT: Tensor, state: ListedState) -> tuple[tuple[Any, Tensor], ListedState]:
+        output, after = self.model.extend(self.lists.words_C[tokens_NT], state.model)
+        N, T = tokens_NT.shape
+        listed_BC = state.listed_BC.value
+        listed_NC = listed_BC.repeat_interleave(N // len(listed_BC), 0)
+        return (output, listed_NC[:, None].expand(-1, T, -1)), ListedState(after, state.listed_BC)
+
+    def readout(self, output: tuple[Any, Tensor], candidates: Tensor | None = None) -> Tensor:
+        features, listed_C = output
+        words = self.lists.words_C
+        if candidates is not None:
+            words, listed_C = words[candidates], listed_C[..., candidates]
+        return self.model.readout(features, words).masked_fill_(~listed_C, float("-inf"))
+
+
+def always(frequent: Tensor) -> Tensor:
+    """What is on every list: the special tokens, whose columns are then their ids, and ``frequent`` words."""
+    listed: Tensor = torch.unique(torch.cat([torch.arange(len(SPECIALS)), frequent]))
+    return listed

@@ -1,0 +1,1 @@
+"""Models that are counted rather than learned by gradient."""

@@ -1,0 +1,74 @@
+"""Which words of the target go with which of the source, counted from pairs that nobody has aligned.
+
+P pairs of a source and a target token of one sentence, U different ones, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.data.pairs import Pairs
+
+Ids = NDArray[np.int64]
+Weights = NDArray[np.float64]
+
+MOST = 50_000_000  # pairs of tokens looked at: some 2 GB; of a larger corpus, sentences evenly spread
+
+
+@dataclass(frozen=True)
+class Association:
+    """t(target | source) of the pairs that occur together, all [U], by source and then by target."""
+
+    source: Ids
+    target: Ids
+    probability: Weights
+
+    def best(self, count: int, vocabulary: int, filler: int) -> NDArray[np.int32]:
+        """[V, count]: the most probable targets of each source token, best first, ``filler`` where there are fewer."""
+        order = np.lexsort((self.target, -self.probability, self.source))
+        source = self.source[order]
+        rank = np.arange(len(source)) - np.searchsorted(source, source)
+        kept = rank < count
+        found = np.full((vocabulary, count), filler, np.int32)
+        found[source[kept], rank[kept]] = self.target[order][kept]
+        return found
+
+
+def associate(pairs: Pairs, iterations: int = 5) -> Association:
+    """IBM model 1 (Brown et al. 1993, section 4.1) by expectation maximisation, without an empty word:
+
+    c(t | s) = sum over sentences and positions of t(t | s) / sum over the sentence's s' of t(t | s'); t = c normalised.
+    """
+    key, group = _tokens_together(pairs)
+    unique, place = np.unique(key, return_inverse=True)
+    width = int(pairs.target.ids.max()) + 1
+    source, target = unique // width, unique % width
+    probability = np.ones(len(unique))
+    for _ in range(iterations):
+        share = probability[place]
+        share /= np.bincount(group, share)[group]
+        count = np.bincount(place, share, len(unique))
+        probability = count / np.bincount(source, count)[source]
+    return Association(source, target, probability)
+
+
+def _tokens_together(pairs: Pairs) -> tuple[Ids, Ids]:
+    """Of every two tokens of a pair, [P]: a number that is theirs, and one of the target's position."""
+    width = int(pairs.target.ids.max()) + 1
+    sizes = pairs.source_lengths.astype(np.int64) * pairs.target_lengths
+    rows = np.arange(0, len(pairs), -(-int(sizes.sum()) // MOST))
+    keys, groups, positions = [], [], 0
+    for row in rows:
+        source, target = (side.ids[side.offsets[row] : side.offsets[row + 1]] for side in (pairs.source, pairs.target))
+        keys.append((source.astype(np.int64)[None] * width + target[:, None]).ravel())
+        groups.append(np.repeat(np.arange(positions, positions + len(target)), len(source)))
+        positions += len(target)
+    return np.concatenate(keys), np.concatenate(groups)
+
+
+def frequent(pairs: Pairs, count: int) -> Ids:
+    """The target tokens that occur most often, the most frequent first."""
+    return np.bincount(pairs.target.ids).argsort(kind="stable")[::-1][:count].astype(np.int64)
