@@ -31,6 +31,7 @@ COMMANDS = [
     "recipes",
     "data",
     "sweep",
+    "shortlist",
 ]
 
 
