@@ -1,9 +1,11 @@
-"""The pages that show how to add a part: their code is run as a plugin, and their model held to the laws."""
+"""The pages that show how to add a part: their code is run as a plugin, and their model held to the laws. Those that
+show how to use one: their code is run."""
 
 from __future__ import annotations
 
 import math
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ import torch
 import test_laws
 from families import build
 from transduce import config, names
+from transduce.cli.app import app
 from transduce.plugins import load_plugins
+from transduce.transducer import Transducer
 from transduce.types import Memory, Padded
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -66,3 +70,33 @@ def test_the_pages_model_holds_the_laws(model: Any) -> None:
     test_laws.test_hypotheses_share_their_source(model)
     test_laws.test_padding(model)
     test_laws.test_accumulate(model)
+
+
+# -------------------------------------------------------------------- series
+
+
+@pytest.fixture
+def sales(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The page's table, in a folder of its own, from which its commands are run."""
+    rows = [f"{100 + day % 7},{3 + day % 2 / 2}" for day in range(300)]
+    (tmp_path / "sales.csv").write_text("\n".join(["sold,price", *rows]) + "\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_series_of_the_page_is_forecast(sales: Path) -> None:
+    text = (DOCS / "series.md").read_text(encoding="utf-8")
+    (command,) = (
+        block for block in re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) if "sales" in block
+    )
+    app([*shlex.split(command.replace("\\\n", " "))[1:], "--set", "training.steps=2"], standalone_mode=False)
+    forecast = Transducer.load(sales / "runs" / "sales")(" ".join(["100,3"] * 28))
+    assert len([float(number) for number in forecast.split()]) == 7
+
+
+@pytest.mark.usefixtures("sales")
+def test_the_code_of_the_page_on_series_runs() -> None:
+    given: dict[str, Any] = {}
+    exec(block("series", "python").replace('"training.steps": 200', '"training.steps": 2'), given)
+    assert len(given["forecast"]) == 12
+    assert all(map(math.isfinite, given["forecast"]))

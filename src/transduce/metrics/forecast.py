@@ -64,7 +64,8 @@ class MeanAbsoluteScaledError:
     (Hyndman and Koehler 2006). Below 1 is better than that forecast is one step ahead.
 
     Both errors are averaged over the corpus before one is divided by the other, so that a source that never changes
-    does no harm. A subclass with a ``period`` compares with "the same as a season ago".
+    does no harm; where none does the score is infinite, or 0 without an error. A subclass with a ``period`` compares
+    with "the same as a season ago".
     """
 
     name = "mase"
@@ -93,10 +94,13 @@ class MeanAbsoluteScaledError:
         half = len(total) // 2
         *errors, steps = total[:half]
         *scales, naive_steps = total[half:]
-        if not all(scales):
-            raise ValueError(f"{self.name} of sources that never change is not defined: choose mae or rmse")
-        pairs = zip(errors, scales, strict=True)
-        return sum((error / steps) / (scale / naive_steps) for error, scale in pairs) / len(errors)
+        return sum(map(_ratio, (e / steps for e in errors), (s / naive_steps for s in scales))) / len(errors)
+
+
+def _ratio(error: float, scale: float) -> float:
+    if scale:
+        return error / scale
+    return math.inf if error else 0.0
 
 
 class QuarterlyScaledError(MeanAbsoluteScaledError):

@@ -1,0 +1,242 @@
+"""Forecasts of well-known series by models of this package and by classical ones, with intervals.
+
+    python benchmarks/forecasting.py [--series co2 elnino] [--models dense lstm transformer] [--seeds 1 2 3]
+                                     [--split valid|test] [--set KEY=VALUE] [--out benchmarks/results/forecasting.md]
+                                     [--picture docs/pictures/series.png]
+
+Of each window 24 months are read and the next 12 forecast; the windows are those of the recipe ``series``. Our models
+know these 24 months, and what they learned from the training split. The classical ones know more: the whole series up
+to the forecast, on which ETS (Holt and Winters, additive season and damped trend) and AR (ordinary least squares on the
+last 24 months and a trend) are fitted anew for every window by statsmodels. Naive is the last month, seasonal naive the
+same month a year ago. Seconds are the processor's, of all windows, or of training a model and using it.
+
+In parentheses, 95 % intervals: windows overlap, so they are drawn in blocks of 12 neighbours, 2,000 times (Politis and
+Romano 1992), the errors of our models averaged over their seeds, which are in brackets one by one. The last but one
+column is the difference to ETS on the same windows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import statsmodels
+import torch
+from numpy.typing import NDArray
+from report import machine, write
+from statsmodels.tsa.ar_model import AutoReg
+from statsmodels.tsa.holtwinters import ExponentialSmoothing
+
+import transduce
+from transduce import config, recipes
+from transduce.data.preparation import examples
+from transduce.data.settings import Data
+from transduce.metrics.base import metric
+from transduce.metrics.significance import Interval, middle
+from transduce.metrics.statistics import Statistics, statistics
+from transduce.types import Example, Prediction
+
+Floats = NDArray[np.float64]
+Forecaster = Callable[[Floats], Floats]  # the steps after a history
+
+STEPS = SEASON = 12  # months
+METRICS = ("mae", "rmse", "mase-12")
+REFERENCE = "ETS"
+RESAMPLES, SEED = 2000, 1
+
+
+def naive(history: Floats) -> Floats:
+    return np.repeat(history[-1:], STEPS)
+
+
+def seasonal(history: Floats) -> Floats:
+    return np.resize(history[-SEASON:], STEPS)
+
+
+def ets(history: Floats) -> Floats:
+    model = ExponentialSmoothing(
+        history,
+        trend="add",
+        damped_trend=True,
+        seasonal="add",
+        seasonal_periods=SEASON,
+        initialization_method="heuristic",
+    )
+    return np.asarray(model.fit().forecast(STEPS))
+
+
+def autoregression(history: Floats) -> Floats:
+    return np.asarray(AutoReg(history, lags=2 * SEASON, trend="ct").fit().forecast(STEPS))
+
+
+CLASSICAL: dict[str, Forecaster] = {"naive": naive, "seasonal naive": seasonal, REFERENCE: ets, "AR": autoregression}
+
+
+def whole(splits: Sequence[Sequence[Example]]) -> Floats:
+    """The series again, from the windows on each of its splits, a stride of one step apart."""
+    steps: list[str] = []
+    for found in splits:
+        lines = [f"{example.source} {example.references[0]}".split() for example in found]
+        steps += [*lines[0], *(line[-1] for line in lines[1:])]
+    return np.array(steps, float)
+
+
+def told(forecast: Floats) -> Prediction:
+    return Prediction(" ".join(f"{number:.6g}" for number in forecast))
+
+
+def classical(forecaster: Forecaster, series: Floats, origins: Sequence[int]) -> list[Prediction]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a fit that did not converge is still a forecast
+        return [told(forecaster(series[:origin])) for origin in origins]
+
+
+# ----------------------------------------------------------------- intervals
+
+
+def block_counts(windows: int, block: int = STEPS) -> Floats:
+    """[R, N]: how often each window is drawn, in blocks of neighbours, the last ones followed by the first."""
+    draw = np.random.default_rng(SEED)
+    starts = draw.integers(windows, size=(RESAMPLES, -(-windows // block)))
+    places = (starts[..., None] + np.arange(block)).reshape(RESAMPLES, -1)[:, :windows] % windows
+    return np.stack([np.bincount(row, minlength=windows) for row in places]).astype(float)
+
+
+def sampled(found: Statistics, counts_RN: Floats) -> Floats:
+    return found.scores(counts_RN @ found.rows_NK)
+
+
+def cell(value: float, interval: Interval, sign: str = "") -> str:
+    return f"{value:{sign}.3g} ({interval.low:{sign}.3g} to {interval.high:{sign}.3g})"
+
+
+def line(name: str, runs: list[list[Statistics]], reference: list[Statistics], seconds: float) -> str:
+    """A line of the table; ``runs`` are the statistics of each seed, those of all of them are drawn together."""
+    cells = []
+    counts_RN = block_counts(len(reference[0].rows_NK))
+    for place, seeds in enumerate(zip(*runs, strict=True)):
+        pooled = Statistics(seeds[0].metric, np.mean([each.rows_NK for each in seeds], 0))
+        text = cell(pooled.score, middle(sampled(pooled, counts_RN)))
+        cells.append(text + (f" [{', '.join(f'{each.score:.3g}' for each in seeds)}]" if len(seeds) > 1 else ""))
+        if place == 0:
+            apart = sampled(pooled, counts_RN) - sampled(reference[0], counts_RN)
+            difference = cell(pooled.score - reference[0].score, middle(apart), "+")
+    return f"| {name} | {' | '.join(cells)} | {'—' if name == REFERENCE else difference} | {seconds:.1f} |"
+
+
+# ---------------------------------------------------------------------- runs
+
+
+class Task:
+    """A series with the windows of one split that are measured."""
+
+    def __init__(self, dataset: str, split: str, cache: Path) -> None:
+        table = config.override(recipes.read("series"), f"data.origin.dataset={dataset}")["data"]
+        data = config.build(table, Data, path="data")
+        splits = {name: examples(data, name, cache) for name in ("train", "valid", "test")}
+        self.dataset, self.cache = dataset, cache
+        self.examples = splits[split]
+        self.series = whole(list(splits.values()))
+        windows = table["origin"]["windows"]
+        lengths = {name: len(found) + windows["steps_in"] + STEPS - 1 for name, found in splits.items()}
+        begin = {"valid": lengths["train"], "test": lengths["train"] + lengths["valid"]}[split]
+        self.origins = [begin + window + windows["steps_in"] for window in range(len(self.examples))]
+
+    def measured(self, predictions: list[Prediction]) -> list[Statistics]:
+        return statistics([metric(name) for name in METRICS], predictions, self.examples)
+
+    def trained(self, model: str, seed: int, settings: list[str], work: Path) -> list[Prediction]:
+        own = [f"data.origin.dataset={self.dataset}", f"data.cache={self.cache}", f"training.seed={seed}"]
+        run = work / f"{self.dataset}-{model}-{seed}"
+        transducer = transduce.train(f"series-{model}", run, [*own, *settings], device="cpu", progress=False)
+        return [Prediction(text) for text in transducer([example.source for example in self.examples])]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--series", nargs="+", default=["co2", "elnino"], choices=["co2", "elnino"])
+    parser.add_argument("--models", nargs="*", default=["dense", "lstm", "transformer"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--split", default="test", choices=["valid", "test"])
+    parser.add_argument("--set", dest="settings", action="append", default=[])
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--picture", type=Path, help="draw the last window of each series")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    lines = ["# Forecasting: models of this package beside classical ones", "", machine(), ""]
+    for paragraph in (__doc__ or "").replace("``", "`").split("\n\n")[2:]:
+        lines += [" ".join(paragraph.split()), ""]
+    lines[-2] += f" statsmodels is {statsmodels.__version__}."
+    lines.pop()
+    print("\n".join(lines), flush=True)
+    drawn: dict[str, dict[str, str]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for dataset in given.series:
+            task = Task(dataset, given.split, Path(folder) / "cache")
+            drawn[dataset] = table(task, given, Path(folder), lines)
+            write(given.out, lines)
+    if given.picture is not None:
+        draw(drawn, given.picture)
+
+
+def table(task: Task, given: argparse.Namespace, work: Path, lines: list[str]) -> dict[str, str]:
+    """The table of one series, printed and added to ``lines`` as it grows; the last window as each forecasts it."""
+
+    def add(*more: str) -> None:
+        print("\n".join(more), flush=True)
+        lines.extend(more)
+
+    add(
+        "",
+        f"## {task.dataset}: {len(task.series)} steps, {len(task.examples)} windows of the {given.split} split",
+        "",
+        f"| model | MAE | RMSE | {METRICS[2]} | MAE less that of {REFERENCE} | seconds |",
+        "|---|---|---|---|---|---|",
+    )
+    last = task.examples[-1]
+    drawn = {"source": last.source, "what came": last.references[0]}
+    found: dict[str, tuple[list[Statistics], float]] = {}
+    for name, forecaster in CLASSICAL.items():
+        began = time.process_time()
+        predictions = classical(forecaster, task.series, task.origins)
+        found[name] = task.measured(predictions), time.process_time() - began
+        drawn[name] = predictions[-1].text
+    reference = found[REFERENCE][0]
+    for name, (measured, seconds) in found.items():
+        add(line(name, [measured], reference, seconds))
+    for model in given.models:
+        began = time.process_time()
+        runs = [task.trained(model, seed, given.settings, work) for seed in given.seeds]
+        seconds = (time.process_time() - began) / len(runs)
+        add(line(model, [task.measured(predictions) for predictions in runs], reference, seconds))
+        drawn[model] = runs[0][-1].text
+    return drawn
+
+
+def draw(drawn: dict[str, dict[str, str]], path: Path) -> None:
+    """The last window of each series: what was read and what came in black, the forecasts but the naive in colours."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    for axes, (dataset, texts) in zip(figure.subplots(1, len(drawn), squeeze=False)[0], drawn.items(), strict=True):
+        numbers = {name: [float(step) for step in text.split()] for name, text in texts.items() if "naive" not in name}
+        source, truth = numbers.pop("source"), numbers.pop("what came")
+        axes.plot(range(1 - len(source), len(truth) + 1), [*source, *truth], color="black", label="the series")
+        for name, forecast in numbers.items():
+            axes.plot(range(1, len(forecast) + 1), forecast, label=name, linewidth=1.2)
+        axes.axvline(0.5, color="#7b8794", linewidth=0.8, linestyle=":")
+        axes.set_title(dataset)
+        axes.set_xlabel("months from the forecast")
+        axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize="small")
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
