@@ -234,7 +234,7 @@ def draw(drawn: dict[str, dict[str, str]], path: Path) -> None:
         axes.set_title(dataset)
         axes.set_xlabel("months from the forecast")
         axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize="small")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
     figure.savefig(path, dpi=110)
 
 
