@@ -351,5 +351,7 @@ def test_bad_input_is_told_by_its_number(run: Path) -> None:
         transducer([good, "1,2 nan,3"])
     with pytest.raises(ValueError, match=r"a source of 9 tokens or steps: .*max_length = 8"):
         transducer(" ".join(["1,1000"] * 9))
+    with pytest.raises(ValueError, match=r"input 2 has 256 numbers, more than .*\(256, EOS included\): give the last"):
+        transducer([good, " ".join(["1,1000"] * 128)])
     with pytest.raises(ValueError, match="writes all at once"):
         attention(transducer, good)

@@ -293,6 +293,11 @@ class Transducer:
         """At most as long as anything seen in training, the end kept: a line of a megabyte must not take all memory."""
         if len(ids) <= self.max_source_length:
             return ids
+        if self.source_tokenizer.numeric:  # what comes next hangs on the end of a series, so no part can be left out
+            raise DataError(
+                f"input {number} has {len(ids) - 1} numbers, more than data.lines.max_source_length allows "
+                f"({self.max_source_length}, EOS included): give the last of them"
+            )
         log.warning(
             "input %d has %d tokens and is cut to data.lines.max_source_length = %d",
             number,
