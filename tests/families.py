@@ -170,8 +170,22 @@ PARALLEL: dict[str, config.Table] = {
     ),
     "instant, lstm to dense": instant(recurrent("plain")["encoder"], {"type": "dense"}),
     "instant, labels and bag to dense": instant(labelled({"type": "bag", "width": 6}), {"type": "dense"}),
+    "tagger, lstm": {"type": "tagger", "encoder": recurrent("plain")["encoder"]},
+    "tagger, convs2s": {"type": "tagger", "encoder": convs2s()["encoder"]},
+    "classifier, gru, last state": {"type": "classifier", "encoder": recurrent("plain", cell="gru")["encoder"]},
+    "classifier, transformer, attention": {
+        "type": "classifier",
+        "encoder": transformer()["encoder"],
+        "pooling": {"type": "attention", "hidden": 5},
+    },
 }
 """Those that write all at once: tests/test_parallel_laws.py."""
+
+CHAINS: dict[str, config.Table] = {
+    "crf, lstm": {"type": "crf", "encoder": recurrent("plain")["encoder"]},
+    "crf, transformer": {"type": "crf", "encoder": transformer()["encoder"]},
+}
+"""Those whose labels depend on each other: tests/test_labelling.py, with those of ``PARALLEL`` that label."""
 
 
 def forecaster(encoder: config.Table, decoder: config.Table, level: str) -> config.Table:
@@ -213,6 +227,16 @@ def build(table: config.Table, seed: int = 0, dtype: torch.dtype = torch.float64
             if parameter.ndim > 1:
                 parameter.mul_(1.7)
     return model.to(dtype).eval()
+
+
+def chooses_length(family: str) -> bool:
+    """Whether a model that writes all at once says itself how much, or its sources do."""
+    return bool(PARALLEL[family]["type"] == "instant")
+
+
+def labels_of(table: config.Table, lengths: list[int]) -> list[int]:
+    """How many labels sources of these lengths have, EOS not counted on either side."""
+    return [1 if table["type"] == "classifier" else length - 1 for length in lengths]
 
 
 def all_lengths(family: str) -> list[int]:

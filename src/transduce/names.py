@@ -18,6 +18,9 @@ NAMES: dict[str, dict[str, str]] = {
         "instant": "transduce.models.instant:Instant",
         "language-model": "transduce.models.autoregressive:LanguageModel",
         "forecaster": "transduce.models.forecaster:Forecaster",
+        "tagger": "transduce.models.tagger:Tagger",
+        "crf": "transduce.models.tagger:ConditionalRandomField",
+        "classifier": "transduce.models.classifier:Classifier",
     },
     "Encoder": {
         "recurrent": "transduce.encoders.recurrent:RecurrentEncoder",
@@ -35,6 +38,12 @@ NAMES: dict[str, dict[str, str]] = {
         "concatenated": "transduce.modules.factors:ConcatenatedFactors",
         "summed": "transduce.modules.factors:SummedFactors",
         "numbers": "transduce.modules.numbers:NumberEmbedding",
+    },
+    "Pooler": {
+        "last": "transduce.modules.pooling:LastState",
+        "mean": "transduce.modules.pooling:MeanPooling",
+        "max": "transduce.modules.pooling:MaxPooling",
+        "attention": "transduce.modules.pooling:AttentionPooling",
     },
     "Decoder": {
         "recurrent": "transduce.decoders.recurrent:RecurrentDecoder",
@@ -119,6 +128,7 @@ NAMES: dict[str, dict[str, str]] = {
     "Objective": {
         "cross-entropy": "transduce.training.objectives:CrossEntropy",
         "parallel-cross-entropy": "transduce.training.objectives:ParallelCrossEntropy",
+        "chain-likelihood": "transduce.training.chain:ChainLikelihood",
         "squared-error": "transduce.training.regression:SquaredError",
         "absolute-error": "transduce.training.regression:AbsoluteError",
         "huber": "transduce.training.regression:Huber",
@@ -150,6 +160,9 @@ NAMES: dict[str, dict[str, str]] = {
         "beam": "transduce.search.beam:Beam",
         "shortlist": "transduce.search.shortlist:Shortlist",
         "length-beam": "transduce.search.lengths:LengthBeam",
+        "labels": "transduce.search.labels:Labels",
+        "viterbi": "transduce.search.viterbi:Viterbi",
+        "posterior": "transduce.search.viterbi:Posterior",
         "sampling": "transduce.search.sampling:Sampling",
         "forecast": "transduce.search.forecast:Forecast",
         "exact": "transduce.search.exact:Exact",

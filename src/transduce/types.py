@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce import tree
+from transduce.chain import Trellis
 
 T_co = TypeVar("T_co", covariant=True)
 S = TypeVar("S")  # a decoder's or model's state: a tree of tensors (tree.py)
@@ -245,9 +246,28 @@ class Regressor(Model, Protocol):
     def predict(self, source: Any, steps_B: Tensor) -> Tensor: ...
 
 
+class Chain(Model, Protocol):
+    """A distribution over label sequences, one label for each token of the source, each depending on the one before:
+    p(y) = exp(score) / Z.
+
+    ``trellis`` scores them; its labels are the ids of the target's vocabulary.
+    """
+
+    def trellis(self, source: Any) -> Trellis: ...
+
+
 def lacking_verbs(model: type, way: type) -> list[str]:
-    """What ``way``, one of the three above, asks of a model and this class cannot."""
+    """What ``way``, one of the four above, asks of a model and this class cannot."""
     return [verb for verb in vars(way) if verb[0] != "_" and not hasattr(model, verb)]
+
+
+class Pooler(Protocol):
+    """What an encoder leaves of a source as one vector, [B, width]; made with its ``memory_width`` and
+    ``summary_widths``."""
+
+    width: int
+
+    def __call__(self, memory: Memory) -> Tensor: ...
 
 
 class Encoder(Protocol):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from transduce.types import Padded
+from transduce import tree
+from transduce.modules.linear import projection
+from transduce.types import Memory, Padded
 
 Pooling = Literal["mean", "sum", "max"]
 
@@ -19,3 +21,53 @@ def pool(x_BSD: Tensor, source: Padded, pooling: Pooling) -> Tensor:
     # As a product: in bfloat16 on the CPU a sum along an axis takes twenty times as long.
     summed_BD = torch.matmul(source.mask[:, None].to(x_BSD.dtype), x_BSD)[:, 0]
     return summed_BD if pooling == "sum" else summed_BD / source.lengths[:, None]
+
+
+class LastState(nn.Module):
+    """The summary as it is: of a recurrent encoder the last state of every layer and direction, of others what they
+    leave in its place (an average)."""
+
+    def __init__(self, memory_width: int, summary_widths: tuple[int, ...]) -> None:
+        super().__init__()
+        self.width = sum(summary_widths)
+
+    def forward(self, memory: Memory) -> Tensor:
+        return torch.cat(tree.leaves(memory.summary), -1)
+
+
+class MeanPooling(nn.Module):
+    """The average of the states, EOS among them."""
+
+    def __init__(self, memory_width: int, summary_widths: tuple[int, ...]) -> None:
+        super().__init__()
+        self.width = memory_width
+
+    def forward(self, memory: Memory) -> Tensor:
+        return pool(memory.read_BSD, memory.states, "mean")
+
+
+class MaxPooling(nn.Module):
+    """The largest value of each feature over time (Collobert et al. 2011; over convolutions Kim 2014)."""
+
+    def __init__(self, memory_width: int, summary_widths: tuple[int, ...]) -> None:
+        super().__init__()
+        self.width = memory_width
+
+    def forward(self, memory: Memory) -> Tensor:
+        return pool(memory.read_BSD, memory.states, "max")
+
+
+class AttentionPooling(nn.Module):
+    """sum_s a_s h_s, a = softmax_s(u' tanh(W h_s + b)): what to read is learned (Yang et al. 2016, section 2.2)."""
+
+    def __init__(self, memory_width: int, summary_widths: tuple[int, ...], hidden: int = 64) -> None:
+        super().__init__()
+        self.width = memory_width
+        self.linear = projection(memory_width, hidden)
+        self.query = projection(hidden, 1, bias=False)
+
+    def forward(self, memory: Memory) -> Tensor:
+        energy_BS1 = self.query(torch.tanh(self.linear(memory.states.values)))
+        weights_BS1 = energy_BS1.masked_fill(~memory.states.mask[..., None], float("-inf")).softmax(1)
+        pooled_BD: Tensor = torch.matmul(weights_BS1.transpose(1, 2), memory.read_BSD)[:, 0]
+        return pooled_BD

@@ -1,0 +1,144 @@
+"""Label sequences whose neighbours depend on each other: a linear chain, scored, summed over and searched, all in log
+space. Conditional random fields and hidden Markov models are chains.
+
+B rows, T positions, L labels (I to the left of J), K sequences of a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+NEVER = float("-inf")
+
+
+@dataclass(frozen=True)
+class Trellis:
+    """Scores of every label sequence y of a row, as long as the row, of which there are I^T:
+
+    s(y) = start(y_1) + sum_t unary_t(y_t) + sum_t transition(y_t-1, y_t) + end(y_T), and p(y) = exp s(y) / Z.
+
+    ``unary`` [B, T, L], its first ``lengths`` [B] positions real, T at least 1; ``transition`` [L, L] from the first
+    axis to the second; ``start`` and ``end`` [L]. Of a row without positions there is one sequence, of score 0.
+    """
+
+    unary: Tensor
+    lengths: Tensor
+    transition: Tensor
+    start: Tensor
+    end: Tensor
+
+    @property
+    def mask(self) -> Tensor:
+        """[B, T], True at real positions."""
+        return torch.arange(self.unary.shape[1], device=self.lengths.device) < self.lengths[:, None]
+
+    def score(self, labels_BT: Tensor) -> Tensor:
+        """[B]: s(y) of one sequence for each row; what stands past its length says nothing."""
+        places_T = torch.arange(labels_BT.shape[1], device=labels_BT.device)
+        unary_BT = self.unary.gather(2, labels_BT[..., None])[..., 0]
+        into_BT = torch.cat([self.start[labels_BT[:, :1]], self.transition[labels_BT[:, :-1], labels_BT[:, 1:]]], 1)
+        end_BT = torch.where(places_T == self.lengths[:, None] - 1, self.end[labels_BT], 0.0)
+        return (unary_BT + into_BT + end_BT).masked_fill(~self.mask, 0.0).sum(1)
+
+    def own(self, target_BT: Tensor, lengths_B: Tensor) -> Tensor:
+        """[B, T]: labels given as rows of these lengths, which must be the trellis' own; ValueError where they differ."""
+        check_lengths(self.lengths, lengths_B)
+        positions = self.unary.shape[1]
+        missing = max(0, positions - target_BT.shape[1])
+        return nn.functional.pad(target_BT, (0, missing))[:, :positions]
+
+    @cached_property
+    def forward(self) -> Tensor:
+        """[B, T, L]: alpha_t(j), log of the sum over all beginnings that have label j at t."""
+        alpha_BL = self.start + self.unary[:, 0]
+        found = [alpha_BL]
+        for unary_BL in self.unary.unbind(1)[1:]:
+            alpha_BL = (alpha_BL[:, :, None] + self.transition).logsumexp(1) + unary_BL
+            found.append(alpha_BL)
+        return torch.stack(found, 1)
+
+    @cached_property
+    def backward(self) -> Tensor:
+        """[B, T, L]: beta_t(i), log of the sum over all ends that follow label i at t; 0 past a row's length."""
+        last_B = self.lengths - 1
+        beta_BL = torch.zeros_like(self.unary[:, 0])
+        found = []
+        for t in range(self.unary.shape[1] - 1, -1, -1):
+            if t + 1 < self.unary.shape[1]:
+                after_BL = (self.transition + (self.unary[:, t + 1] + beta_BL)[:, None]).logsumexp(2)
+                beta_BL = torch.where((t < last_B)[:, None], after_BL, beta_BL)
+            beta_BL = torch.where((t == last_B)[:, None], self.end, beta_BL)
+            found.append(beta_BL)
+        return torch.stack(found[::-1], 1)
+
+    @cached_property
+    def log_normaliser(self) -> Tensor:
+        """[B]: log Z, the sum over all sequences; of observations that are scored with log p(x | y), log p(x)."""
+        last_B = (self.lengths - 1).clamp(min=0)
+        alpha_BL = self.forward[torch.arange(len(last_B), device=last_B.device), last_B]
+        return (alpha_BL + self.end).logsumexp(-1).masked_fill(self.lengths == 0, 0.0)
+
+    def posteriors(self) -> Tensor:
+        """[B, T, L]: log p(y_t = j | x), by forward-backward; 0 past a row's length."""
+        both_BTL = self.forward + self.backward - self.log_normaliser[:, None, None]
+        return both_BTL.masked_fill(~self.mask[..., None], 0.0)
+
+    def pair_posteriors(self) -> Tensor:
+        """[B, T - 1, I, J]: log p(y_t-1 = i, y_t = j | x), which counts transitions; minus infinity past the length."""
+        follows_BTJ = self.unary[:, 1:] + self.backward[:, 1:]
+        both_BTIJ = self.forward[:, :-1, :, None] + self.transition + follows_BTJ[:, :, None]
+        both_BTIJ = both_BTIJ - self.log_normaliser[:, None, None, None]
+        return both_BTIJ.masked_fill(~self.mask[:, 1:, None, None], NEVER)
+
+    def conditionals(self, labels_BT: Tensor) -> Tensor:
+        """[B, T, L]: log p(y_t | y_t-1, x) where y_t-1 is that of ``labels``; 0 past a row's length.
+
+        A chain is written from left to right as well: log p(y) is the sum of these at y.
+        """
+        after_BTL = self.unary + self.backward
+        first_B1L = (self.start + after_BTL[:, :1]).log_softmax(-1)
+        later_BTL = (self.transition[labels_BT[:, :-1]] + after_BTL[:, 1:]).log_softmax(-1)
+        return torch.cat([first_B1L, later_BTL], 1).masked_fill(~self.mask[..., None], 0.0)
+
+    def best(self, count: int = 1) -> tuple[Tensor, Tensor]:
+        """The ``count`` sequences of highest score of each row, best first: labels [B, K, T] and scores [B, K], minus
+        infinity where there are no more (Viterbi 1967; of several, each label remembers the best ways to reach it).
+
+        Past a row's length stands its last label.
+        """
+        B, T, L = self.unary.shape
+        rows_B1 = torch.arange(B, device=self.unary.device)[:, None]
+        ways_BKL = torch.full((B, count, L), NEVER, dtype=self.unary.dtype, device=self.unary.device)
+        ways_BKL[:, 0] = self.start + self.unary[:, 0]
+        origins: list[Tensor] = []  # [B, K, L] each: k * L + i, the way and label that a way has come from
+        for t in range(1, T):
+            every_BNJ = (ways_BKL[..., None] + self.transition).view(B, count * L, L)
+            reached_BKJ, origin_BKJ = every_BNJ.topk(count, 1)
+            going_B11 = (t < self.lengths)[:, None, None]
+            stay_KL = torch.arange(count * L, device=self.unary.device).view(count, L)
+            ways_BKL = torch.where(going_B11, reached_BKJ + self.unary[:, t, None], ways_BKL)
+            origins.append(torch.where(going_B11, origin_BKJ, stay_KL))
+        score_BK, place_BK = (ways_BKL + self.end).view(B, count * L).topk(count)
+        labels = [place_BK % L]
+        for origin_BKL in reversed(origins):
+            place_BK = origin_BKL.view(B, -1)[rows_B1, place_BK]
+            labels.append(place_BK % L)
+        empty_B1 = (self.lengths == 0)[:, None]
+        first_K = torch.arange(count, device=self.unary.device) == 0
+        score_BK = torch.where(empty_B1, torch.where(first_K, 0.0, NEVER).to(score_BK), score_BK)
+        return torch.stack(labels[::-1], -1), score_BK
+
+
+def check_lengths(own_B: Tensor, wanted_B: Tensor | None) -> None:
+    """Raise ValueError where labels are given, or asked for, that are not as many as the source has places."""
+    if wanted_B is None or torch.equal(own_B, wanted_B):
+        return
+    row = int((own_B != wanted_B).nonzero()[0])
+    raise ValueError(
+        f"{int(wanted_B[row])} labels for a source of {int(own_B[row])} (row {row} of its batch), and this model gives "
+        'each its own: set data.lines.unequal = "error" to be told the line, or "skip" to leave such lines out'
+    )

@@ -1,0 +1,50 @@
+"""One label for a source. B rows, D features, V labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.dropout import Dropout
+from transduce.modules.embedding import Readout
+from transduce.modules.pooling import LastState
+from transduce.types import Emission, Encoder, Factory, Pooler
+
+
+class Classifier(nn.Module):
+    """p(y | x) = softmax(W pool(encoder(x)) + b): a target of one token.
+
+    ``pooling`` makes one vector of what the encoder leaves; ``dropout`` is on that vector.
+    """
+
+    def __init__(
+        self,
+        target_vocabulary: int,
+        encoder: Encoder,
+        pooling: Factory[Pooler] = LastState,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.pooling = pooling(memory_width=encoder.width, summary_widths=encoder.summary_widths)
+        self.dropout = Dropout(dropout)
+        self.projection = Readout(self.pooling.width, target_vocabulary)
+
+    def start(self, source: Any) -> Tensor:
+        pooled_BD: Tensor = self.dropout(self.pooling(self.encoder(source)))
+        return pooled_BD
+
+    def emit(self, state: Tensor, lengths: Tensor | None = None) -> Emission:
+        one_B = torch.ones(len(state), dtype=torch.long, device=state.device)
+        if lengths is not None and not torch.equal(lengths, one_B):
+            raise ValueError(
+                f"a target of {int(lengths[lengths != 1][0])} tokens, and a classifier writes one: set "
+                'data.units.target = "labels", for which a whole line is one label'
+            )
+        return Emission(state[:, None], one_B)
+
+    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.projection(output, candidates)
+        return logits

@@ -1,0 +1,66 @@
+"""One label for each token of the source. B rows, T tokens, D features, V labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transduce.chain import Trellis, check_lengths
+from transduce.modules.embedding import Readout
+from transduce.types import Emission, Encoder, Memory, Padded
+
+
+class Tagger(nn.Module):
+    """p(y | x) = prod_t p(y_t | x): a softmax over labels on an encoder's state of each token.
+
+    The labels of a row are as many as its tokens, EOS not counted.
+    """
+
+    def __init__(self, target_vocabulary: int, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.projection = Readout(encoder.width, target_vocabulary)
+
+    def start(self, source: Any) -> Padded:
+        return tokens(self.encoder(source))
+
+    def emit(self, state: Padded, lengths: Tensor | None = None) -> Emission:
+        check_lengths(state.lengths, lengths)
+        longest = int(state.lengths.max())
+        return Emission(state.values[:, : max(1, longest)], state.lengths)
+
+    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.projection(output, candidates)
+        return logits
+
+
+class ConditionalRandomField(nn.Module):
+    """A linear chain over an encoder's states: p(y | x) = exp(sum_t W_{y_t} h_t + A_{y_t-1, y_t}) / Z(x), with A for
+    the first and the last label too (Lafferty et al. 2001; on a recurrent encoder Huang et al. 2015).
+
+    A starts near zero, as the tagger without it.
+    """
+
+    def __init__(self, target_vocabulary: int, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.projection = Readout(encoder.width, target_vocabulary)
+        self.transition = nn.Parameter(torch.empty(target_vocabulary, target_vocabulary))
+        self.ends = nn.Parameter(torch.empty(2, target_vocabulary))  # before the first label, behind the last
+        for table in (self.transition, self.ends):
+            nn.init.uniform_(table, -0.1, 0.1)
+
+    def trellis(self, source: Any) -> Trellis:
+        states = tokens(self.encoder(source))
+        logits_BTV: Tensor = self.projection(states.values)
+        # sums over all sequences lose too much in 16 bits
+        wide = torch.promote_types(logits_BTV.dtype, torch.float32)
+        start_V, end_V = self.ends.to(wide)
+        return Trellis(logits_BTV.to(wide), states.lengths, self.transition.to(wide), start_V, end_V)
+
+
+def tokens(memory: Memory) -> Padded:
+    """The states [B, T, D] of a source's tokens: all but the last, which is that of EOS."""
+    return Padded(memory.read_BSD, memory.states.lengths - 1)

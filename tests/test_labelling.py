@@ -1,0 +1,195 @@
+"""Models that label their sources, and the searches for labels: in float64, against all labels written out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from families import CHAINS, FACTS, PARALLEL, all_lengths, build, chooses_length, labels_of, sources
+from test_laws import LENGTHS, batch, padded_targets, pick, sources_alone
+from transduce import config
+from transduce.search.labels import Labels
+from transduce.search.viterbi import Posterior, Viterbi
+from transduce.training.chain import ChainLikelihood
+from transduce.types import BOS, EOS, PAD, Hypothesis, Model, Padded
+
+FAMILIES = {name: table for name, table in PARALLEL.items() if not chooses_length(name)} | CHAINS
+SPOKEN = [v for v in range(FACTS.target_vocabulary) if v not in (PAD, BOS, EOS)]
+
+
+@pytest.fixture(params=FAMILIES, scope="module")
+def family(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(family: str) -> Any:
+    return spread(build(FAMILIES[family]))
+
+
+def spread(model: Any) -> Any:
+    """A chain whose neighbours matter as much as what it reads."""
+    if hasattr(model, "transition"):
+        with torch.no_grad():
+            model.transition.mul_(12)
+            model.ends.mul_(12)
+    return model
+
+
+def search(family: str, nbest: int = 1) -> Any:
+    return Viterbi(nbest) if family in CHAINS else Labels(nbest)
+
+
+def every_output(length: int) -> list[list[int]]:
+    return [[*labels, EOS] for labels in itertools.product(SPOKEN, repeat=length)]
+
+
+@pytest.mark.parametrize("nbest", [1, 4, 70])
+def test_the_best_are_the_best_of_all(model: Any, family: str, nbest: int) -> None:
+    source = sources([3, 2, 1])
+    found = search(family, nbest)(model, source)
+    for row, length in enumerate(labels_of(FAMILIES[family], [3, 2, 1])):
+        every = every_output(length)
+        forced = search(family).force(model, pick(source, [row] * len(every)), padded_targets(every))
+        ranked = sorted(forced, key=lambda h: -h.log_prob)[:nbest]
+        assert [h.tokens for h in found[row]] == [h.tokens for h in ranked]
+        assert [h.log_prob for h in found[row]] == pytest.approx([h.log_prob for h in ranked], abs=1e-9)
+
+
+def close(one: Hypothesis, other: Hypothesis) -> bool:
+    return one.tokens == other.tokens and all(
+        getattr(one, field) == pytest.approx(getattr(other, field), abs=1e-9)
+        for field in ("log_prob", "score", "token_log_probs", "best_log_probs")
+    )
+
+
+def test_score(model: Any, family: str) -> None:
+    """A hypothesis is worth what the model gives it when it is forced; its tokens sum to it."""
+    source = sources(LENGTHS)
+    for row, hypotheses in enumerate(search(family, 3)(model, source)):
+        assert len({h.tokens for h in hypotheses}) == len(hypotheses) == 3
+        for hypothesis in hypotheses:
+            (forced,) = search(family).force(model, pick(source, [row]), padded_targets([list(hypothesis.tokens)]))
+            assert close(hypothesis, forced)
+            assert sum(hypothesis.token_log_probs) == pytest.approx(hypothesis.log_prob)
+
+
+def test_company(model: Any, family: str) -> None:
+    """Alone or in any batch, in any order, with junk in the padding: the same hypotheses."""
+    source, order = sources(all_lengths(family)), [3, 6, 0, 5, 2, 4, 1]
+    wide = sources(all_lengths(family), width=9)
+    junk = Padded(wide.values.masked_fill(~wide.mask, 7), wide.lengths)
+    together, padded = search(family, 2)(model, source), search(family, 2)(model, junk)
+    shuffled = search(family, 2)(model, pick(source, order))
+    for place, row in enumerate(order):
+        (alone,) = search(family, 2)(model, sources_alone(source, row))
+        for other in (together[row], padded[row], shuffled[place]):
+            assert all(close(one, two) for one, two in zip(alone, other, strict=True))
+
+
+@pytest.mark.parametrize("family", CHAINS, indirect=True)
+def test_the_loss_of_a_chain(model: Any) -> None:
+    """It is the forced log-probability; of a batch it is the sum of its rows', and so are the gradients."""
+    together = batch(LENGTHS, LENGTHS)
+    loss, _ = ChainLikelihood()(model, together)
+    forced = Viterbi().force(model, together.source, together.target)
+    assert float(loss.total.detach()) == pytest.approx(-sum(h.log_prob for h in forced))
+    assert loss.count == sum(LENGTHS)
+    parameters = list(model.parameters())
+    gradients = torch.autograd.grad(loss.total, parameters)
+    rows = []
+    for row in range(3):
+        source, target = sources_alone(together.source, row), sources_alone(together.target, row)
+        rows.append(ChainLikelihood()(model, replace(together, source=source, target=target))[0].total)
+    assert_close(torch.autograd.grad(torch.stack(rows).sum(), parameters), gradients)
+
+
+@pytest.mark.parametrize("family", CHAINS, indirect=True)
+def test_a_chain_sums_to_one(model: Any) -> None:
+    """Over all label sequences, those with padding in them too, which no search finds."""
+    source = sources([3])
+    labels = [[*pair, EOS] for pair in itertools.product(range(FACTS.target_vocabulary), repeat=2)]
+    forced = Viterbi().force(model, pick(source, [0] * len(labels)), padded_targets(labels))
+    assert sum(torch.tensor([h.log_prob for h in forced]).double().exp()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("family", CHAINS, indirect=True)
+def test_posterior_labels(model: Any) -> None:
+    """In each place the label that most of the probability goes through, whatever sequence that makes."""
+    source = sources([4])
+    every = [[*labels, EOS] for labels in itertools.product(range(FACTS.target_vocabulary), repeat=3)]
+    forced = Viterbi().force(model, pick(source, [0] * len(every)), padded_targets(every))
+    probability = torch.tensor([h.log_prob for h in forced]).double().exp()
+    tokens = torch.tensor([h.tokens for h in forced])
+    likeliest = [max(SPOKEN, key=lambda v: float(probability[tokens[:, t] == v].sum())) for t in range(3)]
+    ((found,),) = Posterior()(model, source)
+    assert found.tokens == (*likeliest, EOS)
+    (same,) = Posterior().force(model, source, padded_targets([list(found.tokens)]))
+    assert close(found, same)
+    assert Posterior().resized(5) == Posterior()
+    with pytest.raises(ValueError, match=r'nbest = 2: .*"viterbi"'):
+        Posterior().resized(nbest=2)
+
+
+@pytest.mark.parametrize("family", CHAINS, indirect=True)
+def test_spec_of_a_chain(model: Any, family: str) -> None:
+    resolved = config.resolve(CHAINS[family], Model, FACTS)
+    assert config.parse(config.write(resolved).encode(), "test") == resolved
+    again = spread(build(resolved)).trellis(sources(LENGTHS))
+    assert_close(again.log_normaliser, model.trellis(sources(LENGTHS)).log_normaliser)
+
+
+def target(rows: Sequence[int]) -> Padded:
+    return padded_targets([[4] * length + [EOS] for length in rows])
+
+
+def test_labels_of_another_number_are_refused(model: Any, family: str) -> None:
+    classifies = FAMILIES[family]["type"] == "classifier"
+    message = r'a target of 2 tokens, .*set data\.units\.target = "labels"' if classifies else r"3 labels for a source of 1"
+    wrong = target([1, 2, 1]) if classifies else target([4, 3, 3])
+    with pytest.raises(ValueError, match=message):
+        search(family).force(model, sources(LENGTHS), wrong)
+
+
+def test_bad_input() -> None:
+    model = build(FAMILIES["tagger, lstm"])
+    for found in (Labels(), Viterbi(), Posterior()):
+        with pytest.raises(ValueError, match=r"none can be given as a prefix"):
+            found(model, sources([3]), Padded(torch.tensor([[4]]), torch.tensor([1])))
+    for kind in (Labels, Viterbi):
+        with pytest.raises(ValueError, match=r"nbest = 0"):
+            kind(0)
+        assert kind().resized(5, 3) == kind(3)
+    instant = build(PARALLEL["instant, lstm to dense"])
+    with pytest.raises(ValueError, match=r'Instant chooses the length .*"length-beam"'):
+        Labels()(instant, sources([3]))
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean", "max"])
+def test_pooling(pooling: str) -> None:
+    """What is pooled is what the encoder leaves, position by position."""
+    table = FAMILIES["classifier, gru, last state"] | {"pooling": pooling}
+    model, source = build(table), sources(LENGTHS)
+    memory = model.encoder(source)
+    for row, (vector, length) in enumerate(zip(model.start(source), LENGTHS, strict=True)):
+        states = memory.states.values[row, :length]
+        wanted = {
+            "last": torch.cat([leaf[row] for layer in memory.summary for leaf in layer]),
+            "mean": sum(states) / length,
+            "max": torch.stack([max(column) for column in states.T]),
+        }
+        assert_close(vector, wanted[pooling])
+
+
+def test_attention_pooling_is_its_formula() -> None:
+    model, source = build(FAMILIES["classifier, transformer, attention"]), sources([4])
+    attend, states = model.pooling, model.encoder(source).states.values[0]
+    energies = [attend.query.weight[0] @ torch.tanh(attend.linear.weight @ h + attend.linear.bias) for h in states]
+    weights = torch.stack(energies).exp() / torch.stack(energies).exp().sum()
+    assert_close(model.start(source)[0], weights @ states)
