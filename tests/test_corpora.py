@@ -91,7 +91,7 @@ def test_labels_are_the_first_fields_of_the_source(tmp_path):
     assert texts(tsv, columns=named) == [("4\tnoir\tof a", "x"), ("5\tnoir\t", "y")]
     assert texts(tsv, columns=Columns(source=0, labels=(2,)))[1] == ("4\tof a", None)
     assert texts(tsv, columns=Columns(target="out", labels=("genre",))) == [("noir", "x"), ("noir", "y")]
-    with pytest.raises(DataError, match="no column 'topic': its header line names 'text', 'genre'"):
+    with pytest.raises(DataError, match="no column 'topic': its columns are 'text', 'genre'"):
         texts(tsv, columns=Columns(source="text", labels=("topic",)))
 
 
@@ -188,7 +188,7 @@ def test_settings_that_cannot_be_are_refused(tmp_path):
     with pytest.raises(DataError, match="cannot tell the format"):
         check(Files(path="corpus.gz"))
     tsv = files(tmp_path, path_tsv=b"a\tb\n")
-    with pytest.raises(DataError, match="no column 'c': its header line names 'a', 'b'"):
+    with pytest.raises(DataError, match="no column 'c': its columns are 'a', 'b'"):
         list(read(tsv, Columns(source="c", target=1)))
     with pytest.raises(DataError, match="expected at least one of them, or labels"):
         Columns()

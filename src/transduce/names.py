@@ -31,12 +31,14 @@ NAMES: dict[str, dict[str, str]] = {
         "bag": "transduce.encoders.bag:BagEncoder",
         "dense": "transduce.encoders.dense:DenseEncoder",
         "labels": "transduce.encoders.labels:LabelsEncoder",
+        "first-piece": "transduce.encoders.pieces:FirstPieceEncoder",
         "labelled": "transduce.encoders.labels:LabelledEncoder",
     },
     "Embedding": {
         "tokens": "transduce.modules.embedding:TokenEmbedding",
         "concatenated": "transduce.modules.factors:ConcatenatedFactors",
         "summed": "transduce.modules.factors:SummedFactors",
+        "spelled": "transduce.modules.spelling:SpelledWords",
         "numbers": "transduce.modules.numbers:NumberEmbedding",
     },
     "Pooler": {
@@ -197,6 +199,7 @@ NAMES: dict[str, dict[str, str]] = {
         "labelled": "transduce.data.labels:Labelled",
         "labels": "transduce.data.labels:Labels",
         "features": "transduce.data.features:Features",
+        "spelled": "transduce.data.spelled:Spelled",
         "factored": "transduce.data.factors:Factored",
         "numbers": "transduce.data.numbers:Numbers",
     },

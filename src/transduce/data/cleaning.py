@@ -8,6 +8,7 @@ from typing import Any
 
 from transduce.data.corpora import DataError, Files, Row, Side
 from transduce.data.settings import Lines
+from transduce.data.tokenizers import Tokenizer
 from transduce.types import EOS
 
 SIDES: tuple[Side, ...] = ("source", "target")
@@ -25,7 +26,7 @@ class Finding:
 
 @dataclass
 class Tally:
-    """The account of one split: pairs kept, and findings by kind (empty, overlong, undecodable, malformed)."""
+    """The account of one split: pairs kept, and findings by kind (empty, overlong, unequal, undecodable, malformed)."""
 
     kept: int = 0
     findings: dict[str, Finding] = field(default_factory=dict)
@@ -84,9 +85,15 @@ def usable(rows: Iterable[Row], files: Files, lines: Lines, tally: Tally) -> Ite
 
 
 def fitting(
-    rows: Sequence[Row], pairs: Iterable[tuple[list[int], list[int]]], files: Files, lines: Lines, tally: Tally
+    rows: Sequence[Row],
+    pairs: Iterable[tuple[list[int], list[int]]],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    files: Files,
+    lines: Lines,
+    tally: Tally,
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """The pairs of ids no longer than ``lines`` allows, by policy, counted as kept."""
+    """The pairs of ids no longer than ``lines`` allows, and of equal length where it asks for that, by policy, counted
+    as kept."""
     for row, (source, target) in zip(rows, pairs, strict=True):
         long_source, long_target = len(source) > lines.max_source_length, len(target) > lines.max_target_length
         if long_source or long_target:
@@ -99,6 +106,12 @@ def fitting(
             if lines.overlong == "skip":
                 continue
             source, target = _cut(source, lines.max_source_length), _cut(target, lines.max_target_length)
+        if lines.unequal != "keep":
+            tokens, labels = (side.length(ids) for side, ids in zip(tokenizers, (source, target), strict=True))
+            if tokens != labels:
+                detail = f"{labels} labels in the target for {tokens} tokens in the source"
+                _found(tally, "unequal", lines.unequal, files.place("source", row.number), detail)
+                continue
         tally.kept += 1
         yield source, target
 

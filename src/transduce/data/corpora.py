@@ -1,4 +1,4 @@
-"""Corpora as they lie on disk: two parallel text files, one TSV or one JSON-lines file, each plain or gzipped.
+"""Corpora as they lie on disk: two parallel text files, one TSV, JSON-lines or CoNLL file, each plain or gzipped.
 
 A line may have several targets: in as many target files, or as an array in JSON. It then gives a row for each of them.
 A language model learns from targets alone: a text file, or columns without a source.
@@ -17,7 +17,18 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from transduce.data import conll
+
 Side = Literal["source", "target"]
+Format = Literal["tsv", "jsonl", "txt", "conllu", "conll"]
+FORMATS: dict[str, Format] = {
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".json": "jsonl",
+    ".txt": "txt",
+    ".conllu": "conllu",
+    ".conll": "conll",
+}
 
 
 class DataError(ValueError):
@@ -26,7 +37,8 @@ class DataError(ValueError):
 
 @dataclass(frozen=True)
 class Columns:
-    """Where a one-file split has what: by number from 0 (TSV) or by name (TSV with a header line, keys of JSON lines).
+    """Where a one-file split has what: by number from 0 (TSV, CoNLL) or by name (TSV with a header line, keys of JSON
+    lines, CoNLL-U).
 
     Without ``target`` there are sources only. ``labels`` stand before the source, each followed by a tab, in which a
     tab or line break becomes a space; without ``source`` they are all of it, and without either there are targets only.
@@ -52,11 +64,12 @@ class Columns:
 
 TSV_COLUMNS = Columns(source=0, target=1)
 JSON_COLUMNS = Columns(source="source", target="target")
+CONLLU_COLUMNS = Columns(source="form", target="upos")
 
 
 @dataclass(frozen=True)
 class Files:
-    """One split: ``path``, a .tsv, .jsonl or .txt file, or ``source`` and ``target``, two parallel text files.
+    """One split: ``path``, a .tsv, .jsonl, .txt, .conllu or .conll file, or ``source`` and ``target``, two parallel text files.
 
     Any of them may end in .gz. Without a target (in ``target`` or in the columns) there are sources only, without a
     source targets only: a line of a .txt file is a target. ``target`` may be several files, all parallel to the
@@ -141,7 +154,8 @@ class Row:
 def read(files: Files, columns: Columns | None = None) -> Iterator[Row]:
     """The rows of a split, streamed.
 
-    ``columns`` are those of ``files.path``: by default a TSV's first two, the keys "source" and "target". Raises
+    ``columns`` are those of ``files.path``: by default a TSV's or .conll file's first two, the keys "source" and
+    "target", the columns "form" and "upos" of .conllu. Raises
     DataError for missing files, columns and unequal lengths; what is wrong with one line is its problem.
     """
     if files.path is None:
@@ -150,6 +164,8 @@ def read(files: Files, columns: Columns | None = None) -> Iterator[Row]:
         return _read_parallel(Files(target=files.path))
     if form == "tsv":
         return _read_tsv(files, columns or TSV_COLUMNS)
+    if form in ("conllu", "conll"):
+        return _read_conll(files, columns or (CONLLU_COLUMNS if form == "conllu" else TSV_COLUMNS), form == "conllu")
     return _read_json_lines(files, columns or JSON_COLUMNS)
 
 
@@ -218,6 +234,18 @@ def _read_json_lines(files: Files, columns: Columns) -> Iterator[Row]:
             yield row if bad is None else replace(row, problem=_undecodable(files, "source", number, bad))
 
 
+def _read_conll(files: Files, columns: Columns, universal: bool) -> Iterator[Row]:
+    if columns.labels:
+        raise DataError(f"{files.path} has labels of words, not of sentences: leave labels out of columns")
+    places = [_position(files, column, conll.NAMES if universal else ()) for column in columns.all]
+    for sentence in conll.sentences(_lines(files.paths[0]), places, universal):
+        if sentence.broken is not None:
+            number, detail = sentence.broken
+            yield Row(sentence.number, "", problem=Problem("malformed", files.place("source", number), detail))
+        else:
+            yield _row(files, sentence.number, *_sides(sentence.columns, columns))
+
+
 def _texts(record: Any, columns: Columns) -> tuple[list[str], list[list[str]]]:
     """Of an object of JSON the source, if it has one beside its labels, and every target."""
     source = [] if columns.source is None else [record[columns.source]]
@@ -273,26 +301,23 @@ def _invalid(line: bytes) -> UnicodeDecodeError | None:
 # ------------------------------------------------------------------- columns
 
 
-def _format(path: str) -> Literal["tsv", "jsonl", "txt"]:
+def _format(path: str) -> Format:
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     suffix = (suffixes[:-1] if suffixes[-1:] == [".gz"] else suffixes)[-1:]
-    if suffix == [".tsv"]:
-        return "tsv"
-    if suffix in ([".jsonl"], [".json"]):
-        return "jsonl"
-    if suffix == [".txt"]:
-        return "txt"
-    raise DataError(
-        f"cannot tell the format of {path!r} from its name: expected .tsv or .jsonl (or .txt, a target a line), "
-        "optionally with .gz after it; two parallel text files are given as source and target"
-    )
+    if not suffix or suffix[0] not in FORMATS:
+        raise DataError(
+            f"cannot tell the format of {path!r} from its name: expected .tsv, .jsonl, .conllu or .conll (or .txt, a "
+            "target a line), optionally with .gz after it; two parallel text files are given as source and target"
+        )
+    return FORMATS[suffix[0]]
 
 
-def _position(files: Files, column: str | int, header: list[str]) -> int:
+def _position(files: Files, column: str | int, header: Sequence[str]) -> int:
     if isinstance(column, int):
         return column
     if column not in header:
-        raise DataError(f"{files.path} has no column {column!r}: its header line names {', '.join(map(repr, header))}")
+        named = f"its columns are {', '.join(map(repr, header))}" if header else "its columns have numbers, from 0"
+        raise DataError(f"{files.path} has no column {column!r}: {named}")
     return header.index(column)
 
 

@@ -74,6 +74,9 @@ class FactoredTokenizer:
         """The pieces, one per id, to be read by people; a tag with the separator before it."""
         return [self._pieces[i] for i in checked(ids, len(self))]
 
+    def length(self, ids: Sequence[int]) -> int:
+        return (len(ids) - 1) // self.factors
+
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where each id stands in the text: its factor of its token."""
         return divided(text, self._separator)

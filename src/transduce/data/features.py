@@ -66,6 +66,9 @@ class FeaturesTokenizer:
             for i in checked(ids, len(self))
         ]
 
+    def length(self, ids: Sequence[int]) -> int:
+        return sum(i < len(self._text) for i in ids) - 1
+
     def spans(self, line: str) -> list[tuple[int, int]]:
         """Where each id stands in the line, of which only the text is told apart."""
         features, text = split(line, self._separator)

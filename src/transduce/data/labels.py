@@ -77,6 +77,10 @@ class LabelledTokenizer:
             for i in checked(ids, len(self))
         ]
 
+    def length(self, ids: Sequence[int]) -> int:
+        """Tokens of the text; where there is none, labels."""
+        return self._text.length(ids[self.labels :]) if self._with_text else self.labels
+
     def spans(self, line: str) -> list[tuple[int, int]]:
         """Where each id stands in the line, of which only the text is told apart."""
         labels, text = self._split(line)

@@ -63,6 +63,9 @@ class NumbersTokenizer:
         """The numbers, in raw units, to be read by people, and the end."""
         return [*self._written(ids), SPECIALS[EOS]]
 
+    def length(self, ids: Sequence[float]) -> int:
+        return (len(ids) - 1) // self.factors
+
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where each number stands in the line."""
         return divided(text, ",")

@@ -232,7 +232,8 @@ def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> T
         while chunk := list(islice(rows, CHUNK)):
             sources = tokenizers.source.encode([row.source or "" for row in chunk])
             targets = tokenizers.target.encode([row.target or "" for row in chunk])
-            writer.append(list(fitting(chunk, zip(sources, targets, strict=True), files, data.lines, tally)))
+            pairs, both = zip(sources, targets, strict=True), (tokenizers.source, tokenizers.target)
+            writer.append(list(fitting(chunk, pairs, both, files, data.lines, tally)))
     return tally
 
 

@@ -11,6 +11,7 @@ from transduce.data.factors import FactoredTokenizer
 from transduce.data.features import FeaturesTokenizer
 from transduce.data.labels import LabelledTokenizer
 from transduce.data.numbers import NumbersTokenizer
+from transduce.data.spelled import SpelledTokenizer
 from transduce.data.tokenizers import TextTokenizer, Tokenizer
 
 
@@ -30,6 +31,8 @@ def made(record: Any) -> Tokenizer:
         return FeaturesTokenizer(record["features"], record["separator"], made(record["text"]))
     if record.keys() == {"factors", "separator"}:
         return FactoredTokenizer.from_json(record)
+    if record.keys() == {"words"}:
+        return SpelledTokenizer(made(record["words"]))
     if record.keys() == {"mean", "scale"}:
         return NumbersTokenizer.from_json(record)
     return TextTokenizer.from_json(record)

@@ -41,7 +41,8 @@ class Lines:
     """What happens to lines a model cannot learn from; all are counted and reported by file and line.
 
     Lengths count tokens, the closing EOS included. "replace" puts U+FFFD for each undecodable byte. A malformed line
-    has too few columns or is no JSON object with the keys wanted.
+    has too few columns or is no JSON object with the keys wanted. An unequal one has not as many tokens on either side,
+    which matters where the target's are labels of the source's.
     """
 
     max_source_length: int = 256
@@ -50,6 +51,7 @@ class Lines:
     empty: Literal["skip", "keep", "error"] = "skip"
     undecodable: Literal["skip", "replace", "error"] = "skip"
     malformed: Literal["skip", "error"] = "skip"
+    unequal: Literal["keep", "skip", "error"] = "keep"
 
     def __post_init__(self) -> None:
         for name in ("max_source_length", "max_target_length"):

@@ -145,7 +145,8 @@ class _Gathering:
             side.add(list(column))
             for side, column in zip((self.source, self.target), zip(*texts, strict=True), strict=True)
         )
-        for _ in fitting(rows, zip(source_ids, target_ids, strict=True), files, data.lines, self.tally):
+        both = self.source.tokenizer, self.target.tokenizer
+        for _ in fitting(rows, zip(source_ids, target_ids, strict=True), both, files, data.lines, self.tally):
             pass  # counted in the tally
         self._sources.extend(_hash(source) for source, _ in texts)
         self._pairs.extend(_hash(f"{source}\n{target}") for source, target in texts)

@@ -38,6 +38,7 @@ class Tokenizer(Protocol):
     ``factors``. ``entries`` are what the ids stand
     for, no two alike: equal ones in two vocabularies are the same token. ``spans`` say where in a text each of its ids
     stands, from the first character to behind the last; EOS, and what is said beside the text, have none of it.
+    ``length`` is the number of tokens in a row of ids, EOS and labels not counted.
     ``extended`` is this vocabulary with what only another knows after it; it raises DataError where that cannot be.
     One that is ``numeric`` has numbers for ids, and as many entries as a step has numbers.
     """
@@ -58,6 +59,8 @@ class Tokenizer(Protocol):
     def decode(self, ids: Sequence[Any]) -> str: ...
 
     def tokens(self, ids: Sequence[Any]) -> list[str]: ...
+
+    def length(self, ids: Sequence[Any]) -> int: ...
 
     def spans(self, text: str) -> list[tuple[int, int]]: ...
 
@@ -108,6 +111,9 @@ class TextTokenizer:
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """The pieces, one per id, to be read by people; spaces are shown as "▁"."""
         return [str(self._library.id_to_token(i)).replace(" ", SPACE) for i in checked(ids, len(self))]
+
+    def length(self, ids: Sequence[int]) -> int:
+        return len(ids) - 1
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where each id of ``encode`` stands in the text; spaces belong to what follows, or are ids themselves."""

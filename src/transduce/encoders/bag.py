@@ -7,7 +7,7 @@ from torch import nn
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.pooling import Pooling, pool
-from transduce.types import Memory, Padded
+from transduce.types import Embedding, Factory, Memory, Padded
 
 
 class BagEncoder(nn.Module):
@@ -18,15 +18,21 @@ class BagEncoder(nn.Module):
     """
 
     def __init__(
-        self, source_vocabulary: int, width: int = 256, pooling: Pooling = "mean", dropout: float = 0.1
+        self,
+        source_vocabulary: int,
+        width: int = 256,
+        pooling: Pooling = "mean",
+        dropout: float = 0.1,
+        embedding: Factory[Embedding] = TokenEmbedding,
     ) -> None:
         super().__init__()
         self.width = width
         self.summary_widths = (width,)
-        self.embedding = TokenEmbedding(source_vocabulary, width, scaled=False)
+        self.embedding = embedding(vocabulary=source_vocabulary, width=width, scaled=False)
         self.dropout = Dropout(dropout)
         self.pooling = pooling
 
     def forward(self, source: Padded) -> Memory:
+        source = self.embedding.tokens(source)
         x_BSD = self.dropout(self.embedding(source.values))
         return Memory(Padded(x_BSD, source.lengths), (pool(x_BSD, source, self.pooling),), source)

@@ -11,7 +11,7 @@ from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.linear import projection
 from transduce.modules.module_list import module_list
 from transduce.modules.pooling import pool
-from transduce.types import Memory, Padded
+from transduce.types import Embedding, Factory, Memory, Padded
 
 
 class MultiKernelLayer(nn.Module):
@@ -47,6 +47,7 @@ class MultiKernelEncoder(nn.Module):
         width: int = 256,
         layers: int = 2,
         dropout: float = 0.1,
+        embedding: Factory[Embedding] = TokenEmbedding,
     ) -> None:
         super().__init__()
         if not kernels:
@@ -55,12 +56,13 @@ class MultiKernelEncoder(nn.Module):
             check_centred(kernel)
         self.width = width
         self.summary_widths = (width,)
-        self.embedding = TokenEmbedding(source_vocabulary, width, scaled=True)
+        self.embedding = embedding(vocabulary=source_vocabulary, width=width, scaled=True)
         self.dropout = Dropout(dropout)
         self.layers = module_list(MultiKernelLayer(width, kernels, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
 
     def forward(self, source: Padded) -> Memory:
+        source = self.embedding.tokens(source)
         x_BSD = self.dropout(self.embedding(source.values))
         beyond_BS1 = ~source.mask[..., None]
         for layer in self.layers:

@@ -14,7 +14,7 @@ from transduce.metrics.edit import ErrorRate
 from transduce.metrics.errors import error_breakdown
 from transduce.metrics.significance import Resampling
 from transduce.transducer import Transducer
-from transduce.types import Distribution, Example, lacking_verbs
+from transduce.types import Example, Regressor, lacking_verbs
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Parts:
 
     def of_report(self, transducer: Transducer) -> Parts:
         """All of them, but for the calibration of what has no probabilities (numbers)."""
-        return Parts(self.bins or 6, True, not lacking_verbs(type(transducer.model), Distribution))
+        return Parts(self.bins or 6, True, bool(lacking_verbs(type(transducer.model), Regressor)))
 
 
 def judge(

@@ -1,0 +1,37 @@
+"""Encoders of the pieces of words that answer once a word."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from torch import nn
+
+from transduce.modules.spelling import pieces
+from transduce.types import Encoder, Memory, Padded
+
+
+class FirstPieceEncoder(nn.Module):
+    """Any encoder of subwords, read at the first piece of each word: a state a word, [B, words + 1, width], the last of
+    them that of EOS (Devlin et al. 2019, section 5.3).
+
+    Source of the unit "spelled", whose marks of words its encoder does not see.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.width = encoder.width
+        self.summary_widths = encoder.summary_widths
+
+    @property
+    def embedding(self) -> nn.Module:
+        """The pieces'."""
+        embedding: nn.Module = cast(Any, self.encoder).embedding
+        return embedding
+
+    def forward(self, source: Padded) -> Memory:
+        unmarked, begins = pieces(source)
+        memory = self.encoder(unmarked)
+        place_BW1 = begins.values[..., None]
+        states_BWD = memory.read_BSD.gather(1, place_BW1.expand(-1, -1, self.width))
+        return Memory(Padded(states_BWD, begins.lengths), memory.summary, unmarked)
