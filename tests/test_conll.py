@@ -60,7 +60,8 @@ def test_bad_input(tmp_path: Path) -> None:
     (tmp_path / "b.conll").write_bytes(b"caf\xe9\tO\n")
     (row,) = read(Files(path=str(tmp_path / "b.conll")))
     assert row.source == "caf�"
-    assert row.problem is not None and row.problem.detail == "byte 0xe9 at 3 is not UTF-8"
+    assert row.problem is not None
+    assert row.problem.detail == "byte 0xe9 at 3 is not UTF-8"
     with pytest.raises(DataError, match=r"no column 'upos': its columns have numbers, from 0"):
         list(read(files, Columns(source=0, target="upos")))
     with pytest.raises(DataError, match=r"no column 'pos': its columns are 'id', 'form'"):

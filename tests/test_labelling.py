@@ -151,7 +151,9 @@ def target(rows: Sequence[int]) -> Padded:
 
 def test_labels_of_another_number_are_refused(model: Any, family: str) -> None:
     classifies = FAMILIES[family]["type"] == "classifier"
-    message = r'a target of 2 tokens, .*set data\.units\.target = "labels"' if classifies else r"3 labels for a source of 1"
+    message = (
+        r'a target of 2 tokens, .*set data\.units\.target = "labels"' if classifies else r"3 labels for a source of 1"
+    )
     wrong = target([1, 2, 1]) if classifies else target([4, 3, 3])
     with pytest.raises(ValueError, match=message):
         search(family).force(model, sources(LENGTHS), wrong)

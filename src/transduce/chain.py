@@ -45,7 +45,7 @@ class Trellis:
         return (unary_BT + into_BT + end_BT).masked_fill(~self.mask, 0.0).sum(1)
 
     def own(self, target_BT: Tensor, lengths_B: Tensor) -> Tensor:
-        """[B, T]: labels given as rows of these lengths, which must be the trellis' own; ValueError where they differ."""
+        """[B, T]: labels given as rows of these lengths, which must be the trellis' own, else ValueError."""
         check_lengths(self.lengths, lengths_B)
         positions = self.unary.shape[1]
         missing = max(0, positions - target_BT.shape[1])
@@ -70,8 +70,8 @@ class Trellis:
         for t in range(self.unary.shape[1] - 1, -1, -1):
             if t + 1 < self.unary.shape[1]:
                 after_BL = (self.transition + (self.unary[:, t + 1] + beta_BL)[:, None]).logsumexp(2)
-                beta_BL = torch.where((t < last_B)[:, None], after_BL, beta_BL)
-            beta_BL = torch.where((t == last_B)[:, None], self.end, beta_BL)
+                beta_BL = torch.where(last_B[:, None] > t, after_BL, beta_BL)
+            beta_BL = torch.where(last_B[:, None] == t, self.end, beta_BL)
             found.append(beta_BL)
         return torch.stack(found[::-1], 1)
 

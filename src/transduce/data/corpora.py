@@ -69,11 +69,11 @@ CONLLU_COLUMNS = Columns(source="form", target="upos")
 
 @dataclass(frozen=True)
 class Files:
-    """One split: ``path``, a .tsv, .jsonl, .txt, .conllu or .conll file, or ``source`` and ``target``, two parallel text files.
+    """One split: ``path``, one file, or ``source`` and ``target``, two parallel text files.
 
-    Any of them may end in .gz. Without a target (in ``target`` or in the columns) there are sources only, without a
-    source targets only: a line of a .txt file is a target. ``target`` may be several files, all parallel to the
-    source: several references.
+    What ``path`` is its name says: .tsv, .jsonl, .txt, .conllu or .conll. Any of them may end in .gz. Without a target
+    (in ``target`` or in the columns) there are sources only, without a source targets only: a line of a .txt file is a
+    target. ``target`` may be several files, all parallel to the source: several references.
     """
 
     path: str | None = None

@@ -39,11 +39,12 @@ class SpelledWords(nn.Module):
         return words(source)
 
     def forward(self, ids_BWC: Tensor) -> Tensor:
-        word_NC, which_BW = ids_BWC.flatten(0, 1).unique(dim=0, return_inverse=True)
+        words_MC = ids_BWC.flatten(0, 1)
+        word_NC, which_M = torch.unique(words_MC, dim=0, return_inverse=True)
         # beyond a row's words stands a word of padding, which some encoder might divide by the length of
         length_N = (word_NC != PAD).sum(1).clamp(min=1)
         vector_ND = self.projection(self.pooling(self.encoder(Padded(word_NC, length_N))))
-        return nn.functional.embedding(which_BW.view(ids_BWC.shape[:2]), vector_ND)
+        return nn.functional.embedding(which_M.view(ids_BWC.shape[:2]), vector_ND)
 
 
 def words(source: Padded) -> Padded:
