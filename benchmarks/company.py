@@ -3,8 +3,8 @@
     python benchmarks/company.py RUN [--limit N] [--out benchmarks/results/FILE.md]
 
 Predicts a run's test split in float32 with batches of 1, 7 and 64, in the given order and shuffled, by greedy search
-and a beam of 5, and compares with batches of 1. A line that differs is searched again in float64, alone: the margin
-printed is by how much, in float64, the two outputs' scores differ.
+and a beam of 5, and again with the run's shortlist where it has one (`transduce shortlist RUN`), and compares with
+batches of 1. Of a line that differs, the margin printed is by how much, in float64, the two outputs' scores differ.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ import argparse
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from report import machine, write
 
 import transduce
 from transduce import config
+from transduce.cli.options import SHORTLIST
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
+from transduce.search.shortlist import Listed, Shortlist
 from transduce.training.run import cache_folder
 from transduce.transducer import Transducer
 
@@ -41,14 +44,21 @@ def outputs(transducer: Transducer, sources: list[str], search: object, size: in
     return texts
 
 
-def margin(transducer: Transducer, source: str, texts: list[str], beam: Beam | None) -> float:
-    """The difference of two outputs' scores in float64."""
+def margin(
+    transducer: Transducer, source: str, texts: list[str], beam: Beam | None, shortlist: Shortlist | None
+) -> float:
+    """The difference of two outputs' scores in float64, by the model that was searched: the listed words', if so."""
     transducer.model.double()
     padded = transducer._padded(transducer.source_tokenizer.encode([source] * 2))
     targets = transducer._padded(transducer.target_tokenizer.encode(texts))
+    model = transducer.model
+    if shortlist is not None:
+        lists = shortlist.candidates.of(padded)
+        model, targets = Listed(model, lists), lists.columns(targets)
+    length = int(padded.lengths[0])
     scores = [
-        beam.ranking(found.log_prob, len(found.tokens)) if beam else found.log_prob
-        for found in force(transducer.model, padded, targets)
+        beam.ranking(found.log_prob, len(found.tokens), length) if beam else found.log_prob
+        for found in force(model, padded, targets)
     ]
     transducer.model.float()
     return abs(scores[0] - scores[1])
@@ -66,7 +76,9 @@ def main() -> None:
     data = config.build(transducer.settings["data"], Data, path="data")
     sources = [e.source for e in examples(data, "test", cache_folder(data, arguments.run))][: arguments.limit]
     longest = transducer.search.max_length
-    searches = {"greedy": Greedy(longest), "beam 5": replace(transducer.search, size=5)}
+    searches: dict[str, Any] = {"greedy": Greedy(longest), "beam 5": replace(transducer.search, size=5)}
+    if (path := arguments.run / SHORTLIST).exists():
+        searches |= {f"{name}, shortlist": Shortlist(path, search) for name, search in searches.items()}
     lines = [
         f"# {arguments.run.name}: {len(sources):,} sentences in different company, float32",
         "",
@@ -81,8 +93,9 @@ def main() -> None:
             for shuffled in (False, True):
                 found = outputs(transducer, sources, search, size, shuffled)
                 differing = [i for i, (one, other) in enumerate(zip(alone, found, strict=True)) if one != other]
-                beam = search if name != "greedy" else None
-                margins = [margin(transducer, sources[i], [alone[i], found[i]], beam) for i in differing]
+                beam = searches["beam 5"] if name.startswith("beam") else None
+                listed = search if name.endswith("shortlist") else None
+                margins = [margin(transducer, sources[i], [alone[i], found[i]], beam, listed) for i in differing]
                 shown = ", ".join(f"{each:.1e}" for each in margins) or "–"
                 order = "shuffled" if shuffled else "as given"
                 lines.append(f"| {name} | {size} | {order} | {len(differing)} of {len(sources):,} | {shown} |")
