@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import transduce
-from transduce.inspect.beam_page import page
+from transduce.inspect.beam_page import _placed, page, svg
 from transduce.inspect.beams import BeamTree, Node, beam_tree
 from transduce.search.lengths import LengthBeam
 from transduce.transducer import Transducer
@@ -148,6 +152,33 @@ def test_the_page_draws_every_node_and_escapes_what_it_shows(transducer: Transdu
     assert any(tag == "h1" and "a<b>&" in text for tag, text in texts)
     assert "http" not in html
     assert "<script" not in html
+
+
+def grown(children: list[Node]) -> Node:
+    return Node("x", -1.0, -1.0, "lived", tuple(children))
+
+
+@settings(max_examples=100, deadline=None)
+@given(root=st.recursive(st.builds(grown, st.just([])), lambda trees: st.builds(grown, st.lists(trees, max_size=4))))
+def test_no_line_of_the_drawing_crosses_another(root: Node) -> None:
+    placed = _placed(root)
+    places = {(each.column, each.row) for each in placed}
+    assert len(places) == len(placed)
+    along = {(each.column, each.row) for each in placed if each.parent and each.parent.row == each.row}
+    for each in placed:
+        if each.parent:
+            assert each.column == each.parent.column + 1
+            assert not {(each.column, row) for row in range(each.parent.row + 1, each.row + 1)} & along
+    for row in {row for _, row in places}:
+        columns = sorted(column for column, its in places if its == row)
+        for one, other in pairwise(columns):  # beside another branch there is a column of air
+            assert other > one + 1 or (other, row) in along
+
+
+def test_what_was_pruned_is_drawn_on_request(tree: BeamTree) -> None:
+    pruned = sum(path[-1].fate == "pruned" for path in paths(tree.root))
+    assert svg(tree).count('<g class="pruned">') == 0 < pruned == svg(tree, pruned=True).count('<g class="pruned">')
+    assert re.findall(r'id="(\w+)" checked', page(tree) + page(tree, pruned=True)) == ["kept", "all"]
 
 
 def test_a_search_without_a_beam_has_no_tree(transducer: Transducer) -> None:

@@ -246,6 +246,11 @@ def test_the_tree_of_a_search(call: Call, trained: Path, tmp_path: Path) -> None
     status, out, _ = call("inspect", trained, "abca", "--beam-tree", "--out", tmp_path / "tree.html", "--device=cpu")
     assert (status, out) == (0, "")
     assert "<svg" in (tmp_path / "tree.html").read_text(encoding="utf-8")
+    assert call("inspect", trained, "abca", "--beam-tree", f"--out={tmp_path / 'tree.svg'}", "--device=cpu")[0] == 0
+    assert (tmp_path / "tree.svg").read_text(encoding="utf-8").startswith("<svg")
+    every = call("inspect", trained, "abca", "--beam-tree", "--beam=3", "--pruned", "--device=cpu")[1]
+    assert " ×" in every
+    assert " ×" not in "".join(lines)
 
 
 def test_rows_stay_rows_whatever_a_text_holds() -> None:
@@ -372,7 +377,7 @@ def test_distance_for_programs(call: Call) -> None:
 
 def test_distance_draws(tmp_path: Path, call: Call) -> None:
     assert call("distance", "a", "b", f"--out={tmp_path / 'page.html'}") == (0, "", "")
-    assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
 def test_distance_breaks_no_table_that_is_too_wide(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -510,7 +515,8 @@ def test_a_line_of_tokens_with_factors_is_a_source(tiny: dict[str, Any], tmp_pat
         (["predict", "RUN", "--set=search.size=0"], "search: nbest = 1, size = 0"),
         (["evaluate", "RUN", "--set=model.encoder.layers=2"], "model: a trained model keeps its settings but for its"),
         (["inspect", "RUN", "abc", "--set=search.type=length-beam"], "LengthBeam asks its model to emit"),
-        (["inspect", "RUN", "abc", "--beam-tree", "--out=tree.png"], "tree.png: the tree is drawn as a page"),
+        (["inspect", "RUN", "abc", "--beam-tree", "--out=tree.png"], "tree.png: the tree is drawn as .html, a page"),
+        (["inspect", "RUN", "abc", "--pruned"], "--pruned is of the tree of a search: add --beam-tree"),
         (["inspect", "RUN", "abc", "--beam-tree", "--head=1"], "--target and --head have no say"),
         (["predict", "RUN", "--dictionary=x"], "give --replace-unk too"),
         (["predict", "RUN", "--attention=x"], "--attention is for --alignments or --replace-unk"),

@@ -17,15 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transduce.cli import app as cli
-from transduce.inspect.distance.drawing import FAINT, HUES, svg
-from transduce.inspect.distance.page import page, save
-from transduce.inspect.distance.terminal import alignment_lines, lines, path
 from transduce.metrics.distance import Costs, EditTable, distance
 from transduce.metrics.units import columns
+from transduce.reports.distance.drawing import HUES
+from transduce.reports.distance.page import page, save, svg
+from transduce.reports.distance.terminal import alignment_lines, lines, passed
 
 DOCS = Path(__file__).parents[1] / "docs"
 SVG = "{http://www.w3.org/2000/svg}"
-VOID = {"meta", "br"}
+VOID = {"meta", "br", "input"}
 
 texts = st.text("ab <&\"'\n\t\u0301猫é\ud800", max_size=5)
 tables = st.builds(EditTable, texts, texts, st.sampled_from([Costs(), Costs(1, 1, 2, 1), Costs(0.5, 1.25, 10)]))
@@ -63,7 +63,7 @@ def test_every_back_pointer_has_its_arrow(table: EditTable[str]) -> None:
     assert sum(signs[arrow] for arrow in "←↑↖x⇐⇑⇖X") == found.total()
     assert signs["⇖"] == found["match"] + found["substitute"]
     assert (signs["⇑"], signs["⇐"], signs["X"]) == (found["delete"], found["insert"], found["transpose"])
-    assert signs["["] == signs["]"] == len(path(table.alignment()))
+    assert signs["["] == signs["]"] == len(passed(table.alignment()))
     assert len(drawn) == 2 * len(table.source) + 1
 
 
@@ -95,10 +95,12 @@ def test_the_drawing_is_the_table(table: EditTable[str]) -> None:
     cells = [group for group in drawn.iter(f"{SVG}g") if group.get("class") == "cell"]
     costs = [cell.findtext(f"{SVG}text") for cell in cells]
     assert costs == [f"{cost:g}" for row in table.distances for cost in row]
-    tips = Counter(arrow.get("marker-end", "")[5:-1] for arrow in drawn.iter(f"{SVG}path") if arrow.get("class"))
+    tips = Counter(
+        arrow.get("marker-end", "")[5:-1] for arrow in drawn.iter(f"{SVG}path") if "arrow" in arrow.get("class", "")
+    )
     assert tips == arrows(table)
     framed = [rect for rect in drawn.iter(f"{SVG}rect") if rect.get("class") == "framed"]
-    assert len(framed) == len(path(table.alignment()))
+    assert len(framed) == len(passed(table.alignment()))
     shaded = [float(rect.get("fill-opacity", "")) > 0 for rect in drawn.iter(f"{SVG}rect")]
     assert shaded == [passing > 0 for row in table.passing for passing in row]
 
@@ -148,9 +150,15 @@ def test_the_page_stands_alone(table: EditTable[str]) -> None:
 
 
 def test_the_page_says_how_many_it_leaves_out() -> None:
-    assert "<p>and 13 more</p>" in page(distance("aaa", "bbb", substitution=2))  # Delannoy's 63
+    assert "and 13 more</p>" in page(distance("aaa", "bbb", substitution=2))  # Delannoy's 63
     assert "more</p>" not in page(distance("aaa", "bbb"))
-    assert all(hue in page(distance("abcd", "bax", transposition=1)) for hue in [*HUES.values(), FAINT])
+
+
+def test_kinds_of_edits_have_their_colours() -> None:
+    drawn = page(distance("abcd", "bax", transposition=1))
+    for kind, hue in HUES.items():
+        assert f".{kind} {{ color: var(--{hue}); }}" in drawn
+        assert f'class="key {kind}"' in drawn
 
 
 def test_the_rule_has_the_costs_in_it() -> None:

@@ -33,7 +33,6 @@ from transduce.reports.comparison import comparison_page
 from transduce.reports.differences import compared
 from transduce.reports.evaluation import evaluation_page
 from transduce.reports.figures import bars, reliability
-from transduce.reports.markup import Markup, element
 from transduce.reports.passages import changed, drawn, worst
 from transduce.transducer import Transducer
 from transduce.types import Example, Prediction
@@ -331,12 +330,6 @@ def test_reliability_is_drawn_from_the_lower_left_to_the_upper_right() -> None:
 )
 def test_differing_words_are_marked(text: str, wanted: str, expected: str) -> None:
     assert compared(text, wanted) == expected
-
-
-def test_text_is_escaped_and_markup_is_not() -> None:
-    assert element("p", "<b>", Markup("<i></i>"), class_='"x"', stroke_width=1.5) == (
-        '<p class="&quot;x&quot;" stroke-width="1.5">&lt;b&gt;<i></i></p>'
-    )
 
 
 def test_examples_worth_reading_are_chosen() -> None:

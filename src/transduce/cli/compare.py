@@ -40,8 +40,8 @@ def compare(
     """
     from transduce.evaluation.comparison import compare as compared
     from transduce.metrics.base import metric as metric_named
+    from transduce.pages.page import write
     from transduce.reports.comparison import comparison_page
-    from transduce.reports.page import write
 
     named = [Trained(path, checkpoint, None, device, threads, plugin=plugin) for path in systems]
     run = next((each for each in named if not each.run.is_file()), None)

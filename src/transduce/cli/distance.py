@@ -29,8 +29,8 @@ def distance(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
     """Show the edit distance of two texts: the filled table, the way through it, how many ways there are."""
-    from transduce.inspect.distance.page import save
     from transduce.metrics import distance as edits
+    from transduce.reports.distance.page import save
 
     table = edits.distance(source, target, units, insertion, deletion, substitution, transposition)
     alignments = table.alignments() if every else [table.alignment()]
@@ -44,8 +44,8 @@ def distance(
 
 def _show(table: EditTable[Any], alignments: Iterable[Alignment[Any]]) -> None:
     """The table where the terminal is wide enough for it (a file always is), and alignments under it."""
-    from transduce.inspect.distance.terminal import alignment_lines, lines
     from transduce.metrics.units import columns
+    from transduce.reports.distance.terminal import alignment_lines, lines
 
     drawn = lines(table)
     there, needed = shutil.get_terminal_size().columns, max(map(columns, drawn))

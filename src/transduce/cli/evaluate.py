@@ -40,8 +40,8 @@ def evaluate(
     from transduce.evaluation.judging import Parts, judge
     from transduce.metrics.base import metric as named
     from transduce.metrics.errors import error_rates
+    from transduce.pages.page import write
     from transduce.reports.evaluation import evaluation_page
-    from transduce.reports.page import write
 
     transducer, resampling = trained.load(), resampled.resampling
     metrics = [named(name) for name in metric or transducer.settings["metrics"]]

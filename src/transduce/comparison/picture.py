@@ -11,12 +11,12 @@ from transduce.comparison.grid import shared
 from transduce.comparison.results import Results, Row
 from transduce.comparison.table import PICTURE
 from transduce.metrics.base import metric
+from transduce.pages.palette import FAINT, HUES, INK, PAPER, RULE
+from transduce.pages.plots import figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-INK, FAINT, RULE = "#1f2933", "#7b8794", "#e4e7eb"
-HUES = ["#1d4ed8", "#e8590c", "#0f8a5f", "#c2255c", "#7048e8", "#b08900", "#0b7285", "#868e96"]
 HIGH = 0.34  # inches of a row
 
 
@@ -25,19 +25,14 @@ def draw(results: Results) -> None:
 
     Raises ImportError, naming the extra to install, without matplotlib.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("drawing needs matplotlib: pip install 'transduce[plots]'") from error
-
     name = next(iter(results.metrics), None)
     rows = [row for row in results.rows if name is not None and row.score(name).values]
     if name is None or not rows:
         return
     curves = [_curve(row, name) for row in rows]
     bent = any(len(curve) > 1 for curve in curves)
-    figure = Figure(figsize=(11 if bent else 6.5, max(3.6, 1.5 + HIGH * len(rows))), layout="constrained")
-    axes = figure.subplots(1, 2 if bent else 1, squeeze=False)[0]
+    drawn = figure(11 if bent else 6.5, max(3.6, 1.5 + HIGH * len(rows)))
+    axes = drawn.subplots(1, 2 if bent else 1, squeeze=False)[0]
     colors = _colors(len(rows))
     _scores(axes[0], rows, name, colors)
     if bent:
@@ -49,7 +44,7 @@ def draw(results: Results) -> None:
     seeds = max(len(row.cells) for row in rows)
     over = "one seed" if seeds == 1 else f"mean and range of {seeds} seeds"
     axes[0].set_title(f"{name} on {results.measurements[0].split}{less} ({over})", loc="left", fontsize=11, color=INK)
-    figure.savefig(results.out / PICTURE, dpi=160)
+    drawn.savefig(results.out / PICTURE, dpi=160)
 
 
 def _scores(ax: Axes, rows: Sequence[Row], name: str, colors: Sequence[Any]) -> None:
@@ -57,7 +52,7 @@ def _scores(ax: Axes, rows: Sequence[Row], name: str, colors: Sequence[Any]) -> 
     for y, (row, color) in enumerate(zip(rows, colors, strict=True)):
         score = row.score(name)
         ax.plot([score.low, score.high], [y, y], color=color, linewidth=2, alpha=0.4)
-        ax.plot(score.values, [y] * len(score.values), "o", color=color, markersize=6.5, markeredgecolor="white")
+        ax.plot(score.values, [y] * len(score.values), "o", color=color, markersize=6.5, markeredgecolor=PAPER)
         if len(score.values) > 1:
             ax.plot([score.mean], [y], "|", color=color, markersize=17, markeredgewidth=2)
         ax.annotate(
@@ -72,7 +67,7 @@ def _scores(ax: Axes, rows: Sequence[Row], name: str, colors: Sequence[Any]) -> 
 def _lengths(ax: Axes, curves: Sequence[Sequence[tuple[float, float]]], colors: Sequence[Any]) -> None:
     """A line for each variant, in the colour of its row."""
     for curve, color in reversed(list(zip(curves, colors, strict=True))):  # the best drawn last, on top
-        ax.plot(*zip(*curve, strict=True), "o-", color=color, linewidth=1.8, markersize=4, markeredgecolor="white")
+        ax.plot(*zip(*curve, strict=True), "o-", color=color, linewidth=1.8, markersize=4, markeredgecolor=PAPER)
     _plain(ax, "both")
 
 

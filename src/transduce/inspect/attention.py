@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 from transduce.inspect.taps import attended, check_attending
+from transduce.pages.palette import FAINT, INK, PAPER
+from transduce.pages.plots import figure, shades
 from transduce.transducer import Transducer
 from transduce.types import EOS, SPECIALS, Padded
 
@@ -77,7 +79,6 @@ def attention(transducer: Transducer, source: str, target: str | None = None, he
 # ------------------------------------------------------------------- picture
 
 CELL = 0.42  # inches
-INK, FAINT = "#1f2933", "#7b8794"
 
 
 def plot(found: AttentionMap, path: str | Path) -> None:
@@ -85,29 +86,24 @@ def plot(found: AttentionMap, path: str | Path) -> None:
 
     Raises ImportError, naming the extra to install, without matplotlib.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("drawing needs matplotlib: pip install 'transduce[plots]'") from error
-
     panels = len(found.weights)
     wide, high = CELL * len(found.source_tokens), CELL * len(found.target_tokens)
-    figure = Figure(figsize=(panels * (wide + 1.1) + 0.6, high + 1.5), layout="constrained")
-    axes = figure.subplots(1, panels, squeeze=False)[0]
+    drawn = figure(panels * (wide + 1.1) + 0.6, high + 1.5)
+    axes = drawn.subplots(1, panels, squeeze=False)[0]
     for ax, (name, weights_TS) in zip(axes, found.weights.items(), strict=True):
         _panel(ax, found, weights_TS)
         if panels > 1:
             ax.set_title(name, fontsize=8, color=FAINT, pad=10)
-    bar = figure.colorbar(axes[-1].collections[0], ax=list(axes), shrink=0.6, aspect=18, ticks=[0, 0.5, 1])
+    bar = drawn.colorbar(axes[-1].collections[0], ax=list(axes), shrink=0.6, aspect=18, ticks=[0, 0.5, 1])
     bar.set_label("share of attention", color=FAINT, fontsize=9)
     bar.ax.tick_params(length=0, labelsize=8, labelcolor=FAINT)
     bar.outline.set_visible(False)
-    figure.savefig(path, dpi=160, bbox_inches="tight", pad_inches=0.15)
+    drawn.savefig(path, dpi=160, bbox_inches="tight", pad_inches=0.15)
 
 
 def _panel(ax: Axes, found: AttentionMap, weights_TS: Tensor) -> None:
     T, S = weights_TS.shape
-    ax.pcolormesh(weights_TS.numpy(), cmap="Blues", vmin=0, vmax=1, edgecolors="white", linewidth=2)
+    ax.pcolormesh(weights_TS.numpy(), cmap=shades(), vmin=0, vmax=1, edgecolors=PAPER, linewidth=2)
     ax.set_aspect("equal")
     ax.invert_yaxis()
     ax.xaxis.tick_top()

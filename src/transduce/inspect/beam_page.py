@@ -3,52 +3,62 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 from transduce.inspect.beams import BeamTree, Node
+from transduce.pages.drawing import Drawing, path, text
+from transduce.pages.markup import Markup, element, table
+from transduce.pages.page import document, section
 
-ROW, LETTER, GAP = 26, 7.6, 46  # pixels: between rows, the width of a letter, between columns
+ROW, LETTER, GAP = 26, 7.9, 46  # pixels: between rows, the width of a letter, between columns
 MARGIN, SCORE = 18, 90  # around the drawing, and behind the last column
 
 STYLE = """
-:root { color-scheme: light dark; --ink: #1f2933; --faint: #9aa5b1; --line: #cbd2d9; --best: #0b69a3; --paper: #fff; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e4e7eb; --faint: #7b8794; --line: #3e4c59; --best: #62b0e8; --paper: #1a1f24; }
-}
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem; }
-h1 { font-size: 1.2rem; } p { max-width: 60rem; }
-table { border-collapse: collapse; margin: 1rem 0; } td, th { padding: .2rem .8rem .2rem 0; text-align: left; }
-td:first-child, th:first-child { text-align: right; font-variant-numeric: tabular-nums; }
-.view { overflow-x: auto; display: none; }
+.view { overflow-x: auto; display: none; margin-top: 1rem; } label { margin: 0 1.2rem 0 .3rem; }
 #kept:checked ~ .kept, #all:checked ~ .all { display: block; }
-svg text { font: 13px ui-monospace, monospace; fill: var(--ink); }
-svg .pruned text { fill: var(--faint); } svg .best text { fill: var(--best); font-weight: 600; }
-svg path { fill: none; stroke: var(--line); } svg path.best { stroke: var(--best); }
-svg path.pruned { stroke-dasharray: 3 3; }
-svg .score { font-size: 11px; }
+svg .node { font: 13px ui-monospace, "DejaVu Sans Mono", monospace; } svg .score { font-size: 11px; }
+svg .pruned text { fill: var(--faint); } svg .best text { fill: var(--blue); font-weight: 600; }
+svg .edge { fill: none; stroke: var(--faint); stroke-opacity: .45; }
+svg .edge.best { stroke: var(--blue); stroke-opacity: 1; } svg .edge.pruned { stroke-dasharray: 3 3; }
 """
 
 
-def page(tree: BeamTree) -> str:
-    """The tree with its outputs in a table; what was pruned can be shown and hidden."""
-    outputs = "".join(
-        f"<tr><td>{hypothesis.score:.3f}</td><td>{hypothesis.log_prob:.3f}</td><td>{escape(text)}</td></tr>"
-        for hypothesis, text in zip(tree.hypotheses, tree.texts, strict=True)
+def page(tree: BeamTree, pruned: bool = False) -> str:
+    """The tree with its outputs in a table; what was pruned can be shown and hidden, ``pruned`` at first."""
+    outputs = [
+        [output, f"{hypothesis.score:.3f}", f"{hypothesis.log_prob:.3f}"]
+        for hypothesis, output in zip(tree.hypotheses, tree.texts, strict=True)
+    ]
+    told = (
+        "Each token continues the one to its left. The wider the line, the more probable the token; rest on one to see "
+        "its log-probability and that of all up to it. ■ finished."
     )
-    kept = tree.root.without_pruned()
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{escape(tree.source)}</title><style>{STYLE}</style></head><body>
-<h1>What the search saw of “{escape(tree.source)}”</h1>
-<table><tr><th>score</th><th>log-probability</th><th>output</th></tr>{outputs}</table>
-<p>Each token continues the one to its left. The wider the line, the more probable the token; rest on one to see its
-log-probability and that of all up to it. <b>■</b> finished.</p>
-<input type="radio" name="view" id="kept" checked><label for="kept">what was in the beam</label>
-<input type="radio" name="view" id="all"><label for="all">and what was pruned</label>
-<div class="view kept">{drawing(kept)}</div><div class="view all">{drawing(tree.root)}</div>
-</body></html>
-"""
+    return document(
+        tree.source,
+        "What the search saw of it",
+        section("Outputs", table(["", "score", "log-probability"], outputs)),
+        section(
+            "The tree",
+            element("p", told, class_="faint"),
+            *_choice("kept", "what was in the beam", not pruned),
+            *_choice("all", "and what was pruned", pruned),
+            element("div", drawing(tree.root.without_pruned()).inline(), class_="view kept"),
+            element("div", drawing(tree.root).inline(), class_="view all"),
+        ),
+        style=STYLE,
+    )
+
+
+def svg(tree: BeamTree, pruned: bool = False) -> str:
+    """The drawing alone; ``pruned`` shows also what was looked at and left."""
+    return drawing(tree.root if pruned else tree.root.without_pruned()).alone(STYLE)
+
+
+def _choice(name: str, label: str, chosen: bool) -> tuple[Markup, Markup]:
+    checked = {"checked": ""} if chosen else {}
+    return element("input", type="radio", name="view", id=name, **checked), element("label", label, for_=name)
 
 
 @dataclass(frozen=True)
@@ -61,60 +71,72 @@ class _Placed:
     parent: _Placed | None
 
 
-def drawing(root: Node) -> str:
-    """The tree as SVG, the best child of a node straight to its right."""
+def drawing(root: Node) -> Drawing:
+    """The tree, the best child of a node straight to its right."""
     placed = _placed(root)
     widest = [0] * (1 + max(each.column for each in placed))
     for each in placed:
         widest[each.column] = max(widest[each.column], len(each.node.token))
     left = [MARGIN + sum(widest[:column]) * LETTER + column * GAP for column in range(len(widest))]
     width, height = left[-1] + widest[-1] * LETTER + SCORE, 2 * MARGIN + ROW * max(each.row for each in placed)
-    drawn = "\n".join(_edge(each, left) + _label(each, left) for each in placed)
-    return f'<svg width="{width:.0f}" height="{height}" role="img" aria-label="the tree">\n{drawn}\n</svg>'
+    edges = [_edge(each, left) for each in reversed(placed)]  # that of the best on top
+    return Drawing(round(width), height, "the tree", [*edges, *(_label(each, left) for each in placed)])
 
 
 def _placed(root: Node) -> list[_Placed]:
-    """Every node, parents first: a first child in the row of its parent, each other one below all before it."""
+    """Every node, parents first: a first child in the row of its parent, each other one in the first row below that is
+    free from its column to the end of its own row, so that no line crosses another."""
     placed: list[_Placed] = []
-    waiting: list[tuple[Node, _Placed | None, bool]] = [(root, None, True)]
-    below = 0
+    lowest: defaultdict[int, int] = defaultdict(lambda: -1)  # the last row in use, of each column
+    waiting: list[tuple[Node, _Placed | None, bool]] = [(root, None, False)]
     while waiting:
         node, parent, first = waiting.pop()
-        below += not first
-        row = parent.row if parent is not None and first else below
-        placed.append(_Placed(node, 0 if parent is None else parent.column + 1, row, parent))
-        here = placed[-1]
+        column = 0 if parent is None else parent.column + 1
+        if parent is not None and first:
+            row = parent.row
+        else:
+            span = range(column, column + _reach(node) + 1)  # and a column of air
+            row = 1 + max(lowest[each] for each in span)
+            lowest.update(dict.fromkeys(span, row))
+        here = _Placed(node, column, row, parent)
+        placed.append(here)
         waiting += [(child, here, number == 0) for number, child in reversed(list(enumerate(node.children)))]
     return placed
+
+
+def _reach(node: Node) -> int:
+    """How many columns its row takes: the node, its first child, the first child of that."""
+    columns = 1
+    while node.children:
+        node, columns = node.children[0], columns + 1
+    return columns
 
 
 def _kind(node: Node) -> str:
     return "best" if node.best else node.fate
 
 
-def _edge(placed: _Placed, left: Sequence[float]) -> str:
+def _edge(placed: _Placed, left: Sequence[float]) -> Markup:
     """Along the row of the parent, or from there, just before the column of the child, to the child's row."""
     parent = placed.parent
     if parent is None:
-        return ""
-    behind, end = left[parent.column] + LETTER * len(parent.node.token) + 4, left[placed.column] - 5
+        return Markup()
+    behind, end = left[parent.column] + LETTER * len(parent.node.token) + 5, left[placed.column] - 6
     above, y = MARGIN + parent.row * ROW, MARGIN + placed.row * ROW
     turn, bend = end - GAP + 10, (GAP - 10) / 2
-    line = f"M{behind:.0f} {y} H{end:.0f}"
+    along = f"M{behind:.0f} {y} H{end:.0f}"
     if y != above:
-        line = f"M{turn:.0f} {above} C{turn + bend:.0f} {above} {end - bend:.0f} {y} {end:.0f} {y}"
-    width = 1 + 4 * math.exp(placed.node.log_prob)
-    return f'<path class="{_kind(placed.node)}" stroke-width="{width:.1f}" d="{line}"/>'
+        along = f"M{turn:.0f} {above} C{turn + bend:.0f} {above} {end - bend:.0f} {y} {end:.0f} {y}"
+    width = f"{1 + 3 * math.exp(placed.node.log_prob):.1f}"
+    return path(along, class_=f"edge {_kind(placed.node)}", stroke_width=width)
 
 
-def _label(placed: _Placed, left: Sequence[float]) -> str:
-    node, x, y = placed.node, left[placed.column], MARGIN + placed.row * ROW + 4
-    behind = ""
+def _label(placed: _Placed, left: Sequence[float]) -> Markup:
+    node, x = placed.node, left[placed.column]
+    words: list[str] = [node.token]
     if node.fate == "finished":
         score = "" if node.score is None else f"{node.score:.3f}"
-        behind = f'<tspan class="score" x="{x + LETTER * len(node.token) + 6:.0f}">■ {score}</tspan>'
+        words.append(element("tspan", f"■ {score}", class_="score", x=f"{x + LETTER * len(node.token) + 6:.0f}"))
     told = f"log p {node.log_prob:.3f} (p {math.exp(node.log_prob):.3f}), with all before it {node.total:.3f}"
-    return (
-        f'<g class="{_kind(node)}"><title>{told}</title>'
-        f'<text x="{x:.0f}" y="{y}">{escape(node.token)}{behind}</text></g>'
-    )
+    label = text(round(x), MARGIN + placed.row * ROW, *words, class_="node")
+    return element("g", element("title", told), label, class_=_kind(node))

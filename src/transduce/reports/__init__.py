@@ -1,1 +1,1 @@
-"""Pages for the browser: each one file of HTML, with nothing to be fetched and no scripts."""
+"""What was found, to be looked at: pages for the browser, drawings, tables for the terminal."""

@@ -5,9 +5,13 @@ from __future__ import annotations
 from transduce.evaluation.comparison import Comparison
 from transduce.evaluation.results import written
 from transduce.metrics.significance import LEVEL
+from transduce.pages.markup import Markup, element, table
+from transduce.pages.page import document, notes, section
 from transduce.reports import passages
-from transduce.reports.markup import Markup, element, table
-from transduce.reports.page import notes, page, section
+
+STYLE = """
+.real { color: var(--blue); font-weight: 600; }
+"""
 
 
 def comparison_page(found: Comparison) -> str:
@@ -20,7 +24,7 @@ def comparison_page(found: Comparison) -> str:
             numbers = passages.changed(one, other)
             cards = passages.cards(numbers, found.examples, [one, other], names)
             parts.append(section(f"Most changed between {names[0]} and {names[1]}", cards))
-    return page(title, f"{found.corpus}: {len(found.examples):,} examples", *parts)
+    return document(title, f"{found.corpus}: {len(found.examples):,} examples", *parts, style=STYLE + passages.STYLE)
 
 
 def differences(found: Comparison) -> Markup:

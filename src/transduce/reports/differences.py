@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import SequenceMatcher
 
-from transduce.reports.markup import Markup, element, joined
+from transduce.pages.markup import Markup, element, joined
 
 
 def compared(text: str, wanted: str) -> Markup:

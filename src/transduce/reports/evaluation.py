@@ -11,11 +11,11 @@ from transduce.evaluation.results import Results, written
 from transduce.metrics.calibration import Calibration
 from transduce.metrics.errors import ErrorBreakdown
 from transduce.metrics.units import shown
-from transduce.reports import passages
-from transduce.reports.comparison import differences
-from transduce.reports.figures import bars, reliability
-from transduce.reports.markup import Markup, element, table
-from transduce.reports.page import notes, page, section
+from transduce.pages.markup import Markup, element, table
+from transduce.pages.page import document, notes, section
+from transduce.reports import comparison, figures, passages
+
+STYLE = comparison.STYLE + figures.STYLE + passages.STYLE
 
 
 def evaluation_page(results: Results, against: Comparison | None = None) -> str:
@@ -25,10 +25,10 @@ def evaluation_page(results: Results, against: Comparison | None = None) -> str:
     ranked = passages.first(system).name
     parts = [_scores(results)]
     if against is not None:
-        parts.append(differences(against))
+        parts.append(comparison.differences(against))
     if results.groupings:
-        figures = _figures(results.groupings, ranked)
-        parts.append(section(f"{ranked} by the source", figures, *_tables(results)))
+        drawn = _figures(results.groupings, ranked)
+        parts.append(section(f"{ranked} by the source", drawn, *_tables(results)))
     if results.errors:
         parts.append(section("Errors", *map(_errors, results.errors)))
     if results.calibration is not None:
@@ -43,7 +43,7 @@ def evaluation_page(results: Results, against: Comparison | None = None) -> str:
     }
     for heading, numbers in kinds.items():
         parts.append(section(heading, LEGEND, passages.cards(numbers, examples, [system], ["output"])))
-    return page(system.name, f"{results.corpus}: {len(examples):,} examples{took}", *parts)
+    return document(system.name, f"{results.corpus}: {len(examples):,} examples{took}", *parts, style=STYLE)
 
 
 LEGEND = element(
@@ -83,7 +83,7 @@ def _grouped(grouping: Grouping, name: str, full: float) -> Markup:
     found = grouping.bins
     intervals = [each.intervals.get(name) for each in found]
     counts = [f"{each.examples:,} examples" for each in found]
-    return bars(grouping.title, grouping.labels, [each.scores[name] for each in found], intervals, counts, full)
+    return figures.bars(grouping.title, grouping.labels, [each.scores[name] for each in found], intervals, counts, full)
 
 
 def _tables(results: Results) -> list[Markup]:
@@ -124,4 +124,4 @@ def _calibration(found: Calibration) -> Markup:
         f"{100 * found.accuracy:.1f} % of {found.tokens:,} tokens. "
         f"Expected calibration error: {100 * found.error:.2f} %."
     )
-    return section("Calibration", element("p", told), reliability(found), notes(found.signature))
+    return section("Calibration", element("p", told), figures.reliability(found), notes(found.signature))

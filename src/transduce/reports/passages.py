@@ -9,11 +9,19 @@ from rapidfuzz.distance import Levenshtein
 
 from transduce.evaluation.systems import System
 from transduce.metrics.statistics import Floats, Statistics
+from transduce.pages.markup import Markup, element, joined
 from transduce.reports.differences import compared
-from transduce.reports.markup import Markup, element, joined
 from transduce.types import Example
 
 SHOWN = 10  # of each kind
+
+STYLE = """
+.card { background: var(--card); border-radius: 6px; padding: .7rem 1rem; margin: .7rem 0; }
+.card dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; margin: 0; }
+.card dt { color: var(--faint); } .card dd { margin: 0; overflow-wrap: anywhere; white-space: pre-wrap; }
+mark, del { color: inherit; border-radius: 3px; padding: 0 .12em; }
+mark { background: var(--blue-wash); } del { background: var(--orange-wash); text-decoration-color: var(--faint); }
+"""
 
 
 def worst(system: System, examples: Sequence[Example], shown: int = SHOWN) -> list[int]:

@@ -1,28 +1,30 @@
-"""HTML that is escaped by construction: text becomes markup in ``element`` alone."""
+"""Markup that is escaped by construction: text becomes HTML or SVG in ``element`` and ``joined`` alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
 
+VOID = {"br", "input", "meta"}  # elements that hold nothing, and are not closed
+
 
 class Markup(str):
-    """HTML; any other string is text, and is escaped where it enters HTML."""
+    """HTML or SVG; any other string is text, and is escaped where it enters."""
 
     __slots__ = ()
 
 
-def element(name: str, *children: str, **attributes: str | float) -> Markup:
+def element(name: str, /, *children: str, **attributes: str | float) -> Markup:
     """``element("td", "a < b", class_="number")``; in the names of attributes ``_`` at the end is left out, and stands
     for ``-`` elsewhere."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_written(value))}"' for key, value in attributes.items()
     )
-    return Markup(f"<{name}{given}>{joined(children)}</{name}>")
+    return Markup(f"<{name}{given}>" if name in VOID else f"<{name}{given}>{joined(children)}</{name}>")
 
 
 def joined(children: Iterable[str], between: str = "") -> Markup:
-    return Markup(between.join(each if isinstance(each, Markup) else escape(each) for each in children))
+    return Markup(_escaped(between).join(map(_escaped, children)))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
@@ -34,6 +36,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
     ]
     inside = element("table", element("thead", *cells), element("tbody", *body))
     return element("div", inside, class_="wide")
+
+
+def _escaped(text: str) -> str:
+    return text if isinstance(text, Markup) else escape(text)
 
 
 def _written(value: str | float) -> str:

@@ -28,7 +28,7 @@ def prices(costs: Costs) -> dict[Kind, float]:
     return {kind: price for kind, price in priced.items() if price is not None}
 
 
-def path(alignment: Alignment[Any]) -> list[tuple[int, int]]:
+def passed(alignment: Alignment[Any]) -> list[tuple[int, int]]:
     """The cells that an alignment passes, the first and the last among them."""
     cells = [(0, 0)]
     for edit in alignment:
@@ -46,7 +46,7 @@ def lines(table: EditTable[Any]) -> list[str]:
     heads, margins = ([START, *map(shown, side)] for side in (table.target, table.source))
     width = max(map(columns, [*heads, *(number for row in numbers for number in row)]))
     margin = max(map(columns, margins))
-    marked = set(path(table.alignment()))
+    marked = set(passed(table.alignment()))
     drawn = [" " * (margin + 1) + "".join(f"  {padded(head, width, '>')} " for head in heads)]
     for i, row in enumerate(numbers):
         above, here = " " * (margin + 1), padded(margins[i], margin) + " "

@@ -1,0 +1,61 @@
+"""Drawings in SVG: part of a page, or a file of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from transduce.pages.markup import Markup, element
+from transduce.pages.palette import written_out
+
+STYLE = """
+svg { display: block; background: var(--paper); }
+svg text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: var(--ink); } svg .faint { fill: var(--faint); }
+svg line { stroke: var(--ink); }
+"""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """So many pixels wide and high; ``about`` tells those who cannot see it what it shows."""
+
+    width: float
+    height: float
+    about: str
+    parts: Sequence[Markup]
+
+    def inline(self) -> Markup:
+        """For a page, which has the style sheet."""
+        return self._svg(*self.parts)
+
+    def alone(self, style: str = "") -> str:
+        """For a file or a slide: on light paper, with its style sheet inside."""
+        sheet = element("style", Markup(written_out(STYLE + style)))
+        return self._svg(sheet, *self.parts, xmlns="http://www.w3.org/2000/svg") + "\n"
+
+    def captioned(self, caption: str) -> Markup:
+        return element("figure", element("figcaption", caption), self.inline())
+
+    def _svg(self, *parts: Markup, **more: str) -> Markup:
+        size = {"width": f"{self.width:g}", "height": f"{self.height:g}"}
+        view = f"0 0 {self.width:g} {self.height:g}"
+        lines = Markup("\n" + "\n".join(parts) + "\n")
+        return element("svg", lines, role="img", aria_label=self.about, viewBox=view, **size, **more)
+
+
+def text(x: float, y: float, *words: str, **attributes: str | float) -> Markup:
+    """Around the height ``y``."""
+    return element("text", *words, x=x, y=y, dy="0.35em", **attributes)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, **attributes: str | float) -> Markup:
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, **attributes)
+
+
+def box(x: float, y: float, width: float, height: float, **attributes: str | float) -> Markup:
+    return element("rect", x=x, y=y, width=width, height=height, **attributes)
+
+
+def path(along: str, *children: Markup, **attributes: str | float) -> Markup:
+    """``along``: the moves of SVG, ``M0 0 L8 4``."""
+    return element("path", *children, d=along, **attributes)

@@ -1,0 +1,57 @@
+"""The page: one file of HTML with its style inside, nothing to be fetched, no scripts, light or dark as the reader's
+system is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from transduce.pages import drawing
+from transduce.pages.markup import Markup, element, joined
+from transduce.pages.palette import variables
+
+STYLE = """
+body { max-width: 72rem; margin: 3rem auto 5rem; padding: 0 1.5rem; background: var(--paper); color: var(--ink);
+  font: 15px/1.55 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0; overflow-wrap: anywhere; }
+h2 { font-size: 1.1rem; margin: 2.6rem 0 .6rem; }
+p { margin: .3rem 0 .8rem; max-width: 46rem; } .faint, figcaption, summary { color: var(--faint); }
+small, figcaption { font-size: .85rem; } summary { cursor: pointer; margin-top: .8rem; }
+code { font: .85em ui-monospace, monospace; overflow-wrap: anywhere; }
+pre { font: .95em/1.6 ui-monospace, monospace; background: var(--card); border-radius: 6px; padding: .8rem 1rem;
+  overflow-x: auto; }
+figure { margin: 0; } figcaption { margin-bottom: .4rem; }
+.wide { overflow-x: auto; margin-bottom: .8rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .3rem 1.1rem .3rem 0; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap; }
+thead th { color: var(--faint); font-weight: 500; } tbody th { font-weight: 600; white-space: normal; }
+tr > :first-child { text-align: left; } tr > :last-child { padding-right: 0; }
+"""
+
+
+def document(title: str, about: str, *sections: Markup, style: str = "") -> str:
+    """The whole page; ``about`` is the line under its title, ``style`` that of what is in it."""
+    sheet = "\n".join([variables(), STYLE, drawing.STYLE, style])
+    head = element("head", CHARACTERS, VIEWPORT, element("title", title), element("style", Markup(sheet)))
+    body = element("body", element("h1", title), element("p", about, class_="faint"), *sections)
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def section(heading: str, *parts: str) -> Markup:
+    return element("section", element("h2", heading), *parts)
+
+
+def notes(*lines: str) -> Markup:
+    """Small print, a line each."""
+    return element("p", element("small", joined(lines, element("br"))), class_="faint")
+
+
+def write(path: Path, text: str) -> None:
+    """Beside its place first, so that a page is never half there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(path.name + ".new")
+    new.write_text(text, encoding="utf-8", errors="replace")
+    new.rename(path)
+
+
+CHARACTERS = element("meta", charset="utf-8")
+VIEWPORT = element("meta", name="viewport", content="width=device-width, initial-scale=1")

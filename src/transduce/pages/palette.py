@@ -1,0 +1,58 @@
+"""The colours of every page and picture, on light and on dark paper."""
+
+from __future__ import annotations
+
+import re
+
+LIGHT = {
+    "ink": "#1f2933",
+    "faint": "#6b7785",
+    "rule": "#e1e5ea",
+    "paper": "#ffffff",
+    "card": "#f6f8fa",
+    "blue": "#1d4ed8",
+    "orange": "#e8590c",
+    "green": "#0f8a5f",
+    "red": "#c2255c",
+    "violet": "#7048e8",
+    "ochre": "#b08900",
+    "teal": "#0b7285",
+    "grey": "#868e96",
+    "blue-wash": "#dbe6ff",
+    "orange-wash": "#fde2d4",
+}
+DARK = {
+    "ink": "#e4e7eb",
+    "faint": "#98a4b3",
+    "rule": "#323c48",
+    "paper": "#161b22",
+    "card": "#1e252e",
+    "blue": "#8fb0ff",
+    "orange": "#ffa26b",
+    "green": "#63d3a6",
+    "red": "#ff8fb4",
+    "violet": "#b8a1ff",
+    "ochre": "#e3c15a",
+    "teal": "#6fcbdb",
+    "grey": "#a5aeb8",
+    "blue-wash": "#26386b",
+    "orange-wash": "#5a3320",
+}
+
+INK, FAINT, RULE, PAPER = (LIGHT[name] for name in ("ink", "faint", "rule", "paper"))
+HUES = [LIGHT[name] for name in ("blue", "orange", "green", "red", "violet", "ochre", "teal", "grey")]
+"""Told apart easily, the first ones best."""
+SHADES = [LIGHT["card"], "#c5d5fb", "#7f9ff2", LIGHT["blue"], "#142a6e"]
+"""From nothing to all, in even steps."""
+
+
+def variables() -> str:
+    """Every colour as a variable of CSS, ``var(--ink)``, with the reader's choice of paper."""
+    light, dark = (" ".join(f"--{name}: {color};" for name, color in colors.items()) for colors in (LIGHT, DARK))
+    chosen = f"@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
+    return f":root {{ color-scheme: light dark; {light} }}\n{chosen}"
+
+
+def written_out(style: str) -> str:
+    """The style with light colours in the place of variables, for programs that show SVG and know none."""
+    return re.sub(r"var\(--([\w-]+)\)", lambda found: LIGHT[found[1]], style)

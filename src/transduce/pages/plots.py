@@ -1,0 +1,27 @@
+"""Pictures by matplotlib, which is asked for when one is drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from transduce.pages.palette import SHADES
+
+if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+
+def figure(width: float, height: float) -> Figure:
+    """An empty figure of so many inches. Raises ImportError, naming the extra to install, without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("drawing needs matplotlib: pip install 'transduce[plots]'") from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def shades() -> Colormap:
+    """From none to all of something."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("shades", SHADES)

@@ -1,0 +1,87 @@
+"""What pages are made of: text escaped, drawings that stand alone, colours that are there and can be seen."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from transduce.inspect import beam_page
+from transduce.pages import drawing
+from transduce.pages.drawing import Drawing, text
+from transduce.pages.markup import Markup, element, joined
+from transduce.pages.page import STYLE, document, notes, write
+from transduce.pages.palette import DARK, HUES, LIGHT, variables, written_out
+from transduce.reports import comparison, figures, passages
+from transduce.reports.distance import drawing as table_drawing
+from transduce.reports.distance import page as table_page
+
+STYLES = [STYLE, *(each.STYLE for each in (drawing, beam_page, comparison, figures, passages))]
+STYLES += [table_drawing.STYLE, table_page.STYLE]
+
+
+def test_text_is_escaped_and_markup_is_not() -> None:
+    assert element("p", "<b>", Markup("<i></i>"), class_='"x"', stroke_width=1.5) == (
+        '<p class="&quot;x&quot;" stroke-width="1.5">&lt;b&gt;<i></i></p>'
+    )
+    assert joined(["a", Markup("<i></i>")], "<") == "a&lt;<i></i>"
+    assert document("<b>", "&", element("p", "<"), style="p { }").count("&lt;b&gt;") == 2
+
+
+def test_what_holds_nothing_is_not_closed() -> None:
+    assert element("input", type="radio", name="view") == '<input type="radio" name="view">'
+    assert notes("a", "b").count("<br>") == 1
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_every_colour_of_a_style_is_in_the_palette(style: str) -> None:
+    named = set(re.findall(r"var\(--([\w-]+)\)", style))
+    assert named <= LIGHT.keys() == DARK.keys()
+    assert "#" not in re.sub(r"#(kept|all)", "", style)  # no colour of its own
+    assert "var(" not in written_out(style)
+    assert all(f"--{name}: {colors[name]};" in variables() for name in named for colors in (LIGHT, DARK))
+
+
+def brightness(color: str) -> float:
+    """The relative luminance of WCAG 2."""
+    parts = (int(color[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    linear = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted(map(brightness, (one, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK])
+def test_colours_are_seen_on_their_paper(colors: dict[str, str]) -> None:
+    """WCAG 2: 4.5 for small text, 3 for what is drawn."""
+    for ground in ("paper", "card"):
+        assert contrast(colors["ink"], colors[ground]) > 12
+        assert contrast(colors["faint"], colors[ground]) > 4
+    for wash in ("blue-wash", "orange-wash"):
+        assert contrast(colors["ink"], colors[wash]) > 7
+    hues = [name for name in colors if LIGHT[name] in HUES]
+    assert len(hues) == len(HUES)
+    assert min(contrast(colors[name], colors["paper"]) for name in hues) > 3
+
+
+def test_a_drawing_alone_has_its_colours_in_it() -> None:
+    alone = Drawing(40, 20, "<a>", [text(1, 2, "var(--ink) & <b>", class_="faint")]).alone(
+        "svg text { fill: var(--red); }"
+    )
+    tree = ElementTree.fromstring(alone)
+    assert (tree.get("width"), tree.get("viewBox"), tree.get("aria-label")) == ("40", "0 0 40 20", "<a>")
+    assert [each.text for each in tree.iter("{http://www.w3.org/2000/svg}text")] == ["var(--ink) & <b>"]
+    style = tree.findtext("{http://www.w3.org/2000/svg}style") or ""
+    assert LIGHT["red"] in style
+    assert "var(" not in style
+
+
+def test_a_file_is_written_whole(tmp_path: Path) -> None:
+    write(tmp_path / "new" / "page.html", "é\ud800")
+    assert (tmp_path / "new" / "page.html").read_bytes() == "é?".encode()
+    assert [each.name for each in (tmp_path / "new").iterdir()] == ["page.html"]
