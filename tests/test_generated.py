@@ -94,6 +94,8 @@ def test_documents_are_whole_and_as_many_steps_long(tmp_path):
     assert max(text.count("<") for text in texts) <= 24
     assert max(text.count("</") for text in texts) > 6
     assert splits_of(XmlDocuments(documents=300, steps=12).prepare(tmp_path / "again")) == splits
+    short = splits_of(XmlDocuments(documents=300, longest=3).prepare(tmp_path / "short"))["train"]
+    assert {len(name) for _, text in short for name in re.findall("[a-z]+", text)} == {2, 3}
 
 
 def test_what_is_open_is_closed_from_within():
@@ -109,3 +111,5 @@ def test_a_document_has_a_tag():
         Xml(steps=0)
     with pytest.raises(DataError, match="steps = 0: at least one tag"):
         XmlDocuments(steps=0)
+    with pytest.raises(DataError, match="longest = 1: a name has 2 letters at least"):
+        XmlDocuments(longest=1)

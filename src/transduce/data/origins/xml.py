@@ -41,22 +41,26 @@ class Xml:
 class XmlDocuments:
     """Whole XML documents, for a language model: "<ab><cd></cd><ef></ef></ab>".
 
-    The task of Jozefowicz et al. 2015: as ``Xml`` has them, and what is open after ``steps`` steps is closed then.
-    ``documents`` are for training; a tenth of that, at least 100, for each of valid and test.
+    The task of Jozefowicz et al. 2015: as ``Xml`` has them, and what is open after ``steps`` steps is closed then;
+    names of 2 to ``longest`` letters. ``documents`` are for training; a tenth of that, at least 100, for each of valid
+    and test.
     """
 
     documents: int = 50_000
     steps: int = 50
+    longest: int = 10
     seed: int = 1
 
     def __post_init__(self) -> None:
         check_steps(self.steps)
+        if self.longest < 2:
+            raise DataError(f"longest = {self.longest}: a name has 2 letters at least")
 
     def prepare(self, folder: Path) -> Splits:
         return made_up(folder, self.documents, self.seed, self._document)
 
     def _document(self, draw: random.Random) -> str:
-        *_, (text, _) = growing(draw, self.steps)
+        *_, (text, _) = growing(draw, self.steps, self.longest)
         return text + closing(text)
 
 
@@ -65,7 +69,7 @@ def check_steps(steps: int) -> None:
         raise DataError(f"steps = {steps}: at least one tag must be opened")
 
 
-def growing(draw: random.Random, steps: int) -> Iterator[tuple[str, int]]:
+def growing(draw: random.Random, steps: int, longest: int = 10) -> Iterator[tuple[str, int]]:
     """A document after each of its first ``steps`` tags, and how many of them are open there."""
     text = ""
     names: list[str] = []
@@ -74,7 +78,7 @@ def growing(draw: random.Random, steps: int) -> Iterator[tuple[str, int]]:
         if not opens and not names:
             break
         if opens:
-            names.append("".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, 10))))
+            names.append("".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, longest))))
             text += f"<{names[-1]}>"
         else:
             text += f"</{names.pop()}>"
