@@ -81,6 +81,10 @@ def language(decoder: object, **options: str) -> config.Table:
     return {"type": "language-model", "decoder": decoder, **options}
 
 
+def ctc(encoder: object, stretch: int = 3) -> config.Table:
+    return {"type": "ctc", "encoder": encoder, "stretch": stretch}
+
+
 def instant(encoder: object, decoder: config.Table, **options: str) -> config.Table:
     return {"type": "instant", "encoder": encoder, "decoder": decoder | {"max_length": 6, "width": 8}, **options}
 
@@ -158,7 +162,13 @@ FAMILIES: dict[str, config.Table] = {
         stacked({}, {"mixer": [{"type": "recurrent", "cell": "ssru"}, relating("rotary")]})["decoder"]
     ),
     "context of labels, no attention": generator({"type": "labels", "labels": 1, "width": 6}, cell="gru"),
+    "ctc, lstm, no attention": ctc(recurrent("plain")["encoder"]),
+    "ctc, transformer, no attention": ctc(transformer()["encoder"], stretch=4),
+    "ctc and attention": recurrent(attending("luong", "general")) | {"type": "joint-ctc", "weight": 0.4, "stretch": 3},
 }
+
+FRAMEWISE = [name for name, table in FAMILIES.items() if table["type"] in ("ctc", "joint-ctc")]
+"""Those whose outputs have alignments: tests/test_frames.py."""
 
 INSTANT: config.Table = {"type": "transformer", "layers": 2, "heads": 2, "feedforward": 16}
 

@@ -190,13 +190,13 @@ class Prediction:
 
 class Model(Protocol):
     """What a configuration's ``model`` table makes: an ``nn.Module`` that owns a distribution over outputs, in one of
-    two ways, or a ``Regressor``."""
+    the ways below, or a ``Regressor``."""
 
     training: bool
 
 
 class Distribution(Model, Protocol):
-    """What the two ways share.
+    """What the first two ways share.
 
     ``start`` makes the first state of a source. ``readout`` turns features [..., D] into logits [..., V], and is asked
     only where needed; ``candidates`` [C] names the columns wanted, in that order. Its result is a tensor of its own: a
@@ -233,6 +233,29 @@ class Parallel(Distribution, Protocol[S]):
     def emit(self, state: S, lengths: Tensor | None = None) -> Emission: ...
 
 
+class Framewise(Model, Protocol):
+    """A distribution over outputs through their alignments a, a symbol or the blank for each frame: p(y) is the sum of
+    prod_t p(a_t | t, x) over all that read y when repetitions are merged and blanks left out (Graves et al. 2006).
+
+    What it gives all at once is of frames and not of the output, so that it is not ``Parallel``: whoever asks sums over
+    alignments, or searches among them. Those sums can be had prefix by prefix, so that such a model may be
+    ``Autoregressive`` as well, and is searched, sampled and mixed like any other.
+
+    ``frames`` gives log-probabilities [B, S, V] of which the first ``lengths`` [B] frames are real; the blank is PAD.
+    """
+
+    def frames(self, source: Any) -> Padded: ...
+
+
+class Joint(Framewise, Protocol[S]):
+    """Two distributions over the same outputs, one framewise and one a decoder's, of one encoding of the source.
+
+    ``parts`` encodes once: the frames, the decoder, and the state that it starts from.
+    """
+
+    def parts(self, source: Any) -> tuple[Padded, Decoder[S], S]: ...
+
+
 class Regressor(Model, Protocol):
     """Numbers out: a function of the source, at most ``steps`` steps of ``channels`` numbers each.
 
@@ -257,7 +280,7 @@ class Chain(Model, Protocol):
 
 
 def lacking_verbs(model: type, way: type) -> list[str]:
-    """What ``way``, one of the four above, asks of a model and this class cannot."""
+    """What ``way``, one of those above, asks of a model and this class cannot."""
     return [verb for verb in vars(way) if verb[0] != "_" and not hasattr(model, verb)]
 
 

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from transduce import tree
 from transduce.training.chunks import chunks
 from transduce.training.forcing import Forcing, TeacherForcing
-from transduce.types import Autoregressive, Batch, Distribution, Loss, Objective, Parallel
+from transduce.types import Autoregressive, Batch, Distribution, Loss, Objective, Padded, Parallel
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,17 @@ class CrossEntropy:
     def __call__(
         self, model: Autoregressive[Any], batch: Batch, progress: float = 0.0, carry: Any = None
     ) -> tuple[Loss, Any]:
+        return self.of(model, model.start(batch.source), batch.target, progress), carry
+
+    def of(self, model: Any, state: Any, target: Padded, progress: float = 0.0) -> Loss:
+        """The loss of a model, or a decoder, that has started already."""
         forcing = self.forcing if model.training else TeacherForcing()
-        state = model.start(batch.source)
-        output, _ = model.extend(forcing(model, state, batch.target, progress), state)
-        mask_BT = batch.target.mask
-        target_N = batch.target.values[mask_BT]
+        output, _ = model.extend(forcing(model, state, target, progress), state)
+        mask_BT = target.mask
+        target_N = target.values[mask_BT]
         real = tree.map(lambda leaf: leaf[mask_BT], output)
         total, nll = cross_entropy(model, real, target_N, self.smoothing)
-        return Loss(total, len(target_N), {"nll": nll}), carry
+        return Loss(total, len(target_N), {"nll": nll})
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Connectionist temporal classification (Graves et al. 2006): what its model, loss, searches and pictures share."""

@@ -1,0 +1,158 @@
+"""All alignments of given outputs at once, in log space: their sum, each one's share of it, and the best of them.
+
+B rows, S frames, V symbols, U symbols of an output, L = 2U + 1 states: these with a blank around and between them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce.types import PAD, Padded
+
+NEVER = float("-inf")
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """The states of an output against the frames of its source; a frame stays in its state or goes on to the next, or,
+    where ``skips`` [B, L], to the one after it: from a symbol to another symbol, without a blank.
+
+    ``emitted`` [B, S, L] are the log-probabilities of the states' symbols in each frame, ``states`` [B, L] those
+    symbols; of a row the first ``frames`` [B] and the first 2 ``symbols`` [B] + 1 are real.
+    """
+
+    emitted: Tensor
+    states: Tensor
+    skips: Tensor
+    frames: Tensor
+    symbols: Tensor
+
+    @staticmethod
+    def of(frames: Padded, outputs: Padded) -> Lattice:
+        """``frames`` [B, S, V] of log-probabilities, ``outputs`` [B, U] of ids, without an end."""
+        symbols_BU = outputs.values.masked_fill(~outputs.mask, PAD)
+        states_BL = symbols_BU.new_full((len(symbols_BU), 2 * symbols_BU.shape[1] + 1), PAD)
+        states_BL[:, 1::2] = symbols_BU
+        skips_BL = torch.zeros_like(states_BL, dtype=torch.bool)
+        skips_BL[:, 3::2] = symbols_BU[:, 1:] != symbols_BU[:, :-1]
+        emitted_BSL = frames.values.gather(2, states_BL[:, None].expand(-1, frames.values.shape[1], -1))
+        return Lattice(emitted_BSL, states_BL, skips_BL, frames.lengths, outputs.lengths)
+
+    @cached_property
+    def forward(self) -> Tensor:
+        """[B, S, L]: alpha_t(l), the log of the sum over all beginnings that are in state l at frame t."""
+        alpha_BL = torch.full_like(self.emitted[:, 0], NEVER)
+        alpha_BL[:, :2] = self.emitted[:, 0, :2]
+        found = [alpha_BL]
+        for emitted_BL in self.emitted.unbind(1)[1:]:
+            alpha_BL = torch.logaddexp(torch.logaddexp(alpha_BL, _later(alpha_BL, 1)), self._skipping(alpha_BL))
+            alpha_BL = alpha_BL + emitted_BL
+            found.append(alpha_BL)
+        return torch.stack(found, 1)
+
+    @cached_property
+    def backward(self) -> Tensor:
+        """[B, S, L]: beta_t(l), the log of the sum over all ends that follow state l at frame t."""
+        beta_BL = last_BL = torch.where(self._last, 0.0, NEVER).to(self.emitted)
+        found = []
+        for t in range(self.emitted.shape[1] - 1, -1, -1):
+            found.append(beta_BL)
+            after_BL = beta_BL + self.emitted[:, t]
+            skipped_BL = _later(after_BL.masked_fill(~self.skips, NEVER), -2)
+            beta_BL = torch.logaddexp(torch.logaddexp(after_BL, _later(after_BL, -1)), skipped_BL)
+            beta_BL = torch.where((t < self.frames)[:, None], beta_BL, last_BL)
+        return torch.stack(found[::-1], 1)
+
+    @cached_property
+    def log_likelihood(self) -> Tensor:
+        """[B]: log p(y | x), the sum over all alignments; minus infinity where there is none."""
+        return self._at_the_end(self.forward).masked_fill(~self._last, NEVER).logsumexp(-1)
+
+    def posteriors(self) -> Tensor:
+        """[B, S, L]: p(state l at frame t | y, x), by forward-backward; 0 past a row's frames, and of what has no
+        alignment."""
+        share_BSL = (self.forward + self.backward - self.log_likelihood[:, None, None]).exp()
+        possible_B11 = self.log_likelihood.isfinite()[:, None, None]
+        return torch.where(possible_B11 & self._real[..., None], share_BSL, 0.0)
+
+    def best(self) -> tuple[Tensor, Tensor]:
+        """The most probable alignment of each row, as the state [B, S] that each frame is in (-1 past its frames), and
+        its log-probability [B] (Viterbi 1967)."""
+        score_BL = torch.full_like(self.emitted[:, 0], NEVER)
+        score_BL[:, :2] = self.emitted[:, 0, :2]
+        scores, origins = [score_BL], []
+        for emitted_BL in self.emitted.unbind(1)[1:]:
+            ways_BL3 = torch.stack([score_BL, _later(score_BL, 1), self._skipping(score_BL)], -1)
+            score_BL, origin_BL = ways_BL3.max(-1)
+            score_BL = score_BL + emitted_BL
+            scores.append(score_BL)
+            origins.append(origin_BL)
+        total_B, place_B = self._at_the_end(torch.stack(scores, 1)).masked_fill(~self._last, NEVER).max(-1)
+        places = [place_B]
+        for t in range(len(origins), 0, -1):
+            before_B = place_B - origins[t - 1].gather(1, place_B[:, None])[:, 0]
+            place_B = torch.where(t < self.frames, before_B, place_B)
+            places.append(place_B)
+        return torch.stack(places[::-1], 1).masked_fill(~self._real, -1), total_B
+
+    @property
+    def _real(self) -> Tensor:
+        return torch.arange(self.emitted.shape[1], device=self.frames.device) < self.frames[:, None]
+
+    @property
+    def _last(self) -> Tensor:
+        """[B, L]: the states that an alignment may end in, the last symbol and the blank behind it."""
+        places_L = torch.arange(self.emitted.shape[2], device=self.symbols.device)
+        behind_BL = 2 * self.symbols[:, None] - places_L
+        return (behind_BL == 0) | (behind_BL == 1)
+
+    def _at_the_end(self, scores_BSL: Tensor) -> Tensor:
+        """[B, L]: those of each row's last frame."""
+        return scores_BSL[torch.arange(len(scores_BSL), device=self.frames.device), self.frames - 1]
+
+    def _skipping(self, scores_BL: Tensor) -> Tensor:
+        return _later(scores_BL, 2).masked_fill(~self.skips, NEVER)
+
+
+def log_likelihood(frames: Padded, outputs: Padded) -> Tensor:
+    """[B]: log p(y | x) as ``Lattice`` has it, differentiable in the frames' log-probabilities.
+
+    The gradient is the posterior probability of each symbol in each frame (Graves et al. 2006, eq. 14).
+    """
+    found: Tensor = _LogLikelihood.apply(frames.values, frames.lengths, outputs.values, outputs.lengths)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _LogLikelihood(torch.autograd.Function):
+    """Forward-backward instead of a graph of S steps."""
+
+    @staticmethod
+    def forward(ctx: Any, log_probs_BSV: Tensor, frames_B: Tensor, outputs_BU: Tensor, symbols_B: Tensor) -> Tensor:
+        lattice = Lattice.of(Padded(log_probs_BSV, frames_B), Padded(outputs_BU, symbols_B))
+        if ctx.needs_input_grad[0]:
+            states_BSL = lattice.states[:, None].expand_as(lattice.emitted)
+            shares_BSV = torch.zeros_like(log_probs_BSV).scatter_add_(2, states_BSL, lattice.posteriors())
+            ctx.save_for_backward(shares_BSV)
+        return lattice.log_likelihood
+
+    @staticmethod
+    def backward(ctx: Any, grad_B: Tensor) -> tuple[Tensor, None, None, None]:
+        (shares_BSV,) = ctx.saved_tensors
+        return grad_B[:, None, None] * shares_BSV, None, None, None
+
+
+def _later(scores_BL: Tensor, states: int) -> Tensor:
+    """Each state's score so many states later, or earlier where negative; nothing comes from outside."""
+    padded_BL = torch.nn.functional.pad(scores_BL, (max(states, 0), max(-states, 0)), value=NEVER)
+    return padded_BL.narrow(1, max(-states, 0), scores_BL.shape[1])
+
+
+def least_frames(outputs: Padded) -> Tensor:
+    """[B]: how many frames the alignments of each output need (``paths.least_frames``)."""
+    repeats_BU = (outputs.values[:, 1:] == outputs.values[:, :-1]) & outputs.mask[:, 1:]
+    return outputs.lengths + repeats_BU.sum(1)

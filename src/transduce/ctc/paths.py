@@ -1,0 +1,50 @@
+"""Alignments of an output with the frames of a source: a symbol or the blank for each frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def collapse(path: Iterable[T], blank: Any = 0) -> tuple[T, ...]:
+    """What an alignment reads: repetitions merged, then blanks left out (Graves et al. 2006, section 3.1)."""
+    return tuple(symbol for symbol, _ in groupby(path) if symbol != blank)
+
+
+def least_frames(output: Sequence[Any]) -> int:
+    """How many frames an output needs: one for each symbol, and a blank between two that are equal."""
+    return len(output) + sum(1 for left, right in pairwise(output) if left == right)
+
+
+def alignments(output: Sequence[T], frames: int, blank: Any = 0) -> Iterator[tuple[T, ...]]:
+    """Every alignment of so many frames that reads ``output``, one after the other as they are asked for.
+
+    Of n symbols, r of which repeat the one before, there are C(frames + n - r, 2n): far too many to list but where
+    frames are few.
+    """
+    states = [blank, *(each for symbol in output for each in (symbol, blank))]
+    if frames == 0 and not output:
+        yield ()
+    for first in range(min(2, len(states))):
+        for path in _ways(states, first, frames - 1):
+            yield tuple(states[place] for place in path)
+
+
+def _ways(states: Sequence[Any], place: int, frames: int) -> Iterator[tuple[int, ...]]:
+    """The ways on from a state, itself included, with so many frames left after it."""
+    if frames < least_frames(states[place + 1 + place % 2 :][::2]) + _held(states, place):
+        return  # what is left to be written does not fit
+    if frames == 0:
+        yield (place,)
+        return
+    for following in range(place, min(place + (1 if _held(states, place) else 1 + place % 2), len(states) - 1) + 1):
+        for way in _ways(states, following, frames - 1):
+            yield (place, *way)
+
+
+def _held(states: Sequence[Any], place: int) -> bool:
+    """Whether a blank must come next: after a symbol that comes again."""
+    return bool(place % 2) and place + 2 < len(states) and states[place] == states[place + 2]

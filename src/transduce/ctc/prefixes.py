@@ -1,0 +1,128 @@
+"""The sum over all alignments of outputs that begin in a given way: CTC token by token (Graves 2008, section 7.5.2;
+Watanabe et al. 2017, algorithm 2).
+
+B sources, K prefixes of each, N = B * K, S frames, T tokens, V symbols.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from transduce import tree
+from transduce.types import BOS, EOS, PAD, Padded
+
+NEVER = -1e5  # a log-probability that is as good as none; finite, so that what follows an impossible prefix is defined
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Log-probabilities [B, S, V], the probabilities themselves, and how many frames are real; in float64, as all that
+    is made of them here, since sums over frames are differences of sums over more of them."""
+
+    log_probs: Tensor
+    probabilities: Tensor
+    lengths: Tensor
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """A prefix of each of N rows: its ``last`` token [N], and the log of the sum over all alignments of the first t
+    frames, t = 0 to S, that read it and end with its last ``symbol`` or with a ``blank``, [N, S + 1] each."""
+
+    frames: tree.Shared[Frames]
+    last: Tensor
+    symbol: Tensor
+    blank: Tensor
+
+    @staticmethod
+    def start(frames: Padded) -> Prefixes:
+        """The empty prefix: so far, nothing but blanks."""
+        log_probs_BSV = frames.values.double()
+        blank_BS = _behind(log_probs_BSV[..., PAD].cumsum(1), 0.0)
+        last_B = torch.full_like(frames.lengths, BOS)
+        shared = tree.Shared(Frames(log_probs_BSV, log_probs_BSV.exp(), frames.lengths))
+        return Prefixes(shared, last_B, torch.full_like(blank_BS, NEVER), blank_BS)
+
+    def extend(self, tokens_NT: Tensor) -> tuple[Tensor, Prefixes]:
+        """Log-probabilities [N, T, V] of what comes after each of the tokens, EOS where nothing does; and the prefixes
+        after them. A BOS says nothing."""
+        prefixes, every = self, []
+        for token_N in tokens_NT.unbind(1):
+            prefixes = prefixes._longer(token_N)
+            every.append(prefixes)
+        return _following(every), prefixes
+
+    @property
+    def total(self) -> Tensor:
+        """[N, S + 1]"""
+        return torch.logaddexp(self.symbol, self.blank)
+
+    def log_probs(self, token_N: Tensor) -> Tensor:
+        """[N, S]: of one token in each frame of its source."""
+        log_probs_BSV = self.frames.value.log_probs
+        B, S, _ = log_probs_BSV.shape
+        token_BKS1 = token_N.view(B, -1, 1, 1).expand(-1, -1, S, -1)
+        every_BKSV = log_probs_BSV[:, None].expand(-1, token_BKS1.shape[1], -1, -1)
+        return every_BKSV.gather(3, token_BKS1).view(len(token_N), S)
+
+    def _longer(self, token_N: Tensor) -> Prefixes:
+        """Each prefix by one token.
+
+        It may begin in any frame, after the prefix in those before it; after an equal one only where a blank came
+        between. What has begun stays for any number of frames: x_t = (x_t-1 + begun_t) p_t, a linear recurrence, whose
+        solution is a cumulative sum.
+        """
+        log_prob_NS = self.log_probs(token_N)
+        ready_NS = torch.where((token_N == self.last)[:, None], self.blank, self.total)[:, :-1]
+        through_NS = log_prob_NS.cumsum(1)
+        symbol_NS = (ready_NS - through_NS + log_prob_NS).logcumsumexp(1) + through_NS
+        symbol_NS = _behind(symbol_NS, NEVER)
+        through_NS = self.log_probs(torch.full_like(token_N, PAD)).cumsum(1)
+        before_NS = _behind(through_NS[:, :-1], 0.0)
+        blank_NS = _behind((symbol_NS[:, :-1] - before_NS).logcumsumexp(1) + through_NS, NEVER)
+        same_N1 = (token_N == BOS)[:, None]
+        return replace(
+            self,
+            last=torch.where(same_N1[:, 0], self.last, token_N),
+            symbol=torch.where(same_N1, self.symbol, symbol_NS),
+            blank=torch.where(same_N1, self.blank, blank_NS),
+        )
+
+
+def _following(every: list[Prefixes]) -> Tensor:
+    """Log-probabilities [N, T, V] of the next token after each of T prefixes in a row.
+
+    The sums over all outputs that begin with the prefix and a token, or are the prefix: they add up to that of all
+    that begin with the prefix, so that a softmax makes them conditional.
+    """
+    frames = every[0].frames.value
+    B, S, V = frames.probabilities.shape
+    total_NTS, blank_NTS = (torch.stack(each, 1) for each in zip(*((p.total, p.blank) for p in every), strict=True))
+    last_NT = torch.stack([prefixes.last for prefixes in every], 1)
+    N, T = last_NT.shape
+    lengths_N = frames.lengths.repeat_interleave(N // B)
+    end_NT1 = total_NTS.gather(2, lengths_N[:, None, None].expand(N, T, 1))
+    past_N1S = (torch.arange(S, device=lengths_N.device) >= lengths_N[:, None])[:, None]
+    ready_NTS = total_NTS[..., :-1].masked_fill(past_N1S, float("-inf"))
+    most_NT1 = ready_NTS.amax(-1, keepdim=True).detach()
+    # a product of probabilities, as large as they can be: it is as exact as a sum of logarithms, down to e^-700
+    tiny = torch.finfo(ready_NTS.dtype).tiny
+    sums_NTV = ((ready_NTS - most_NT1).exp().view(B, -1, S) @ frames.probabilities).view(N, T, V)
+    log_sums_NTV = sums_NTV.clamp(min=tiny).log() + most_NT1
+    repeated_NTS = torch.stack([prefixes.log_probs(prefixes.last) for prefixes in every], 1)
+    again_NTS = (blank_NTS[..., :-1] + repeated_NTS).masked_fill(past_N1S, float("-inf"))
+    log_sums_NTV = log_sums_NTV.scatter(2, last_NT[..., None], again_NTS.logsumexp(-1, keepdim=True))
+    ids_V = torch.arange(V, device=last_NT.device)
+    never_V = (ids_V == PAD) | (ids_V == BOS)
+    log_sums_NTV = torch.where(ids_V == EOS, end_NT1, log_sums_NTV.masked_fill(never_V, float("-inf")))
+    # finite, for the sake of smoothed and mixed losses
+    return log_sums_NTV.log_softmax(-1).masked_fill(never_V, math.log(tiny))
+
+
+def _behind(x_NS: Tensor, first: float) -> Tensor:
+    """[N, S + 1]: with a column before the first."""
+    return torch.nn.functional.pad(x_NS, (1, 0), value=first)

@@ -1,0 +1,53 @@
+"""The readout of connectionist temporal classification, which is a decoder too. B rows, S states, V symbols."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transduce.ctc.prefixes import Prefixes
+from transduce.modules.embedding import Readout
+from transduce.modules.linear import projection
+from transduce.types import BOS, EOS, Memory, Padded
+
+NEVER = -1e4  # finite: torch's loss would make nan of a gradient otherwise
+
+
+class CTCDecoder(nn.Module):
+    """A symbol or the blank for each frame: softmax(W h + b), where h is a state of the memory, or one of ``stretch``
+    projections of it, for sources that are shorter than their outputs (Libovický and Helcl 2018, section 3).
+
+    No frame has a beginning or an end. As a decoder it is told tokens, and tells what may come next given all
+    alignments (``Prefixes``): its features are those log-probabilities.
+    """
+
+    def __init__(self, memory_width: int, target_vocabulary: int, stretch: int = 1, dropout: float = 0.0) -> None:
+        super().__init__()
+        if stretch < 1:
+            raise ValueError(f"stretch = {stretch}: each state of the encoder gives at least 1 frame")
+        self.stretch = stretch
+        self.split = projection(memory_width, memory_width, parts=stretch) if stretch > 1 else None
+        self.projection = Readout(memory_width, target_vocabulary, dropout)
+        never_V = torch.zeros(target_vocabulary, dtype=torch.bool)
+        never_V[[BOS, EOS]] = True
+        self.register_buffer("never", never_V, persistent=False)
+
+    def frames(self, memory: Memory) -> Padded:
+        """Log-probabilities [B, S * stretch, V], in float32 at least."""
+        states_BSD = memory.states.values
+        if self.split is not None:
+            states_BSD = self.split(states_BSD).view(len(states_BSD), -1, states_BSD.shape[-1])
+        logits_BSV = self.projection(states_BSD)
+        logits_BSV = logits_BSV.to(torch.promote_types(logits_BSV.dtype, torch.float32)).masked_fill(self.never, NEVER)
+        return Padded(logits_BSV.log_softmax(-1), memory.states.lengths * self.stretch)
+
+    def start(self, memory: Memory) -> Prefixes:
+        return Prefixes.start(self.frames(memory))
+
+    def extend(self, tokens_BT: Tensor, state: Prefixes) -> tuple[Any, Prefixes]:
+        return state.extend(tokens_BT)
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        return output.clone() if candidates is None else output.index_select(-1, candidates)

@@ -1,0 +1,1 @@
+"""Searches among the alignments of frames."""

@@ -1,0 +1,50 @@
+"""Greedy search among alignments. B sources, S frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from transduce.ctc.paths import collapse
+from transduce.search.frames.forcing import check_no_prefix, force, scored
+from transduce.types import EOS, PAD, Framewise, Hypothesis, Padded
+
+
+@dataclass(frozen=True)
+class BestPath:
+    """What the most probable alignment reads, which need not be the most probable output: others may share theirs among
+    more alignments (Graves et al. 2006, section 3.2).
+
+    ``score`` is the log-probability of that alignment alone, ``log_prob`` that of the output.
+    """
+
+    @torch.inference_mode()
+    def __call__(self, model: Framewise, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+        check_no_prefix(prefix)
+        frames = model.frames(source)
+        best = frames.values.max(-1)
+        scores = best.values.double().masked_fill(~frames.mask, 0.0).sum(1).tolist()
+        paths = zip(best.indices.tolist(), frames.lengths.tolist(), strict=True)
+        outputs = [collapse(path[:length], PAD) for path, length in paths]
+        hypotheses = scored(frames, ended(outputs, frames.lengths.device))
+        return [[replace(h, score=score)] for h, score in zip(hypotheses, scores, strict=True)]
+
+    def force(self, model: Framewise, source: Any, target: Padded) -> list[Hypothesis]:
+        return force(model, source, target)
+
+    def resized(self, size: int | None = None, nbest: int = 1) -> BestPath:
+        if nbest > 1 or (size or 1) > 1:
+            raise ValueError(
+                f'size = {size}, nbest = {nbest}: there is one best path; set search.type = "prefix-beam" or "beam"'
+            )
+        return self
+
+
+def ended(outputs: list[tuple[int, ...]], device: torch.device) -> Padded:
+    """Outputs of any length as rows that close with EOS."""
+    rows = [torch.tensor([*output, EOS]) for output in outputs]
+    lengths = torch.tensor([len(row) for row in rows], device=device)
+    return Padded(pad_sequence(rows, batch_first=True, padding_value=PAD).to(device), lengths)

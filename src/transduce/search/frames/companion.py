@@ -1,0 +1,66 @@
+"""A language model that goes along with a search which does not go token by token. N = B * K rows, V vocabulary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce import tree
+from transduce.search.step import step
+from transduce.types import BOS, PAD, Autoregressive
+
+
+@dataclass(frozen=True)
+class Companion:
+    """What a model thinks of each of K prefixes of B sources: the log-probability of the prefix, and of what comes
+    next. Without a model, nothing: zeros.
+
+    Rows are at different places in their outputs and read a token when they are given one.
+    """
+
+    model: Autoregressive[Any] | None
+    state: Any
+    total_BK: Tensor
+    next_BKV: Tensor
+
+    @staticmethod
+    def start(model: Autoregressive[Any] | None, source: Any, size: int, vocabulary: int) -> Companion:
+        """ValueError where the model's vocabulary is another."""
+        first = tree.leaves(source)[0]
+        B, device = first.shape[0], first.device
+        total_BK = torch.zeros(B, size, dtype=torch.float64, device=device)
+        if model is None:
+            return Companion(None, None, total_BK, total_BK.new_zeros(1, 1, 1).expand(B, size, vocabulary))
+        # a source for each row: rows are taken out one by one, which what is shared by a source's rows does not allow
+        rows_N = torch.arange(B, device=device).repeat_interleave(size)
+        state = model.start(tree.select(source, rows_N))
+        next_NV, state = step(model, torch.full_like(rows_N, BOS), state)
+        if next_NV.shape[1] != vocabulary:
+            raise ValueError(
+                f"a language model of {next_NV.shape[1]} words cannot go along with frames of {vocabulary}: they must "
+                "share one target vocabulary"
+            )
+        return Companion(model, state, total_BK, next_NV.double().view(B, size, -1))
+
+    def chosen(self, origin_BK: Tensor, token_BK: Tensor) -> Companion:
+        """The rows that live on; those that have a token more, not PAD, have read it."""
+        if self.model is None:
+            return self
+        B, K = origin_BK.shape
+        rows_N = (torch.arange(B, device=origin_BK.device)[:, None] * K + origin_BK).flatten()
+        token_N = token_BK.flatten()
+        next_NV = self.next_BKV.flatten(0, 1)[rows_N]
+        total_N = self.total_BK.flatten()[rows_N]
+        state = tree.select(self.state, rows_N)
+        written_M = (token_N != PAD).nonzero()[:, 0]
+        if len(written_M):
+            total_N[written_M] += next_NV[written_M, token_N[written_M]]
+            read_MV, read = step(self.model, token_N[written_M], tree.select(state, written_M))
+            next_NV[written_M] = read_MV.double()
+            place_N = torch.arange(len(rows_N), device=rows_N.device)
+            place_N[written_M] = len(rows_N) + torch.arange(len(written_M), device=rows_N.device)
+            state = tree.select(tree.join([state, read]), place_N)
+        return Companion(self.model, state, total_N.view(B, K), next_NV.view(B, K, -1))

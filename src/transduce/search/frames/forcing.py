@@ -1,0 +1,43 @@
+"""The probability of given outputs, whatever their alignment. N rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from transduce.ctc.lattice import Lattice
+from transduce.ctc.prefixes import Prefixes
+from transduce.search.forcing import shifted
+from transduce.types import Framewise, Hypothesis, Padded
+
+
+@torch.inference_mode()
+def force(model: Framewise, source: Any, target: Padded) -> list[Hypothesis]:
+    """log p(target | source), the sum over all alignments; ``target`` ids [N, T] close with EOS."""
+    return scored(model.frames(source), target)
+
+
+def scored(frames: Padded, target: Padded) -> list[Hypothesis]:
+    """The forward algorithm. A token's log-probability is that of the outputs which begin with it, among those which
+    begin with what stands before it; that of the end is what is then left of the sum. Of an output without an alignment
+    that is minus infinity."""
+    every_NTV, _ = Prefixes.start(frames).extend(shifted(target))
+    each_NT, best_NT = every_NTV.gather(2, target.values[..., None])[..., 0], every_NTV.amax(-1)
+    outputs = Padded(target.values[:, :-1], target.lengths - 1)
+    total_N = Lattice.of(Padded(frames.values.double(), frames.lengths), outputs).log_likelihood
+    columns = (target.values, each_NT, best_NT, total_N, outputs.lengths)
+    found = []
+    for tokens, each, best, total, n in zip(*(column.tolist() for column in columns), strict=True):
+        log_probs = (*each[:n], total - sum(each[:n]))
+        found.append(Hypothesis(tuple(tokens[: n + 1]), total, total, log_probs, tuple(best[: n + 1])))
+    return found
+
+
+def check_no_prefix(prefix: Padded | None) -> None:
+    """Raise ValueError where outputs are to begin with something: alignments begin anywhere."""
+    if prefix is not None:
+        raise ValueError(
+            "a search among alignments goes frame by frame and cannot go on from a prefix: set search.type to "
+            '"greedy" or "beam", which go token by token'
+        )

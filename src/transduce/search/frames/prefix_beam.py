@@ -1,0 +1,165 @@
+"""Prefix beam search, frame by frame. B sources, K prefixes of each, S frames, L tokens, V symbols."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce import tree
+from transduce.search.frames.best_path import ended
+from transduce.search.frames.companion import Companion
+from transduce.search.frames.forcing import check_no_prefix, force, scored
+from transduce.types import EOS, PAD, Autoregressive, Framewise, Hypothesis, Padded
+
+NEVER = float("-inf")
+
+
+@dataclass(frozen=True)
+class PrefixBeam:
+    """The ``size`` best prefixes of outputs after each frame, each with the sum of all alignments so far that read it,
+    those that end with a blank apart from those that do not (Hannun et al. 2014, algorithm 1); returns ``nbest``.
+
+    Prefixes that are reached in several ways are one. They are ranked by log p(y | x) + ``weight`` log p_lm(y) +
+    ``bonus`` |y|, where the ``language_model`` is any model that writes one token after the other, of the same
+    vocabulary, asked with the same source (which a language model ignores). ``score`` is that sum, of the alignments
+    that the search kept; ``log_prob`` is log p(y | x) of all.
+    """
+
+    size: int = 10
+    nbest: int = 1
+    weight: float = 0.5
+    bonus: float = 0.0
+    language_model: Autoregressive[Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.nbest <= self.size:
+            raise ValueError(f"nbest = {self.nbest}, size = {self.size}: a beam of n has room for 1 to n hypotheses")
+
+    @torch.inference_mode()
+    def __call__(self, model: Framewise, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+        check_no_prefix(prefix)
+        frames = model.frames(source)
+        companion = Companion.start(self.language_model, source, self.size, frames.values.shape[-1])
+        beam = _Beam.start(frames, self.size)
+        for t, log_probs_BV in enumerate(frames.values.double().unbind(1)):
+            beam, companion = self._step(beam, companion, log_probs_BV, t < frames.lengths)
+        return self._hypotheses(beam, companion, frames)
+
+    def force(self, model: Framewise, source: Any, target: Padded) -> list[Hypothesis]:
+        return force(model, source, target)
+
+    def resized(self, size: int | None = None, nbest: int = 1) -> PrefixBeam:
+        return replace(self, size=max(self.size, nbest) if size is None else size, nbest=nbest)
+
+    def _step(
+        self, beam: _Beam, companion: Companion, log_probs_BV: Tensor, going_B: Tensor
+    ) -> tuple[_Beam, Companion]:
+        """One frame more, of the sources that have one more."""
+        stayed, longer_BKV = beam.after(log_probs_BV, going_B)
+        V = log_probs_BV.shape[1]
+        outside_BK = self._outside(beam, companion)
+        staying_BK = stayed.total_BK + outside_BK
+        writing_BKV = longer_BKV + (outside_BK + self.bonus)[..., None] + self.weight * companion.next_BKV
+        score_BC = torch.cat([staying_BK, writing_BKV.flatten(1)], 1)
+        K = self.size
+        place_BK = score_BC.topk(K).indices
+        written_BK = place_BK >= K
+        place_BK = torch.where(written_BK, place_BK - K, place_BK)
+        origin_BK = torch.where(written_BK, place_BK // V, place_BK)
+        token_BK = torch.where(written_BK, place_BK % V, PAD)
+        return stayed.chosen(origin_BK, token_BK, longer_BKV), companion.chosen(origin_BK, token_BK)
+
+    def _outside(self, beam: _Beam, companion: Companion) -> Tensor:
+        """[B, K]: what the alignments have no part in."""
+        return self.weight * companion.total_BK + self.bonus * beam.length_BK.double()
+
+    def _hypotheses(self, beam: _Beam, companion: Companion, frames: Padded) -> list[list[Hypothesis]]:
+        outside_BK = self._outside(beam, companion) + self.weight * companion.next_BKV[..., EOS]
+        score_BK, order_BK = (beam.total_BK + outside_BK).topk(self.nbest)
+        tokens_BKL = beam.tokens_BKL.gather(1, order_BK[..., None].expand(-1, -1, beam.tokens_BKL.shape[2]))
+        there_BK = score_BK > NEVER
+        length_N = beam.length_BK.gather(1, order_BK)[there_BK].tolist()
+        outputs = [tuple(row[:n]) for row, n in zip(tokens_BKL[there_BK].tolist(), length_N, strict=True)]
+        counts = there_BK.sum(1)
+        rows_N = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+        own = scored(tree.select(frames, rows_N), ended(outputs, rows_N.device))
+        found = iter([replace(h, score=score) for h, score in zip(own, score_BK[there_BK].tolist(), strict=True)])
+        return [[next(found) for _ in range(count)] for count in counts.tolist()]
+
+
+@dataclass(frozen=True)
+class _Beam:
+    """Prefixes [B, K, L], padded, and the logs of the sums of their alignments that end with a blank and with their
+    last symbol; where both are minus infinity, nobody's."""
+
+    tokens_BKL: Tensor
+    length_BK: Tensor
+    blank_BK: Tensor
+    symbol_BK: Tensor
+
+    @staticmethod
+    def start(frames: Padded, size: int) -> _Beam:
+        none_BK = torch.full((len(frames.lengths), size), NEVER, dtype=torch.float64, device=frames.lengths.device)
+        blank_BK = none_BK.clone()
+        blank_BK[:, 0] = 0.0
+        length_BK = torch.zeros_like(none_BK, dtype=torch.long)
+        return _Beam(length_BK[..., None][..., :0], length_BK, blank_BK, none_BK)
+
+    @property
+    def total_BK(self) -> Tensor:
+        return torch.logaddexp(self.blank_BK, self.symbol_BK)
+
+    @property
+    def last_BK(self) -> Tensor:
+        """The last token of each, PAD of none."""
+        if not self.tokens_BKL.shape[2]:
+            return torch.zeros_like(self.length_BK)
+        return self.tokens_BKL.gather(2, (self.length_BK - 1).clamp(min=0)[..., None])[..., 0]
+
+    def after(self, log_probs_BV: Tensor, going_B: Tensor) -> tuple[_Beam, Tensor]:
+        """The same prefixes after another frame, and the sums [B, K, V] of those longer by a token that are not among
+        them: what leads from one prefix of the beam to another is that one's own."""
+        total_BK, last_BK = self.total_BK, self.last_BK
+        repeat_BK = log_probs_BV.gather(1, last_BK)
+        longer_BKV = total_BK[..., None] + log_probs_BV[:, None]
+        # the symbol that stands last is written again only after a blank
+        longer_BKV = longer_BKV.scatter(2, last_BK[..., None], (self.blank_BK + repeat_BK)[..., None])
+        longer_BKV[..., PAD : EOS + 1] = NEVER
+        child_BJK = self._children(total_BK)
+        led_BJK = longer_BKV.gather(2, last_BK[:, None].expand_as(child_BJK)).transpose(1, 2)
+        led_BJ = led_BJK.masked_fill(~child_BJK, NEVER).amax(2)  # of the one that a prefix is a continuation of
+        ours_BKV = torch.zeros_like(longer_BKV, dtype=torch.bool)
+        place_BKJ = last_BK[:, None].expand_as(child_BJK)
+        ours_BKV = ours_BKV.scatter_add(2, place_BKJ, child_BJK.transpose(1, 2))
+        longer_BKV = longer_BKV.masked_fill(ours_BKV | ~going_B[:, None, None], NEVER)
+        blank_BK = torch.where(going_B[:, None], total_BK + log_probs_BV[:, PAD, None], self.blank_BK)
+        symbol_BK = torch.where(going_B[:, None], torch.logaddexp(self.symbol_BK + repeat_BK, led_BJ), self.symbol_BK)
+        return replace(self, blank_BK=blank_BK, symbol_BK=symbol_BK), longer_BKV
+
+    def _children(self, total_BK: Tensor) -> Tensor:
+        """[B, J, K]: whether prefix j is prefix k and a token."""
+        places_L = torch.arange(self.tokens_BKL.shape[2], device=self.length_BK.device)
+        before_BJL = self.tokens_BKL.masked_fill(places_L == self.length_BK[..., None] - 1, PAD)
+        alike_BJK = (before_BJL[:, :, None] == self.tokens_BKL[:, None]).all(-1)
+        longer_BJK = self.length_BK[:, :, None] == self.length_BK[:, None] + 1
+        there_BK = total_BK > NEVER
+        return alike_BJK & longer_BJK & there_BK[:, :, None] & there_BK[:, None]
+
+    def chosen(self, origin_BK: Tensor, token_BK: Tensor, longer_BKV: Tensor) -> _Beam:
+        """The prefixes that live on, each from its origin, with a token more where there is one."""
+        written_BK = token_BK != PAD
+        tokens_BKL = self.tokens_BKL.gather(1, origin_BK[..., None].expand(-1, -1, self.tokens_BKL.shape[2]))
+        length_BK = self.length_BK.gather(1, origin_BK)
+        tokens_BKL = torch.nn.functional.pad(tokens_BKL, (0, 1), value=PAD)
+        tokens_BKL = tokens_BKL.scatter(2, length_BK[..., None], token_BK[..., None])
+        place_BK = origin_BK * longer_BKV.shape[2] + token_BK
+        written_to_BK = longer_BKV.flatten(1).gather(1, place_BK)
+        return _Beam(
+            tokens_BKL,
+            length_BK + written_BK,
+            self.blank_BK.gather(1, origin_BK).masked_fill(written_BK, NEVER),
+            torch.where(written_BK, written_to_BK, self.symbol_BK.gather(1, origin_BK)),
+        )

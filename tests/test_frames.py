@@ -1,0 +1,275 @@
+"""Searches among alignments: against enumeration, and the laws that hold for them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from families import FAMILIES, FRAMEWISE, all_lengths, build, sources
+from test_laws import LENGTHS, padded_targets, pick, sources_alone
+from transduce.ctc.paths import collapse
+from transduce.search.beam import Beam
+from transduce.search.forcing import force
+from transduce.search.frames.best_path import BestPath
+from transduce.search.frames.prefix_beam import PrefixBeam
+from transduce.search.ranking import BoundedReward, LogProbability
+from transduce.types import BOS, EOS, PAD, Padded
+
+SYMBOLS = (3, 4, 5)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A model whose frames are given; sources are as many of its rows as they have."""
+
+    log_probs_BSV: Tensor
+    lengths_B: Tensor
+
+    def frames(self, source: Padded) -> Padded:
+        return Padded(self.log_probs_BSV, self.lengths_B)
+
+
+def drawn(lengths: list[int], seed: int = 0, sharpness: float = 1.5) -> tuple[Drawn, Padded]:
+    generator = torch.Generator().manual_seed(seed)
+    logits_BSV = sharpness * torch.randn(len(lengths), max(lengths), 6, generator=generator, dtype=torch.float64)
+    logits_BSV[..., [BOS, EOS]] = -1e4
+    return Drawn(logits_BSV.log_softmax(-1), torch.tensor(lengths)), sources([2] * len(lengths))
+
+
+class Bigrams(nn.Module):
+    """A language model to be counted by hand; it knows how many tokens it has read, and that it began."""
+
+    def __init__(self, seed: int = 0, vocabulary: int = 6) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.table_VV = 2 * torch.randn(vocabulary, vocabulary, generator=generator, dtype=torch.float64)
+
+    def start(self, source: Padded) -> Tensor:
+        return torch.zeros(len(source.lengths), 1, dtype=torch.float64)
+
+    def extend(self, tokens_BT: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        places_BT = state + torch.arange(1, tokens_BT.shape[1] + 1)
+        return self.table_VV[tokens_BT] * (1 + 0.1 * places_BT[..., None]), places_BT[:, -1:]
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        return output.clone()
+
+
+def totals(model: Drawn, row: int) -> dict[tuple[int, ...], float]:
+    """log p(y | x) of every output there is, from all paths."""
+    found: dict[tuple[int, ...], float] = {}
+    length = int(model.lengths_B[row])
+    for path in itertools.product((PAD, *SYMBOLS), repeat=length):
+        log_p = sum(float(model.log_probs_BSV[row, t, symbol]) for t, symbol in enumerate(path))
+        output = (*collapse(path, PAD), EOS)
+        found[output] = found.get(output, 0.0) + math.exp(log_p)
+    return {output: math.log(p) for output, p in found.items()}
+
+
+def judged(language_model: Bigrams, output: tuple[int, ...]) -> float:
+    """log p of an output, read from its beginning."""
+    return force(language_model, sources([2]), padded_targets([list(output)]))[0].log_prob
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_full_beam_is_the_sum_over_all_alignments(seed: int) -> None:
+    model, source = drawn([4, 2, 3], seed)
+    for row, hypotheses in enumerate(PrefixBeam(200, 200)(model, source)):
+        expected = totals(model, row)
+        assert {h.tokens for h in hypotheses} == set(expected)
+        for hypothesis in hypotheses:
+            assert hypothesis.score == pytest.approx(expected[hypothesis.tokens], abs=1e-9)
+            assert hypothesis.log_prob == pytest.approx(expected[hypothesis.tokens], abs=1e-9)
+
+
+@pytest.mark.parametrize(("weight", "bonus"), [(0.7, 0.0), (0.4, 1.3), (0.0, -0.5)])
+def test_a_full_beam_with_a_language_model(weight: float, bonus: float) -> None:
+    model, source = drawn([3, 4, 2], seed=4)
+    language_model = Bigrams()
+    search = PrefixBeam(200, 200, weight, bonus, language_model)
+    for row, hypotheses in enumerate(search(model, source)):
+        expected = totals(model, row)
+        assert len(hypotheses) == len(expected)
+        for h in hypotheses:
+            outside = weight * judged(language_model, h.tokens) + bonus * (len(h.tokens) - 1)
+            assert h.score == pytest.approx(expected[h.tokens] + outside, abs=1e-9)
+            assert h.log_prob == pytest.approx(expected[h.tokens], abs=1e-9)
+        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_narrower_beams_find_less(size: int) -> None:
+    """They keep a part of the alignments, so that scores are at most what all have; the probability told is of all."""
+    model, source = drawn([6, 5], seed=5, sharpness=0.5)
+    for row, hypotheses in enumerate(PrefixBeam(size, size)(model, source)):
+        expected = totals(model, row)
+        assert len({h.tokens for h in hypotheses}) == len(hypotheses) == size
+        for h in hypotheses:
+            assert h.score <= expected[h.tokens] + 1e-12
+            assert h.log_prob == pytest.approx(expected[h.tokens], abs=1e-9)
+        assert max(h.log_prob for h in hypotheses) <= max(expected.values()) + 1e-12
+
+
+def test_prefixes_that_leave_and_come_back_are_one() -> None:
+    """However narrow the beam, over many frames no output is told twice."""
+    model, source = drawn([40] * 20, seed=6, sharpness=0.3)
+    for size in (2, 4, 9):
+        for hypotheses in PrefixBeam(size, size)(model, source):
+            assert len({h.tokens for h in hypotheses}) == size
+
+
+def test_the_best_path_and_the_best_output() -> None:
+    """Two frames, a blank in each the likeliest: the best alignment says nothing, the best output is a symbol."""
+    logits = torch.tensor([[0.45, 1e-9, 1e-9, 0.35, 0.1, 0.1]], dtype=torch.float64).log().expand(2, -1)[None]
+    model = Drawn(logits.log_softmax(-1), torch.tensor([2]))
+    ((path,),) = BestPath()(model, sources([2]))
+    ((beam,),) = PrefixBeam(5)(model, sources([2]))
+    assert (path.tokens, beam.tokens) == ((EOS,), (3, EOS))
+    assert path.score == path.log_prob == pytest.approx(2 * math.log(0.45), abs=1e-6)
+    assert beam.log_prob == pytest.approx(math.log(0.35**2 + 2 * 0.35 * 0.45), abs=1e-6)
+
+
+def test_the_score_of_a_best_path_is_of_its_alignment() -> None:
+    model, source = drawn([4, 2], seed=7)
+    for row, (hypothesis,) in enumerate(BestPath()(model, source)):
+        frames = model.log_probs_BSV[row, : int(model.lengths_B[row])]
+        assert hypothesis.tokens == (*collapse(frames.argmax(-1).tolist(), PAD), EOS)
+        assert hypothesis.score == pytest.approx(float(frames.amax(-1).sum()))
+        assert hypothesis.log_prob == pytest.approx(totals(model, row)[hypothesis.tokens])
+
+
+# ------------------------------------------------------------------------ laws
+
+SEARCHES: dict[str, Any] = {
+    "best path": BestPath(),
+    "prefix beam 1": PrefixBeam(1),
+    "prefix beam 4": PrefixBeam(4, 3),
+    "prefix beam with a language model": PrefixBeam(5, 2, 0.6, 0.4, Bigrams(1, 11)),
+}
+
+
+@pytest.fixture(params=SEARCHES)
+def search(request: pytest.FixtureRequest) -> Any:
+    return SEARCHES[request.param]
+
+
+@pytest.fixture(params=FRAMEWISE, scope="module")
+def family(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(family: str) -> Any:
+    return build(FAMILIES[family])
+
+
+def test_score(model: Any, search: Any) -> None:
+    """A hypothesis' log-probability, in all and token by token, is the model's own of it."""
+    source = sources(LENGTHS)
+    for row, hypotheses in enumerate(search(model, source)):
+        for hypothesis in hypotheses:
+            assert not {PAD, BOS, EOS} & set(hypothesis.tokens[:-1])
+            target = padded_targets([list(hypothesis.tokens)])
+            (forced,) = search.force(model, pick(source, [row]), target)
+            assert forced.tokens == hypothesis.tokens
+            assert forced.log_prob == pytest.approx(hypothesis.log_prob, abs=1e-9)
+            assert forced.token_log_probs == pytest.approx(hypothesis.token_log_probs, abs=1e-9)
+            assert sum(forced.token_log_probs) == pytest.approx(forced.log_prob, abs=1e-9)
+
+
+@pytest.mark.parametrize("family", ["ctc, lstm, no attention"], indirect=True)
+def test_either_way_of_forcing_is_the_other(model: Any) -> None:
+    source, outputs = sources([4, 6]), padded_targets([[3, 3, 7, EOS], [5, EOS]])
+    by_frames, by_tokens = BestPath().force(model, source, outputs), force(model, source, outputs)
+    for ours, theirs in zip(by_frames, by_tokens, strict=True):
+        assert ours.token_log_probs == pytest.approx(theirs.token_log_probs, abs=1e-9)
+        assert ours.best_log_probs == pytest.approx(theirs.best_log_probs, abs=1e-9)
+    (impossible,) = BestPath().force(model, sources([1]), padded_targets([[5, 5, 5, EOS]]))
+    assert impossible.log_prob == -math.inf
+    assert all(math.isfinite(log_prob) for log_prob in impossible.token_log_probs[:-1])
+
+
+def test_company(model: Any, family: str, search: Any) -> None:
+    """Alone or in any batch, in any order, whatever stands in the padding: the same hypotheses."""
+    source, order = sources(all_lengths(family), width=9), [3, 6, 0, 5, 2, 4, 1]
+    junk = Padded(source.values.masked_fill(~source.mask, 7), source.lengths)
+    together, shuffled = search(model, junk), search(model, pick(source, order))
+    for place, row in enumerate(order):
+        alone = search(model, sources_alone(source, row))[0]
+        for other in (together[row], shuffled[place]):
+            assert [h.tokens for h in other] == [h.tokens for h in alone]
+            assert [h.score for h in other] == pytest.approx([h.score for h in alone], abs=1e-9)
+
+
+@pytest.mark.parametrize("family", ["ctc, lstm, no attention"], indirect=True)
+def test_frame_by_frame_or_token_by_token(model: Any) -> None:
+    """With room for everything both find the same best output; a reward for each token is an insertion bonus."""
+    source = sources([1, 1])
+    for row in range(2):
+        one = pick(source, [row])
+        (frames,) = PrefixBeam(700, 3, bonus=0.8)(model, one)
+        ranking = BoundedReward(0.8, length_ratio=9.0)
+        (tokens,) = Beam(700, 3, max_length=5, ranking=ranking)(model, one)
+        assert [h.tokens for h in frames] == [h.tokens for h in tokens]
+        rewards = [h.score - h.log_prob - 0.8 * len(h.tokens) for h in tokens]
+        assert rewards == pytest.approx([0.0] * 3, abs=1e-9)
+
+
+def test_a_beam_over_both_is_joint_decoding() -> None:
+    """Every output scored by either part: the beam with room for all finds the best of the weighted sums."""
+    model = build(FAMILIES["ctc and attention"])
+    source = sources([1])
+    every = [[*body, EOS] for n in range(3) for body in itertools.product(range(3, 11), repeat=n)]
+    repeated, targets = pick(source, [0] * len(every)), padded_targets(every)
+    own = BestPath().force(model, repeated, targets)
+    _, decoder, _ = model.parts(source)
+
+    class Alone(nn.Module):
+        def start(self, source: Any) -> Any:
+            return decoder.start(model.encoder(source))
+
+        def extend(self, tokens_BT: Tensor, state: Any) -> Any:
+            return decoder.extend(tokens_BT, state)
+
+        def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+            return decoder.readout(output, candidates)
+
+    attention = force(Alone(), repeated, targets)
+    mixed = {a.tokens: 0.4 * c.log_prob + 0.6 * a.log_prob for a, c in zip(attention, own, strict=True)}
+    best = max(mixed, key=lambda tokens: mixed[tokens])
+    ((found,),) = Beam(1000, max_length=3, ranking=LogProbability())(model, source)
+    assert found.tokens == best
+    assert found.log_prob == pytest.approx(mixed[best], abs=1e-9)
+
+
+# ------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("ask", "error"),
+    [
+        (lambda: PrefixBeam(2, 3), "nbest = 3, size = 2: a beam of n has room for 1 to n"),
+        (lambda: BestPath().resized(nbest=2), 'there is one best path; set search.type = "prefix-beam"'),
+        (lambda: BestPath()(*drawn([2]), padded_targets([[4]])), "cannot go on from a prefix: set search.type"),
+        (lambda: PrefixBeam()(*drawn([2]), padded_targets([[4]])), "cannot go on from a prefix: set search.type"),
+        (
+            lambda: PrefixBeam(language_model=Bigrams(vocabulary=9))(*drawn([2])),
+            "a language model of 9 words cannot go along with frames of 6: they must share one target vocabulary",
+        ),
+    ],
+)
+def test_bad_input(ask: Any, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        ask()
+
+
+def test_another_size() -> None:
+    assert PrefixBeam(4).resized(nbest=7) == PrefixBeam(7, 7)
+    assert PrefixBeam(4, bonus=1.0).resized(9, 2) == PrefixBeam(9, 2, bonus=1.0)
+    assert BestPath().resized() == BestPath()
