@@ -179,7 +179,7 @@ def test_predict_goes_on_from_a_prefix(trained: Path, tmp_path: Path, call: Call
     first, _, last = out.splitlines()
     assert first.startswith("a")
     assert last.startswith("bc")
-    assert "input 4 lacks a prefix" in told(
+    assert "input 4 has no prefix" in told(
         call("predict", trained, "--prefixes", tmp_path / "beginnings", stdin=b"abc\n\nz\nx\n")
     )
 

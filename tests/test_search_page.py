@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,10 +27,13 @@ def folder(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     """Where all runs that the page names are, and its files."""
     for name in set(re.findall(r"runs/([\w-]+)", PAGE)):
         (tmp_path / "runs").mkdir(exist_ok=True)
-        (tmp_path / "runs" / name).symlink_to(trained)
+        shutil.copytree(trained, tmp_path / "runs" / name)
     for name in ("words.txt", "german.txt"):
         (tmp_path / name).write_text("abc\nde\n")
     (tmp_path / "beginnings.txt").write_text("a\nb\n")
+    (tmp_path / "wanted.jsonl").write_text(
+        '{"source": "abc", "prefix": "c"}\n{"source": "de", "required": [["dd", "e"]]}\n'
+    )
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -37,8 +41,11 @@ def folder(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 @pytest.mark.parametrize("command", [each for each in COMMANDS + SAID if each.startswith("transduce")])
 def test_the_commands(command: str, folder: Path, call: Call) -> None:
     arguments = shlex.split(command.partition(" #")[0].replace("RUN", "runs/g2p german.txt"))[1:]
-    files = [] if any(each.endswith(".txt") for each in arguments) else ["german.txt"]
-    status, out, err = call(*arguments, *files, "--device=cpu", "--set=search.max_length=12")
+    files = [] if any(each.endswith((".txt", ".jsonl")) for each in arguments) else ["german.txt"]
+    if "--shortlist" in arguments:
+        call("shortlist", arguments[1])
+    extra = [*files, "--device=cpu", "--set=search.max_length=12"] if arguments[0] != "shortlist" else []
+    status, out, err = call(*arguments, *extra)
     assert (status, err) == (0, "")
     assert len(out.splitlines()) >= 2
 
@@ -64,5 +71,6 @@ def test_the_python(folder: Path) -> None:
     names = {"transduce": transduce, "lines": ["abc", "de"]}
     exec("\n".join(block for language, block in BLOCKS if language == "python"), names)
     assert len(names["best"]) == 2
+    assert all("abc" in outputs[0].text or "cab" in outputs[0].text for outputs in names["held"])
     assert names["sampled"].search.size == 5
     assert "".join(names["model"].stream("abc")) == names["model"]("abc")

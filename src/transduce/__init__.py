@@ -19,15 +19,28 @@ if TYPE_CHECKING:
     from transduce.comparison.sweep import sweep
     from transduce.metrics.distance import distance
     from transduce.names import register
+    from transduce.search.constraints import Constraints
     from transduce.training.callbacks import Callback
     from transduce.transducer import Output, Transducer
 
 __version__ = "0.1.0"
 
-__all__ = ["Callback", "Output", "Transducer", "distance", "load", "recipes", "register", "sweep", "train"]
+__all__ = [
+    "Callback",
+    "Constraints",
+    "Output",
+    "Transducer",
+    "distance",
+    "load",
+    "recipes",
+    "register",
+    "sweep",
+    "train",
+]
 
 _PLACES = {
     "Callback": "transduce.training.callbacks",
+    "Constraints": "transduce.search.constraints",
     "Output": "transduce.transducer",
     "Transducer": "transduce.transducer",
     "distance": "transduce.metrics.distance",

@@ -9,9 +9,9 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, zip_longest
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, overload
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -22,11 +22,14 @@ from transduce.data.labels import LabelError
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Lines
 from transduce.data.tokenizers import Tokenizer
+from transduce.data.windows import aligned, sorted_batches, windows
 from transduce.metrics.references import references
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.models.fit import check_fit
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.models.weights import load_weights
+from transduce.search.constraints import Constraints, Tokenized, constrained, listed
+from transduce.search.lexicon import Lexicon
 from transduce.search.streaming import stream
 from transduce.types import EOS, PAD, SPECIALS, Example, Hypothesis, Metric, Model, Padded, Prediction, Search
 
@@ -34,9 +37,6 @@ log = logging.getLogger("transduce")
 
 Checkpoint = Literal["best", "last", "average"]
 UNFINISHED = "\ufffd"  # what a decoder makes of the first bytes of a character
-WINDOW = 64  # batches read ahead, to put sentences of like length together
-R = TypeVar("R")
-Q = TypeVar("Q")
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class Output:
     ``tokens`` has the closing ``</s>``; ``log_prob`` sums ``token_log_probs`` (natural logarithm); ``score`` is what
     the search ranked by. Of a target that was scored, ``best_log_probs`` are those of the model's first choice in each
     place, given what stands before it. ``alignment``, where it was asked for, has pairs of a source word and a word of
-    the text that was written from it, both counted from 0.
+    the text that was written from it, both counted from 0. ``missing`` are the required phrases that it lacks, each
+    with its alternatives.
     """
 
     text: str
@@ -57,6 +58,7 @@ class Output:
     best_log_probs: tuple[float, ...] = ()
     ids: tuple[int, ...] = ()  # of the tokens
     alignment: tuple[tuple[int, int], ...] | None = None
+    missing: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,11 @@ class Transducer:
         """Whether there is a source; a language model that has learned from targets alone has none."""
         return self.source_tokenizer.numeric or len(self.source_tokenizer) > len(SPECIALS)
 
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """What phrases of text are in the model's outputs."""
+        return Lexicon(self.target_tokenizer)
+
     @property
     def device(self) -> torch.device:
         device: torch.device = next(self.model.parameters()).device
@@ -192,29 +199,32 @@ class Transducer:
         search: Search[Any] | None = None,
         batch_size: int = 64,
         prefix: str | Iterable[str] = "",
+        constraints: Constraints | Iterable[Constraints | None] | None = None,
     ) -> Iterator[list[Output]]:
         """For each source, in order, the search's hypotheses, best first.
 
-        ``prefix`` is what the outputs begin with: one for all sources, or one for each. A generator: it reads up to 64
-        batches ahead, to put sources of like length together, and answers as it goes; with batches of one it answers
-        each source before it reads the next.
+        ``prefix`` is what the outputs begin with, ``constraints`` the phrases that they must have and must not: one for
+        all sources, or one for each. A generator: it reads up to 64 batches ahead, to put sources of like length
+        together, and answers as it goes; with batches of one it answers each source before it reads the next.
         """
         search = search or self.search
 
-        def answer(batch: list[tuple[int, tuple[list[int], list[int]]]]) -> list[list[Hypothesis]]:
-            rows, beginnings = zip(*(row for _, row in batch), strict=True)
+        def answer(batch: list[tuple[int, tuple[list[int], list[int], Tokenized]]]) -> list[list[Hypothesis]]:
+            rows, beginnings, tokenized = zip(*(row for _, row in batch), strict=True)
             forced = self._padded(beginnings, torch.long) if any(beginnings) else None
-            return search(self.model, self._padded(rows), forced)
+            held = constrained(search, tokenized, self.lexicon, self.device) if any(tokenized) else search
+            return held(self.model, self._padded(rows), forced)
 
-        for window in windows(enumerate(_begun(sources, prefix), 1), batch_size):
-            ids = self._sources([(number, source) for number, (source, _) in window])
-            beginnings = [self._beginning(written) for _, (_, written) in window]
+        asked = aligned(sources, prefix=prefix, constraints=constraints)
+        for window in windows(enumerate(asked, 1), batch_size):
+            ids = self._sources([(number, source) for number, (source, *_) in window])
             rows = [
-                (len(row), (self._cut(row, number), beginning))
-                for row, beginning, (number, _) in zip(ids, beginnings, window, strict=True)
+                (len(row), (self._cut(row, number), self._beginning(written), self._tokenized(wanted, number)))
+                for row, (number, (_, written, wanted)) in zip(ids, window, strict=True)
             ]
-            for hypotheses in sorted_batches(rows, batch_size, answer):
-                yield [self._output(hypothesis) for hypothesis in hypotheses]
+            answers = sorted_batches(rows, batch_size, answer)
+            for (number, (*_, wanted)), hypotheses in zip(window, answers, strict=True):
+                yield self._outputs(hypotheses, wanted, number)
 
     def stream(self, source: str, search: Search[Any] | None = None) -> Iterator[str]:
         """The best output of one source, piece by piece, as soon as the search has decided it; together, its text.
@@ -288,6 +298,29 @@ class Transducer:
     def _beginning(self, text: str) -> list[int]:
         """The ids of an output's beginning; its last word is whole."""
         return self.target_tokenizer.encode([text])[0][:-1] if text else []
+
+    def _tokenized(self, constraints: Constraints | None, number: int) -> Tokenized | None:
+        """None, without a lexicon, for a source that asks for nothing."""
+        try:
+            return constraints.tokenized(self.lexicon) if constraints else None
+        except ValueError as error:
+            raise ValueError(f"input {number}: {error}") from error
+
+    def _outputs(self, hypotheses: list[Hypothesis], constraints: Constraints | None, number: int) -> list[Output]:
+        """Those that are as wanted; if there are none, the best of the others, and a warning."""
+        outputs = [self._output(hypothesis) for hypothesis in hypotheses]
+        if not constraints:
+            return outputs
+        outputs = [replace(each, missing=constraints.missing(self.lexicon, each.ids)) for each in outputs]
+        unwanted = [constraints.unwanted(self.lexicon, each.ids) for each in outputs]
+        wanted = [each for each, phrases in zip(outputs, unwanted, strict=True) if not (each.missing or phrases)]
+        if not wanted:
+            problems = [
+                *(f"with {listed(some)}" for some in outputs[0].missing),
+                *(f"without {p!r}" for p in unwanted[0]),
+            ]
+            log.warning("input %d: no output %s was found; a larger beam may find one", number, " and ".join(problems))
+        return wanted or outputs[:1]
 
     def _cut(self, ids: list[Any], number: int) -> list[Any]:
         """At most as long as anything seen in training, the end kept: a line of a megabyte must not take all memory."""
@@ -387,35 +420,3 @@ def choose_device(name: str) -> torch.device:
             f"device {name!r} is not on this machine; there is: {', '.join(k for k, v in there.items() if v)}"
         )
     return device
-
-
-def _begun(sources: Iterable[str], prefix: str | Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each source with the beginning of its outputs; ValueError where there are more of one than of the other."""
-    if isinstance(prefix, str):
-        yield from ((source, prefix) for source in sources)
-        return
-    for number, (source, beginning) in enumerate(zip_longest(sources, prefix), 1):
-        if source is None or beginning is None:
-            lacks = "a source" if source is None else "a prefix"
-            raise ValueError(f"input {number} lacks {lacks}: give one prefix for all, or one for each, empty if none")
-        yield source, beginning
-
-
-def windows(items: Iterable[R], batch_size: int) -> Iterator[list[R]]:
-    """The items in lists of up to WINDOW batches; one batch at a time where batches are of one: an answer a line."""
-    if batch_size < 1:
-        raise ValueError(f"batch_size = {batch_size}: at least one sentence goes in a batch")
-    iterator = iter(items)
-    while window := list(islice(iterator, batch_size * (WINDOW if batch_size > 1 else 1))):
-        yield window
-
-
-def sorted_batches(rows: list[tuple[int, Q]], batch_size: int, answer: Any) -> list[Any]:
-    """``answer`` asked of batches of like length, the longest first; its answers in the order of ``rows``."""
-    order = sorted(range(len(rows)), key=lambda i: -rows[i][0])
-    answers: list[Any] = [None] * len(rows)
-    for start in range(0, len(order), batch_size):
-        places = order[start : start + batch_size]
-        for place, found in zip(places, answer([rows[i] for i in places]), strict=True):
-            answers[place] = found
-    return answers

@@ -24,6 +24,7 @@ from transduce.cli.options import (
     Trained,
     resized,
 )
+from transduce.cli.wanted import Wanted
 from transduce.plugins import load_plugins
 
 
@@ -59,11 +60,10 @@ def train(
 def predict(
     trained: Trained,
     attended: Attended,
+    wanted: Wanted,
     files: Files = None,
     beam: BeamSize = None,
     nbest: Annotated[int, typer.Option(min=1, help="Hypotheses of each source.")] = 1,
-    prefix: Annotated[str, typer.Option(help="What every output begins with: whole words.")] = "",
-    prefixes: Annotated[Path | None, typer.Option(help="A file of beginnings, a line for each source.")] = None,
     batch_size: BatchSize = 64,
     format: Annotated[
         str, typer.Option(help="text (a line a hypothesis), tsv (source, score, text) or jsonl.")
@@ -74,8 +74,11 @@ def predict(
 ) -> None:
     """Turn each line into the model's best output, in order."""
     write = formats.choose(format, formats.PREDICTIONS)
-    if stream and (nbest > 1 or format != "text" or attended.asked):
-        raise ValueError("--stream writes one output's text as it comes: leave out --nbest, --format and --alignments")
+    if stream and (nbest > 1 or format != "text" or attended.asked or wanted):
+        raise ValueError(
+            "--stream writes one output's text as it comes: leave out --nbest, --format, --alignments, prefixes and "
+            "phrases"
+        )
     transducer = trained.load()
     if stream:
         for line in reading.lines(files):
@@ -83,9 +86,9 @@ def predict(
                 print(formats.one_line(piece), end="", flush=True)
             print(flush=True)
         return
-    asked, answered = itertools.tee(reading.lines(files))
-    beginnings = prefix if prefixes is None else reading.lines([prefixes])
-    outputs = transducer.predict(asked, resized(transducer, beam, nbest), batch_size, beginnings)
+    sources, beginnings, constraints = wanted.of(files)
+    asked, answered = itertools.tee(sources)
+    outputs = transducer.predict(asked, resized(transducer, beam, nbest), batch_size, beginnings, constraints)
     for source, hypotheses in attended.added(transducer, zip(answered, outputs, strict=True), batch_size):
         for line in write(source, hypotheses):
             print(line, flush=batch_size == 1)

@@ -40,6 +40,7 @@ def as_jsonl(source: str, outputs: list[Output]) -> Iterator[str]:
             "score": output.score,
             "token_log_probs": output.token_log_probs,
             **({} if output.alignment is None else {"alignment": output.alignment}),
+            **({"missing": output.missing} if output.missing else {}),
         }
         for output in outputs
     ]

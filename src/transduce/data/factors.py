@@ -90,6 +90,11 @@ class FactoredTokenizer:
         """Each value with the number of its factor, which tells it from a special that is spelled like it."""
         return (*SPECIALS, *((number, value) for number, column in enumerate(self._values) for value in column))
 
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """No id adds a text of its own."""
+        return ("",) * len(self)
+
     def extended(self, other: Tokenizer) -> FactoredTokenizer:
         """Every factor grows at its end, so that those of the tags, which follow the words, get other ids."""
         record = other.as_json()

@@ -84,6 +84,10 @@ class FeaturesTokenizer:
         """Those of the text, and each feature, told from a piece of text that is spelled like it."""
         return (*self._text.entries, *(("feature", feature) for feature in self._features))
 
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        return (*self._text.pieces, *("" for _ in self._features))
+
     def extended(self, other: Tokenizer) -> FeaturesTokenizer:
         """Text and features grow each at its end, so that features, which follow the text, get other ids."""
         if not isinstance(other, FeaturesTokenizer) or other._separator != self._separator:

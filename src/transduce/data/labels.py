@@ -96,6 +96,10 @@ class LabelledTokenizer:
         """Those of the text, and a label with the number of its column."""
         return (*self._text.entries, *((column, label) for column, ids in enumerate(self._ids) for label in ids))
 
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        return (*self._text.pieces, *("" for _ in self._values))
+
     def extended(self, other: Tokenizer) -> LabelledTokenizer:
         """Text and labels grow each at its end, so that labels, which follow the text, get other ids."""
         if not isinstance(other, LabelledTokenizer) or (other.labels, other._with_text) != (

@@ -78,6 +78,11 @@ class NumbersTokenizer:
     def entries(self) -> tuple[int, ...]:
         return tuple(range(self.factors))
 
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """No id adds a text of its own."""
+        return ("",) * len(self)
+
     def extended(self, other: Tokenizer) -> NumbersTokenizer:
         """Nothing can be added to a scale: whoever has as many channels is read by this one."""
         if not other.numeric or other.factors != self.factors:

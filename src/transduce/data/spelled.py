@@ -69,6 +69,10 @@ class SpelledTokenizer:
     def entries(self) -> tuple[Hashable, ...]:
         return self._pieces.entries
 
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        return self._pieces.pieces
+
     def extended(self, other: Tokenizer) -> SpelledTokenizer:
         if not isinstance(other, SpelledTokenizer):
             raise DataError("words in pieces can be extended by their like alone; use the same units")

@@ -36,8 +36,9 @@ class Tokenizer(Protocol):
 
     The first ``labels`` ids of every line stand for what is said beside the text; of those behind them each token has
     ``factors``. ``entries`` are what the ids stand
-    for, no two alike: equal ones in two vocabularies are the same token. ``spans`` say where in a text each of its ids
-    stands, from the first character to behind the last; EOS, and what is said beside the text, have none of it.
+    for, no two alike: equal ones in two vocabularies are the same token. ``pieces`` are what each adds to a text, with
+    the space before it that begins a word; nothing, where it is not of the text. ``spans`` say where in a text each of
+    its ids stands, from the first character to behind the last; EOS, and what is said beside the text, have none of it.
     ``length`` is the number of tokens in a row of ids, EOS and labels not counted.
     ``extended`` is this vocabulary with what only another knows after it; it raises DataError where that cannot be.
     One that is ``numeric`` has numbers for ids, and as many entries as a step has numbers.
@@ -68,6 +69,9 @@ class Tokenizer(Protocol):
 
     @property
     def entries(self) -> tuple[Hashable, ...]: ...
+
+    @property
+    def pieces(self) -> tuple[str, ...]: ...
 
     def extended(self, other: Tokenizer) -> Tokenizer: ...
 
@@ -130,6 +134,15 @@ class TextTokenizer:
     @property
     def entries(self) -> tuple[str, ...]:
         return tuple(str(self._library.id_to_token(i)) for i in range(len(self)))
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        spoken = self.entries[UNK:]
+        if self._library.decoder is None:  # symbols, between which the library puts a space
+            spoken = tuple(f" {entry}" for entry in spoken)
+        elif self._library.normalizer is not None and self._library.normalizer.normalize_str("x") != "x":
+            spoken = tuple(entry.replace(SPACE, " ") for entry in spoken)
+        return ("",) * UNK + spoken
 
     def extended(self, other: Tokenizer) -> TextTokenizer:
         """Characters, words and symbols are lists, to which more can be added; pieces are not, as each of them changes

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from transduce.data.tokenizers import SPACE, Tokenizer
+from transduce.data.windows import sorted_batches, windows
 from transduce.inspect.taps import attended
-from transduce.transducer import Output, Transducer, sorted_batches, windows
+from transduce.transducer import Output, Transducer
 from transduce.types import EOS, SPECIALS, UNK
 
 Span = tuple[int, int]

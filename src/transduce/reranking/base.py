@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import tee
 from typing import Any, Protocol
 
-from transduce.transducer import Output, Transducer, windows
+from transduce.data.windows import windows
+from transduce.transducer import Output, Transducer
 from transduce.types import Search
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from transduce import tree
 from transduce.search.allocation.base import Allocation, Candidates
 from transduce.search.allocation.topk import TopK
+from transduce.search.constraints import Held
 from transduce.search.filters.base import Filter
 from transduce.search.forcing import force
 from transduce.search.observer import Expansion, Observer
@@ -93,6 +94,10 @@ class Beam:
 
     def resized(self, size: int | None = None, nbest: int = 1) -> Beam:
         return replace(self, size=max(self.size, nbest) if size is None else size, nbest=nbest)
+
+    def constrained(self, held: Held) -> Beam:
+        filters = (*self.filters, *held.filters(self.max_length))
+        return replace(self, filters=filters, allocation=held.allocation(self.allocation, self.max_length))
 
 
 class _Finished:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from transduce import tree
 from transduce.search.beam import Beam
+from transduce.search.constraints import Held
 from transduce.search.filters.base import Filter
 from transduce.search.forcing import force
 from transduce.search.largest import largest
@@ -76,3 +77,7 @@ class Greedy:
 
     def resized(self, size: int | None = None, nbest: int = 1) -> Beam:
         return Beam(max_length=self.max_length, filters=self.filters).resized(size, nbest)
+
+    def constrained(self, held: Held) -> Greedy:
+        held.check_nothing_required(type(self).__name__)
+        return replace(self, filters=(*self.filters, *held.filters(self.max_length)))

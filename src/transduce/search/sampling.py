@@ -12,6 +12,7 @@ from torch import Tensor
 
 from transduce import tree
 from transduce.search import draws
+from transduce.search.constraints import Held
 from transduce.search.filters.base import Filter
 from transduce.search.forcing import force
 from transduce.search.step import Begun, advance, begin, check_length
@@ -93,6 +94,10 @@ class Sampling:
 
     def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
+
+    def constrained(self, held: Held) -> Sampling:
+        held.check_nothing_required(type(self).__name__)
+        return replace(self, filters=(*self.filters, *held.filters(self.max_length)))
 
     def resized(self, size: int | None = None, nbest: int = 1) -> Sampling:
         return replace(self, size=max(self.size, nbest) if size is None else size, nbest=nbest)

@@ -18,6 +18,7 @@ from transduce.types import BOS, EOS, PAD, Autoregressive, Padded
 S = TypeVar("S")
 
 POSITIONS = 1024  # whose logits are held at a time, where only those of given tokens are wanted
+STUCK = 1e6  # what an end costs that filters forbid, as they do all else: it ranks behind any other
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def advance(
         for each, memory in zip(filters, front.memories, strict=False):
             scores_NV = each(scores_NV, memory)
         nothing_N = scores_NV.amax(-1) == float("-inf")
-        scores_NV[:, EOS] = torch.where(nothing_N, log_probs_NV[:, EOS], scores_NV[:, EOS])
+        scores_NV[:, EOS] = torch.where(nothing_N, log_probs_NV[:, EOS] - STUCK, scores_NV[:, EOS])
     if front.prefix is not None and place < front.prefix.value.values.shape[1]:
         token_N, forced_N = forced(front.prefix.value, place, len(front.token_N))
         scores_NV = torch.where(forced_N[:, None], only(log_probs_NV, token_N), scores_NV)

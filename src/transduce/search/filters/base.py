@@ -16,7 +16,8 @@ class Filter(Follower[S], Protocol[S]):
 
     Scores are log-probabilities, less what filters have taken. They are never raised: a beam stops where those alive
     cannot win any more. What a filter does to one row must not depend on the others. Where all filters together leave
-    a row nothing, it ends. Filters have no say in a forced prefix, of which they are told like of all else.
+    a row nothing, not even the end, it ends and ranks behind those that were left something. Filters have no say in a
+    forced prefix, of which they are told like of all else.
     """
 
     def __call__(self, scores_NV: Tensor, state: S) -> Tensor: ...

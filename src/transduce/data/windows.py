@@ -1,0 +1,46 @@
+"""Sentences put together by length, and answered in the order in which they came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice, zip_longest
+from typing import Any, TypeVar
+
+WINDOW = 64  # batches read ahead, to put sentences of like length together
+R = TypeVar("R")
+Q = TypeVar("Q")
+
+
+def aligned(sources: Iterable[str], **beside: Any) -> Iterator[tuple[Any, ...]]:
+    """Each source with what goes with it: one thing for all sources, or an iterable that is no text with one for each;
+    ValueError where there are more of one than of another."""
+    each = {name: value for name, value in beside.items() if isinstance(value, Iterable) and not isinstance(value, str)}
+    nothing = object()
+    for number, (source, *found) in enumerate(zip_longest(sources, *each.values(), fillvalue=nothing), 1):
+        row = {"source": source, **beside, **dict(zip(each, found, strict=True))}
+        for name, value in row.items():
+            if value is nothing:
+                raise ValueError(
+                    f"input {number} has no {name}: give one for each source, empty if none, or one for all"
+                )
+        yield tuple(row.values())
+
+
+def windows(items: Iterable[R], batch_size: int) -> Iterator[list[R]]:
+    """The items in lists of up to WINDOW batches; one batch at a time where batches are of one: an answer a line."""
+    if batch_size < 1:
+        raise ValueError(f"batch_size = {batch_size}: at least one sentence goes in a batch")
+    iterator = iter(items)
+    while window := list(islice(iterator, batch_size * (WINDOW if batch_size > 1 else 1))):
+        yield window
+
+
+def sorted_batches(rows: list[tuple[int, Q]], batch_size: int, answer: Any) -> list[Any]:
+    """``answer`` asked of batches of like length, the longest first; its answers in the order of ``rows``."""
+    order = sorted(range(len(rows)), key=lambda i: -rows[i][0])
+    answers: list[Any] = [None] * len(rows)
+    for start in range(0, len(order), batch_size):
+        places = order[start : start + batch_size]
+        for place, found in zip(places, answer([rows[i] for i in places]), strict=True):
+            answers[place] = found
+    return answers

@@ -1,0 +1,194 @@
+"""How phrases of text are written in the tokens of a vocabulary."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from transduce.types import SPECIALS, UNK
+
+ANYWHERE, BORDER, DONE, OWN = 0, 1, 2, 3  # states that every pattern has, and the first of its own
+BREAK = -2  # in the place of a token: any before which a word has ended
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""Letters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
+
+Edge = tuple[int, int, int]  # state, token, next state
+Way = list[tuple[int, int, int]]  # start, token, end: a spelling, by places in a text
+
+
+class Spelling(Protocol):
+    """Of a tokenizer what is needed here: its ids, EOS last, what each of them adds to a text, and the text as all
+    together have it."""
+
+    @property
+    def pieces(self) -> tuple[str, ...]: ...
+
+    def encode(self, texts: Sequence[str]) -> list[list[Any]]: ...
+
+    def normalize(self, text: str) -> str: ...
+
+
+@dataclass(frozen=True)
+class Borders:
+    """Tokens before which [V], and tokens behind which [V] no word goes on, whatever stands there."""
+
+    before_V: Tensor
+    behind_V: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """Where a phrase stands in an output: a nondeterministic automaton over tokens. A lexicon has one of each phrase.
+
+    The state ``ANYWHERE`` it is always in, ``BORDER`` where no word goes on, ``DONE`` when the phrase has been written;
+    from ``OWN`` on they are places within the phrase. The edges ``own`` spell it as running text is encoded, in
+    ``length`` tokens at most, of which ``covered`` are written in each of the states from ``OWN`` on; there are none
+    where the vocabulary lacks something of it. In the state ``waiting`` the last word has yet to end.
+    """
+
+    edges: tuple[Edge, ...]
+    own: tuple[Edge, ...]
+    covered: tuple[int, ...]
+    length: int
+    waiting: int | None
+
+
+class Lexicon:
+    """What a vocabulary can write.
+
+    Where tokens mark the words of a text, a phrase is found as whole words, however these are cut into tokens: "cat"
+    in "a cat, a dog" and not in "category". Symbols that spaces divide are words, whatever they are made of. A script
+    without spaces, and a text of characters or bytes, has no words: there a phrase is found anywhere.
+    """
+
+    def __init__(self, spelling: Spelling) -> None:
+        self._spelling = spelling
+        self._pieces = spelling.pieces
+        texts = [piece for _, piece in self._known()]
+        # where words are marked, the first of a text is too, though nothing stands before it
+        self._words = any(self._pieces[ids[0]][:1] == " " for ids in spelling.encode([text.strip() for text in texts]))
+        self._symbols = all(piece[0] == " " for piece in texts)
+        self._patterns: dict[str, Pattern] = {}
+        self._parts: dict[str, list[tuple[int, bool, bool]]] = defaultdict(list)
+        for token, piece in self._known():  # parts that end where words do, with whether something stands beside them
+            cuts = [0, *(cut for cut in range(1, len(piece)) if self._border(piece, cut)), len(piece)]
+            for start, end in combinations(cuts, 2):
+                self._parts[piece[start:end]].append((token, start > 0, end < len(piece)))
+        self._longest = max(map(len, self._parts), default=0)
+
+    def borders(self) -> Borders | None:
+        """None where there are no words."""
+        if not self._words:
+            return None
+        before_V, behind_V = torch.ones(2, len(self._pieces), dtype=torch.bool).unbind()
+        for token, piece in self._known():
+            before_V[token], behind_V[token] = not self._joins(piece[0]), not self._joins(piece[-1])
+        return Borders(before_V, behind_V)
+
+    def text(self, phrase: str) -> str:
+        """The phrase as it is in an output that has it."""
+        ids = self._encoded(phrase)
+        spelled = self._spelling.normalize(phrase) if UNK in ids else "".join(self._pieces[token] for token in ids)
+        return spelled.strip(" ") if self._words else spelled
+
+    def pattern(self, phrase: str) -> Pattern:
+        """How it is written; in no way, where the vocabulary lacks something of it."""
+        if phrase not in self._patterns:
+            self._patterns[phrase] = self._pattern(self.text(phrase))
+        return self._patterns[phrase]
+
+    def within(self, phrase: str, other: str) -> bool:
+        """Whether who writes the one phrase has written the other."""
+        return self._found(self.text(phrase), self.text(other))
+
+    def written(self, phrase: str, ids: Sequence[int]) -> bool:
+        """Whether the phrase stands in an output."""
+        return self._found(self.text(phrase), "".join(self._pieces[token] for token in ids))
+
+    # --------------------------------------------------------------- details
+
+    def _known(self) -> Iterator[tuple[int, str]]:
+        return ((token, piece) for token, piece in enumerate(self._pieces) if token >= len(SPECIALS) and piece)
+
+    def _encoded(self, text: str) -> list[int]:
+        return self._spelling.encode([text])[0][:-1]
+
+    def _joins(self, character: str) -> bool:
+        """Whether it is of a word, which goes on with another such."""
+        if self._symbols or not self._words:
+            return self._words and character != " "
+        return _of_a_word(character)
+
+    def _border(self, text: str, cut: int) -> bool:
+        return not (0 < cut < len(text) and self._joins(text[cut - 1]) and self._joins(text[cut]))
+
+    def _found(self, text: str, longer: str) -> bool:
+        places = (found.start() for found in re.finditer(f"(?={re.escape(text)})", longer))
+        return any(self._border(longer, place) and self._border(longer, place + len(text)) for place in places)
+
+    def _ways(self, text: str) -> list[Way]:
+        """How running text has it: where words are marked, after a space, which is place 0; and what may follow a
+        letter also without."""
+        size = int(self._words) + len(text)
+        ways = [self._spans(self._encoded(text), size)]
+        if self._words and not self._joins(text[0]):
+            behind = [span for span in self._spans(self._encoded("x" + text), size) if span[0] >= 1]
+            ways += [behind] if behind and behind[0][0] == 1 else []
+        return [way for way in ways if UNK not in (token for _, token, _ in way)]
+
+    def _spans(self, ids: Sequence[int], end: int) -> Way:
+        spans = []
+        for token in reversed(ids):
+            start = end - len(self._pieces[token])
+            spans.append((start, token, end))
+            end = start
+        return spans[::-1]
+
+    def _pattern(self, text: str) -> Pattern:
+        first = int(self._words)  # behind the space that the first word may have
+        whole, ways = " " * first + text, self._ways(text)
+        begins, waits = BORDER if self._joins(text[0]) else ANYWHERE, self._joins(text[-1])
+        spaced = any(end == first for way in ways for _, _, end in way)  # a space is a token of its own
+        states: dict[int, int] = {}
+
+        def goal(end: int) -> int:
+            return states.setdefault(end, OWN + len(states)) if end < len(whole) or waits else DONE
+
+        edges: set[Edge] = set()
+        for start in range(len(whole)):
+            for end in range(start + 1, min(len(whole), start + self._longest) + 1):
+                if end == first and not spaced:
+                    continue
+                for token, before, behind in self._parts.get(whole[start:end], ()):
+                    if (before and start > first) or (behind and end < len(whole)):
+                        continue  # something else stands within the phrase
+                    origins = {ANYWHERE} if before or start == 0 else {states[start]} if start in states else set()
+                    origins |= {begins} if start == first and not before else set()
+                    edges.update((origin, token, DONE if behind else goal(end)) for origin in origins)
+        own = {
+            (ANYWHERE if start in (0, way[0][0]) else states[start], token, goal(end))
+            for way in ways
+            for start, token, end in way
+        }
+        if len(whole) in states:
+            edges.add((states[len(whole)], BREAK, DONE))
+        covered = [max((sum(end <= place for _, _, end in way) for way in ways), default=0) for place in states]
+        length = max(map(len, ways), default=0)
+        return Pattern(tuple(sorted(edges)), tuple(sorted(own)), tuple(covered), length, states.get(len(whole)))
+
+
+@cache
+def _of_a_word(character: str) -> bool:
+    """A letter, a mark on it, a digit or an underscore, in a script that divides words by spaces."""
+    return (unicodedata.category(character)[0] in "LMN" or character == "_") and not UNSPACED.match(character)

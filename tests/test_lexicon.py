@@ -1,0 +1,80 @@
+"""Phrases as text and as automata over tokens: found where a regular expression finds them, however text is cut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transduce.data.tokenizers import Bpe, Bytes, Characters, Symbols, TextTokenizer, Unigram, Words
+from transduce.search.automata import Automata
+from transduce.search.lexicon import Lexicon
+from transduce.types import EOS, UNK
+
+TEXTS = ['a cat, a "cat" (cats) sat. at', "the cat sat at a tac, tac", "aa a aaa 猫 猫a cät_a cät", "sat-at; a.b. a"]
+TOKENIZERS = {
+    "words": Words().learn(TEXTS),
+    "bpe": Bpe(45, minimum_count=1).learn(TEXTS),
+    "unigram": Unigram(45).learn(TEXTS),
+    "characters": Characters().learn(TEXTS),
+    "bytes": Bytes().learn(TEXTS),
+    "symbols": Symbols().learn(TEXTS),
+}
+LEXICONS = {unit: Lexicon(tokenizer) for unit, tokenizer in TOKENIZERS.items()}
+PHRASES = ["cat", "a", "at a", "sat.", ", a", '"cat"', "(", "aa", "cät", "tac, tac", "猫", "a.b", "a cat, a", "c"]
+
+
+def stands(unit: str, phrase: str, text: str) -> bool:
+    """By the definition."""
+    if unit == "symbols":
+        return f" {phrase} " in f" {text} "
+    if unit in ("characters", "bytes"):
+        return phrase in text
+    joined = r"(?:(?<=[^\W猫])(?=[^\W猫]))"
+    return re.search(rf"(?!{joined}){re.escape(phrase)}(?!{joined})", text) is not None
+
+
+def finished(unit: str, phrases: Sequence[str], ids: Sequence[int]) -> list[bool]:
+    """Which phrases of several an automaton has finished, each on its own, with the end."""
+    patterns = [LEXICONS[unit].pattern(phrase) for phrase in phrases]
+    automata = Automata.of([[[pattern]] for pattern in patterns])
+    tokens_BT = torch.tensor([ids] * len(phrases))
+    borders = LEXICONS[unit].borders()
+    active_BQ = automata.extend(tokens_BT, automata.start(tokens_BT), borders)
+    found: list[bool] = (active_BQ & automata.finished_BQ).any(1).tolist()
+    return found
+
+
+def known(unit: str) -> list[str]:
+    return [phrase for phrase in PHRASES if LEXICONS[unit].pattern(phrase).own]
+
+
+@pytest.mark.parametrize("unit", TOKENIZERS)
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_a_phrase_is_found_in_any_tokens_that_spell_it(unit: str, data: st.DataObject) -> None:
+    """Tokens at random, many of them from within phrases, rarely as a tokenizer would cut a text."""
+    tokenizer, lexicon = TOKENIZERS[unit], LEXICONS[unit]
+    phrases = known(unit)
+    likely = sorted({edge[1] for phrase in phrases for edge in lexicon.pattern(phrase).edges if edge[1] >= 0})
+    anything = [UNK, *range(4, len(tokenizer))] if unit != "bytes" else likely
+    ids = data.draw(st.lists(st.sampled_from(likely) | st.sampled_from(anything), max_size=8))
+    text = "".join(lexicon._pieces[i] for i in ids)
+    expected = [stands(unit, lexicon.text(phrase), text) for phrase in phrases]
+    assert finished(unit, phrases, [*ids, EOS]) == expected
+    assert [lexicon.written(phrase, [*ids, EOS]) for phrase in phrases] == expected
+
+
+@pytest.mark.parametrize("unit", TOKENIZERS)
+def test_text_as_it_is_cut(unit: str) -> None:
+    tokenizer: TextTokenizer = TOKENIZERS[unit]
+    assert len(known(unit)) >= 6
+    for text in [*TEXTS, *PHRASES]:
+        (ids,) = tokenizer.encode([text])
+        expected = [stands(unit, phrase, text) for phrase in known(unit)]
+        if UNK not in ids:
+            assert finished(unit, known(unit), ids) == expected

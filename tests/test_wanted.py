@@ -1,0 +1,156 @@
+"""Prefixes and phrases as people give them: text, from Python and on the command line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import transduce
+from families import FAMILIES
+from test_cli import told
+from test_constraints import stands
+from transduce import config
+from transduce.data.tokenizers import Bpe, Unigram, Words
+from transduce.search.beam import Beam
+from transduce.transducer import Transducer
+from transduce.types import Facts, Model
+
+Call = Callable[..., tuple[int, str, str]]
+TEXTS = ["a black cat sat on a mat, the cat sat", "the catalogue was black (on the mat)", "cats sat at that mat."]
+LINES = ["the cat", "a mat", "on", "sat at that", "black"]
+
+
+def written(unit: Any, search: Any) -> Transducer:
+    """A model that has learned nothing, of words that mean something."""
+    tokenizer = unit.learn(TEXTS)
+    facts = Facts(len(tokenizer), len(tokenizer))
+    model: Any = config.build(FAMILIES["transformer, pre-norm"], Model, facts, "model")
+    return Transducer(model.double().eval(), search, tokenizer, tokenizer)
+
+
+@pytest.fixture(params=[Words(), Bpe(50, minimum_count=1), Unigram(60)], ids=["words", "bpe", "unigram"])
+def model(request: pytest.FixtureRequest) -> Transducer:
+    return written(request.param, Beam(8, 3, 40))
+
+
+def test_each_source_has_its_own(model: Transducer) -> None:
+    """Whatever the order and the batch; text that is not constrained stays as it was."""
+    asked = [
+        transduce.Constraints(["cat"], ["sat", "at"]),
+        transduce.Constraints([["cats", "black cat"], "mat"]),
+        None,
+        transduce.Constraints(["on the mat", "(", "sat."]),
+        transduce.Constraints(forbidden=["a", "the", "on"]),
+    ]
+    found = list(model.predict(LINES, constraints=asked, batch_size=2))
+    for outputs, each in zip(found, asked, strict=True):
+        for text in (output.text for output in outputs if each is not None):
+            assert each is not None
+            assert all(any(stands(phrase, text) for phrase in some) for some in each.alternatives)
+            assert not any(stands(phrase, text) for phrase in each.forbidden)
+            assert all(output.missing == () for output in outputs)
+    assert [o.text for o in found[2]] == [o.text for o in next(model.predict(LINES[2:3]))]
+    again = list(model.predict(LINES[::-1], constraints=asked[::-1]))[::-1]
+    assert [[o.text for o in outputs] for outputs in again] == [[o.text for o in outputs] for outputs in found]
+
+
+def test_what_is_forbidden_never_comes_in_whatever_tokens(model: Transducer) -> None:
+    """The words that come by themselves are forbidden, one after the other, so that others come."""
+    forbidden = list[str]()
+    for _ in range(3):
+        found = model.predict(LINES, Beam(8, 1, 30), constraints=transduce.Constraints(forbidden=forbidden))
+        words = {word for outputs in found for word in re.findall(r"\w+", outputs[0].text.replace("<unk>", ""))}
+        assert not words & set(forbidden)
+        forbidden += sorted(words)[:3]
+    assert len(forbidden) > 5
+
+
+def test_what_is_not_found_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    model = written(Words(), Beam(4, 2, 3))
+    with caplog.at_level(logging.WARNING):
+        (outputs,) = model.predict(["a"], constraints=transduce.Constraints(["cat", ["mat", "mat,"], "black"]))
+    assert len(outputs) == 1
+    assert len(outputs[0].missing) == 1
+    assert "input 1: no output with " in caplog.text
+
+
+# --------------------------------------------------------------- command line
+
+
+def test_predict_with_constraints(trained: Path, tmp_path: Path, call: Call) -> None:
+    lines = [
+        {"source": "abc", "required": ["zz"], "forbidden": ["a"]},
+        {"source": "", "prefix": "cb", "required": [["xyx", "yxy"], "b"]},
+        {"source": "zé", "prefix": "q"},
+    ]
+    file = tmp_path / "asked.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = ("predict", trained, "--device=cpu", "--beam=10", "--constraints", file, "--set=search.max_length=12")
+    status, out, err = call(*run, "--forbid=e")
+    assert (status, err) == (0, "")
+    one, two, three = out.splitlines()
+    assert "zz" in one
+    assert "a" not in one
+    assert two.startswith("cb")
+    assert "xyx" in two or "yxy" in two
+    assert three.startswith("q")
+    assert "e" not in out
+    model = transduce.load(trained, device="cpu", settings={"search.size": 10, "search.max_length": 12})
+    every = transduce.Constraints(["zz"], ["a", "e"])
+    assert next(model.predict(["abc"], constraints=every))[0].text == one
+    records = [json.loads(line) for line in call(*run, "--format=jsonl", "--nbest=2")[1].splitlines()]
+    assert [record["source"] for record in records] == ["abc", "", "zé"]
+    assert all("zz" in each["text"] for each in records[0]["nbest"])
+
+
+def test_what_lacks_something_says_so_in_json(trained: Path, tmp_path: Path, call: Call) -> None:
+    file = tmp_path / "asked.jsonl"
+    file.write_text('{"source": "abc", "required": ["xyx", "zzz"]}\n')
+    status, out, err = call("predict", trained, "--device=cpu", "--constraints", file, "--format=jsonl", "--beam=10")
+    assert status == 0
+    assert json.loads(out)["missing"] in ([["xyx"]], [["zzz"]])
+    assert "larger beam" in err or err == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"source": "a", "forbiden": []}', r"line 2: 'forbiden' says nothing here; did you mean \"forbidden\""),
+        ('{"prefix": "a"}', r"line 2: there is no source"),
+        ('{"source": ["a"]}', r"line 2: source = \['a'\]: a text was expected"),
+        ('{"source": "a", "required": "b"}', r"line 2: required = 'b': a list was expected"),
+        ('{"source": "a", "required": [7]}', r"line 2: required = 7: a list of phrases was expected"),
+        ('["a"]', r"line 2: '\[\"a\"\]': an object was expected"),
+        ("{", r"line 2: Expecting property name"),
+        ('{"source": "a", "required": ["ß"]}', r"input 2: the required 'ß' cannot be written"),
+        (
+            '{"source": "a", "required": ["ab"], "forbidden": ["b"]}',
+            r"input 2: the required 'ab' has the forbidden 'b'",
+        ),
+    ],
+)
+def test_bad_lines_are_told(line: str, message: str, trained: Path, tmp_path: Path, call: Call) -> None:
+    file = tmp_path / "asked.jsonl"
+    file.write_text('{"source": "a"}\n' + line + "\n")
+    assert re.search(message, told(call("predict", trained, "--device=cpu", "--constraints", file)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--constraints=x.jsonl", "--prefix=a"], "has the sources and prefixes too"),
+        (["--constraints=x.jsonl", "words.txt"], "has the sources and prefixes too"),
+        (["--stream", "--forbid=a"], "leave out --nbest, --format, --alignments, prefixes and phrases"),
+        (["--stream", "--prefix=a"], "leave out --nbest, --format, --alignments, prefixes and phrases"),
+        (["--forbid= "], "a phrase is ' ': some text was expected"),
+        (["--forbid=a", "--set=search.type=exact"], "Exact cannot be held to phrases: use a beam"),
+    ],
+)
+def test_options_that_do_not_go_together(options: list[str], message: str, trained: Path, call: Call) -> None:
+    assert message in told(call("predict", trained, "--device=cpu", *options, stdin=b"abc\n"))
