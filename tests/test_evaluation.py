@@ -205,8 +205,11 @@ def test_a_models_first_choices_are_asked_for(model: Transducer) -> None:
 
 
 def test_a_report_of_numbers_has_no_calibration(model: Transducer) -> None:
+    class Regressor(torch.nn.Linear):
+        predict = torch.nn.Linear.forward
+
     class Numbers:
-        model = torch.nn.Linear(1, 1)
+        model = Regressor(1, 1)
 
     assert Parts().of_report(Numbers()) == Parts(6, True, False)  # type: ignore[arg-type]
     assert Parts(bins=3).of_report(model) == Parts(3, True, True)

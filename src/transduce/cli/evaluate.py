@@ -24,7 +24,7 @@ def evaluate(
     bins: Annotated[
         int | None, typer.Option(min=1, help="Results by length, rarest word, seen or new, in so many groups.")
     ] = None,
-    errors: Annotated[bool, typer.Option("--errors", help="The errors of each kind, and the most frequent.")] = False,
+    errors: Annotated[bool, typer.Option("--errors", help="Errors by kind, the most frequent; of labels all.")] = False,
     calibration: Annotated[
         bool, typer.Option("--calibration", help="How sure the model is of tokens, and how often it is right.")
     ] = False,
@@ -39,13 +39,13 @@ def evaluate(
     from transduce.evaluation.comparison import compare
     from transduce.evaluation.judging import Parts, judge
     from transduce.metrics.base import metric as named
-    from transduce.metrics.errors import error_rates
+    from transduce.metrics.confusions import breakable
     from transduce.pages.page import write
     from transduce.reports.evaluation import evaluation_page
 
     transducer, resampling = trained.load(), resampled.resampling
     metrics = [named(name) for name in metric or transducer.settings["metrics"]]
-    parts = Parts(bins, bool(errors and error_rates(metrics)), calibration)
+    parts = Parts(bins, errors and breakable(metrics), calibration)
     lines = against is not None and against.is_file() and corpus.of_files  # one for each line of the other's outputs
     examples = corpus.read_files() if lines else corpus.read(transducer.settings, trained.runs[0])
     search, parts = resized(transducer, beam), parts.of_report(transducer) if report else parts

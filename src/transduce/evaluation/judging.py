@@ -10,6 +10,7 @@ from transduce.evaluation.groups import groupings, met_in_training
 from transduce.evaluation.results import Results
 from transduce.evaluation.systems import System
 from transduce.inspect.calibration import calibrate
+from transduce.metrics.confusions import label_breakdowns
 from transduce.metrics.edit import ErrorRate
 from transduce.metrics.errors import error_breakdown
 from transduce.metrics.significance import Resampling
@@ -19,8 +20,8 @@ from transduce.types import Example, Regressor, lacking_verbs
 
 @dataclass(frozen=True)
 class Parts:
-    """What is told beside the scores: results in so many ``bins`` of sources, the ``errors`` behind each error rate,
-    and ``calibration``."""
+    """What is told beside the scores: results in so many ``bins`` of sources, the ``errors`` behind each error rate and
+    of each label, and ``calibration``."""
 
     bins: int | None = None
     errors: bool = False
@@ -43,7 +44,8 @@ def judge(
     """Results of what ``transducer``, from ``run``, gave for the examples (``systems.of_model``)."""
     resampling = resampling or Resampling()
     met = met_in_training(transducer.settings, run, examples) if parts.bins else None
-    rates = [each.metric for each in system.statistics if parts.errors and isinstance(each.metric, ErrorRate)]
+    metrics = [each.metric for each in system.statistics]
+    rates = [metric for metric in metrics if parts.errors and isinstance(metric, ErrorRate)]
     return Results(
         system,
         examples,
@@ -52,4 +54,5 @@ def judge(
         groupings(system.statistics, examples, met, parts.bins, resampling) if parts.bins else [],
         [error_breakdown(rate, system.predictions, examples) for rate in rates],
         calibrate(transducer, examples) if parts.calibration else None,
+        label_breakdowns(metrics, system.predictions, examples) if parts.errors else [],
     )

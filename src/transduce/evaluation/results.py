@@ -11,6 +11,7 @@ from transduce.evaluation.groups import Grouping
 from transduce.evaluation.systems import System
 from transduce.evaluation.tables import aligned
 from transduce.metrics.calibration import Calibration
+from transduce.metrics.confusions import LabelBreakdown
 from transduce.metrics.errors import ErrorBreakdown
 from transduce.metrics.significance import Interval, Resampling
 from transduce.types import Example
@@ -18,7 +19,7 @@ from transduce.types import Example
 
 @dataclass(frozen=True)
 class Results:
-    """A system on ``examples`` of ``corpus`` (a split, or a file); of the last three what was asked for."""
+    """A system on ``examples`` of ``corpus`` (a split, or a file); of the last four what was asked for."""
 
     system: System
     examples: Sequence[Example]
@@ -27,6 +28,7 @@ class Results:
     groupings: Sequence[Grouping] = ()
     errors: Sequence[ErrorBreakdown] = ()
     calibration: Calibration | None = None
+    labels: Sequence[LabelBreakdown] = ()
 
     @property
     def signatures(self) -> dict[str, str]:
@@ -51,6 +53,8 @@ class Results:
             found["groups"] = {each.key: each.record() for each in self.groupings}
         if self.errors:
             found["errors"] = {each.metric: each.record() for each in self.errors}
+        if self.labels:
+            found["labels"] = {each.unit: each.record() for each in self.labels}
         if self.calibration is not None:
             found["calibration"] = asdict(self.calibration)
         return found | {"seconds": self.system.seconds}
@@ -63,6 +67,8 @@ class Results:
             found += ["", *_group_lines(grouping)]
         for errors in self.errors:
             found += ["", *errors.lines()]
+        for labels in self.labels:
+            found += ["", *_label_lines(labels)]
         if self.calibration is not None:
             found += ["", *_calibration_lines(self.calibration)]
         return found
@@ -87,6 +93,12 @@ def _group_lines(grouping: Grouping) -> list[str]:
         for label, each in zip(grouping.labels, grouping.bins, strict=True)
     ]
     return [grouping.title, *aligned([["", "examples", *names], *rows], indent=2)]
+
+
+def _label_lines(found: LabelBreakdown) -> list[str]:
+    matrix = found.matrix()
+    table = aligned(found.rows(), "<>", indent=2)
+    return [*table, "", *aligned(matrix, "<>", indent=2)] if matrix else table
 
 
 def _calibration_lines(found: Calibration) -> list[str]:

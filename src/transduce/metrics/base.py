@@ -17,6 +17,7 @@ from transduce.metrics.forecast import (
     WeeklyScaledError,
     YearlyScaledError,
 )
+from transduce.metrics.labels import Accuracy, EntityF1, MacroF1
 from transduce.metrics.perplexity import Perplexity, PerplexityByte, PerplexityWord
 from transduce.metrics.statistics import statistics
 from transduce.metrics.token_accuracy import TokenAccuracy
@@ -36,6 +37,9 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "perplexity_word": PerplexityWord,
     "perplexity_byte": PerplexityByte,
     "token_accuracy": TokenAccuracy,
+    "accuracy": Accuracy,
+    "macro_f1": MacroF1,
+    "entity_f1": EntityF1,
     "mae": MeanAbsoluteError,
     "rmse": RootMeanSquaredError,
     "mase": MeanAbsoluteScaledError,

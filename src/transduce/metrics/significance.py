@@ -65,10 +65,11 @@ class Resampling:
 
     def difference(self, one: Statistics, other: Statistics) -> Difference:
         """Two systems on the same examples, in the same order; ValueError where their numbers differ."""
-        if one.rows_NK.shape != other.rows_NK.shape:
+        if len(one.rows_NK) != len(other.rows_NK):
             raise ValueError(
                 f"{len(one.rows_NK)} examples against {len(other.rows_NK)}: systems are compared on the same ones"
             )
+        one, other = one.widened(other.width), other.widened(one.width)
         value = one.score - other.score
         sampled = _difference(self.bootstrap(one), self.bootstrap(other))
         shuffled = self._randomised(one, other)

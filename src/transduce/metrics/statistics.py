@@ -36,6 +36,15 @@ class Statistics:
         """[R]: the score of each sum of rows."""
         return np.array([self.metric.score(sums) for sums in sums_RK.tolist()])
 
+    @property
+    def width(self) -> int:
+        return int(self.rows_NK.shape[1])
+
+    def widened(self, width: int) -> Statistics:
+        """With zeros for what another system's outputs have shown and this one's not (labels)."""
+        missing = max(0, width - self.width)
+        return Statistics(self.metric, np.pad(self.rows_NK, ((0, 0), (0, missing)))) if missing else self
+
     def of(self, examples: Sequence[int] | NDArray[Any]) -> Statistics:
         """Those of the examples of these numbers."""
         return Statistics(self.metric, self.rows_NK[np.asarray(examples)])
@@ -57,9 +66,11 @@ def statistics(
         raise ValueError(f"{len(predictions)} predictions for {len(examples)} examples: give one for each, in order")
     if not examples:
         raise ValueError("no examples to measure on: a score of nothing is not defined")
-    return [
-        Statistics(
-            metric, np.array([metric.statistics(*pair) for pair in zip(predictions, examples, strict=True)], float)
-        )
-        for metric in metrics
-    ]
+    pairs = list(zip(predictions, examples, strict=True))
+    return [Statistics(metric, _equally_wide([metric.statistics(*pair) for pair in pairs])) for metric in metrics]
+
+
+def _equally_wide(rows: Sequence[Sequence[float]]) -> Floats:
+    """[N, K]; a row that has fewer numbers than another (labels not met yet) has zeros for them."""
+    widest = max(map(len, rows))
+    return np.array([[*row, *[0.0] * (widest - len(row))] for row in rows], float)

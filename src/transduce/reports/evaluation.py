@@ -9,6 +9,7 @@ from transduce.evaluation.comparison import Comparison
 from transduce.evaluation.groups import Grouping
 from transduce.evaluation.results import Results, written
 from transduce.metrics.calibration import Calibration
+from transduce.metrics.confusions import LabelBreakdown
 from transduce.metrics.errors import ErrorBreakdown
 from transduce.metrics.units import shown
 from transduce.pages.markup import Markup, element, table
@@ -31,6 +32,8 @@ def evaluation_page(results: Results, against: Comparison | None = None) -> str:
         parts.append(section(f"{ranked} by the source", drawn, *_tables(results)))
     if results.errors:
         parts.append(section("Errors", *map(_errors, results.errors)))
+    if results.labels:
+        parts.append(section("Labels", *map(_labels, results.labels)))
     if results.calibration is not None:
         parts.append(_calibration(results.calibration))
     if against is not None:
@@ -116,6 +119,15 @@ def _errors(found: ErrorBreakdown) -> Markup:
     told = element("p", f"{found.metric}: {counts} of {found.length:,} {found.unit}s.")
     frequent = element("details", element("summary", "the most frequent"), table(["reference → output", "times"], rows))
     return element("div", told, frequent)
+
+
+def _labels(found: LabelBreakdown) -> Markup:
+    head, *rows = found.rows()
+    matrix = found.matrix()
+    if not matrix:
+        return table(head, rows)
+    confused = element("details", element("summary", "which is taken for which"), table(matrix[0], matrix[1:]))
+    return element("div", table(head, rows), confused)
 
 
 def _calibration(found: Calibration) -> Markup:

@@ -1,0 +1,140 @@
+"""What label metrics are made of: precision and recall of each label, and which is taken for which."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from transduce.metrics.errors import error_rates
+from transduce.metrics.labels import NOTHING, LabelMetric, entities, f1, label_pairs, nearest
+from transduce.metrics.units import shown
+from transduce.types import Example, Metric, Prediction
+
+MOST = 20  # labels shown in a matrix
+
+
+@dataclass(frozen=True)
+class Found:
+    """Of one label (or type of entity) how often it was predicted, stands in the references, and both, ``right``."""
+
+    right: int
+    predicted: int
+    reference: int
+
+    @property
+    def precision(self) -> float:
+        return 100.0 * self.right / self.predicted if self.predicted else 0.0
+
+    @property
+    def recall(self) -> float:
+        return 100.0 * self.right / self.reference if self.reference else 0.0
+
+    @property
+    def f1(self) -> float:
+        return 100.0 * f1(self.right, self.predicted, self.reference)
+
+    def record(self) -> dict[str, float]:
+        rates = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
+        return rates | {"predicted": self.predicted, "reference": self.reference}
+
+
+@dataclass(frozen=True)
+class LabelBreakdown:
+    """Every label of a corpus (``unit``: label, or entity, by type), the most frequent first.
+
+    ``confusions`` count pairs of a reference's label and the one predicted in its place, right ones too; "" where
+    there is none. Entities have no place, and so none.
+    """
+
+    unit: str
+    labels: dict[str, Found]
+    confusions: Counter[tuple[str, str]]
+
+    @property
+    def micro(self) -> Found:
+        """All together; where each place has a label on either side precision, recall and F1 are the accuracy."""
+        every = list(self.labels.values())
+        return Found(sum(f.right for f in every), sum(f.predicted for f in every), sum(f.reference for f in every))
+
+    @property
+    def macro(self) -> dict[str, float]:
+        """Precision, recall and F1, averaged over labels."""
+        each = [found.record() for found in self.labels.values()]
+        return {name: sum(one[name] for one in each) / max(1, len(each)) for name in ("precision", "recall", "f1")}
+
+    def record(self) -> dict[str, Any]:
+        """As JSON takes it; the matrix has a row for each label of the references, a column for each predicted."""
+        labels = list(self.labels)
+        matrix = [[self.confusions[row, column] for column in labels] for row in labels]
+        return {
+            "unit": self.unit,
+            "labels": {label: found.record() for label, found in self.labels.items()},
+            "micro": self.micro.record(),
+            "macro": self.macro,
+            **({"matrix": matrix} if self.confusions else {}),
+        }
+
+    def rows(self) -> list[list[str]]:
+        """Cells of a table: a head, a row for each label, and both averages."""
+        macro, micro = self.macro, self.micro
+        return [
+            [self.unit, "precision", "recall", "F1", "reference", "predicted"],
+            *([shown(label), *_cells(found)] for label, found in self.labels.items()),
+            ["all (micro)", *_cells(micro)],
+            ["mean (macro)", *(f"{macro[name]:.2f}" for name in ("precision", "recall", "f1")), "", ""],
+        ]
+
+    def matrix(self, most: int = MOST) -> list[list[str]]:
+        """Cells of the confusion matrix of the most frequent labels: a row of the reference, a column predicted, an
+        empty cell for 0; nothing where labels have no places."""
+        if not self.confusions:
+            return []
+        labels = list(self.labels)[:most]
+        counts = ([f"{self.confusions[row, column] or ''}" for column in labels] for row in labels)
+        head = ["reference ↓ predicted →", *map(shown, labels)]
+        return [head, *([shown(label), *row] for label, row in zip(labels, counts, strict=True))]
+
+
+def breakable(metrics: Sequence[Metric]) -> bool:
+    """Whether errors behind the metrics can be told apart; ValueError where they can behind none."""
+    return any(isinstance(metric, LabelMetric) for metric in metrics) or bool(error_rates(metrics))
+
+
+def label_breakdowns(
+    metrics: Sequence[Metric], predictions: Sequence[Prediction], examples: Sequence[Example]
+) -> list[LabelBreakdown]:
+    """One for each unit that the metrics count; none where none is of labels."""
+    units = dict.fromkeys(metric.unit for metric in metrics if isinstance(metric, LabelMetric))
+    pairs = list(zip(predictions, examples, strict=True))
+    return [_of_entities(pairs) if unit == "entity" else _of_labels(pairs) for unit in units]
+
+
+def _of_labels(pairs: Sequence[tuple[Prediction, Example]]) -> LabelBreakdown:
+    confusions = Counter(pair for each in pairs for pair in label_pairs(*each))
+    right, predicted, reference = Counter[str](), Counter[str](), Counter[str]()
+    for (wanted, given), count in confusions.items():
+        right[wanted] += count if wanted == given else 0
+        reference[wanted] += count
+        predicted[given] += count
+    return LabelBreakdown("label", _ranked(right, predicted, reference), confusions)
+
+
+def _of_entities(pairs: Sequence[tuple[Prediction, Example]]) -> LabelBreakdown:
+    right, predicted, reference = Counter[str](), Counter[str](), Counter[str]()
+    for prediction, example in pairs:
+        wanted, given = (entities(text) for text in nearest(prediction, example))
+        for counter, found in ((right, wanted & given), (predicted, given), (reference, wanted)):
+            counter.update(kind for _, _, kind in found)
+    return LabelBreakdown("entity", _ranked(right, predicted, reference), Counter())
+
+
+def _ranked(right: Counter[str], predicted: Counter[str], reference: Counter[str]) -> dict[str, Found]:
+    labels = sorted({*predicted, *reference} - {NOTHING}, key=lambda label: (-reference[label], label))
+    return {label: Found(right[label], predicted[label], reference[label]) for label in labels}
+
+
+def _cells(found: Found) -> list[str]:
+    rates = (f"{rate:.2f}" for rate in (found.precision, found.recall, found.f1))
+    return [*rates, f"{found.reference:,}", f"{found.predicted:,}"]

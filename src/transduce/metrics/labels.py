@@ -1,0 +1,136 @@
+"""How right labels are: one by one, label for label, and by the entities that they mark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from transduce.metrics.references import references
+from transduce.types import Example, Prediction
+
+NOTHING = ""  # in the place of a label that is missing, or of none in the reference
+PREFIXES = ("B", "I", "E", "S")
+
+
+class LabelMetric:
+    """Labels stand between white space. A label that is missing is wrong, and so is one too many; of several references
+    the one with the fewest wrong labels counts."""
+
+    name: str
+    unit = "label"
+    higher_is_better = True
+    needs_forcing = False
+
+    @property
+    def signature(self) -> str:
+        return f"unit:{self.unit}|missing:wrong|refs:nearest"
+
+
+class Accuracy(LabelMetric):
+    """``accuracy``: the percentage of right labels."""
+
+    name = "accuracy"
+
+    def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
+        pairs = label_pairs(prediction, example)
+        return float(sum(one == other for one, other in pairs)), float(len(pairs))
+
+    def score(self, total: Sequence[float]) -> float:
+        right, labels = total
+        return 100.0 * right / labels if labels else 100.0
+
+
+class MacroF1(LabelMetric):
+    """``macro_f1``: the F1 of each label in percent, 2 right / (predicted + reference), averaged over the labels that
+    stand in references or predictions: rare labels count as much as frequent ones.
+
+    The statistics have three numbers for each label met so far, so that those of later examples may be more.
+    """
+
+    name = "macro_f1"
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+
+    @property
+    def signature(self) -> str:
+        return f"{super().signature}|average:macro"
+
+    def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
+        pairs = label_pairs(prediction, example)
+        for label in (label for pair in pairs for label in pair if label != NOTHING):
+            self._places.setdefault(label, len(self._places))
+        counts = [0.0] * (3 * len(self._places))
+        for reference, predicted in pairs:
+            if reference == predicted:
+                counts[3 * self._places[reference]] += 1
+            for kind, label in ((1, predicted), (2, reference)):
+                if label != NOTHING:
+                    counts[3 * self._places[label] + kind] += 1
+        return counts
+
+    def score(self, total: Sequence[float]) -> float:
+        each = [f1(*total[place : place + 3]) for place in range(0, len(total), 3) if any(total[place : place + 3])]
+        return 100.0 * sum(each) / len(each) if each else 100.0
+
+
+class EntityF1(LabelMetric):
+    """``entity_f1``: F1 in percent of whole entities, right where both ends and the type are (Tjong Kim Sang and De
+    Meulder 2003), of labels as B-place, I-place and O.
+
+    Entities begin and end as in conlleval: at B or S; at I or E that follow no label of their type (so that IOB1,
+    BIO and IOBES all count), and behind E or S. Where there is nothing to be found and nothing is, all is right.
+    """
+
+    name = "entity_f1"
+    unit = "entity"
+
+    def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
+        reference, predicted = (entities(text) for text in nearest(prediction, example))
+        return float(len(reference & predicted)), float(len(predicted)), float(len(reference))
+
+    def score(self, total: Sequence[float]) -> float:
+        return 100.0 * f1(*total) if any(total) else 100.0
+
+
+def f1(right: float, predicted: float, reference: float) -> float:
+    """The harmonic mean of precision and recall; 0 where both are."""
+    return 2 * right / (predicted + reference) if right else 0.0
+
+
+def label_pairs(prediction: Prediction, example: Example) -> list[tuple[str, str]]:
+    """The label of the reference and the one predicted in each place."""
+    return _side_by_side(*nearest(prediction, example))
+
+
+def nearest(prediction: Prediction, example: Example) -> tuple[str, str]:
+    """The reference with the fewest wrong labels, of several the first, and what was predicted."""
+    given = references(example)
+    if len(given) > 1:
+        wrong = [sum(one != other for one, other in _side_by_side(text, prediction.text)) for text in given]
+        return given[wrong.index(min(wrong))], prediction.text
+    return given[0], prediction.text
+
+
+def _side_by_side(reference: str, predicted: str) -> list[tuple[str, str]]:
+    return list(zip_longest(reference.split(), predicted.split(), fillvalue=NOTHING))
+
+
+def entities(labels: str) -> set[tuple[int, int, str]]:
+    """First place, place behind the last, and type of each entity; ValueError for labels that mark none."""
+    found: set[tuple[int, int, str]] = set()
+    begin, last, kind = 0, "O", ""
+    tags = labels.split()
+    for place, tag in enumerate([*tags, "O"]):
+        prefix, _, of = tag.partition("-")
+        if tag != "O" and (prefix not in PREFIXES or not of):
+            raise ValueError(
+                f"{tag!r} marks no entity: entity_f1 reads O, B-type, I-type, E-type and S-type; for other labels "
+                "measure accuracy or macro_f1"
+            )
+        begins = tag != "O" and (prefix in "BS" or last in "OES" or of != kind)
+        if last != "O" and (begins or tag == "O"):
+            found.add((begin, place, kind))
+        begin = place if begins else begin
+        last, kind = prefix, of
+    return found
