@@ -201,7 +201,13 @@ INSTANT, AUTOREGRESSIVE = type(build(PARALLEL["instant, lstm to dense"])), type(
 @pytest.mark.parametrize(
     ("path", "protocol", "user", "model", "message"),
     [
-        ("search", "Search", Beam, INSTANT, r"search: Beam asks its model to extend, .*Instant.* 'length-beam'$"),
+        (
+            "search",
+            "Search",
+            Beam,
+            INSTANT,
+            r"search: Beam asks its model to extend, .*Instant.* 'length-beam' or 'labels'$",
+        ),
         ("search", "Search", LengthBeam, AUTOREGRESSIVE, r"to emit, which EncoderDecoder .* to 'greedy' or 'beam' or"),
         ("objective", "Objective", CrossEntropy, INSTANT, r"objective: CrossEntropy .* to 'parallel-cross-entropy'$"),
         ("objective", "Objective", ParallelCrossEntropy, AUTOREGRESSIVE, r"set objective to 'cross-entropy'$"),

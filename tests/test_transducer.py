@@ -59,7 +59,9 @@ def test_outputs_begin_with_their_prefix(model: Transducer, batch_size: int) -> 
             assert outputs[0].tokens == unforced[0].tokens
     for outputs in model.predict(LINES[:4], batch_size=batch_size, prefix="ca"):
         assert outputs[0].tokens[:2] == ("c", "a")
-    with pytest.raises(ValueError, match="input 2 has no prefix: give one for each source, empty if none, or one for all"):
+    with pytest.raises(
+        ValueError, match="input 2 has no prefix: give one for each source, empty if none, or one for all"
+    ):
         list(model.predict(["a", "b"], prefix=["c"]))
     with pytest.raises(ValueError, match="input 1 has no source"):
         list(model.predict([], prefix=["c"]))
