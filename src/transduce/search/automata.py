@@ -91,10 +91,11 @@ class Automata:
         return active_BMQ.gather(2, self.origin_BE[:, None].expand(-1, active_BMQ.shape[1], -1))
 
     def met(self, active_BMQ: Tensor) -> Tensor:
-        """How many tokens [B, M] of the phrases have been met."""
-        met_BMQ = active_BMQ * self.worth_BQ[:, None]
-        phrase_BMQ = self.phrase_BQ[:, None].expand(met_BMQ.shape)
-        return torch.zeros_like(met_BMQ).scatter_reduce_(2, phrase_BMQ, met_BMQ, "amax").sum(2)
+        """How many tokens [B, M] of the phrases have been met: of those that are finished, and of the one that is most
+        so of the others. Two at a time are not counted, as the next token may well end the one or the other."""
+        worth_BMQ = self.worth_BQ[:, None] * active_BMQ
+        begun_BMQ = ~active_BMQ.gather(2, self.phrase_BQ[:, None].expand(active_BMQ.shape))
+        return (worth_BMQ * self.finished_BQ[:, None]).sum(2) + (worth_BMQ * begun_BMQ).amax(2)
 
 
 class _Row:
