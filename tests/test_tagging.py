@@ -48,7 +48,7 @@ SPELLED = RECURRENT | {"embedding": {"type": "spelled", "encoder": RECURRENT}}
 RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
     "tagging": ("a.conllu", {"model.encoder": SPELLED}),
     "entities": ("a.conll", {"model.encoder": SPELLED}),
-    "classification": ("a.tsv", {"model.encoder.width": 16, "model.encoder.dropout": 0.0, "model.dropout": 0.0}),
+    "classification": ("a.tsv", {"model.encoder": RECURRENT, "model.dropout": 0.0}),
 }
 
 
