@@ -13,6 +13,7 @@ from typing import Any
 
 from transduce.training.interruption import Interruption
 
+UNBUFFERED = {"PYTHONUNBUFFERED": "1"}  # so that a log has in order what was said, and ends with the error
 GLANCE = 0.1  # seconds between looks at who has ended
 
 
@@ -77,7 +78,7 @@ def _start(task: Task, environment: Mapping[str, str] | None) -> subprocess.Pope
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **UNBUFFERED, **(environment or {})},
             start_new_session=True,
         )
 
