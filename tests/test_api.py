@@ -148,7 +148,18 @@ def test_missing_plugins_are_told(tmp_path: Path) -> None:
 
 
 def test_public_names_are_pinned() -> None:
-    expected = ["Callback", "Constraints", "Output", "Transducer", "distance", "load", "recipes", "register", "sweep", "train"]
+    expected = [
+        "Callback",
+        "Constraints",
+        "Output",
+        "Transducer",
+        "distance",
+        "load",
+        "recipes",
+        "register",
+        "sweep",
+        "train",
+    ]
     assert sorted(transduce.__all__) == sorted(expected)
     assert all(getattr(transduce, name) is not None for name in expected)
     assert set(expected) < set(dir(transduce))
