@@ -28,7 +28,8 @@ from report import machine, write
 from transduce import api, config, recipes
 from transduce.data.preparation import prepare
 from transduce.data.settings import Data
-from transduce.types import Facts, Model
+from transduce.protocols import Model
+from transduce.types import Facts
 
 LSTM = {"type": "lstm", "forget_bias": 0.0}
 CELLS: dict[str, config.Table | str] = {

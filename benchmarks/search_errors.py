@@ -22,13 +22,14 @@ import torch
 from report import machine, write
 
 import transduce
+from transduce.protocols import Search
 from transduce.search.beam import Beam
 from transduce.search.exact import Exact, Exploration
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability
 from transduce.training.run import split_of
-from transduce.types import Hypothesis, Padded, Search
+from transduce.types import Hypothesis, Padded
 
 MARGIN = 1e-4
 

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from transduce import config
-from transduce.types import Facts, Model, Padded
+from transduce.protocols import Model
+from transduce.types import Facts, Padded
 
 FACTS = Facts(source_vocabulary=9, target_vocabulary=11)
 JOINT = Facts(source_vocabulary=11, target_vocabulary=11)  # the ids of either side are ids of both

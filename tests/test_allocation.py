@@ -13,6 +13,7 @@ from test_filters import Tables
 from test_laws import padded_targets, pick, sources_alone
 from test_search import VOCABULARY, Lookup, all_of, slow_beam
 from transduce import config
+from transduce.protocols import Search
 from transduce.search.allocation.groups import Groups
 from transduce.search.beam import Beam
 from transduce.search.filters.ngrams import NoRepeat
@@ -20,7 +21,7 @@ from transduce.search.forcing import force
 from transduce.search.largest import largest
 from transduce.search.observer import Expansion
 from transduce.search.ranking import Average, BoundedReward, Brevity, LogProbability, Ranking, Wu
-from transduce.types import BOS, EOS, PAD, Padded, Search
+from transduce.types import BOS, EOS, PAD, Padded
 
 
 def slow_groups(model: Lookup, source: int, size: int, groups: Groups, longest: int) -> set[tuple[int, ...]]:

@@ -18,7 +18,8 @@ from transduce.modules.cells.ssru import SSRU
 from transduce.modules.feedforward import FeedForward, GatedFeedForward, PlainFeedForward
 from transduce.modules.mixers.recurrent import CausalRecurrence, Recurrence
 from transduce.modules.residual import PostNorm, PreNorm, RMSNorm
-from transduce.types import Encoder, Facts, Padded
+from transduce.protocols import Encoder
+from transduce.types import Facts, Padded
 
 WIDTH = 6
 LENGTHS = torch.tensor([4, 2])

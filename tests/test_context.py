@@ -20,7 +20,8 @@ from transduce.modules.attention.one_head import GlobalAttention
 from transduce.modules.cells.fused import GRU, LSTM
 from transduce.modules.recurrent import Stack
 from transduce.modules.wirings import Context, Luong
-from transduce.types import EOS, Facts, Memory, Model, Padded
+from transduce.protocols import Model
+from transduce.types import EOS, Facts, Memory, Padded
 
 ROWS, POSITIONS, INPUTS, WIDTH, MEMORY = 2, 4, 3, 5, 7
 SUMMARY_WIDTHS = (4, 2)

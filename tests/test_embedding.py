@@ -12,7 +12,8 @@ from families import FACTS, transformer
 from transduce import config
 from transduce.models.weights import weights
 from transduce.modules.embedding import Readout, TokenEmbedding
-from transduce.types import Facts, Model, Padded
+from transduce.protocols import Model
+from transduce.types import Facts, Padded
 
 JOINT = Facts(source_vocabulary=9, target_vocabulary=9)
 

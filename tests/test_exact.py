@@ -11,11 +11,12 @@ import torch
 from test_prefix import prefixes
 from test_search import VOCABULARY, Lookup, all_of, code_after
 from transduce import config
+from transduce.protocols import Search
 from transduce.search.beam import Beam
 from transduce.search.exact import Exact
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability
-from transduce.types import BOS, EOS, PAD, Search
+from transduce.types import BOS, EOS, PAD
 
 Tokens = tuple[int, ...]
 WORDS = [token for token in range(VOCABULARY) if token not in (PAD, BOS, EOS)]

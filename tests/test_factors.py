@@ -23,10 +23,11 @@ from transduce.data.settings import Data, Lines, Units
 from transduce.data.tokenizers import Characters, Symbols
 from transduce.inspect.attention import attention
 from transduce.modules.factors import ConcatenatedFactors, SummedFactors, grouped
+from transduce.protocols import Encoder, Model
 from transduce.search.greedy import Greedy
 from transduce.training.initialisation import vocabulary_axes
 from transduce.transducer import Transducer
-from transduce.types import EOS, SPECIALS, UNK, Encoder, Facts, Model, Padded
+from transduce.types import EOS, SPECIALS, UNK, Facts, Padded
 
 LINES = ["dogs|dog|NOUN bark|bark|VERB", "bark|bark|NOUN", "|".join(SPECIALS[1:4])]
 

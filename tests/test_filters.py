@@ -18,6 +18,7 @@ from test_laws import padded_targets, pick, sources_alone
 from test_prefix import BEGINNINGS, prefixes
 from test_search import Lookup, all_of
 from transduce import config
+from transduce.protocols import Search
 from transduce.search.beam import Beam
 from transduce.search.filters.base import Filter
 from transduce.search.filters.lengths import Length
@@ -26,7 +27,7 @@ from transduce.search.follower import Forgetful
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability
-from transduce.types import EOS, UNK, Padded, Search
+from transduce.types import EOS, UNK, Padded
 
 LONGEST = 4
 WORDS = (3, 4, 5)

@@ -17,6 +17,7 @@ from families import FAMILIES, build, sources, targets
 from test_resume import At, KilledError, kill, same_bytes, train
 from transduce import config
 from transduce.names import NAMES
+from transduce.protocols import Objective
 from transduce.search.forcing import shifted
 from transduce.training import chunks
 from transduce.training.forcing import (
@@ -28,7 +29,7 @@ from transduce.training.forcing import (
 )
 from transduce.training.objectives import CrossEntropy
 from transduce.training.probability import Constant, Exponential, InverseSigmoid, Linear, Probability
-from transduce.types import BOS, EOS, PAD, Batch, Objective, Padded
+from transduce.types import BOS, EOS, PAD, Batch, Padded
 
 PAGE = Path(__file__).parents[1] / "docs" / "training.md"
 EVER, NEVER = Constant(1.0), Constant(0.0)

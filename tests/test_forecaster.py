@@ -21,13 +21,14 @@ from transduce.inspect.attention import attention
 from transduce.models.fit import check_fit
 from transduce.models.forecaster import Forecaster
 from transduce.models.mixtures import Ensemble
+from transduce.protocols import Model
 from transduce.search.beam import Beam
 from transduce.search.forecast import Forecast
 from transduce.spec import ConfigError
 from transduce.training.objectives import CrossEntropy, ParallelCrossEntropy
 from transduce.training.regression import AbsoluteError, Huber, SquaredError
 from transduce.transducer import Transducer
-from transduce.types import EOS, Batch, Model, Padded
+from transduce.types import EOS, Batch, Padded
 
 C = 2
 STEPS_IN, STEPS_OUT = [5, 2, 7], [6, 1, 4]

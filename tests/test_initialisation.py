@@ -20,11 +20,11 @@ from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers import Characters, Tokenizer
 from transduce.models.weights import save_weights, summarise
 from transduce.modules.embedding import Readout, TokenEmbedding
+from transduce.protocols import Model
 from transduce.training.callbacks import Callback, Update
 from transduce.training.freezing import freeze
 from transduce.training.initialisation import Inheritance, Predecessor, vocabulary_axes
 from transduce.training.settings import Init
-from transduce.types import Model
 
 PAIRS = [("abc", "cba"), ("bé", "éb"), ("cü", "üc"), ("aé", "éa"), ("bca", "acb")]
 STILL = {"training.optimizer": {"type": "adam", "rate": 0.0}, "training.steps": 1, "training.average": 1}

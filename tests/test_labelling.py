@@ -14,10 +14,11 @@ from torch.testing import assert_close
 from families import CHAINS, FACTS, PARALLEL, all_lengths, build, chooses_length, labels_of, sources
 from test_laws import LENGTHS, batch, padded_targets, pick, sources_alone
 from transduce import config
+from transduce.protocols import Model
 from transduce.search.labels import Labels
 from transduce.search.viterbi import Posterior, Viterbi
 from transduce.training.chain import ChainLikelihood
-from transduce.types import BOS, EOS, PAD, Hypothesis, Model, Padded
+from transduce.types import BOS, EOS, PAD, Hypothesis, Padded
 
 FAMILIES = {name: table for name, table in PARALLEL.items() if not chooses_length(name)} | CHAINS
 SPOKEN = [v for v in range(FACTS.target_vocabulary) if v not in (PAD, BOS, EOS)]

@@ -22,9 +22,10 @@ from transduce.data.preparation import examples, prepare
 from transduce.data.settings import Data, Units
 from transduce.data.tokenizers import Characters
 from transduce.models.mixtures import Fusion
+from transduce.protocols import Model
 from transduce.spec import ConfigError
 from transduce.transducer import Transducer
-from transduce.types import SPECIALS, Model
+from transduce.types import SPECIALS
 
 RECURRENT = recurrent("plain", cell="lstm", bridge="zero")["decoder"]
 LINES = ["abab", "ab", "babab", "aab", "bbab"] * 8

@@ -11,6 +11,7 @@ from torch.testing import assert_close
 
 from families import FACTS, FAMILIES, all_lengths, build, facts, sources, targets
 from transduce import config, tree
+from transduce.protocols import Model
 from transduce.search.beam import Beam
 from transduce.search.exact import Exact
 from transduce.search.forcing import force, shifted
@@ -21,7 +22,7 @@ from transduce.search.truncation import Nucleus
 from transduce.training.forcing import ParallelScheduledSampling, ScheduledSampling
 from transduce.training.objectives import CrossEntropy
 from transduce.training.probability import Constant
-from transduce.types import BOS, EOS, PAD, Batch, Model, Padded
+from transduce.types import BOS, EOS, PAD, Batch, Padded
 
 LENGTHS = [5, 2, 4]
 

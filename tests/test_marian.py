@@ -11,7 +11,8 @@ from torch.testing import assert_close
 from transformers import MarianConfig, MarianMTModel
 
 from transduce import config
-from transduce.types import BOS, EOS, PAD, Facts, Model, Padded
+from transduce.protocols import Model
+from transduce.types import BOS, EOS, PAD, Facts, Padded
 
 VOCABULARY, WIDTH, HEADS, HIDDEN, LAYERS = 13, 8, 2, 12, 3
 SOURCE = Padded(torch.tensor([[4, 5, 6, 7, 2], [8, 9, 2, 0, 0]]), torch.tensor([5, 3]))

@@ -13,9 +13,10 @@ from torch.testing import assert_close
 from families import FACTS, attending, build, recurrent, sources, targets, transformer
 from transduce import config
 from transduce.models.mixtures import Ensemble, Fusion
+from transduce.protocols import Model
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
-from transduce.types import PAD, Model, Padded
+from transduce.types import PAD, Padded
 
 INFINITY = float("inf")
 

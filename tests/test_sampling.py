@@ -14,12 +14,13 @@ from torch import Tensor
 
 from test_search import Lookup, all_of
 from transduce import config
+from transduce.protocols import Search
 from transduce.search import draws
 from transduce.search.filters.lengths import Length
 from transduce.search.greedy import Greedy
 from transduce.search.sampling import Sampling, drawn
 from transduce.search.truncation import Epsilon, Nucleus, TopK, Truncation
-from transduce.types import BOS, EOS, PAD, Padded, Search
+from transduce.types import BOS, EOS, PAD, Padded
 
 Tokens = tuple[int, ...]
 

@@ -21,6 +21,7 @@ from test_prefix import BEGINNINGS, prefixes
 from test_search import Lookup
 from transduce import config
 from transduce.data.pairs import Pairs, Ragged
+from transduce.protocols import Search
 from transduce.search.beam import Beam
 from transduce.search.filters.ngrams import NoRepeat
 from transduce.search.greedy import Greedy
@@ -29,7 +30,7 @@ from transduce.search.sampling import Sampling
 from transduce.search.shortlist import Candidates, Shortlist, always
 from transduce.statistical import association
 from transduce.statistical.association import associate, frequent
-from transduce.types import BOS, EOS, PAD, UNK, Padded, Search
+from transduce.types import BOS, EOS, PAD, UNK, Padded
 
 Call = Callable[..., tuple[int, str, str]]
 SENTENCES = [([4, 5, 2], [7, 8, 2]), ([4, 6, 2], [7, 9, 9, 2]), ([5, 2], [8, 2]), ([6, 4, 4, 2], [9, 7, 2])]

@@ -18,7 +18,8 @@ from transduce.encoders.stacked import TransformerEncoder
 from transduce.modules.mixers.attention import SelfAttention
 from transduce.modules.positions import Learned, NoPositions, Sinusoidal
 from transduce.modules.residual import PostNorm, PreNorm
-from transduce.types import Encoder, Facts, Memory, Padded
+from transduce.protocols import Encoder
+from transduce.types import Facts, Memory, Padded
 
 VOCABULARY, WIDTH, HEADS, HIDDEN, LAYERS = 11, 8, 2, 12, 3
 SOURCE = Padded(torch.tensor([[4, 5, 6, 7, 2], [8, 9, 2, 0, 0]]), torch.tensor([5, 3]))

@@ -18,9 +18,10 @@ from test_cli import told
 from test_constraints import stands
 from transduce import config
 from transduce.data.tokenizers import Bpe, Unigram, Words
+from transduce.protocols import Model
 from transduce.search.beam import Beam
 from transduce.transducer import Transducer
-from transduce.types import Facts, Model
+from transduce.types import Facts
 
 Call = Callable[..., tuple[int, str, str]]
 TEXTS = ["a black cat sat on a mat, the cat sat", "the catalogue was black (on the mat)", "cats sat at that mat."]

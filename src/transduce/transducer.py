@@ -28,10 +28,11 @@ from transduce.metrics.statistics import Statistics, statistics
 from transduce.models.fit import check_fit
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.models.weights import load_weights
+from transduce.protocols import Metric, Model, Search
 from transduce.search.constraints import Constraints, Tokenized, constrained, listed
 from transduce.search.lexicon import Lexicon
 from transduce.search.streaming import stream
-from transduce.types import EOS, PAD, SPECIALS, Example, Hypothesis, Metric, Model, Padded, Prediction, Search
+from transduce.types import EOS, PAD, SPECIALS, Example, Hypothesis, Padded, Prediction
 
 log = logging.getLogger("transduce")
 

@@ -16,8 +16,8 @@ from transduce.plugins import load_plugins
 
 if TYPE_CHECKING:
     from transduce.metrics.significance import Resampling
+    from transduce.protocols import Search
     from transduce.transducer import Transducer
-    from transduce.types import Search
 
 Files = Annotated[list[Path] | None, typer.Argument(help="Text files, a source a line; standard input if none.")]
 SourceFile = Annotated[Path | None, typer.Option("--source", help="A file of sources, with --target, instead.")]

@@ -9,7 +9,8 @@ from transduce.cli.options import Trained, resized
 
 if TYPE_CHECKING:
     from transduce.evaluation.systems import System
-    from transduce.types import Example, Metric
+    from transduce.protocols import Metric
+    from transduce.types import Example
 
 
 def system(

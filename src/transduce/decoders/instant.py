@@ -20,8 +20,9 @@ from transduce.modules.mixers.attention import SelfAttention
 from transduce.modules.module_list import module_list
 from transduce.modules.positions import Sinusoidal
 from transduce.modules.residual import PreNorm, Residual
+from transduce.protocols import Mixer
 from transduce.tree import Shared
-from transduce.types import Factory, Memory, Mixer
+from transduce.types import Factory, Memory
 
 
 class DenseDecoder(nn.Module):

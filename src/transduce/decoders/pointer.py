@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from transduce.modules.linear import projection
+from transduce.protocols import Attention, Decoder, Table
 from transduce.tree import Shared
-from transduce.types import Attention, Decoder, Factory, Memory, Table
+from transduce.types import Factory, Memory
 
 
 @dataclass(frozen=True)

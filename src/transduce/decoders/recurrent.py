@@ -13,7 +13,8 @@ from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout, TokenEmbedding
 from transduce.modules.recurrent import Stack
 from transduce.modules.wirings import Wiring
-from transduce.types import Cell, Factory, Memory
+from transduce.protocols import Cell
+from transduce.types import Factory, Memory
 
 
 class RecurrentDecoder(nn.Module):

@@ -19,8 +19,9 @@ from transduce.modules.mixers.attention import CausalSelfAttention
 from transduce.modules.module_list import module_list
 from transduce.modules.positions import Positions
 from transduce.modules.residual import PreNorm, Residual
+from transduce.protocols import CausalMixer
 from transduce.tree import Shared
-from transduce.types import CausalMixer, Factory, Memory
+from transduce.types import Factory, Memory
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from torch import nn
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.pooling import Pooling, pool
-from transduce.types import Embedding, Factory, Memory, Padded
+from transduce.protocols import Embedding
+from transduce.types import Factory, Memory, Padded
 
 
 class BagEncoder(nn.Module):

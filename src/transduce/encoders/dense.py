@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.linear import projection
-from transduce.types import Embedding, Factory, Memory, Padded
+from transduce.protocols import Embedding
+from transduce.types import Factory, Memory, Padded
 
 
 class DenseEncoder(nn.Module):

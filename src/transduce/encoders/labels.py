@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
-from transduce.types import Encoder, Memory, Padded
+from transduce.protocols import Encoder
+from transduce.types import Memory, Padded
 
 
 class LabelsEncoder(nn.Module):

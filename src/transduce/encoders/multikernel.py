@@ -11,7 +11,8 @@ from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.linear import projection
 from transduce.modules.module_list import module_list
 from transduce.modules.pooling import pool
-from transduce.types import Embedding, Factory, Memory, Padded
+from transduce.protocols import Embedding
+from transduce.types import Factory, Memory, Padded
 
 
 class MultiKernelLayer(nn.Module):

@@ -7,7 +7,8 @@ from typing import Any, cast
 from torch import nn
 
 from transduce.modules.spelling import pieces
-from transduce.types import Encoder, Memory, Padded
+from transduce.protocols import Encoder
+from transduce.types import Memory, Padded
 
 
 class FirstPieceEncoder(nn.Module):

@@ -11,7 +11,8 @@ from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.module_list import module_list
 from transduce.modules.recurrent import Layer
-from transduce.types import Cell, Embedding, Factory, Memory, Padded
+from transduce.protocols import Cell, Embedding
+from transduce.types import Factory, Memory, Padded
 
 
 class RecurrentEncoder(nn.Module):

@@ -16,7 +16,8 @@ from transduce.modules.module_list import module_list
 from transduce.modules.pooling import pool
 from transduce.modules.positions import Positions
 from transduce.modules.residual import PreNorm, Residual
-from transduce.types import Embedding, Factory, Memory, Mixer, Padded
+from transduce.protocols import Embedding, Mixer
+from transduce.types import Factory, Memory, Padded
 
 
 class TransformerEncoder(nn.Module):

@@ -14,8 +14,9 @@ from transduce.metrics.confusions import label_breakdowns
 from transduce.metrics.edit import ErrorRate
 from transduce.metrics.errors import error_breakdown
 from transduce.metrics.significance import Resampling
+from transduce.protocols import Regressor, lacking_verbs
 from transduce.transducer import Transducer
-from transduce.types import Example, Regressor, lacking_verbs
+from transduce.types import Example
 
 
 @dataclass(frozen=True)

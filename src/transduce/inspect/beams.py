@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 import torch
 
+from transduce.protocols import Search
 from transduce.search.beam import Beam
 from transduce.search.observer import Expansion
 from transduce.transducer import Transducer
-from transduce.types import BOS, SPECIALS, Hypothesis, Padded, Search
+from transduce.types import BOS, SPECIALS, Hypothesis, Padded
 
 Fate = Literal["lived", "pruned", "finished"]
 

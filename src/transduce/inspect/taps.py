@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from transduce.data.tokenizers import Tokenizer
+from transduce.protocols import Autoregressive, lacking_verbs
 from transduce.search.forcing import shifted
 from transduce.transducer import Transducer
-from transduce.types import PAD, Autoregressive, Padded, lacking_verbs
+from transduce.types import PAD, Padded
 
 TAP = "weights"  # what attention calls the identity that its weights pass through
 Columns = list[tuple[int, int]]  # of the source's ids, the first that a state stands for, and the one behind its last

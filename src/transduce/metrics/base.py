@@ -21,7 +21,8 @@ from transduce.metrics.labels import Accuracy, EntityF1, MacroF1
 from transduce.metrics.perplexity import Perplexity, PerplexityByte, PerplexityWord
 from transduce.metrics.statistics import statistics
 from transduce.metrics.token_accuracy import TokenAccuracy
-from transduce.types import Example, Metric, Prediction
+from transduce.protocols import Metric
+from transduce.types import Example, Prediction
 
 METRICS: dict[str, Callable[[], Metric]] = {
     "bleu": Bleu,

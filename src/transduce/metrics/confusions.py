@@ -10,7 +10,8 @@ from typing import Any
 from transduce.metrics.errors import error_rates
 from transduce.metrics.labels import NOTHING, LabelMetric, entities, f1, label_pairs, nearest
 from transduce.metrics.units import shown
-from transduce.types import Example, Metric, Prediction
+from transduce.protocols import Metric
+from transduce.types import Example, Prediction
 
 MOST = 20  # labels shown in a matrix
 

@@ -12,7 +12,8 @@ from rapidfuzz.distance import Levenshtein
 
 from transduce.metrics.edit import ErrorRate
 from transduce.metrics.units import columns, padded, shown
-from transduce.types import Example, Metric, Prediction
+from transduce.protocols import Metric
+from transduce.types import Example, Prediction
 
 MOST = 20  # of each kind shown
 

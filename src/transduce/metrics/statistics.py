@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.types import Example, Metric, Prediction
+from transduce.protocols import Metric
+from transduce.types import Example, Prediction
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from transduce import tree
 from transduce.models.tying import share
-from transduce.types import Decoder, Encoder, Factory, Memory, Padded
+from transduce.protocols import Decoder, Encoder
+from transduce.types import Factory, Memory, Padded
 
 
 class EncoderDecoder(nn.Module):

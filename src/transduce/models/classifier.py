@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout
 from transduce.modules.pooling import LastState
-from transduce.types import Emission, Encoder, Factory, Pooler
+from transduce.protocols import Encoder, Pooler
+from transduce.types import Emission, Factory
 
 
 class Classifier(nn.Module):

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from transduce.decoders.ctc import CTCDecoder
 from transduce.models.mixtures import Fusion
-from transduce.types import Decoder, Encoder, Factory, Padded
+from transduce.protocols import Decoder, Encoder
+from transduce.types import Factory, Padded
 
 
 class CTC(nn.Module):

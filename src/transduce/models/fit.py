@@ -6,8 +6,8 @@ import typing
 from typing import Any
 
 from transduce import names
+from transduce.protocols import lacking_verbs
 from transduce.spec import ConfigError
-from transduce.types import lacking_verbs
 
 
 def check_fit(path: str, protocol: str, user: type, model: type) -> None:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from transduce.modules.numbers import grouped
-from transduce.types import Encoder, Factory, InstantDecoder, Padded
+from transduce.protocols import Encoder, InstantDecoder
+from transduce.types import Factory, Padded
 
 Level = Literal["none", "last", "window"]
 

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from transduce.models.tying import share
 from transduce.modules.lengths import LengthClassifier
-from transduce.types import Emission, Encoder, Factory, InstantDecoder
+from transduce.protocols import Encoder, InstantDecoder
+from transduce.types import Emission, Factory
 
 
 @dataclass(frozen=True)

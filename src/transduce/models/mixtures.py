@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from transduce.modules.module_list import module_list
-from transduce.types import PAD, Autoregressive, Model, lacking_verbs
+from transduce.protocols import Autoregressive, Model, lacking_verbs
+from transduce.types import PAD
 
 
 class Mixture(nn.Module):

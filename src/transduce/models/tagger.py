@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from transduce.chain import Trellis, check_lengths
 from transduce.modules.embedding import Readout
-from transduce.types import Emission, Encoder, Memory, Padded
+from transduce.protocols import Encoder
+from transduce.types import Emission, Memory, Padded
 
 
 class Tagger(nn.Module):

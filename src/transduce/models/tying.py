@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transduce.types import Table
+from transduce.protocols import Table
 
 
 def share(taker: Table, giver: Table, what: str) -> None:

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from transduce.modules.attention.heads import CrossAttention, CrossKeys
 from transduce.modules.feedforward import FeedForward, PlainFeedForward
 from transduce.modules.residual import Residual
+from transduce.protocols import CausalMixer, Mixer
 from transduce.tree import Shared
-from transduce.types import CausalMixer, Factory, Memory, Mixer, Padded
+from transduce.types import Factory, Memory, Padded
 
 M = TypeVar("M")  # the mixer of a layer, or of several
 

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from transduce.modules.dropout import Dropout
 from transduce.modules.module_list import module_list
-from transduce.types import Cell, Factory
+from transduce.protocols import Cell
+from transduce.types import Factory
 
 State = tuple[Any, ...]  # one tree per layer
 

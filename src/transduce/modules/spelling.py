@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from transduce.modules.linear import projection
 from transduce.modules.pooling import LastState
-from transduce.types import BOS, EOS, PAD, Encoder, Factory, Padded, Pooler
+from transduce.protocols import Encoder, Pooler
+from transduce.types import BOS, EOS, PAD, Factory, Padded
 
 
 class SpelledWords(nn.Module):

@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from transduce.modules.dropout import Dropout
 from transduce.modules.linear import Linear, projection
 from transduce.modules.recurrent import Stack, State
+from transduce.protocols import Attention
 from transduce.tree import Shared, leaves
-from transduce.types import Attention, Factory, Memory
+from transduce.types import Factory, Memory
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from itertools import tee
 from typing import Any, Protocol
 
 from transduce.data.windows import windows
+from transduce.protocols import Search
 from transduce.transducer import Output, Transducer
-from transduce.types import Search
 
 
 class Reranker(Protocol):

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from transduce.protocols import Metric
 from transduce.reranking.base import distinct, ordered
 from transduce.transducer import Output
-from transduce.types import Example, Metric, Prediction
+from transduce.types import Example, Prediction
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.protocols import Autoregressive
 from transduce.search.allocation.base import Allocation, Candidates
 from transduce.search.allocation.topk import TopK
 from transduce.search.constraints import Held
@@ -19,7 +20,7 @@ from transduce.search.forcing import force
 from transduce.search.observer import Expansion, Observer
 from transduce.search.ranking import Average, Ranking
 from transduce.search.step import Begun, Next, advance, begin, check_length, source_lengths
-from transduce.types import Autoregressive, Hypothesis, Padded
+from transduce.types import Hypothesis, Padded
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import torch
 
 from transduce import tree
+from transduce.protocols import Search
 from transduce.search.allocation.banks import Banks
 from transduce.search.allocation.base import Allocation
 from transduce.search.allocation.topk import TopK
@@ -16,7 +17,6 @@ from transduce.search.automata import Automata, Phrases
 from transduce.search.filters.base import Filter
 from transduce.search.filters.forbidden import Forbidden
 from transduce.search.lexicon import Borders, Lexicon, Pattern
-from transduce.types import Search
 
 S_co = TypeVar("S_co", covariant=True)
 

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.protocols import Autoregressive
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
 from transduce.search.ranking import LogProbability
 from transduce.search.step import begin, check_length, forbid_specials, step
-from transduce.types import EOS, Autoregressive, Hypothesis, Padded
+from transduce.types import EOS, Hypothesis, Padded
 
 log = logging.getLogger("transduce")
 

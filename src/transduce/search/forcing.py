@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from transduce import tree
+from transduce.protocols import Autoregressive
 from transduce.search.step import log_probs
-from transduce.types import BOS, Autoregressive, Hypothesis, Padded
+from transduce.types import BOS, Hypothesis, Padded
 
 
 @torch.inference_mode()

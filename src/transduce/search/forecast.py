@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from transduce.types import EOS, Hypothesis, Padded, Regressor
+from transduce.protocols import Regressor
+from transduce.types import EOS, Hypothesis, Padded
 
 
 @dataclass(frozen=True)

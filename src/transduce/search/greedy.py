@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.protocols import Autoregressive
 from transduce.search.beam import Beam
 from transduce.search.constraints import Held
 from transduce.search.filters.base import Filter
 from transduce.search.forcing import force
 from transduce.search.largest import largest
 from transduce.search.step import advance, begin, check_length
-from transduce.types import EOS, Autoregressive, Hypothesis, Padded
+from transduce.types import EOS, Hypothesis, Padded
 
 
 @dataclass(frozen=True)

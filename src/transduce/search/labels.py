@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transduce.protocols import Parallel
 from transduce.search.lengths import LengthBeam
 from transduce.search.step import forbid_specials, wide
-from transduce.types import EOS, Hypothesis, Padded, Parallel
+from transduce.types import EOS, Hypothesis, Padded
 
 
 @dataclass(frozen=True)

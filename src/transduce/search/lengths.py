@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.protocols import Parallel
 from transduce.search.ranking import LogProbability, Ranking
 from transduce.search.step import forbid_specials, source_lengths, wide
-from transduce.types import EOS, Emission, Hypothesis, Padded, Parallel
+from transduce.types import EOS, Emission, Hypothesis, Padded
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.protocols import Autoregressive
 from transduce.search import draws
 from transduce.search.constraints import Held
 from transduce.search.filters.base import Filter
 from transduce.search.forcing import force
 from transduce.search.step import Begun, advance, begin, check_length
 from transduce.search.truncation import Truncation
-from transduce.types import EOS, Autoregressive, Hypothesis, Padded
+from transduce.types import EOS, Hypothesis, Padded
 
 
 @dataclass(frozen=True)

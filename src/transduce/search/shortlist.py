@@ -14,8 +14,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from transduce import tree
+from transduce.protocols import Autoregressive, Search
 from transduce.search.beam import Beam
-from transduce.types import EOS, PAD, SPECIALS, Autoregressive, Hypothesis, Padded, Search
+from transduce.types import EOS, PAD, SPECIALS, Hypothesis, Padded
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.protocols import Autoregressive
 from transduce.search.filters.base import Filter
 from transduce.search.follower import Follower
 from transduce.search.prefix import check_prefix, forced
-from transduce.types import BOS, EOS, PAD, Autoregressive, Padded
+from transduce.types import BOS, EOS, PAD, Padded
 
 S = TypeVar("S")
 

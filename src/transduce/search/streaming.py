@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
-from transduce.types import Padded, Search
+from transduce.protocols import Search
+from transduce.types import Padded
 
 
 @runtime_checkable

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from transduce.chain import NEVER, Trellis
+from transduce.protocols import Chain
 from transduce.search.labels import check_no_prefix, written
-from transduce.types import UNK, Chain, Hypothesis, Padded
+from transduce.types import UNK, Hypothesis, Padded
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from transduce.types import Batch, Chain, Loss
+from transduce.protocols import Chain
+from transduce.types import Batch, Loss
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from transduce import tree
-from transduce.types import Distribution
+from transduce.protocols import Distribution
 
 CHUNK = 2**25  # logits held at once: 128 MiB in float32
 

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from transduce import tree
 from transduce.ctc.lattice import least_frames, log_likelihood
+from transduce.protocols import Framewise, Joint
 from transduce.training.objectives import CrossEntropy
-from transduce.types import Batch, Framewise, Joint, Loss, Padded
+from transduce.types import Batch, Loss, Padded
 
 log = logging.getLogger("transduce")
 

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.protocols import Autoregressive
 from transduce.search.forcing import shifted
 from transduce.search.step import forbid_specials
 from transduce.training.chunks import chunks
 from transduce.training.probability import Probability
-from transduce.types import EOS, Autoregressive, Padded
+from transduce.types import EOS, Padded
 
 S = TypeVar("S")
 

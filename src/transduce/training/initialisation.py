@@ -14,9 +14,10 @@ from transduce import config
 from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.models.weights import summarise
+from transduce.protocols import Model
 from transduce.training.settings import Init
 from transduce.transducer import Transducer
-from transduce.types import Facts, Model
+from transduce.types import Facts
 
 
 @dataclass

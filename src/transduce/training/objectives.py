@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from transduce import tree
+from transduce.protocols import Autoregressive, Distribution, Objective, Parallel
 from transduce.training.chunks import chunks
 from transduce.training.forcing import Forcing, TeacherForcing
-from transduce.types import Autoregressive, Batch, Distribution, Loss, Objective, Padded, Parallel
+from transduce.types import Batch, Loss, Padded
 
 
 @dataclass(frozen=True)

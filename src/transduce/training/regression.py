@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transduce.types import Batch, Loss, Regressor
+from transduce.protocols import Regressor
+from transduce.types import Batch, Loss
 
 
 @dataclass(frozen=True)

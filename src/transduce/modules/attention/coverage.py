@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from transduce.modules.attention.one_head import AttentionKeys
+from transduce.protocols import Energy
 from transduce.tree import Shared
-from transduce.types import Energy, Factory, Memory
+from transduce.types import Factory, Memory
 
 
 @dataclass(frozen=True)

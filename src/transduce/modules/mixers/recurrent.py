@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from transduce.modules.linear import projection
 from transduce.modules.recurrent import Layer
-from transduce.types import Cell, Factory, Padded
+from transduce.protocols import Cell
+from transduce.types import Factory, Padded
 
 
 class Recurrence(nn.Module):

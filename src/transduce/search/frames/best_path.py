@@ -9,8 +9,9 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from transduce.ctc.paths import collapse
+from transduce.protocols import Framewise
 from transduce.search.frames.forcing import check_no_prefix, force, scored
-from transduce.types import EOS, PAD, Framewise, Hypothesis, Padded
+from transduce.types import EOS, PAD, Hypothesis, Padded
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.protocols import Autoregressive
 from transduce.search.step import step
-from transduce.types import BOS, PAD, Autoregressive
+from transduce.types import BOS, PAD
 
 
 @dataclass(frozen=True)

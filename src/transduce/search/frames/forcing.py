@@ -8,8 +8,9 @@ import torch
 
 from transduce.ctc.lattice import Lattice
 from transduce.ctc.prefixes import Prefixes
+from transduce.protocols import Framewise
 from transduce.search.forcing import shifted
-from transduce.types import Framewise, Hypothesis, Padded
+from transduce.types import Hypothesis, Padded
 
 
 @torch.inference_mode()
