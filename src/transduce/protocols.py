@@ -140,15 +140,15 @@ class Table(Protocol):
     def __call__(self, x: Tensor) -> Tensor: ...
 
 
-class Embedding(Table, Protocol):
-    """The tokens of a source as vectors. ``tokens`` finds them in its rows of ids: [B, S], or where each has F factors
-    [B, S', F]; called with these ids it gives [B, S, width].
+class Embedding(Protocol):
+    """A source as vectors, [B, S', width]: one for each of its tokens, or for whatever else it is cut into (words of
+    several pieces, frames of a signal, patches of a picture), with the rows' lengths in those.
 
     Its encoder makes it with ``vocabulary`` and ``width``, and ``scaled`` where vectors are to be multiplied by
-    sqrt(width).
+    sqrt(width). One that is a ``Table`` too can be shared with a decoder's.
     """
 
-    def tokens(self, source: Padded) -> Padded: ...
+    def embed(self, source: Padded) -> Padded: ...
 
 
 class Decoder(Protocol[S]):

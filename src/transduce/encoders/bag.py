@@ -34,6 +34,6 @@ class BagEncoder(nn.Module):
         self.pooling = pooling
 
     def forward(self, source: Padded) -> Memory:
-        source = self.embedding.tokens(source)
-        x_BSD = self.dropout(self.embedding(source.values))
-        return Memory(Padded(x_BSD, source.lengths), (pool(x_BSD, source, self.pooling),), source)
+        embedded = self.embedding.embed(source)
+        states = Padded(self.dropout(embedded.values), embedded.lengths)
+        return Memory(states, (pool(states, self.pooling),), source)

@@ -56,5 +56,5 @@ class ConvS2SEncoder(nn.Module):
             x_BSD = (layer(centred(seen_BSD, self.kernel)) + x_BSD) * HALVE
         states_BSE = self.narrow(x_BSD)
         values_BSE = (states_BSE + embedded_BSE) * HALVE
-        summary = (pool(values_BSE, source, "mean"),)
+        summary = (pool(Padded(values_BSE, source.lengths), "mean"),)
         return Memory(Padded(states_BSE, source.lengths), summary, source, values_BSE)

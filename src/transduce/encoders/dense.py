@@ -40,10 +40,9 @@ class DenseEncoder(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, source: Padded) -> Memory:
-        source = self.embedding.tokens(source)
-        x_BSE = self.embedding(source.values)
-        hidden_BD = self.linear(self._ends_together(Padded(x_BSE, source.lengths)).flatten(1)).relu()
-        return Memory(Padded(self.dropout(x_BSE), source.lengths), (self.dropout(hidden_BD),), source)
+        embedded = self.embedding.embed(source)
+        hidden_BD = self.linear(self._ends_together(embedded).flatten(1)).relu()
+        return Memory(Padded(self.dropout(embedded.values), embedded.lengths), (self.dropout(hidden_BD),), source)
 
     def _ends_together(self, x: Padded) -> Tensor:
         """[B, max_length, E]: the rows moved to the right, zeros before them."""

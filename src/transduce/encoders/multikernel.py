@@ -63,10 +63,10 @@ class MultiKernelEncoder(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, source: Padded) -> Memory:
-        source = self.embedding.tokens(source)
-        x_BSD = self.dropout(self.embedding(source.values))
-        beyond_BS1 = ~source.mask[..., None]
+        embedded = self.embedding.embed(source)
+        x_BSD = self.dropout(embedded.values)
+        beyond_BS1 = ~embedded.mask[..., None]
         for layer in self.layers:
             x_BSD = layer(x_BSD, beyond_BS1)
-        states_BSD = self.norm(x_BSD)
-        return Memory(Padded(states_BSD, source.lengths), (pool(states_BSD, source, "mean"),), source)
+        states = Padded(self.norm(x_BSD), embedded.lengths)
+        return Memory(states, (pool(states, "mean"),), source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import torch
 from torch import nn
 
 from transduce import tree
@@ -53,15 +54,15 @@ class RecurrentEncoder(nn.Module):
         self.layers = module_list(Layer(reader("forward", below), reader("backward", below)) for below in inputs)
         self.dropout = Dropout(dropout)
         self.residual = residual
-        starts = [layer.start(1, self.embedding.weight) for layer in self.layers]
+        starts = [layer.start(1, torch.empty(0)) for layer in self.layers]
         self.summary_widths = tuple(leaf.shape[-1] for leaf in tree.leaves(tuple(starts)))
 
     def forward(self, source: Padded) -> Memory:
-        source = self.embedding.tokens(source)
-        x_BSD = self.embedding(source.values)
+        embedded = self.embedding.embed(source)
+        x_BSD = embedded.values
         summary: list[Any] = []
         for layer in self.layers:
-            y_BSD, state = layer.unroll(self.dropout(x_BSD), source.lengths)
+            y_BSD, state = layer.unroll(self.dropout(x_BSD), embedded.lengths)
             x_BSD = x_BSD + y_BSD if self.residual and summary else y_BSD
             summary.append(state)
-        return Memory(Padded(self.dropout(x_BSD), source.lengths), tuple(summary), source)
+        return Memory(Padded(self.dropout(x_BSD), embedded.lengths), tuple(summary), source)

@@ -54,10 +54,10 @@ class TransformerEncoder(nn.Module):
         self.norm = norm(width=width, dropout=dropout).final()
 
     def forward(self, source: Padded) -> Memory:
-        source = self.embedding.tokens(source)
-        places_1S = torch.arange(source.values.shape[1], device=source.values.device)[None]
-        x_BSD = self.dropout(self.embedding(source.values) + self.positions(places_1S))
+        embedded = self.embedding.embed(source)
+        places_1S = torch.arange(embedded.values.shape[1], device=embedded.values.device)[None]
+        x_BSD = self.dropout(embedded.values + self.positions(places_1S))
         for layer in self.layers:
-            x_BSD = layer(x_BSD, source.lengths)
-        states_BSD = self.norm(x_BSD)
-        return Memory(Padded(states_BSD, source.lengths), (pool(states_BSD, source, "mean"),), source)
+            x_BSD = layer(x_BSD, embedded.lengths)
+        states = Padded(self.norm(x_BSD), embedded.lengths)
+        return Memory(states, (pool(states, "mean"),), source)

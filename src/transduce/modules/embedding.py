@@ -23,8 +23,8 @@ class TokenEmbedding(nn.Module):
         nn.init.normal_(self.weight, std=width**-0.5)
         self.scale = width**0.5 if scaled else 1.0
 
-    def tokens(self, source: Padded) -> Padded:
-        return source
+    def embed(self, source: Padded) -> Padded:
+        return Padded(self(source.values), source.lengths)
 
     def forward(self, ids: Tensor) -> Tensor:
         if ids.is_floating_point():

@@ -36,8 +36,9 @@ class ConcatenatedFactors(nn.Module):
         self.scale = width**0.5 if scaled else 1.0
         self.factors = source_factors
 
-    def tokens(self, source: Padded) -> Padded:
-        return grouped(source, self.factors)
+    def embed(self, source: Padded) -> Padded:
+        ids_BSF = grouped(source, self.factors)
+        return Padded(self(ids_BSF.values), ids_BSF.lengths)
 
     def forward(self, ids_F: Tensor) -> Tensor:
         tables = (self.weight, *self.tags)
@@ -60,8 +61,9 @@ class SummedFactors(nn.Module):
         self.scale = width**0.5 if scaled else 1.0
         self.factors = source_factors
 
-    def tokens(self, source: Padded) -> Padded:
-        return grouped(source, self.factors)
+    def embed(self, source: Padded) -> Padded:
+        ids_BSF = grouped(source, self.factors)
+        return Padded(self(ids_BSF.values), ids_BSF.lengths)
 
     def forward(self, ids_F: Tensor) -> Tensor:
         # Never F vectors a token in memory: half the time, with gradients, of embedding and then adding up.

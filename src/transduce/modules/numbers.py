@@ -26,8 +26,9 @@ class NumberEmbedding(nn.Module):
         self.bias = nn.Parameter(torch.zeros(width))
         nn.init.normal_(self.weight, std=vocabulary**-0.5)
 
-    def tokens(self, source: Padded) -> Padded:
-        return grouped(source, len(self.weight))
+    def embed(self, source: Padded) -> Padded:
+        steps_BSC = grouped(source, len(self.weight))
+        return Padded(self(steps_BSC.values), steps_BSC.lengths)
 
     def forward(self, x: Tensor) -> Tensor:
         return nn.functional.linear(x.to(self.weight.dtype), self.weight.T, self.bias)

@@ -14,13 +14,13 @@ from transduce.types import Memory, Padded
 Pooling = Literal["mean", "sum", "max"]
 
 
-def pool(x_BSD: Tensor, source: Padded, pooling: Pooling) -> Tensor:
-    """[B, D]: the mean, sum or maximum over each row's real positions."""
+def pool(x: Padded, pooling: Pooling) -> Tensor:
+    """[B, S, D] to [B, D]: the mean, sum or maximum over each row's real positions."""
     if pooling == "max":
-        return x_BSD.masked_fill(~source.mask[..., None], float("-inf")).amax(1)
+        return x.values.masked_fill(~x.mask[..., None], float("-inf")).amax(1)
     # As a product: in bfloat16 on the CPU a sum along an axis takes twenty times as long.
-    summed_BD = torch.matmul(source.mask[:, None].to(x_BSD.dtype), x_BSD)[:, 0]
-    return summed_BD if pooling == "sum" else summed_BD / source.lengths[:, None]
+    summed_BD = torch.matmul(x.mask[:, None].to(x.values.dtype), x.values)[:, 0]
+    return summed_BD if pooling == "sum" else summed_BD / x.lengths[:, None]
 
 
 class LastState(nn.Module):
@@ -43,7 +43,7 @@ class MeanPooling(nn.Module):
         self.width = memory_width
 
     def forward(self, memory: Memory) -> Tensor:
-        return pool(memory.read_BSD, memory.states, "mean")
+        return pool(Padded(memory.read_BSD, memory.states.lengths), "mean")
 
 
 class MaxPooling(nn.Module):
@@ -54,7 +54,7 @@ class MaxPooling(nn.Module):
         self.width = memory_width
 
     def forward(self, memory: Memory) -> Tensor:
-        return pool(memory.read_BSD, memory.states, "max")
+        return pool(Padded(memory.read_BSD, memory.states.lengths), "max")
 
 
 class AttentionPooling(nn.Module):

@@ -36,8 +36,9 @@ class SpelledWords(nn.Module):
         table: nn.Parameter = cast(Any, self.encoder).embedding.weight
         return table
 
-    def tokens(self, source: Padded) -> Padded:
-        return words(source)
+    def embed(self, source: Padded) -> Padded:
+        ids_BWC = words(source)
+        return Padded(self(ids_BWC.values), ids_BWC.lengths)
 
     def forward(self, ids_BWC: Tensor) -> Tensor:
         words_MC = ids_BWC.flatten(0, 1)
