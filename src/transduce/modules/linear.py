@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import platform
+from pathlib import Path
+
 import torch
 from torch import Tensor, nn
 
+
+def _intel() -> bool:
+    """Whether the processor is one that MKL is made for."""
+    told = Path("/proc/cpuinfo")
+    return "Intel" in (told.read_text(encoding="utf-8", errors="replace") if told.exists() else platform.processor())
+
+
 FEW = 8  # rows; below that MKL is as fast
-ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
+ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and not _intel()
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W' + b for x [..., inputs].
 
-    In float32 on the CPU, where no gradient is wanted, by oneDNN: PyTorch's own choice, MKL, takes twice as long on
-    processors that are not Intel's.
+    In float32 on the CPU, where no gradient is wanted, by oneDNN where the processor is not Intel's: there PyTorch's
+    own choice, MKL, takes twice as long. On Intel's it is the faster one, and has no kernel to make for each new shape,
+    which costs oneDNN 2 ms.
     """
     if (
         ONEDNN

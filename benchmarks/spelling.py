@@ -1,0 +1,113 @@
+"""Spelling correction in three units, beside a corrector of a library, on real misspellings.
+
+    pip install -e '.[benchmarks]' pyspellchecker
+    python benchmarks/spelling.py FOLDER --runs RUNS [--recipes spelling spelling-char-to-word spelling-words]
+                                  [--minutes 15] [--set KEY=VALUE ...] [--threads 1]
+                                  [--out benchmarks/results/spelling.md]
+
+FOLDER has birkbeck.train.tsv.gz, birkbeck.test.tsv.gz and aspell.test.tsv.gz: a misspelling, a tab and its word. The
+models learn from made misspellings and from those of birkbeck.train, each for ``--minutes`` of the processor's clock in
+RUNS/RECIPE; the same command again goes on. The library's corrector is ``pyspellchecker`` (Norvig's: the most frequent
+word within two edits). No word of Birkbeck's test is among those of its training part. In parentheses, 95 % intervals
+by bootstrap; "can be written" is the share of the words that a model, or the corrector's list, has.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from report import machine, write
+from spellchecker import SpellChecker
+
+import transduce
+from transduce.data.corpora import Files, read
+from transduce.metrics.base import metric
+from transduce.metrics.significance import Resampling
+from transduce.metrics.statistics import statistics
+from transduce.transducer import Transducer
+from transduce.types import UNK, Example, Prediction
+
+TESTS = ("birkbeck", "aspell")
+METRICS = ("exact", "cer")
+
+
+def examples(path: Path) -> list[Example]:
+    return [Example(row.source or "", (row.target or "",)) for row in read(Files(path=str(path)))]
+
+
+def library() -> tuple[Callable[[Sequence[str]], list[str]], Callable[[str], bool]]:
+    """The corrector, and whether it knows a word."""
+    checker = SpellChecker()
+
+    def correct(sources: Sequence[str]) -> list[str]:
+        return [checker.correction(source) or source for source in sources]
+
+    return correct, lambda word: bool(checker.known([word]))
+
+
+def writable(transducer: Transducer) -> Callable[[str], bool]:
+    """Whether every token of a word is in a model's vocabulary."""
+    return lambda word: UNK not in transducer.target_tokenizer.encode([word])[0]
+
+
+def row(
+    name: str,
+    tests: dict[str, list[Example]],
+    correct: Callable[[Sequence[str]], list[str]],
+    known: Callable[[str], bool],
+) -> str:
+    cells = []
+    for found in tests.values():
+        predictions = [Prediction(text) for text in correct([example.source for example in found])]
+        exact, cer = statistics([metric(each) for each in METRICS], predictions, found)
+        low, high = Resampling().interval(exact)
+        share = sum(known(example.references[0]) for example in found) / len(found)
+        cells.append(f"{exact.score:.1f} ({low:.1f} to {high:.1f}) | {cer.score:.1f} | {100 * share:.1f}")
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--recipes", nargs="*", default=["spelling", "spelling-char-to-word", "spelling-words"])
+    parser.add_argument("--minutes", type=float, default=15.0)
+    parser.add_argument("--set", dest="settings", action="append", default=[])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    tests = {name: examples(given.folder / f"{name}.test.tsv.gz") for name in TESTS}
+    settings = [
+        "training.clock=processor",
+        f"training.minutes={given.minutes}",
+        f"data.origin.collected={given.folder / 'birkbeck.train.tsv.gz'}",
+        *given.settings,
+    ]
+    heads = [f"{name}, exact | CER | can be written" for name in TESTS]
+    lines = [
+        "# Spelling: three units and a library's corrector",
+        "",
+        machine(),
+        "",
+        f"{given.minutes:g} minutes of the processor for each model; "
+        + ", ".join(f"{name} has {len(found):,} misspellings" for name, found in tests.items())
+        + ". In percent.",
+        "",
+        f"| | {' | '.join(heads)} |",
+        "|---" + "|---" * (3 * len(TESTS)) + "|",
+        row("pyspellchecker", tests, *library()),
+    ]
+    for recipe in given.recipes:
+        run = given.runs / recipe
+        trained = transduce.train(recipe, run, settings, resume=True, device="cpu", threads=given.threads)
+        lines.append(row(f"`{recipe}`", tests, trained, writable(trained)))
+        print("\n".join(lines), flush=True)
+        write(given.out, lines)
+
+
+if __name__ == "__main__":
+    main()
