@@ -11,6 +11,19 @@ from transduce.modules import linear
 from transduce.modules.linear import Linear
 
 
+onednn_is_there = pytest.mark.skipif(
+    not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this PyTorch has no oneDNN"
+)
+
+
+@pytest.fixture
+def not_intel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a processor on which oneDNN is the faster."""
+    monkeypatch.setattr(linear, "ONEDNN", True)
+
+
+@onednn_is_there
+@pytest.mark.usefixtures("not_intel")
 @pytest.mark.parametrize("rows", [(1,), (8,), (3, 7), (0,), (2, 5, 9)])
 @pytest.mark.parametrize("bias", [True, False])
 @torch.inference_mode()
@@ -23,7 +36,8 @@ def test_a_product_is_the_same_however_it_is_computed(rows: tuple[int, ...], bia
     assert_close(linear.linear(x, chunk), nn.functional.linear(x, chunk))
 
 
-@pytest.mark.skipif(not linear.ONEDNN, reason="this PyTorch has no oneDNN")
+@onednn_is_there
+@pytest.mark.usefixtures("not_intel")
 def test_onednn_is_asked_where_nothing_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, x = Linear(4, 3), torch.randn(8, 4)
     monkeypatch.setattr(nn.functional, "linear", lambda *_: pytest.fail("not by oneDNN"))
@@ -31,6 +45,7 @@ def test_onednn_is_asked_where_nothing_is_learned(monkeypatch: pytest.MonkeyPatc
         layer(x)
 
 
+@pytest.mark.usefixtures("not_intel")
 def test_gradients_and_other_types_are_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, x = Linear(4, 3), torch.randn(8, 4)
     monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", lambda *_: pytest.fail("by oneDNN"), raising=False)
