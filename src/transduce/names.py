@@ -221,6 +221,11 @@ NAMES: dict[str, dict[str, str]] = {
         "ordered": "transduce.data.origins.strings:Ordered",
         "series": "transduce.data.origins.series:Series",
         "statsmodels": "transduce.data.origins.statsmodels:Statsmodels",
+        "text-lines": "transduce.data.origins.text_lines:TextLines",
+        "scenes": "transduce.data.origins.scenes:Scenes",
+        "clips": "transduce.data.origins.clips:Clips",
+        "mnist": "transduce.data.origins.mnist:Mnist",
+        "picture-archive": "transduce.data.origins.archives:PictureArchive",
     },
 }
 """Protocol name to {name in a configuration: "module:Class"}."""

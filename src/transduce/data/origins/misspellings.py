@@ -62,7 +62,7 @@ class Misspellings:
 
     def _words(self) -> list[str]:
         if self.lexicon is None:
-            return _frequent()[: self.words]
+            return frequent()[: self.words]
         words = [row.source for row in read(Files(source=self.lexicon)) if row.source and row.source.strip()]
         if not words:
             raise DataError(f"{self.lexicon} has no words: expected a word a line")
@@ -74,7 +74,7 @@ class Misspellings:
         return [(row.source or "", row.target or "") for row in read(Files(path=self.collected)) if row.problem is None]
 
 
-def _frequent() -> list[str]:
+def frequent() -> list[str]:
     """English words, the most frequent first; of equally frequent ones in the order of Unicode."""
     path = Path(str(package("pyspellchecker").locate_file("spellchecker/resources/en.json.gz")))
     counts: dict[str, int] = json.loads(gzip.decompress(path.read_bytes()))
