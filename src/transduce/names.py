@@ -42,6 +42,13 @@ NAMES: dict[str, dict[str, str]] = {
         "summed": "transduce.modules.factors:SummedFactors",
         "spelled": "transduce.modules.spelling:SpelledWords",
         "numbers": "transduce.modules.numbers:NumberEmbedding",
+        "features": "transduce.modules.fronts.features:Features",
+        "subsampling": "transduce.modules.fronts.subsampling:Subsampling",
+        "columns": "transduce.modules.fronts.columns:Columns",
+        "patches": "transduce.modules.fronts.patches:Patches",
+        "map": "transduce.modules.fronts.feature_map:FeatureMap",
+        "frames": "transduce.modules.fronts.frames:Frames",
+        "closed": "transduce.modules.fronts.closed:Closed",
     },
     "Pooler": {
         "last": "transduce.modules.pooling:LastState",

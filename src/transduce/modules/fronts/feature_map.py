@@ -1,0 +1,66 @@
+"""Pictures as maps of features."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from torch import Tensor, nn
+
+from transduce.modules.fronts.grid import Grid, GridPositions, boxes, check_height, picture
+from transduce.modules.fronts.layers import ChannelNorm, GridConvolution, ResidualBlock, relu
+from transduce.modules.positions import NoPositions, Positions
+from transduce.types import Factory, Padded
+
+
+class FeatureMap(nn.Module):
+    """A residual network over a picture (He et al. 2016), and its map of features row by row, one vector a cell: what a
+    caption attends to (Xu et al. 2015, section 3.1.1).
+
+    ``stages`` are the features of its stages, of ``blocks`` residual blocks each; every stage but the first halves
+    height and width, so that with (32, 64, 128) a cell stands for 4 by 4 pixels. Layer norm over the features of each
+    cell, where the paper has batch norm. ``positions`` tell cells their row and column; ``height`` and ``channels``
+    (1 grey, 3 colour) are the picture's.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        scaled: bool,
+        height: int,
+        channels: int = 1,
+        stages: tuple[int, ...] = (32, 64, 128),
+        blocks: int = 1,
+        positions: Factory[Positions] = NoPositions,
+    ) -> None:
+        super().__init__()
+        check_height(vocabulary, height, channels)
+        if not stages or blocks < 1:
+            raise ValueError(f"stages = {list(stages)}, blocks = {blocks}: at least one of each was expected")
+        self.height, self.cell = height, 2 ** (len(stages) - 1)
+        self.enter = GridConvolution(channels, stages[0])
+        shapes = [(stages[0], stages[0], 1), *((below, above, 2) for below, above in pairwise(stages))]
+        self.blocks = nn.Sequential(
+            *(
+                block
+                for below, above, stride in shapes
+                for block in (
+                    ResidualBlock(below, above, stride),
+                    *(ResidualBlock(above, above) for _ in range(blocks - 1)),
+                )
+            )
+        )
+        self.norm = ChannelNorm(stages[-1])
+        self.out = GridConvolution(stages[-1], width, 1)
+        self.positions = GridPositions(positions, width)
+
+    def grid(self, source: Padded) -> Grid:
+        x = self.enter(picture(source, self.height, self.enter.weight))
+        placed: Grid = self.positions(self.out(relu(self.norm(self.blocks(x)))))
+        return placed
+
+    def embed(self, source: Padded) -> Padded:
+        return self.grid(source).flat()
+
+    def boxes(self, source: Padded) -> Tensor:
+        return boxes((self.cell, self.cell), self.height, source.lengths)

@@ -1,0 +1,117 @@
+"""Signals as grids: rows and columns of features, and their cells one after the other.
+
+B sources, S steps, D numbers a step or features of a cell, C channels, H rows of a grid, W columns, N cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.positions import Positions
+from transduce.protocols import Embedding
+from transduce.types import Factory, Padded
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Features [B, D, H, W] on a grid; of the columns of each source its first ``widths`` [B] are real."""
+
+    values: Tensor
+    widths: Tensor
+
+    def real(self) -> Tensor:
+        """The features, zeros beyond each source's own columns."""
+        columns_W = torch.arange(self.values.shape[3], device=self.values.device)
+        return self.values.masked_fill((columns_W >= self.widths[:, None])[:, None, None], 0.0)
+
+    def flat(self) -> Padded:
+        """The cells [B, N, D], row by row as one reads; a source's own columns decide, and not those of its company."""
+        _, D, H, W = self.values.shape
+        row_BN, column_BN = cells(H, self.widths)
+        index_B1N = (row_BN * W + column_BN).clamp_(max=H * W - 1)[:, None]
+        cells_BDN = self.values.flatten(2).gather(2, index_B1N.expand(-1, D, -1))
+        return Padded(cells_BDN.transpose(1, 2), H * self.widths)
+
+
+class Gridded(Embedding, Protocol):
+    """An embedding whose vectors lie on a grid: ``embed`` gives its cells row by row."""
+
+    def grid(self, source: Padded) -> Grid: ...
+
+
+class Placed(Embedding, Protocol):
+    """An embedding whose vectors have a place in the signal: ``boxes`` [B, S', 4], left, top, right and bottom of what
+    each is centred on, as fractions of the source's own extent (of sound, time by frequency)."""
+
+    def boxes(self, source: Padded) -> Tensor: ...
+
+
+def picture(source: Padded, height: int, like: Tensor) -> Grid:
+    """Rows [B, S, C * height], a step being a column, as grids [B, C, height, S] of the type of ``like``."""
+    columns_BSD = steps(source)
+    return Grid(columns_BSD.to(like.dtype).transpose(1, 2).unflatten(1, (-1, height)), source.lengths)
+
+
+def steps(source: Padded) -> Tensor:
+    """[B, S, D]: the numbers of a signal. Raises ValueError for a source that has none."""
+    if source.values.ndim != 3 or not source.values.is_floating_point():
+        raise ValueError(
+            f"an embedding of signals was given {'numbers in a line' if source.values.is_floating_point() else 'ids'}"
+            ', not steps of several numbers: set data.units.source to "sound", "picture" or "clip", or leave '
+            "model.encoder.embedding out"
+        )
+    return source.values
+
+
+def check_height(vocabulary: int, height: int, channels: int) -> None:
+    """Raise ValueError unless the steps of the source, of ``vocabulary`` numbers, are columns of such pictures."""
+    if height < 1 or channels < 1 or height * channels != vocabulary:
+        raise ValueError(
+            f"height * channels = {height} * {channels} = {height * channels}, but a step of the source, a column of a "
+            f"picture, has {vocabulary} numbers: make these equal (the picture's height is the unit's, grey has 1 "
+            "channel and colour 3)"
+        )
+
+
+def shortened(lengths: Tensor, stride: int) -> Tensor:
+    """What is left of lengths where one position is kept for ``stride``, begun ones counted."""
+    return (lengths + stride - 1) // stride
+
+
+def cells(rows: int, widths_B: Tensor) -> tuple[Tensor, Tensor]:
+    """Row and column [B, N] of each cell of grids of ``rows`` and own widths, row by row."""
+    places_N = torch.arange(rows * int(widths_B.max()), device=widths_B.device)
+    return places_N // widths_B[:, None], places_N % widths_B[:, None]
+
+
+def boxes(cell: tuple[int, int], height: int, widths_B: Tensor) -> Tensor:
+    """[B, N, 4]: where the cells of a grid lie, each of so many rows and columns of pictures of ``height`` and
+    ``widths_B``. Zeros past a source's last cell."""
+    tall, wide = cell
+    own_B = shortened(widths_B, wide)
+    row_BN, column_BN = cells(-(-height // tall), own_B)
+    left, right = (((column_BN + side) * wide / widths_B[:, None]).clamp(max=1) for side in (0, 1))
+    top, bottom = (((row_BN + side) * tall / height).clamp(max=1) for side in (0, 1))
+    real_BN = row_BN * tall < height
+    return torch.stack([left, top, right, bottom], -1) * real_BN[..., None]
+
+
+class GridPositions(nn.Module):
+    """Half of the features are told their row, the other half their column (Dosovitskiy et al. 2021, appendix D.4), by
+    any kind of ``positions``."""
+
+    def __init__(self, positions: Factory[Positions], width: int) -> None:
+        super().__init__()
+        self.halves = [width // 2, width - width // 2]
+        self.rows, self.columns = (positions(width=half) for half in self.halves)
+
+    def forward(self, x: Grid) -> Grid:
+        _, _, H, W = x.values.shape
+        above_BHWD, beside_BHWD = x.values.permute(0, 2, 3, 1).split(self.halves, -1)
+        rows_H, columns_W = (torch.arange(size, device=x.values.device) for size in (H, W))
+        placed = (above_BHWD + self.rows(rows_H[:, None]), beside_BHWD + self.columns(columns_W[None]))
+        return Grid(torch.cat(placed, -1).permute(0, 3, 1, 2), x.widths)

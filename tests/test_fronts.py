@@ -1,0 +1,310 @@
+"""Embeddings of signals: the laws that they hold, their parts by hand, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import conv2d
+from torch.testing import assert_close
+
+from transduce import config
+from transduce.encoders.bag import BagEncoder
+from transduce.modules.fronts.closed import Closed
+from transduce.modules.fronts.columns import Columns
+from transduce.modules.fronts.feature_map import FeatureMap
+from transduce.modules.fronts.features import Features
+from transduce.modules.fronts.frames import Frames
+from transduce.modules.fronts.grid import Grid, GridPositions
+from transduce.modules.fronts.patches import Patches
+from transduce.modules.fronts.subsampling import Subsampling
+from transduce.modules.positions import Learned, NoPositions, Sinusoidal
+from transduce.protocols import Encoder, Model
+from transduce.spec import ConfigError
+from transduce.types import Facts, Padded
+
+D, WIDTH = 12, 8  # numbers a step, and a vector: pictures of height 6 and 2 channels, clips of 3 columns
+LENGTHS = [5, 11, 8, 1]
+TALL = {"height": 6, "channels": 2}
+
+TABLES: dict[str, config.Table] = {
+    "features": {"type": "features"},
+    "stacked": {"type": "features", "stack": 3},
+    "subsampling": {"type": "subsampling", "channels": 3},
+    "columns": {"type": "columns", "stages": [3, 5], **TALL},
+    "columns, wide": {"type": "columns", "stages": [3, 4], "shrink": 1, **TALL},
+    "patches": {"type": "patches", "patch": [3, 2], **TALL},
+    "map": {"type": "map", "stages": [4, 6], "blocks": 2, "positions": "sinusoidal", **TALL},
+    "frames": {"type": "frames", "columns": 3, "embedding": {"type": "map", "height": 4, "stages": [3, 4]}},
+    "frames, max": {
+        "type": "frames",
+        "columns": 3,
+        "pooling": "max",
+        "embedding": {"type": "patches", "height": 4, "patch": [2, 2]},
+    },
+    "closed": {"type": "closed", "embedding": {"type": "columns", "stages": [3, 5], **TALL}},
+}
+CELLS: dict[str, Any] = {
+    "stacked": lambda n: -(-n // 3),
+    "subsampling": lambda n: -(-n // 4),
+    "columns": lambda n: -(-n // 4),
+    "patches": lambda n: 2 * -(-n // 2),
+    "map": lambda n: 3 * -(-n // 2),
+    "closed": lambda n: -(-n // 4) + 1,
+}
+"""How many vectors a signal of n steps has, where it is not n."""
+
+
+def build(table: config.Table, seed: int = 3) -> Any:
+    """The embedding as an encoder makes it, in float64."""
+    torch.manual_seed(seed)
+    encoder: Any = config.build(
+        {"type": "bag", "width": WIDTH, "embedding": table}, Encoder, Facts(D, 9, source_factors=D), "model.encoder"
+    )
+    return encoder.embedding.double().eval()
+
+
+def signal(lengths: list[int], steps: int | None = None, padding: float = 0.0, numbers: int = D) -> Padded:
+    """Random rows, the same numbers for a row's place whatever its company, ``padding`` behind them."""
+    values = torch.full((len(lengths), steps or max(lengths), numbers), padding, dtype=torch.float64)
+    for row, length in enumerate(lengths):
+        generator = torch.Generator().manual_seed(row)
+        values[row, :length] = torch.randn(length, numbers, generator=generator, dtype=torch.float64)
+    return Padded(values, torch.tensor(lengths))
+
+
+def rows(x: Padded) -> list[Tensor]:
+    return [row[:length] for row, length in zip(x.values, x.lengths.tolist(), strict=True)]
+
+
+def alone(x: Padded, row: int) -> Padded:
+    return Padded(x.values[row : row + 1, : int(x.lengths[row])], x.lengths[row : row + 1])
+
+
+@pytest.fixture(params=TABLES, scope="module")
+def name(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def embedding(name: str) -> Any:
+    return build(TABLES[name])
+
+
+# ---------------------------------------------------------------------- laws
+
+
+def test_padding_and_company(embedding: Any) -> None:
+    """A source has the same vectors alone and in any batch, whatever stands behind its end."""
+    expected = rows(embedding.embed(signal(LENGTHS)))
+    for source in (signal(LENGTHS, 15), signal(LENGTHS, 15, padding=7.7), signal(LENGTHS, padding=-3.0)):
+        assert_close(rows(embedding.embed(source)), expected)
+    for row in range(len(LENGTHS)):
+        assert_close(rows(embedding.embed(alone(signal(LENGTHS), row))), [expected[row]])
+
+
+def test_lengths(name: str, embedding: Any) -> None:
+    embedded = embedding.embed(signal(LENGTHS))
+    lengths = [CELLS.get(name, lambda n: n)(length) for length in LENGTHS]
+    assert embedded.lengths.tolist() == lengths
+    assert embedded.values.shape == (len(LENGTHS), max(lengths), WIDTH)
+
+
+def test_every_number_matters_to_its_own_source(embedding: Any) -> None:
+    source = signal(LENGTHS)
+    values = source.values.requires_grad_()
+    (gradient_BSD,) = torch.autograd.grad((embedding.embed(source).values[1] ** 2).sum(), values)
+    assert not gradient_BSD[[0, 2, 3]].any()
+    assert (gradient_BSD[1] != 0).all(1).any(0)  # max pooling and rectifiers let some through alone
+    assert gradient_BSD[1].any(1).all()
+
+
+def test_boxes_tile_the_source(name: str, embedding: Any) -> None:
+    """One for each vector, inside the source; together they are all of it, and those past the end are nothing."""
+    source = signal(LENGTHS)
+    boxes_BS4, lengths_B = embedding.boxes(source), embedding.embed(source).lengths
+    assert boxes_BS4.shape[:2] == (len(LENGTHS), int(lengths_B.max()))
+    for boxes_S4, length in zip(boxes_BS4, lengths_B.tolist(), strict=True):
+        left, top, right, bottom = boxes_S4[: length - (name == "closed")].unbind(1)
+        assert_close(((right - left) * (bottom - top)).sum(), torch.tensor(1.0))
+        assert (left >= 0).all()
+        assert (right > left).all()
+        assert (bottom > top).all()
+        assert (bottom <= 1).all()
+        assert (right <= 1).all()
+        assert not boxes_S4[length:].any()
+        if name == "closed":
+            assert boxes_S4[length - 1].tolist() == [0, 0, 1, 1]
+
+
+def test_it_reads_float32_and_trains_in_its_own_type(name: str) -> None:
+    module = build(TABLES[name]).float()
+    embedded = module.embed(signal(LENGTHS))  # of float64
+    assert embedded.values.dtype == torch.float32
+    embedded.values.sum().backward()
+    assert all(parameter.grad is not None for parameter in module.parameters())
+
+
+# --------------------------------------------------------------------- parts
+
+
+def test_features_are_linear_in_stacked_frames() -> None:
+    module: Features = build(TABLES["stacked"])
+    source = signal([5])
+    padded_SD = torch.cat([source.values[0], torch.zeros(1, D, dtype=torch.float64)])
+    expected = torch.stack([padded_SD[:3].flatten(), padded_SD[3:].flatten()]) @ module.kernel.T + module.bias
+    assert_close(rows(module.embed(source)), [expected])
+
+
+def test_subsampling_is_two_convolutions_over_time_and_frequency() -> None:
+    module: Subsampling = build(TABLES["subsampling"])
+    source = signal([7])
+    x_1CFT = source.values.mT[:, None]
+    for layer in (module.first.convolution, module.second.convolution):
+        x_1CFT = conv2d(x_1CFT, layer.weight, layer.bias, stride=2, padding=1).relu()
+    expected = torch.stack([module.out(x_1CFT[0, :, :, t].flatten()) for t in range(2)])
+    assert_close(rows(module.embed(source)), [expected])
+
+
+def test_a_column_is_channels_by_height() -> None:
+    """Number c * height + y of a step is channel c of pixel y: of patches of one pixel, row by row."""
+    module = Patches(D, WIDTH, False, **TALL, patch=(1, 1), positions=NoPositions).double()
+    source = signal([2])
+    kernel_DC, vectors_ND = module.project.weight[:, :, 0, 0], rows(module.embed(source))[0]
+    for y in range(6):
+        for x in range(2):
+            pixel_C = source.values[0, x, [y, 6 + y]]
+            assert_close(vectors_ND[2 * y + x], kernel_DC @ pixel_C + module.project.bias)
+
+
+def test_patches_are_cut_row_by_row_and_told_where_they_lie() -> None:
+    module: Patches = build(TABLES["patches"])
+    source = signal([5])
+    picture_CHW = torch.nn.functional.pad(source.values[0].T.reshape(2, 6, 5), (0, 1))
+    expected = []
+    for y in range(2):
+        for x in range(3):
+            patch = picture_CHW[:, 3 * y : 3 * y + 3, 2 * x : 2 * x + 2]
+            projected = module.project.weight.flatten(1) @ patch.flatten() + module.project.bias
+            expected.append(
+                projected + torch.cat([module.positions.rows.weight[y], module.positions.columns.weight[x]])
+            )
+    assert_close(rows(module.embed(source)), [torch.stack(expected)])
+
+
+def test_a_patch_is_where_its_box_is() -> None:
+    module: Patches = build(TABLES["patches"])
+    source = signal([5, 11])
+    before, boxes_S4 = rows(module.embed(source))[1], module.boxes(source)[1]
+    for x, y in ((0, 0), (4, 2), (10, 5)):
+        source.values[1, x, 6 + y] += 1
+        after = rows(module.embed(source))[1]
+        (changed,) = (after - before).abs().sum(1).nonzero()[:, 0].tolist()
+        left, top, right, bottom = boxes_S4[changed].tolist()
+        assert left < (x + 0.5) / 11 < right
+        assert top < (y + 0.5) / 6 < bottom
+        before = after
+
+
+def test_grids_are_read_as_a_page_is() -> None:
+    values = torch.arange(6.0).reshape(1, 1, 2, 3).expand(2, -1, -1, -1)
+    flat = Grid(values, torch.tensor([3, 2])).flat()
+    assert [row[:, 0].tolist() for row in rows(flat)] == [[0, 1, 2, 3, 4, 5], [0, 1, 3, 4]]
+
+
+@pytest.mark.parametrize("positions", [Learned, Sinusoidal])
+def test_positions_on_a_grid(positions: Any) -> None:
+    module = GridPositions(positions, 8)
+    placed_BDHW = module(Grid(torch.zeros(1, 8, 3, 4), torch.tensor([4]))).values
+    for y in range(3):
+        for x in range(4):
+            expected = torch.cat([module.rows(torch.tensor([[y]])), module.columns(torch.tensor([[x]]))], -1)
+            assert_close(placed_BDHW[0, :, y, x], expected[0, 0])
+
+
+def test_columns_are_largest_values_of_what_convolutions_find() -> None:
+    module: Columns = build({"type": "columns", "stages": [3], "shrink": 2, **TALL})
+    source = signal([5])
+    (stage,) = module.stages
+    layer: Any = stage.convolution
+    found_CHW = conv2d(source.values[0].T.reshape(1, 2, 6, 5), layer.convolution.weight, layer.convolution.bias,
+                       padding=1)[0]  # fmt: skip
+    found_CHW = torch.nn.functional.layer_norm(found_CHW.permute(1, 2, 0), (3,)).permute(2, 0, 1).relu()
+    largest = [[found_CHW[:, 2 * y : 2 * y + 2, 2 * x : 2 * x + 2].amax((1, 2)) for y in range(3)] for x in range(3)]
+    expected = torch.stack([module.out(torch.stack(column, 1).flatten()) for column in largest])
+    assert_close(rows(module.embed(source)), [expected])
+
+
+def test_a_residual_block_without_convolutions_hands_on() -> None:
+    module: FeatureMap = build({"type": "map", "stages": [4], "blocks": 2, **TALL})
+    source = signal([5])
+    with torch.no_grad():
+        for block in module.blocks:
+            block.second.convolution.weight.zero_()
+    entered = module.enter(Grid(source.values.mT.unflatten(1, (2, 6)), source.lengths))
+    expected = module.out(Grid(module.norm(entered).values.relu(), source.lengths)).flat()
+    assert_close(module.embed(source).values, expected.values)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_a_frame_is_its_pictures_cells_pooled(pooling: str) -> None:
+    module: Frames = build(TABLES["frames"] | {"pooling": pooling})
+    source = signal([2, 3])
+    for clip, vectors in zip(rows(source), rows(module.embed(source)), strict=True):
+        for frame, vector in zip(clip, vectors, strict=True):
+            picture = Padded(frame.reshape(4, 3).T[None], torch.tensor([3]))
+            cells = module.embedding.embed(picture).values[0]
+            assert_close(vector, cells.mean(0) if pooling == "mean" else cells.amax(0))
+
+
+def test_closed_ends_with_a_vector_of_its_own() -> None:
+    module: Closed = build({"type": "closed", "embedding": "features"})
+    source = signal(LENGTHS)
+    for inner, outer in zip(rows(module.embedding.embed(source)), rows(module.embed(source)), strict=True):
+        assert_close(outer, torch.cat([inner, module.end[None]]))
+
+
+# ------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"type": "columns", "height": 7}, r"height \* channels = 7 \* 1 = 7, but a step .* has 12 numbers"),
+        ({"type": "map", "height": 6}, "has 12 numbers: make these equal"),
+        ({"type": "patches", "height": 12, "patch": [5, 2]}, "height 12 does not divide into patches of 5 rows"),
+        ({"type": "columns", "height": 12, "stages": [4]}, r"stages = \[4\], shrink = 4"),
+        ({"type": "map", "height": 12, "stages": []}, r"stages = \[\], blocks = 1"),
+        ({"type": "features", "stack": 0}, "stack = 0"),
+        ({"type": "frames", "columns": 5, "embedding": "features"}, "frame of 12 numbers does not divide"),
+        ({"type": "frames", "columns": 3, "embedding": {"type": "map", "height": 3}}, "has 4 numbers"),
+        ({"type": "columns"}, "missing; Columns needs height, an integer"),
+    ],
+)
+def test_what_cannot_be_is_refused(table: config.Table, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as error:
+        build(table)
+    assert error.value.path.startswith("model.encoder.embedding")
+
+
+@pytest.mark.parametrize(
+    ("values", "what"), [(torch.zeros(1, 4, dtype=torch.long), "given ids"), (torch.zeros(1, 5), "numbers in a line")]
+)
+@pytest.mark.parametrize("table", ["features", "columns", "frames"])
+def test_ids_are_no_signal(values: Tensor, what: str, table: str) -> None:
+    with pytest.raises(ValueError, match=f"{what}.*data.units.source"):
+        build(TABLES[table]).embed(Padded(values, torch.tensor([values.shape[1]])))
+
+
+def test_a_signal_has_no_table_to_share() -> None:
+    stack = {"type": "transformer", "width": 8, "heads": 2, "positions": "none"}
+    table = {"type": "encoder-decoder", "encoder": stack | {"embedding": "features"}, "decoder": stack, "tie": "all"}
+    with pytest.raises(ConfigError, match=r'Features makes vectors of a signal .* set tie = "target"'):
+        config.build(table, Model, Facts(11, 11, source_factors=11), "model")
+
+
+def test_encoders_read_them() -> None:
+    encoder = BagEncoder(D, WIDTH, embedding=lambda **known: Features(stack=3, **known)).double()
+    assert encoder(signal([4])).states.lengths.tolist() == [2]
