@@ -42,7 +42,7 @@ class Frames(nn.Module):
 
     def embed(self, source: Padded) -> Padded:
         mask_BS = source.mask
-        pictures_FWH = steps(source)[mask_BS].unflatten(1, (-1, self.columns)).transpose(1, 2)
+        pictures_FWH = torch.unflatten(steps(source)[mask_BS], 1, (-1, self.columns)).transpose(1, 2)
         lengths_F = torch.full((len(pictures_FWH),), self.columns, device=pictures_FWH.device)
         vectors_FD = pool(self.embedding.embed(Padded(pictures_FWH, lengths_F)), self.pooling)
         nothing_BSD = vectors_FD.new_zeros(*mask_BS.shape, self.width)

@@ -53,7 +53,7 @@ class Placed(Embedding, Protocol):
 def picture(source: Padded, height: int, like: Tensor) -> Grid:
     """Rows [B, S, C * height], a step being a column, as grids [B, C, height, S] of the type of ``like``."""
     columns_BSD = steps(source)
-    return Grid(columns_BSD.to(like.dtype).transpose(1, 2).unflatten(1, (-1, height)), source.lengths)
+    return Grid(torch.unflatten(columns_BSD.to(like.dtype).transpose(1, 2), 1, (-1, height)), source.lengths)
 
 
 def steps(source: Padded) -> Tensor:
@@ -111,7 +111,7 @@ class GridPositions(nn.Module):
 
     def forward(self, x: Grid) -> Grid:
         _, _, H, W = x.values.shape
-        above_BHWD, beside_BHWD = x.values.permute(0, 2, 3, 1).split(self.halves, -1)
+        above_BHWD, beside_BHWD = torch.split(x.values.permute(0, 2, 3, 1), self.halves, -1)
         rows_H, columns_W = (torch.arange(size, device=x.values.device) for size in (H, W))
         placed = (above_BHWD + self.rows(rows_H[:, None]), beside_BHWD + self.columns(columns_W[None]))
         return Grid(torch.cat(placed, -1).permute(0, 3, 1, 2), x.widths)
