@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
+import weakref
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
+from families import FAMILIES, build, sources
 from test_prefix import prefixes
-from test_search import VOCABULARY, Lookup, all_of, code_after
+from test_search import VOCABULARY, Lookup, Prefix, all_of, code_after
 from transduce import config
 from transduce.protocols import Search
 from transduce.search.beam import Beam
-from transduce.search.exact import Exact
+from transduce.search.exact import ROWS, Exact, _extend
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability
 from transduce.types import BOS, EOS, PAD
@@ -37,14 +41,14 @@ def outputs(model: Lookup, source: int, longest: int) -> dict[Tokens, float]:
     return {(*prefix, EOS): every[prefix] + model.log_probs(source, prefix)[EOS] for prefix in every}
 
 
-@pytest.mark.parametrize("together", [1, 3, 64])
+@pytest.mark.parametrize(("together", "states"), [(1, 1), (3, 2), (64, 32)])
 @pytest.mark.parametrize("nbest", [1, 4])
-def test_the_most_probable_of_all(nbest: int, together: int) -> None:
+def test_the_most_probable_of_all(nbest: int, together: int, states: int) -> None:
     wrong = 0
     for seed in range(8):
         model = Lookup(seed)
         model.logits[:, :, EOS] -= 3  # so that a beam of one is wrong now and then
-        for source, found in enumerate(Exact(nbest, 5, beam=1, together=together)(model, all_of(model))):
+        for source, found in enumerate(Exact(nbest, 5, beam=1, together=together, states=states)(model, all_of(model))):
             every = outputs(model, source, 5)
             best = sorted(every, key=lambda tokens: -every[tokens])[:nbest]
             assert [h.tokens for h in found] == best
@@ -115,7 +119,77 @@ def test_sources_wait_for_their_turn() -> None:
     assert max(model.rows) <= 30 * 5
 
 
-@pytest.mark.parametrize("name", ["nbest", "expansions", "beam", "together"])
+LIVING: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+@dataclass(frozen=True, eq=False)
+class Counted(Prefix):
+    """A state that is known while somebody holds it."""
+
+    def __post_init__(self) -> None:
+        LIVING.add(self)
+
+
+class Counting(Lookup):
+    """Notes at each step of single prefixes how many rows of states are alive, those of the step itself included."""
+
+    def __init__(self, sources: int) -> None:
+        super().__init__(ends=(0.0,) * sources)
+        self.logits *= 0.3
+        self.logits[:, :, EOS] -= 8  # an end is improbable, all else alike: exact search has much to look at
+        self.alive: list[int] = []
+
+    def start(self, source: Tensor) -> Counted:
+        return Counted(source, torch.zeros_like(source))
+
+    def extend(self, tokens_BT: Tensor, state: Prefix) -> tuple[Tensor, Counted]:
+        output, after = super().extend(tokens_BT, state)
+        self.alive.append(sum(len(each.code) for each in LIVING))
+        return output, Counted(after.source, after.code)
+
+
+@pytest.mark.parametrize(("together", "states"), [(8, 8), (4, 30), (1, 3)])
+def test_states_are_few_however_many_sources_and_steps(together: int, states: int) -> None:
+    """64 sources wait with one state each and 64 / together are explored; a step of a beam of one, or of the search,
+    has a state for each row that it reads, its parent's and its source's, and joins them, and makes the next."""
+    most = {}
+    for count, expansions in [(64, 40), (64, 400), (150, 400)]:
+        model = Counting(count)
+        search = Exact(max_length=9, expansions=expansions, beam=1, together=together, states=states)
+        explored = search.explore(model, all_of(model))
+        assert not any(each.finished for each in explored)
+        most[count, expansions] = max(model.alive)
+    active = ROWS // together
+    assert max(most.values()) <= 64 + active * (1 + states) + 4 * 64
+    assert most[150, 400] == most[64, 400]
+
+
+def test_prefixes_on_the_way_back_are_few() -> None:
+    """Of each depth those of one step at most."""
+    model = Counting(1)
+    search = Exact(max_length=9, expansions=3000, beam=1, together=4)
+    (descent,) = search._descents(model, all_of(model), None)
+    most = 0
+    while descent.open:
+        _extend(model, descent.following())
+        depths = [len(branching.prefix.tokens) for branching in descent.branchings]
+        assert depths == sorted(depths)
+        assert max(map(depths.count, depths), default=0) <= 4
+        most = max(most, len(depths))
+    assert 8 < most <= 4 * 9
+
+
+@pytest.mark.parametrize("family", ["luong, gru, scaled dot, fed", "transformer, pre-norm", "ctc and attention"])
+def test_what_is_read_again_is_the_same(family: str) -> None:
+    model, source = build(FAMILIES[family]), sources([4, 2, 6])
+    kept, again = (Exact(3, 5, beam=1, states=states).explore(model, source) for states in (500, 1))
+    assert [each.expansions for each in again] == [each.expansions for each in kept]
+    for ours, theirs in zip(again, kept, strict=True):
+        assert [h.tokens for h in ours.hypotheses] == [h.tokens for h in theirs.hypotheses]
+        assert [h.log_prob for h in ours.hypotheses] == pytest.approx([h.log_prob for h in theirs.hypotheses])
+
+
+@pytest.mark.parametrize("name", ["nbest", "expansions", "beam", "together", "states"])
 def test_options_that_are_none(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} = 0: at least 1"):
         Exact(**{name: 0})

@@ -1,10 +1,12 @@
-"""Exact search: the most probable output of all, proven so. B sources, N rows, V vocabulary."""
+"""Exact search: the most probable output of all, proven so. B sources, N rows, T tokens, V vocabulary."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby, islice
 from typing import Any
 
 import torch
@@ -15,12 +17,12 @@ from transduce.protocols import Autoregressive
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
 from transduce.search.ranking import LogProbability
-from transduce.search.step import begin, check_length, forbid_specials, step
+from transduce.search.step import begin, check_length, forbid_specials, read
 from transduce.types import EOS, Hypothesis, Padded
 
 log = logging.getLogger("transduce")
 
-ROWS = 64  # prefixes expanded at a time, of several sources
+ROWS = 64  # prefixes expanded at a time, of several sources; sources begun at a time
 ROUNDING = 1e-4  # continuations this little below the bound are looked at again, in float64
 
 
@@ -48,6 +50,12 @@ class Exact:
     best so far, and a warning; ``explore`` tells which. ``together`` prefixes of a source are extended at a time, some
     of them in vain where the bound rises. Ranked by log-probability: with length normalisation no prefix could be left
     out.
+
+    Of a source at most ``states`` states of the model are kept, those of the deepest prefixes, and the one that it
+    starts from, from which the continuations of the others, the short ones, are read again (which is no step); and of
+    ``together`` x ``max_length`` prefixes at most the tokens, with 12 bytes for each continuation that may be better.
+    64 / ``together`` sources are explored at a time, and at most 64 wait: memory does not grow with the sources, nor
+    with ``expansions``.
     """
 
     nbest: int = 1
@@ -55,10 +63,11 @@ class Exact:
     expansions: int = 10_000
     beam: int = 5
     together: int = 8
+    states: int = 32
 
     def __post_init__(self) -> None:
         check_length(self.max_length)
-        for name in ("nbest", "expansions", "beam", "together"):
+        for name in ("nbest", "expansions", "beam", "together", "states"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} = {getattr(self, name)}: at least 1 was expected")
 
@@ -76,25 +85,16 @@ class Exact:
     @torch.inference_mode()
     def explore(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[Exploration]:
         """What there is to say of each source."""
-        seeds = Beam(max(self.beam, self.nbest), self.nbest, self.max_length, LogProbability())(model, source, prefix)
-        forced = [()] * len(seeds) if prefix is None else _rows(prefix)
-        descents = [_Descent(self, found, beginning) for found, beginning in zip(seeds, forced, strict=True)]
-        front, begun = begin(model, source, prefix, (), self.max_length)
-        rows = zip(descents, begun.tokens_BT.tolist(), begun.log_probs_BT.tolist(), strict=True)
-        roots = [_Prefix(descent, tuple(tokens), tuple(log_probs)) for descent, tokens, log_probs in rows]
-        _extend(model, roots, front.token_N, front.state)
-        waiting, active = list(reversed(descents)), list[_Descent]()
+        descents = enumerate(self._descents(model, source, prefix))
+        active: dict[int, _Descent] = {}
+        explored: dict[int, Exploration] = {}
         while True:
-            active = [descent for descent in active if descent.open]
-            while waiting and len(active) * self.together < ROWS:
-                active.append(waiting.pop())
-            following = [each for descent in active for each in descent.following()]
-            if following:
-                prefixes, states = zip(*following, strict=True)
-                token_N = torch.tensor([prefix.tokens[-1] for prefix in prefixes], device=front.token_N.device)
-                _extend(model, prefixes, token_N, tree.join(states))
-            elif not waiting:
-                return [descent.exploration() for descent in descents]
+            for number in [number for number, descent in active.items() if not descent.open]:
+                explored[number] = active.pop(number).exploration()
+            active.update(islice(descents, -(-ROWS // self.together) - len(active)))
+            if not active:
+                return [explored[number] for number in sorted(explored)]
+            _extend(model, [each for descent in active.values() for each in descent.following()])
 
     def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
@@ -102,12 +102,25 @@ class Exact:
     def resized(self, size: int | None = None, nbest: int = 1) -> Exact:
         return replace(self, beam=self.beam if size is None else size, nbest=nbest)
 
+    def _descents(self, model: Autoregressive[Any], source: Any, prefix: Padded | None) -> Iterator[_Descent]:
+        """One for each source, some sources begun at a time."""
+        beam = Beam(max(self.beam, self.nbest), self.nbest, self.max_length, LogProbability())
+        device = tree.leaves(source)[0].device
+        for row_B in torch.split(torch.arange(tree.rows(source), device=device), ROWS):
+            part, beginning = tree.select((source, prefix), row_B)
+            seeds = beam(model, part, beginning)
+            forced = [()] * len(seeds) if beginning is None else _rows(beginning)
+            front, begun = begin(model, part, beginning, (), self.max_length)
+            written = zip(front.token_N.tolist(), begun.tokens_BT.tolist(), begun.log_probs_BT.tolist(), strict=True)
+            for row, (token, tokens, log_probs) in enumerate(written):
+                first = tree.select(front.state, torch.tensor([row], device=device))
+                yield _Descent(self, seeds[row], forced[row], token, _Prefix(tuple(tokens), tuple(log_probs)), first)
+
 
 @dataclass(frozen=True)
 class _Prefix:
-    """A beginning of an output of a source, its tokens and their log-probabilities."""
+    """A beginning of an output, its tokens and their log-probabilities."""
 
-    descent: _Descent
     tokens: tuple[int, ...]
     log_probs: tuple[float, ...]
 
@@ -116,93 +129,147 @@ class _Prefix:
         return sum(self.log_probs)
 
     def longer(self, token: int, log_prob: float) -> _Prefix:
-        return _Prefix(self.descent, (*self.tokens, token), (*self.log_probs, log_prob))
+        return _Prefix((*self.tokens, token), (*self.log_probs, log_prob))
 
 
 @dataclass
 class _Branching:
-    """A prefix that the model has read, with its continuations, of which the last is the next: the most probable."""
+    """A prefix that the model has read, with its continuations, of which the last is the next: the most probable.
+
+    ``state`` is the model's after it, None where that is not kept.
+    """
 
     prefix: _Prefix
     state: Any
-    continuations: list[tuple[int, float]]
+    tokens: array[int]
+    log_probs: array[float]
 
     @property
     def best(self) -> float:
         """The log-probability of the most probable prefix that is one longer and not looked at yet."""
-        return self.prefix.total + self.continuations[-1][1] if self.continuations else float("-inf")
+        return self.prefix.total + self.log_probs[-1] if self.tokens else float("-inf")
+
+    def pop(self) -> _Prefix:
+        return self.prefix.longer(self.tokens.pop(), self.log_probs.pop())
+
+
+@dataclass(frozen=True)
+class _Unread:
+    """A prefix to extend: its last tokens, which the model reads from a state that may be used once more."""
+
+    descent: _Descent
+    prefix: _Prefix
+    tokens: tuple[int, ...]
+    state: Any
 
 
 class _Descent:
-    """The search in the tree of one source: what is found, and the way back to what is still to be looked at."""
+    """The search in the tree of one source: what is found, and the way back to what is still to be looked at.
 
-    def __init__(self, search: Exact, found: Sequence[Hypothesis], forced: tuple[int, ...]) -> None:
+    The model starts from the state ``first``, to read ``token`` and what is longer than ``root``.
+    """
+
+    def __init__(
+        self, search: Exact, found: Sequence[Hypothesis], forced: tuple[int, ...], token: int, root: _Prefix, first: Any
+    ) -> None:
         self.search = search
         self.forced = forced
+        self.token = token
+        self.root = root
+        self.first = first
         self.found = {h.tokens: replace(h, score=h.log_prob) for h in found}
-        self.branchings: list[_Branching] = []
+        self.branchings: list[_Branching] = []  # the deeper, the later; of each depth those of one step at most
         self.expansions = 0
 
     @property
     def bound(self) -> float:
         """What a hypothesis must exceed."""
-        nbest = self.search.nbest
-        return sorted(h.log_prob for h in self.found.values())[-nbest] if len(self.found) >= nbest else float("-inf")
+        best = self._best()
+        return best[-1].log_prob if len(best) == self.search.nbest else float("-inf")
 
     @property
     def finished(self) -> bool:
         bound = self.bound
-        return not any(branching.best > bound for branching in self.branchings)
+        return self.expansions > 0 and not any(branching.best > bound for branching in self.branchings)
 
     @property
     def open(self) -> bool:
         return not self.finished and self.expansions < self.search.expansions
 
-    def following(self) -> list[tuple[_Prefix, Any]]:
-        """The next prefixes to extend, the most probable of the deepest last, each with the state to read its last
-        token from."""
-        found: list[tuple[_Prefix, Any]] = []
+    def following(self) -> list[_Unread]:
+        """The next prefixes to extend, the most probable of the deepest last."""
+        if not self.expansions:
+            return [self._unread(self.root, None)]
+        found: list[_Unread] = []
         bound, room = self.bound, min(self.search.together, self.search.expansions - self.expansions)
         while self.branchings and len(found) < room:
             deepest = self.branchings[-1]
             if deepest.best > bound:
-                found.append((deepest.prefix.longer(*deepest.continuations.pop()), deepest.state))
+                found.append(self._unread(deepest.pop(), deepest.state))
             else:
                 self.branchings.pop()
         return found[::-1]
+
+    def _unread(self, prefix: _Prefix, state: Any) -> _Unread:
+        """To be read from the state before its last token, or from the first."""
+        if state is not None:
+            return _Unread(self, prefix, prefix.tokens[-1:], state)
+        return _Unread(self, prefix, (self.token, *prefix.tokens[len(self.root.tokens) :]), self.first)
 
     def finish(self, prefix: _Prefix) -> None:
         """Note an output that ended."""
         if prefix.total > self.bound:
             self.found[prefix.tokens] = Hypothesis(prefix.tokens, prefix.total, prefix.total, prefix.log_probs)
+            self.found = {hypothesis.tokens: hypothesis for hypothesis in self._best()}
+
+    def branch(self, branching: _Branching) -> None:
+        """Go deeper; the shallowest state is given up where there are too many."""
+        self.branchings.append(branching)
+        if len(self.branchings) > self.search.states:
+            self.branchings[-1 - self.search.states].state = None
 
     def exploration(self) -> Exploration:
-        best = sorted(self.found.values(), key=lambda h: -h.log_prob)[: self.search.nbest]
-        return Exploration(best, self.expansions, self.finished)
+        return Exploration(self._best(), self.expansions, self.finished)
+
+    def _best(self) -> list[Hypothesis]:
+        return sorted(self.found.values(), key=lambda h: -h.log_prob)[: self.search.nbest]
 
 
-def _extend(model: Autoregressive[Any], prefixes: Sequence[_Prefix], token_N: Tensor, state: Any) -> None:
-    """The model reads the last token of each prefix; each of their descents learns what comes after it."""
-    log_probs_NV, state = step(model, token_N, state)
-    ends_N = log_probs_NV[:, EOS].tolist()
-    for prefix, end in zip(prefixes, ends_N, strict=True):
-        prefix.descent.expansions += 1
-        if len(prefix.tokens) >= len(prefix.descent.forced):
-            prefix.descent.finish(prefix.longer(EOS, end))
+def _extend(model: Autoregressive[Any], unread: Sequence[_Unread]) -> None:
+    """The model reads each prefix, as many at once as have as many tokens to read; each of their descents learns what
+    comes after it, the deepest, which have a state to be read from and so the fewest, last."""
+    for _, group in groupby(sorted(unread, key=_order), key=_order):
+        _read(model, list(group))
+
+
+def _order(each: _Unread) -> tuple[bool, int]:
+    again = each.state is each.descent.first
+    return not again, len(each.tokens)
+
+
+def _read(model: Autoregressive[Any], unread: Sequence[_Unread]) -> None:
+    state = tree.join([each.state for each in unread])
+    device = tree.leaves(state)[0].device
+    tokens_NT = torch.tensor([each.tokens for each in unread], device=device)
+    log_probs_NV, state = read(model, tokens_NT, state)
+    for each, end in zip(unread, log_probs_NV[:, EOS].tolist(), strict=True):
+        each.descent.expansions += 1
+        if len(each.prefix.tokens) >= len(each.descent.forced):
+            each.descent.finish(each.prefix.longer(EOS, end))
     forbid_specials(log_probs_NV)[:, EOS] = float("-inf")
-    for row, (prefix, continuations) in enumerate(zip(prefixes, _continuations(prefixes, log_probs_NV), strict=True)):
-        if continuations:
-            alone = tree.select(state, torch.tensor([row], device=token_N.device))
-            prefix.descent.branchings.append(_Branching(prefix, alone, continuations))
+    for row, (each, (tokens, log_probs)) in enumerate(zip(unread, _continuations(unread, log_probs_NV), strict=True)):
+        if tokens:
+            alone = tree.select(state, torch.tensor([row], device=device))
+            each.descent.branch(_Branching(each.prefix, alone, tokens, log_probs))
 
 
-def _continuations(prefixes: Sequence[_Prefix], log_probs_NV: Tensor) -> list[list[tuple[int, float]]]:
+def _continuations(unread: Sequence[_Unread], log_probs_NV: Tensor) -> Iterator[tuple[array[int], array[float]]]:
     """Tokens that do not end, with their log-probabilities, the most probable last: those above the bound."""
     least = []
-    for row, prefix in enumerate(prefixes):
-        descent, length = prefix.descent, len(prefix.tokens)
+    for row, each in enumerate(unread):
+        descent, length = each.descent, len(each.prefix.tokens)
         last = length + 1 >= descent.search.max_length
-        least.append(float("inf") if last else descent.bound - prefix.total)
+        least.append(float("inf") if last else descent.bound - each.prefix.total)
         if length < len(descent.forced):
             token = descent.forced[length]
             log_prob = log_probs_NV[row, token].clone()
@@ -213,8 +280,9 @@ def _continuations(prefixes: Sequence[_Prefix], log_probs_NV: Tensor) -> list[li
     log_prob_M = log_probs_NV[row_M, token_M].double()
     order_M = log_prob_M.argsort(stable=True)
     order_M = order_M[row_M[order_M].argsort(stable=True)]
-    pairs = iter(zip(token_M[order_M].tolist(), log_prob_M[order_M].tolist(), strict=True))
-    return [[next(pairs) for _ in range(count)] for count in row_M.bincount(minlength=len(prefixes)).tolist()]
+    tokens, log_probs = iter(token_M[order_M].tolist()), iter(log_prob_M[order_M].tolist())
+    for count in row_M.bincount(minlength=len(unread)).tolist():
+        yield array("i", islice(tokens, count)), array("d", islice(log_probs, count))
 
 
 def _rows(prefix: Padded) -> list[tuple[int, ...]]:

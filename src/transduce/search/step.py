@@ -115,7 +115,12 @@ def only(scores_NV: Tensor, token_N: Tensor) -> Tensor:
 
 def step(model: Autoregressive[S], token_N: Tensor, state: S) -> tuple[Tensor, S]:
     """Log-probabilities [N, V] of the next token, at least in float32, and the state."""
-    output, state = model.extend(token_N[:, None], state)
+    return read(model, token_N[:, None], state)
+
+
+def read(model: Autoregressive[S], tokens_NT: Tensor, state: S) -> tuple[Tensor, S]:
+    """Log-probabilities [N, V] of what comes after the last of these tokens, at least in float32, and the state."""
+    output, state = model.extend(tokens_NT, state)
     logits_NV = wide(model.readout(tree.map(lambda leaf: leaf[:, -1], output)))
     # in place, and half the time of a normaliser on its own, which stores every exponential
     return torch.log_softmax(logits_NV, -1, out=logits_NV), state
