@@ -151,6 +151,7 @@ def test_public_names_are_pinned() -> None:
     expected = [
         "Callback",
         "Constraints",
+        "Crew",
         "Output",
         "Transducer",
         "distance",

@@ -10,7 +10,6 @@ from torch.testing import assert_close
 from transduce.modules import linear
 from transduce.modules.linear import Linear
 
-
 onednn_is_there = pytest.mark.skipif(
     not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this PyTorch has no oneDNN"
 )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from transduce import recipes
     from transduce.api import load, train
     from transduce.comparison.sweep import sweep
+    from transduce.crew import Crew
     from transduce.metrics.distance import distance
     from transduce.names import register
     from transduce.search.constraints import Constraints
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Callback",
     "Constraints",
+    "Crew",
     "Output",
     "Transducer",
     "distance",
@@ -41,6 +43,7 @@ __all__ = [
 _PLACES = {
     "Callback": "transduce.training.callbacks",
     "Constraints": "transduce.search.constraints",
+    "Crew": "transduce.crew",
     "Output": "transduce.transducer",
     "Transducer": "transduce.transducer",
     "distance": "transduce.metrics.distance",

@@ -9,14 +9,15 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeVar, overload
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from transduce import config
+from transduce.crew import Crew
 from transduce.data.corpora import DataError
 from transduce.data.labels import LabelError
 from transduce.data.preparation import Tokenizers
@@ -36,8 +37,13 @@ from transduce.types import EOS, PAD, SPECIALS, Example, Hypothesis, Padded, Pre
 
 log = logging.getLogger("transduce")
 
+R = TypeVar("R")
+
 Checkpoint = Literal["best", "last", "average"]
 UNFINISHED = "\ufffd"  # what a decoder makes of the first bytes of a character
+
+Asked = tuple[list[Any], list[int], Tokenized | None]  # a source's ids, those of its output's beginning, its phrases
+Pair = tuple[list[Any], list[Any]]  # the ids of a source and of a target
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,10 @@ class Evaluation:
 
 
 class Transducer:
-    """A model that can be called: ``transducer("knowledge")``, or with a list for a list."""
+    """A model that can be called: ``transducer("knowledge")``, or with a list for a list.
+
+    ``crew``, None where there is none, are processes that share the work of whatever predicts or scores many.
+    """
 
     def __init__(
         self,
@@ -95,6 +104,7 @@ class Transducer:
         self.target_tokenizer = target_tokenizer
         self.settings = settings or {}
         self.max_source_length = max_source_length
+        self.crew: Crew[Transducer] | None = None
 
     @classmethod
     def load(
@@ -163,7 +173,9 @@ class Transducer:
         search: Search[Any] = config.build(table.get("search", {}), Search, path="search")
         check_fit("search", "Search", type(search), type(self.model))
         tokenizers = self.source_tokenizer, self.target_tokenizer
-        return Transducer(self.model, search, *tokenizers, table, self.max_source_length)
+        changed = Transducer(self.model, search, *tokenizers, table, self.max_source_length)
+        changed.crew = self.crew
+        return changed
 
     @property
     def conditional(self) -> bool:
@@ -208,14 +220,7 @@ class Transducer:
         all sources, or one for each. A generator: it reads up to 64 batches ahead, to put sources of like length
         together, and answers as it goes; with batches of one it answers each source before it reads the next.
         """
-        search = search or self.search
-
-        def answer(batch: list[tuple[int, tuple[list[int], list[int], Tokenized]]]) -> list[list[Hypothesis]]:
-            rows, beginnings, tokenized = zip(*(row for _, row in batch), strict=True)
-            forced = self._padded(beginnings, torch.long) if any(beginnings) else None
-            held = constrained(search, tokenized, self.lexicon, self.device) if any(tokenized) else search
-            return held(self.model, self._padded(rows), forced)
-
+        answer = partial(Transducer.answer, search=search or self.search)
         asked = aligned(sources, prefix=prefix, constraints=constraints)
         for window in windows(enumerate(asked, 1), batch_size):
             ids = self._sources([(number, source) for number, (source, *_) in window])
@@ -223,7 +228,7 @@ class Transducer:
                 (len(row), (self._cut(row, number), self._beginning(written), self._tokenized(wanted, number)))
                 for row, (number, (_, written, wanted)) in zip(ids, window, strict=True)
             ]
-            answers = sorted_batches(rows, batch_size, answer)
+            answers = sorted_batches(rows, batch_size, partial(self._each, answer))
             for (number, (*_, wanted)), hypotheses in zip(window, answers, strict=True):
                 yield self._outputs(hypotheses, wanted, number)
 
@@ -245,10 +250,6 @@ class Transducer:
     def score(self, pairs: Iterable[tuple[str, str]], batch_size: int = 64) -> Iterator[Output]:
         """For each pair of a source and a target, in order, the target with the model's probability of it."""
 
-        def answer(batch: list[tuple[int, tuple[list[int], list[int]]]]) -> list[Hypothesis]:
-            sources, targets = zip(*(pair for _, pair in batch), strict=True)
-            return self.search.force(self.model, self._padded(sources), self._padded(targets))
-
         for window in windows(enumerate(pairs, 1), batch_size):
             sources = self._sources([(number, source) for number, (source, _) in window])
             targets = self.target_tokenizer.encode([target for _, (_, target) in window])
@@ -256,7 +257,7 @@ class Transducer:
                 (max(len(source), len(target)), (self._cut(source, number), target))
                 for (number, _), source, target in zip(window, sources, targets, strict=True)
             ]
-            for hypothesis in sorted_batches(rows, batch_size, answer):
+            for hypothesis in sorted_batches(rows, batch_size, partial(self._each, Transducer.force)):
                 yield self._output(hypothesis)
 
     def evaluate(
@@ -282,6 +283,24 @@ class Transducer:
             forced = list(self.score(((e.source, references(e)[0]) for e in examples), batch_size))
         predictions = [_prediction(*both) for both in zip(best, forced, strict=True)]
         return Evaluation(statistics(metrics, predictions, examples), predictions, seconds)
+
+    # --------------------------------------------------------------- batches
+
+    def answer(self, batch: Sequence[Asked], search: Search[Any]) -> list[list[Hypothesis]]:
+        """What the search finds for each of a batch."""
+        rows, beginnings, tokenized = zip(*batch, strict=True)
+        forced = self._padded(beginnings, torch.long) if any(beginnings) else None
+        held = constrained(search, tokenized, self.lexicon, self.device) if any(tokenized) else search
+        return held(self.model, self._padded(rows), forced)
+
+    def force(self, batch: Sequence[Pair]) -> list[Hypothesis]:
+        """The target of each of a batch, with the model's probability of it."""
+        sources, targets = zip(*batch, strict=True)
+        return self.search.force(self.model, self._padded(sources), self._padded(targets))
+
+    def _each(self, work: Callable[[Transducer, Any], R], batches: Iterable[Any]) -> Iterable[R]:
+        """``work`` done for every batch: here, or by the crew."""
+        return (work(self, batch) for batch in batches) if self.crew is None else self.crew(work, batches)
 
     # --------------------------------------------------------------- details
 

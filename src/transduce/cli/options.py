@@ -6,7 +6,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -59,11 +59,15 @@ class Trained:
     shortlist: Annotated[
         bool, typer.Option("--shortlist", help="Search among the words that `transduce shortlist RUN` has learned.")
     ] = False
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes that share the work, each with --threads, by default one.")
+    ] = 1
     plugin: Plugins = None
 
     def load(self) -> Transducer:
         import torch
 
+        from transduce.crew import Crew
         from transduce.search.shortlist import Shortlist
         from transduce.transducer import Transducer
 
@@ -75,6 +79,8 @@ class Trained:
         transducer = Transducer.load(self.run, self.checkpoint, self.device, weights, changes)  # type: ignore[arg-type]
         if self.shortlist:
             transducer.search = Shortlist(self.runs[0] / SHORTLIST, transducer.search)
+        if self.workers > 1:
+            transducer.crew = Crew(replace(self, workers=1).load, self.workers, self.threads or 1)
         return transducer
 
     @property

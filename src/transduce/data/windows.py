@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice, zip_longest
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, zip_longest
+from operator import itemgetter
 from typing import Any, TypeVar
 
 WINDOW = 64  # batches read ahead, to put sentences of like length together
@@ -35,12 +36,13 @@ def windows(items: Iterable[R], batch_size: int) -> Iterator[list[R]]:
         yield window
 
 
-def sorted_batches(rows: list[tuple[int, Q]], batch_size: int, answer: Any) -> list[Any]:
-    """``answer`` asked of batches of like length, the longest first; its answers in the order of ``rows``."""
-    order = sorted(range(len(rows)), key=lambda i: -rows[i][0])
-    answers: list[Any] = [None] * len(rows)
-    for start in range(0, len(order), batch_size):
-        places = order[start : start + batch_size]
-        for place, found in zip(places, answer([rows[i] for i in places]), strict=True):
-            answers[place] = found
-    return answers
+def sorted_batches(
+    rows: Sequence[tuple[int, Q]], batch_size: int, answer: Callable[[Iterable[list[Q]]], Iterable[Iterable[R]]]
+) -> list[R]:
+    """``answer`` asked of batches of like length, the longest first; its answers in the order of ``rows``, which have
+    their lengths beside them."""
+    order = sorted(range(len(rows)), key=lambda row: -rows[row][0])
+    cut = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    batches = [[rows[row][1] for row in places] for places in cut]
+    answers = chain.from_iterable(answer(batches))
+    return [found for _, found in sorted(zip(order, answers, strict=True), key=itemgetter(0))]

@@ -9,7 +9,7 @@ import itertools
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import takewhile
 
 import torch
@@ -102,8 +102,8 @@ def read(
     """
     parts = _parts_of_words(transducer.source_tokenizer), _parts_of_words(transducer.target_tokenizer)
 
-    def answer(batch: list[tuple[int, tuple[str, list[int], Output]]]) -> list[Reading]:
-        return _readings(transducer, [row for _, row in batch], attention, parts)
+    def answer(batch: list[tuple[str, list[int], Output]]) -> list[Reading]:
+        return _readings(transducer, batch, attention, parts)
 
     for window in windows(answers, batch_size):
         ids = [_cut(row, transducer) for row in transducer.source_tokenizer.encode([source for source, _ in window])]
@@ -112,7 +112,7 @@ def read(
             for row, (source, outputs) in zip(ids, window, strict=True)
             for output in outputs
         ]
-        readings = iter(sorted_batches(rows, batch_size, answer))
+        readings = iter(sorted_batches(rows, batch_size, partial(map, answer)))
         for _, outputs in window:
             yield [next(readings) for _ in outputs]
 

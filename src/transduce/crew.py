@@ -1,0 +1,67 @@
+"""Several processes that work for one model: batches are dealt out to them, each has the model and its own threads.
+
+Products of small matrices gain little from a second thread; two processes have nearly twice the throughput of one.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Generic, TypeVar
+
+M = TypeVar("M")  # a loaded model
+B = TypeVar("B")
+R = TypeVar("R")
+
+
+class Crew(Generic[M]):
+    """``workers`` processes, each with the model that ``load`` gives it and ``threads`` of the processor.
+
+    Called with work, a function of such a model and a batch, and with batches, it gives the results in the batches'
+    order. They start when they are first needed, which takes a few seconds, and stop with the program or ``close``.
+    """
+
+    def __init__(self, load: Callable[[], M], workers: int, threads: int = 1) -> None:
+        if workers < 1 or threads < 1:
+            raise ValueError(f"workers = {workers}, threads = {threads}: at least one of each was expected")
+        self._pool = ProcessPoolExecutor(
+            workers,
+            multiprocessing.get_context("spawn"),  # a process forked from one with threads may wait for ever
+            initializer=_settle,
+            initargs=(load, threads),
+        )
+
+    def __call__(self, work: Callable[[M, B], R], batches: Iterable[B]) -> Iterator[R]:
+        results = [self._pool.submit(_do, work, batch) for batch in batches]
+        try:
+            for result in results:
+                yield result.result()
+        except BrokenProcessPool as error:
+            raise RuntimeError(
+                "a worker process has died; if it ran out of memory, use fewer workers or smaller batches"
+            ) from error
+        finally:
+            for result in results:
+                result.cancel()
+
+    def close(self) -> None:
+        """Stop the processes."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+_own: list[Any] = []  # in a worker: its model
+
+
+def _settle(load: Callable[[], Any], threads: int) -> None:
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    import torch
+
+    torch.set_num_threads(threads)
+    _own[:] = [load()]
+
+
+def _do(work: Callable[[Any, B], R], batch: B) -> R:
+    return work(_own[0], batch)

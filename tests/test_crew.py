@@ -1,0 +1,84 @@
+"""Several processes answer as one does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import transduce
+from transduce import Constraints, Crew, Transducer
+from transduce.search.beam import Beam
+
+SOURCES = ["abc", "", "ab" * 4, "c", "abcab", "ba", "cc", "bbb", "acacb"]
+
+
+@pytest.fixture(scope="module")
+def crew(trained: Path) -> Iterator[Crew[Transducer]]:
+    crew = Crew(partial(transduce.load, trained, device="cpu"), 2)
+    yield crew
+    crew.close()
+
+
+@pytest.fixture(scope="module")
+def alone(trained: Path) -> Transducer:
+    return transduce.load(trained, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def together(trained: Path, crew: Crew[Transducer]) -> Transducer:
+    transducer = transduce.load(trained, device="cpu")
+    transducer.crew = crew
+    return transducer
+
+
+@pytest.mark.parametrize("asked", [{}, {"search": Beam(3, nbest=2)}, {"prefix": "b"}])
+def test_a_crew_predicts_what_one_predicts(alone: Transducer, together: Transducer, asked: dict[str, object]) -> None:
+    one, several = (list(each.predict(SOURCES, batch_size=2, **asked)) for each in (alone, together))  # type: ignore[arg-type]
+    assert one == several
+
+
+def test_a_crew_knows_phrases_and_a_changed_search(alone: Transducer, together: Transducer) -> None:
+    wanted = Constraints(required=(("c",),))
+    settings = {"search.size": 4}
+    one, several = (
+        list(each.changed(settings).predict(SOURCES, batch_size=2, constraints=wanted)) for each in (alone, together)
+    )
+    assert one == several
+    assert all("c" in outputs[0].text for outputs in several)
+
+
+def test_a_crew_scores_what_one_scores(alone: Transducer, together: Transducer) -> None:
+    pairs = [(source, source[::-1]) for source in SOURCES]
+    assert list(alone.score(pairs, 2)) == list(together.score(pairs, 2))
+
+
+def _fail(transducer: Transducer, batch: str) -> str:
+    raise ValueError(f"{batch} cannot be read")
+
+
+def test_an_error_in_a_worker_is_its_callers(crew: Crew[Transducer], together: Transducer) -> None:
+    with pytest.raises(ValueError, match="abc cannot be read"):
+        list(crew(_fail, ["abc", "abcd"]))
+    assert together("abc") == together("abc")  # and the crew works on
+
+
+def test_a_run_that_is_none_is_told() -> None:
+    crew = Crew(partial(transduce.load, "no-such-run"), 1)
+    with pytest.raises(RuntimeError, match="a worker process has died"):
+        list(crew(_fail, ["abc"]))
+
+
+@pytest.mark.parametrize(("workers", "threads"), [(0, 1), (1, 0)])
+def test_nobody_can_do_no_work(workers: int, threads: int) -> None:
+    with pytest.raises(ValueError, match=r"workers = \d, threads = \d: at least one of each"):
+        Crew(partial(transduce.load, "run"), workers, threads)
+
+
+def test_the_command_line_has_workers(trained: Path, call: Callable[..., tuple[int, str, str]]) -> None:
+    asked = b"abc\nab\n\ncab\n"
+    alone = call("predict", trained, "--batch-size", 2, stdin=asked)
+    assert alone[0] == 0
+    assert call("predict", trained, "--batch-size", 2, "--workers", 2, stdin=asked) == alone
