@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.data import preparation
+from transduce.data import encoding, preparation, settings
 from transduce.data.corpora import Columns, DataError, Files
 from transduce.data.origins.strings import Reverse
 from transduce.data.pairs import Pairs, PairsWriter
@@ -97,7 +97,7 @@ def test_ids_survive_the_disk_in_any_chunks(tmp_path_factory, chunks, vocabulary
 
 
 def test_more_lines_than_a_chunk(data, cache, monkeypatch):
-    monkeypatch.setattr(preparation, "CHUNK", 2)
+    monkeypatch.setattr(encoding, "LINES", 2)
     prepared = prepare(data, cache)
     assert texts(prepared, prepared.train) == [tuple(line.split("\t")) for line in TRAIN]
 
@@ -129,7 +129,7 @@ def test_given_tokenizers_are_used_as_they_are(data, cache, tmp_path):
 
 def test_a_second_run_reads_no_text(data, cache, monkeypatch):
     first = prepare(data, cache)
-    monkeypatch.setattr(preparation, "read", refuse)
+    monkeypatch.setattr(settings, "read", refuse)
     monkeypatch.setattr(preparation, "check", refuse)
     second = prepare(data, cache)
     assert texts(second, second.train) == texts(first, first.train)
@@ -184,7 +184,7 @@ def test_of_two_preparations_at_once_either_may_win(data, cache, monkeypatch):
 
 
 def test_memory_does_not_grow_with_the_text(data, cache, tmp_path, monkeypatch):
-    monkeypatch.setattr(preparation, "CHUNK", 100)
+    monkeypatch.setattr(encoding, "LINES", 100)
     peaks = []
     for count in (500, 5_000):
         train = tsv(tmp_path / f"{count}.tsv", [f"{'ab ' * 60}{n}\t{'A ' * 60}{n % 10}" for n in range(count)])

@@ -215,6 +215,9 @@ NAMES: dict[str, dict[str, str]] = {
         "spelled": "transduce.data.spelled:Spelled",
         "factored": "transduce.data.factors:Factored",
         "numbers": "transduce.data.numbers:Numbers",
+        "sound": "transduce.data.signals.sound:Sound",
+        "picture": "transduce.data.signals.picture:Picture",
+        "clip": "transduce.data.signals.clip:Clip",
     },
     "Origin": {
         "cmudict": "transduce.data.origins.cmudict:Cmudict",

@@ -22,8 +22,8 @@ from transduce.data.corpora import DataError
 from transduce.data.labels import LabelError
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Lines
-from transduce.data.tokenizers import Tokenizer
-from transduce.data.windows import aligned, sorted_batches, windows
+from transduce.data.tokenizers import Tokenizer, cut
+from transduce.data.windows import SIGNALS_AHEAD, WINDOW, aligned, sorted_batches, windows
 from transduce.metrics.references import references
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.models.fit import check_fit
@@ -33,7 +33,7 @@ from transduce.protocols import Metric, Model, Search
 from transduce.search.constraints import Constraints, Tokenized, constrained, listed
 from transduce.search.lexicon import Lexicon
 from transduce.search.streaming import stream
-from transduce.types import EOS, PAD, SPECIALS, Example, Hypothesis, Padded, Prediction
+from transduce.types import PAD, SPECIALS, Example, Hypothesis, Padded, Prediction
 
 log = logging.getLogger("transduce")
 
@@ -222,7 +222,7 @@ class Transducer:
         """
         answer = partial(Transducer.answer, search=search or self.search)
         asked = aligned(sources, prefix=prefix, constraints=constraints)
-        for window in windows(enumerate(asked, 1), batch_size):
+        for window in windows(enumerate(asked, 1), batch_size, self._ahead):
             ids = self._sources([(number, source) for number, (source, *_) in window])
             rows = [
                 (len(row), (self._cut(row, number), self._beginning(written), self._tokenized(wanted, number)))
@@ -250,7 +250,7 @@ class Transducer:
     def score(self, pairs: Iterable[tuple[str, str]], batch_size: int = 64) -> Iterator[Output]:
         """For each pair of a source and a target, in order, the target with the model's probability of it."""
 
-        for window in windows(enumerate(pairs, 1), batch_size):
+        for window in windows(enumerate(pairs, 1), batch_size, self._ahead):
             sources = self._sources([(number, source) for number, (source, _) in window])
             targets = self.target_tokenizer.encode([target for _, (_, target) in window])
             rows = [
@@ -304,8 +304,14 @@ class Transducer:
 
     # --------------------------------------------------------------- details
 
-    def _sources(self, numbered: Sequence[tuple[int, str]]) -> list[list[Any]]:
-        """The ids of each; the number of one that lacks its labels is told, which its tokenizer cannot know."""
+    @property
+    def _ahead(self) -> int:
+        """Batches read ahead; of signals, whose rows are large, a few."""
+        return SIGNALS_AHEAD if self.source_tokenizer.signal else WINDOW
+
+    def _sources(self, numbered: Sequence[tuple[int, str]]) -> list[Any]:
+        """The row of each; the number of one that lacks its labels, or its file, is told, which its tokenizer cannot
+        know."""
         for number, text in numbered:
             if text and not self.conditional:
                 raise DataError(f"input {number}: {text!r}: a language model has no source; give it empty lines")
@@ -342,24 +348,28 @@ class Transducer:
             log.warning("input %d: no output %s was found; a larger beam may find one", number, " and ".join(problems))
         return wanted or outputs[:1]
 
-    def _cut(self, ids: list[Any], number: int) -> list[Any]:
+    def _cut(self, ids: Any, number: int) -> Any:
         """At most as long as anything seen in training, the end kept: a line of a megabyte must not take all memory."""
         if len(ids) <= self.max_source_length:
             return ids
-        if self.source_tokenizer.numeric:  # what comes next hangs on the end of a series, so no part can be left out
+        signal = self.source_tokenizer.signal
+        if (
+            self.source_tokenizer.numeric and not signal
+        ):  # what comes next hangs on the end of a series, so no part can be left out
             raise DataError(
                 f"input {number} has {len(ids) - 1} numbers, more than data.lines.max_source_length allows "
                 f"({self.max_source_length}, EOS included): give the last of them"
             )
         log.warning(
-            "input %d has %d tokens and is cut to data.lines.max_source_length = %d",
+            "input %d has %d %s and is cut to data.lines.max_source_length = %d",
             number,
             len(ids),
+            "steps" if signal else "tokens",
             self.max_source_length,
         )
-        return [*ids[: self.max_source_length - 1], EOS]
+        return cut(ids, self.max_source_length, self.source_tokenizer)
 
-    def _padded(self, rows: Sequence[list[Any]], dtype: torch.dtype | None = None) -> Padded:
+    def _padded(self, rows: Sequence[Any], dtype: torch.dtype | None = None) -> Padded:
         lengths = torch.tensor([len(row) for row in rows])
         values = pad_sequence([torch.tensor(row, dtype=dtype) for row in rows], batch_first=True, padding_value=PAD)
         return Padded(values, lengths).to(self.device)

@@ -109,7 +109,8 @@ def score(
     """The model's log-probability of each target, given its source; of each line, where it is a language model."""
     write = formats.choose(format, formats.SCORES)
     transducer = trained.load()
-    asked, answered = itertools.tee(reading.pairs(files, source, target, transducer.conditional))
+    given = reading.pairs(files, source, target, transducer.conditional, transducer.source_tokenizer.signal)
+    asked, answered = itertools.tee(given)
     for (text, _), output in zip(answered, transducer.score(asked, batch_size), strict=True):
         for line in write(text, [output]):
             print(line)

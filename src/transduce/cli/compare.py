@@ -48,7 +48,7 @@ def compare(
     if run is None and not corpus.of_files:
         raise ValueError("files of outputs do not say of what: give --source and --target (or --pairs), or a run")
     settings = {} if run is None else run.load().settings
-    examples = corpus.read_files() if run is None or corpus.of_files else corpus.read(settings, run.runs[0])
+    examples = corpus.read_files(settings) if run is None or corpus.of_files else corpus.read(settings, run.runs[0])
     metrics = [metric_named(name) for name in metric or settings.get("metrics", METRICS)]
     every = [system(each, examples, metrics, beam, batch_size) for each in named]
     found = compared(every, examples, corpus.name, resampled.resampling)

@@ -54,12 +54,18 @@ class Corpus:
             units = settings["data"]["units"]
             conditional = "source" in units or "joint" in units
             check_sides(not self.files.targets_only, True, conditional)
-            return self.read_files(settings["data"]["group_references"])
+            return self.read_files(settings, settings["data"]["group_references"])
         return split_of(settings, run, self.split)
 
-    def read_files(self, grouped: bool = False) -> list[Example]:
-        """Those of the files, one for each line unless ``grouped`` by source."""
-        return examples_of(self.files, grouped)
+    def read_files(self, settings: dict[str, Any], grouped: bool = False) -> list[Example]:
+        """Those of the files, one for each line unless ``grouped`` by source; what a source is, a run's settings say
+        (empty: text)."""
+        from transduce import config
+        from transduce.data.settings import Units
+
+        units = settings.get("data", {}).get("units")
+        signal = units is not None and config.build(units, Units, path="data.units").signal is not None
+        return examples_of(self.files, grouped, signal)
 
     @property
     def files(self) -> Files:

@@ -47,7 +47,7 @@ def evaluate(
     metrics = [named(name) for name in metric or transducer.settings["metrics"]]
     parts = Parts(bins, errors and breakable(metrics), calibration)
     lines = against is not None and against.is_file() and corpus.of_files  # one for each line of the other's outputs
-    examples = corpus.read_files() if lines else corpus.read(transducer.settings, trained.runs[0])
+    examples = corpus.read_files(transducer.settings) if lines else corpus.read(transducer.settings, trained.runs[0])
     search, parts = resized(transducer, beam), parts.of_report(transducer) if report else parts
     own = systems.of_model(str(trained.run), transducer, examples, metrics, search, batch_size)
     judged = judge(own, transducer, trained.runs[0], examples, corpus.name, parts, resampling)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -23,7 +24,11 @@ def lines(files: Sequence[Path] | None) -> Iterator[str]:
 
 
 def pairs(
-    files: Sequence[Path] | None, source: Path | None = None, target: Path | None = None, conditional: bool = True
+    files: Sequence[Path] | None,
+    source: Path | None = None,
+    target: Path | None = None,
+    conditional: bool = True,
+    signal: bool = False,
 ) -> Iterator[tuple[str, str]]:
     """The lines of ``source`` and ``target``, where given, else the rows of the TSV files, or of standard input; where
     models are not ``conditional``, lines that are targets."""
@@ -33,7 +38,7 @@ def pairs(
     if target is None:
         return _tab_separated(lines(files)) if conditional else (("", line) for line in lines(files))
     given = Files(source=None if source is None else str(source), target=str(target))
-    return ((example.source, example.references[0]) for example in examples_of(given, grouped=False))
+    return ((example.source, example.references[0]) for example in examples_of(given, False, signal))
 
 
 def check_sides(source: bool, target: bool, conditional: bool) -> None:
@@ -44,8 +49,9 @@ def check_sides(source: bool, target: bool, conditional: bool) -> None:
         raise ValueError("--source and --target go together: give both or neither")
 
 
-def examples_of(files: Files, grouped: bool) -> list[Example]:
-    """Every line of the files; the targets of equal sources together, if ``grouped``."""
+def examples_of(files: Files, grouped: bool, signal: bool = False) -> list[Example]:
+    """Every line of the files; the targets of equal sources together, if ``grouped``. The source of a ``signal`` is a
+    path, given from the folder of the file."""
     from transduce.data.preparation import examples
     from transduce.data.settings import Data, Lines, Units
     from transduce.data.tokenizers import Characters
@@ -54,7 +60,8 @@ def examples_of(files: Files, grouped: bool) -> list[Example]:
     lines = Lines(undecodable="replace", malformed="error")
     units = Units(source=None if files.targets_only else Characters(), target=Characters())
     data = Data(units=units, test=files, lines=lines, group_references=grouped)
-    return examples(data, "test", Path("."))
+    found = examples(data, "test", Path("."))
+    return [replace(each, source=files.located(each.source)) for each in found] if signal else found
 
 
 def _tab_separated(lines: Iterable[str]) -> Iterator[tuple[str, str]]:

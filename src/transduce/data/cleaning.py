@@ -8,8 +8,7 @@ from typing import Any
 
 from transduce.data.corpora import DataError, Files, Row, Side
 from transduce.data.settings import Lines
-from transduce.data.tokenizers import Tokenizer
-from transduce.types import EOS
+from transduce.data.tokenizers import Tokenizer, cut
 
 SIDES: tuple[Side, ...] = ("source", "target")
 PLACES = 5  # how many places of each kind are remembered
@@ -26,7 +25,8 @@ class Finding:
 
 @dataclass
 class Tally:
-    """The account of one split: pairs kept, and findings by kind (empty, overlong, unequal, undecodable, malformed)."""
+    """The account of one split: pairs kept, and findings by kind (empty, overlong, unequal, undecodable, malformed,
+    unreadable)."""
 
     kept: int = 0
     findings: dict[str, Finding] = field(default_factory=dict)
@@ -72,13 +72,13 @@ def usable(rows: Iterable[Row], files: Files, lines: Lines, tally: Tally) -> Ite
     for row in rows:
         if row.problem is not None:
             policy = lines.malformed if row.problem.kind == "malformed" else lines.undecodable
-            _found(tally, row.problem.kind, policy, row.problem.place, row.problem.detail)
+            found(tally, row.problem.kind, policy, row.problem.place, row.problem.detail)
             if policy == "skip":
                 continue
         empty: list[Side] = [side for side in SIDES if (text := getattr(row, side)) is not None and not text.strip()]
         if empty:
             side = empty[0]
-            _found(tally, "empty", lines.empty, files.place(side, row.number), f"the {side} is empty")
+            found(tally, "empty", lines.empty, files.place(side, row.number), f"the {side} is empty")
             if lines.empty == "skip":
                 continue
         yield row
@@ -86,13 +86,13 @@ def usable(rows: Iterable[Row], files: Files, lines: Lines, tally: Tally) -> Ite
 
 def fitting(
     rows: Sequence[Row],
-    pairs: Iterable[tuple[list[int], list[int]]],
+    pairs: Iterable[tuple[Any, Any]],
     tokenizers: tuple[Tokenizer, Tokenizer],
     files: Files,
     lines: Lines,
     tally: Tally,
-) -> Iterator[tuple[list[int], list[int]]]:
-    """The pairs of ids no longer than ``lines`` allows, and of equal length where it asks for that, by policy, counted
+) -> Iterator[tuple[Any, Any]]:
+    """The pairs of rows no longer than ``lines`` allows, and of equal length where it asks for that, by policy, counted
     as kept."""
     for row, (source, target) in zip(rows, pairs, strict=True):
         long_source, long_target = len(source) > lines.max_source_length, len(target) > lines.max_target_length
@@ -101,26 +101,25 @@ def fitting(
             length, limit = (
                 (len(source), lines.max_source_length) if long_source else (len(target), lines.max_target_length)
             )
-            detail = f"the {side} has {length} tokens, more than max_{side}_length = {limit}"
-            _found(tally, "overlong", lines.overlong, files.place(side, row.number), detail)
+            signal = tokenizers[SIDES.index(side)].signal
+            detail = f"the {side} has {length} {'steps' if signal else 'tokens'}, more than max_{side}_length = {limit}"
+            found(tally, "overlong", lines.overlong, files.place(side, row.number), detail)
             if lines.overlong == "skip":
                 continue
-            source, target = _cut(source, lines.max_source_length), _cut(target, lines.max_target_length)
+            source = cut(source, lines.max_source_length, tokenizers[0])
+            target = cut(target, lines.max_target_length, tokenizers[1])
         if lines.unequal != "keep":
             tokens, labels = (side.length(ids) for side, ids in zip(tokenizers, (source, target), strict=True))
             if tokens != labels:
                 detail = f"{labels} labels in the target for {tokens} tokens in the source"
-                _found(tally, "unequal", lines.unequal, files.place("source", row.number), detail)
+                found(tally, "unequal", lines.unequal, files.place("source", row.number), detail)
                 continue
         tally.kept += 1
         yield source, target
 
 
-def _cut(ids: list[int], length: int) -> list[int]:
-    return ids if len(ids) <= length else [*ids[: length - 1], EOS]
-
-
-def _found(tally: Tally, kind: str, policy: str, place: str, detail: str) -> None:
+def found(tally: Tally, kind: str, policy: str, place: str, detail: str) -> None:
+    """Notes what is wrong with a line, or raises DataError where the policy is "error"."""
     if policy == "error":
         raise DataError(f"{place}: {detail}; mend the line, or set data.lines.{kind} = 'skip' to leave such lines out")
     tally.note(kind, policy, place)

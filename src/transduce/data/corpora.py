@@ -108,6 +108,10 @@ class Files:
         """The files there are, in the order path, source, targets."""
         return tuple(Path(p).expanduser() for p in (self.path, self.source, *self.targets) if p is not None)
 
+    def located(self, source: str) -> str:
+        """The path of a signal, which the files give from their own folder, as it is seen from the current one."""
+        return str(self.paths[0].parent / source) if source.strip() else source
+
     def place(self, side: Side, number: int) -> str:
         """file:line, for messages."""
         path = self.path or (self.source if side == "source" else " or ".join(self.targets))

@@ -32,6 +32,7 @@ class FactoredTokenizer:
     """
 
     numeric = False
+    signal = False
     labels = 0
 
     def __init__(self, values: Sequence[Sequence[str]], separator: str) -> None:
@@ -157,6 +158,8 @@ class Factored:
             raise DataError(f"separator = {self.separator!r}: factors are separated by something other than spaces")
         if self.size is not None and self.size < 1:
             raise DataError(f"size = {self.size}: at least one value of each factor is kept")
+
+    signal = False
 
     def learn(self, texts: Iterable[str]) -> FactoredTokenizer:
         counts: list[Counter[str]] = [Counter() for _ in range(self.factors)]

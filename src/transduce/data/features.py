@@ -31,6 +31,7 @@ class FeaturesTokenizer:
     """
 
     numeric = False
+    signal = False
     labels = 0
     factors = 1
 
@@ -140,6 +141,8 @@ class Features:
     def __post_init__(self) -> None:
         if not self.separator or "\t" in self.separator:
             raise DataError(f"separator = {self.separator!r}: features are separated by something other than a tab")
+
+    signal = False
 
     def learn(self, texts: Iterable[str]) -> FeaturesTokenizer:
         counts: Counter[str] = Counter()

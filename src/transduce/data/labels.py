@@ -38,6 +38,7 @@ class LabelledTokenizer:
     """
 
     numeric = False
+    signal = False
     factors = 1
 
     def __init__(self, labels: Sequence[Sequence[str]], text: Tokenizer, with_text: bool = True) -> None:
@@ -177,6 +178,8 @@ class Labelled:
     def __post_init__(self) -> None:
         _check(self.labels)
 
+    signal = False
+
     def learn(self, texts: Iterable[str]) -> LabelledTokenizer:
         counts: list[Counter[str]] = [Counter() for _ in range(self.labels)]
         spoken = _counting(texts, counts, with_text=True)
@@ -194,6 +197,8 @@ class Labels:
 
     def __post_init__(self) -> None:
         _check(self.labels)
+
+    signal = False
 
     def learn(self, texts: Iterable[str]) -> LabelledTokenizer:
         counts: list[Counter[str]] = [Counter() for _ in range(self.labels)]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from transduce.data.corpora import DataError
 from transduce.data.labels import LabelError
+from transduce.data.moments import Moments
 from transduce.data.tokenizers import Tokenizer, divided
 from transduce.types import EOS, SPECIALS
 
@@ -32,6 +33,7 @@ class NumbersTokenizer:
     """Lines of numbers to scaled numbers and back; ``mean`` and ``scale`` are of each channel, in raw units."""
 
     numeric = True
+    signal = False
     labels = 0
 
     def __init__(self, mean: Sequence[float], scale: Sequence[float]) -> None:
@@ -168,25 +170,19 @@ class Numbers:
         if self.scaling not in ("channel", "global", "none"):
             raise DataError(f'scaling = "{self.scaling}": numbers are scaled by "channel", "global" or "none"')
 
+    signal = False
+
     def learn(self, texts: Iterable[str]) -> NumbersTokenizer:
-        count, channels = 0, None
-        mean_C: Array = np.zeros(1)
-        squares_C: Array = np.zeros(1)  # of distances from the mean, summed
+        moments, channels = Moments(), None
         for line in texts:
             x_SC = steps(line, channels)
             channels = x_SC.shape[1]
-            if self.scaling == "global":
-                x_SC = x_SC.reshape(-1, 1)
-            # Line by line, without the cancellation of a sum of squares: Chan, Golub and LeVeque 1983.
-            own_C, before, count = x_SC.mean(0), count, count + len(x_SC)
-            apart_C, weight = own_C - mean_C, len(x_SC) / count
-            squares_C = squares_C + ((x_SC - own_C) ** 2).sum(0) + apart_C**2 * before * weight
-            mean_C = mean_C + apart_C * weight
+            moments.add(x_SC.reshape(-1, 1) if self.scaling == "global" else x_SC)
         if channels is None:
             raise DataError("there are no numbers to learn a scale from: the training set is empty")
         if self.scaling == "none":
             return NumbersTokenizer([0.0] * channels, [1.0] * channels)
-        scale_C = np.sqrt(squares_C / count)
+        mean_C, scale_C = moments.mean_C, moments.deviation_C
         constant_C = scale_C <= 1e-12 * np.abs(mean_C)  # but for rounding
         scale_C = np.where(constant_C, 1.0, scale_C)
         return NumbersTokenizer(*(np.broadcast_to(each, channels).tolist() for each in (mean_C, scale_C)))

@@ -1,5 +1,9 @@
-"""Encoded pairs on disk: each side flat ids or numbers, with int64 offsets, memory-mapped .npy files, never in RAM as
-a whole."""
+"""Encoded pairs on disk: each side flat ids, numbers or steps of a signal, with int64 offsets, memory-mapped .npy
+files, never in RAM as a whole.
+
+Signals are kept in half precision (float16: eleven bits) and handed out as float32: half the disk and half of what is
+read in each epoch, at an error of one part in 2,000, less than a sound card's noise or a pixel's 256 shades.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,8 @@ Array = NDArray[Any]
 
 
 class Ragged:
-    """Rows of ids (or numbers) of unequal length: row n is ``ids[offsets[n]:offsets[n + 1]]``."""
+    """Rows of ids (or numbers, or the steps [D] of signals) of unequal length: row n is
+    ``ids[offsets[n]:offsets[n + 1]]``."""
 
     def __init__(self, ids: Array, offsets: Array) -> None:
         self.ids, self.offsets = ids, offsets
@@ -33,22 +38,22 @@ class Ragged:
 
     @cached_property
     def lengths(self) -> NDArray[np.int32]:
-        """[N] tokens of each row, EOS included."""
+        """[N] tokens of each row, EOS included, or steps."""
         return np.diff(self.offsets).astype(np.int32)
 
     def padded(self, rows_B: Array) -> Padded:
-        """The rows as one tensor [B, S], int64 or of numbers as they are stored, filled up with PAD."""
+        """The rows as one tensor [B, S], of signals [B, S, D], int64 or float32, filled up with PAD."""
         starts_B, lengths_B = self.offsets[rows_B], self.lengths[rows_B].astype(np.int64)
         places_S = np.arange(lengths_B.max(initial=0))
         real_BS = places_S < lengths_B[:, None]
-        dtype = self.ids.dtype if self.ids.dtype.kind == "f" else np.dtype(np.int64)
-        values_BS = np.full(real_BS.shape, PAD, dtype)
+        dtype = np.float32 if self.ids.dtype.kind == "f" else np.int64
+        values_BS = np.full((*real_BS.shape, *self.ids.shape[1:]), PAD, dtype)
         values_BS[real_BS] = self.ids[(starts_B[:, None] + places_S)[real_BS]]
         return Padded(torch.from_numpy(values_BS), torch.from_numpy(lengths_B))
 
 
 class Pairs:
-    """Encoded pairs, both sides closed with EOS; a pair is known by its row number."""
+    """Encoded pairs, both sides closed with EOS unless they are signals; a pair is known by its row number."""
 
     def __init__(self, source: Ragged, target: Ragged) -> None:
         self.source, self.target = source, target
@@ -77,17 +82,21 @@ class Pairs:
 class PairsWriter:
     """Writes pairs into a new folder, chunk by chunk; complete when closed.
 
-    ``vocabularies`` are the sizes of the two sides', which say how many bytes an id takes; None for numbers.
+    ``vocabularies`` are the sizes of the two sides', which say how many bytes an id takes; None for numbers. Where the
+    source is a signal, ``step`` is how many numbers a step of it has.
     """
 
-    def __init__(self, folder: Path, vocabularies: tuple[int | None, int | None]) -> None:
+    def __init__(self, folder: Path, vocabularies: tuple[int | None, int | None], step: int | None = None) -> None:
         folder.mkdir()
+        source, target = vocabularies
         self._sides = [
-            _RaggedWriter(folder, side, _dtype(size))
-            for side, size in zip(("source", "target"), vocabularies, strict=True)
+            _RaggedWriter(folder, "source", _dtype(source))
+            if step is None
+            else _StepsWriter(folder, "source", np.dtype(np.float16), (step,)),
+            _RaggedWriter(folder, "target", _dtype(target)),
         ]
 
-    def append(self, pairs: Sequence[tuple[list[Any], list[Any]]]) -> None:
+    def append(self, pairs: Sequence[tuple[Any, Any]]) -> None:
         for writer, rows in zip(self._sides, zip(*pairs, strict=True), strict=False):
             writer.append(rows)
 
@@ -106,30 +115,40 @@ def _dtype(vocabulary: int | None) -> np.dtype[Any]:
 
 
 class _RaggedWriter:
-    def __init__(self, folder: Path, side: str, dtype: np.dtype[Any]) -> None:
-        self._ids = _ArrayWriter(folder / f"{side}.ids.npy", dtype)
+    def __init__(self, folder: Path, side: str, dtype: np.dtype[Any], step: tuple[int, ...] = ()) -> None:
+        self._ids = _ArrayWriter(folder / f"{side}.ids.npy", dtype, step)
         self._offsets = _ArrayWriter(folder / f"{side}.offsets.npy", np.dtype(np.int64))
         self._offsets.append(np.zeros(1, np.int64))
 
-    def append(self, rows: Sequence[list[Any]]) -> None:
+    def append(self, rows: Sequence[Any]) -> None:
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         offsets = self._ids.length + np.cumsum(lengths)
-        self._ids.append(np.fromiter(chain.from_iterable(rows), self._ids.dtype, int(lengths.sum())))
+        self._ids.append(self._joined(rows, int(lengths.sum())))
         self._offsets.append(offsets)
 
     def close(self) -> None:
         self._ids.close()
         self._offsets.close()
 
+    def _joined(self, rows: Sequence[Any], length: int) -> Array:
+        return np.fromiter(chain.from_iterable(rows), self._ids.dtype, length)
+
+
+class _StepsWriter(_RaggedWriter):
+    """Rows that are arrays [S, D]."""
+
+    def _joined(self, rows: Sequence[Any], length: int) -> Array:
+        return np.concatenate([*rows, np.zeros((0, *self._ids.step), self._ids.dtype)], dtype=self._ids.dtype)
+
 
 class _ArrayWriter:
-    """A one-dimensional .npy file of a length known only at the end.
+    """A .npy file of a length known only at the end, of numbers or of steps of so many.
 
     NumPy leaves room in the header for any length, so that it can be written again in place.
     """
 
-    def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
-        self.dtype, self.length = dtype, 0
+    def __init__(self, path: Path, dtype: np.dtype[Any], step: tuple[int, ...] = ()) -> None:
+        self.dtype, self.step, self.length = dtype, step, 0
         self._file = path.open("wb")
         self._header()
 
@@ -143,5 +162,5 @@ class _ArrayWriter:
         self._file.close()
 
     def _header(self) -> None:
-        description = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.length,)}
+        description = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.length, *self.step)}
         np.lib.format.write_array_header_1_0(self._file, description)

@@ -1,14 +1,17 @@
 """Tokenizers learned and text encoded, once: a second run with the same files and settings starts at once.
 
 What is prepared lies in one folder of the cache, named by a fingerprint of the settings and of each file's path, size
-and time of change. It is written under another name and renamed when complete, so a killed preparation leaves nothing
-half-read, and of two at once one wins and both go on.
+and time of change, those of every recording and picture included: one that is edited, replaced or removed is noticed,
+without reading it, by its size or time. It is written under another name and renamed when complete, so a killed
+preparation leaves nothing half-read, and of two at once one wins and both go on.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,9 +19,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby, islice
 from pathlib import Path
+from typing import Any
 
-from transduce.data.cleaning import Report, Tally, fitting, usable
-from transduce.data.corpora import DataError, Files, Row, Side, Splits, check, present, read
+from transduce.data.cleaning import Report, Tally, usable
+from transduce.data.corpora import DataError, Files, Row, Side, Splits, check, present
+from transduce.data.encoding import chunks, readable
 from transduce.data.labels import LabelError
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.saved import load
@@ -26,8 +31,9 @@ from transduce.data.settings import Data, Units
 from transduce.data.tokenizers import Characters, Tokenizer
 from transduce.types import Example, Facts
 
+log = logging.getLogger("transduce")
+
 FORMAT = 2  # raise it when what is written changes, or the vocabularies that are learned
-CHUNK = 4096  # lines encoded at a time
 NOTHING = Characters()  # the units of a source that is not there: a vocabulary of the specials, and of every row EOS
 
 
@@ -56,6 +62,15 @@ class Tokenizers:
         """How many ids there are on either side; None where it is numbers."""
         source, target = (None if side.numeric else len(side) for side in (self.source, self.target))
         return source, target
+
+    @property
+    def step(self) -> int | None:
+        """Numbers of a step, where the source is a signal."""
+        return self.source.factors if self.source.signal else None
+
+    @property
+    def both(self) -> tuple[Tokenizer, Tokenizer]:
+        return self.source, self.target
 
     @property
     def fingerprints(self) -> tuple[str, str]:
@@ -115,7 +130,8 @@ def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Pr
 
 
 def examples(data: Data, split: str, cache: Path) -> list[Example]:
-    """A split's raw text for evaluation, in file order: nothing is skipped for its length or for being empty.
+    """A split's raw text for evaluation, in file order: nothing is skipped for its length or for being empty; a signal
+    that cannot be read, which has no answer, by ``data.lines``, with a warning.
 
     The targets of one line are its references. With ``data.group_references`` those of one source are, in the order
     they are first seen.
@@ -126,8 +142,14 @@ def examples(data: Data, split: str, cache: Path) -> list[Example]:
             f"there is no {split} split: set data.{split}.source and data.{split}.target, or data.{split}.path"
         )
     keep_empty = replace(data.lines, empty="keep")
-    rows = _with_sources(usable(read(files, data.columns), files, keep_empty, Tally()), files, data.units)
+    tally = Tally()
+    rows = _with_sources(usable(data.rows(files), files, keep_empty, tally), files, data.units)
+    if data.units.signal is not None:
+        rows = readable(rows, data.units.signal, files, data.lines, tally)
     found = [_example(list(of_line)) for _, of_line in groupby(rows, key=lambda row: row.number)]
+    if "unreadable" in tally.findings:
+        tally.kept = len(found)
+        log.warning("%s", "\n".join(tally.lines(split)))
     if not data.group_references or data.units.targets_only:
         return found
     grouped: dict[str, dict[str, None]] = {}
@@ -159,8 +181,11 @@ def _fingerprint(data: Data, splits: Splits, tokenizers: Tokenizers | None) -> s
     # Frozen dataclasses show all their fields in repr, a user's own unit included.
     learned = (data.units, data.columns, data.lines)
     given = None if tokenizers is None else tokenizers.fingerprints
-    files = [[_identity(path) for path in split.paths] for split in (splits.train, splits.valid) if split is not None]
-    facts = (FORMAT, learned, given, files, splits.valid is None)
+    used = [split for split in (splits.train, splits.valid) if split is not None]
+    files = [[_identity(path) for path in split.paths] for split in used]
+    facts: tuple[Any, ...] = (FORMAT, learned, given, files, splits.valid is None)
+    if data.units.signal is not None:
+        facts = (*facts, [_signals(data, split) for split in used])
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
 
 
@@ -170,6 +195,19 @@ def _identity(path: Path) -> tuple[str, int, int]:
     except FileNotFoundError:
         raise DataError(f"no such file: {path}") from None
     return str(path.resolve()), stat.st_size, stat.st_mtime_ns
+
+
+def _signals(data: Data, files: Files) -> str:
+    """One identity for all the files that a split's sources name."""
+    digest = hashlib.sha256()
+    for row in data.rows(files):
+        try:
+            stat = os.stat(row.source or "")
+            found = f"{stat.st_size} {stat.st_mtime_ns}"
+        except (OSError, ValueError):
+            found = "missing"
+        digest.update(f"{row.source}\n{found}\n".encode())
+    return digest.hexdigest()
 
 
 def _settle(scratch: Path, folder: Path) -> None:
@@ -221,19 +259,16 @@ def _learn(data: Data, files: Files, count: int) -> Tokenizers:
 
 def _texts(data: Data, files: Files, side: str, count: int) -> Iterator[str]:
     stride = -(-count // data.units.sample) or 1
-    rows = usable(islice(read(files, data.columns), 0, None, stride), files, data.lines, Tally())
+    rows = usable(islice(data.rows(files), 0, None, stride), files, data.lines, Tally())
     return (getattr(row, side) for row in _whole(rows, files, data.units))
 
 
 def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> Tally:
     tally = Tally()
-    rows = _whole(usable(read(files, data.columns), files, data.lines, tally), files, data.units)
-    with PairsWriter(folder, tokenizers.vocabularies) as writer:
-        while chunk := list(islice(rows, CHUNK)):
-            sources = tokenizers.source.encode([row.source or "" for row in chunk])
-            targets = tokenizers.target.encode([row.target or "" for row in chunk])
-            pairs, both = zip(sources, targets, strict=True), (tokenizers.source, tokenizers.target)
-            writer.append(list(fitting(chunk, pairs, both, files, data.lines, tally)))
+    rows = _whole(usable(data.rows(files), files, data.lines, tally), files, data.units)
+    with PairsWriter(folder, tokenizers.vocabularies, tokenizers.step) as writer:
+        for chunk in chunks(rows, tokenizers.both, files, data.lines, tally):
+            writer.append(chunk.fitting(tokenizers.both, files, data.lines, tally))
     return tally
 
 
@@ -243,7 +278,7 @@ def _placed(data: Data, files: Files) -> Iterator[None]:
     try:
         yield
     except LabelError as error:
-        for row in read(files, data.columns):
+        for row in data.rows(files):
             if error.line in (row.source, row.target):
                 side: Side = "source" if error.line == row.source else "target"
                 raise DataError(f"{files.place(side, row.number)}: {error}") from error

@@ -11,6 +11,7 @@ from transduce.data.factors import FactoredTokenizer
 from transduce.data.features import FeaturesTokenizer
 from transduce.data.labels import LabelledTokenizer
 from transduce.data.numbers import NumbersTokenizer
+from transduce.data.signals.tokenizer import SignalTokenizer
 from transduce.data.spelled import SpelledTokenizer
 from transduce.data.tokenizers import TextTokenizer, Tokenizer
 
@@ -35,4 +36,6 @@ def made(record: Any) -> Tokenizer:
         return SpelledTokenizer(made(record["words"]))
     if record.keys() == {"mean", "scale"}:
         return NumbersTokenizer.from_json(record)
+    if record.keys() == {"signal", "mean", "scale"}:
+        return SignalTokenizer.from_json(record)
     return TextTokenizer.from_json(record)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, cast
 
-from transduce.data.corpora import Columns, DataError, Files
+from transduce.data.corpora import Columns, DataError, Files, Row, read
 from transduce.data.origins.base import Origin
+from transduce.data.signals.tokenizer import Signal
 from transduce.data.tokenizers import Unit
 
 
@@ -27,6 +29,9 @@ class Units:
         apart = self.source is not None or self.target is not None
         if apart if self.joint is not None else self.target is None:
             raise DataError("units are given either for source and target, or as joint for both: give one or the other")
+        for side in ("target", "joint"):
+            if (unit := getattr(self, side)) is not None and unit.signal:
+                raise DataError(f"units.{side} is a signal, which can be read and not written: set it as units.source")
         if self.sample < 1:
             raise DataError(f"units.sample = {self.sample}: at least one line is needed to learn a vocabulary")
 
@@ -35,6 +40,11 @@ class Units:
         """There is no source to be cut into units."""
         return self.source is None and self.joint is None
 
+    @property
+    def signal(self) -> Signal | None:
+        """The units of the source, where that is the path of a file."""
+        return cast(Signal, self.source) if self.source is not None and self.source.signal else None
+
 
 @dataclass(frozen=True)
 class Lines:
@@ -42,7 +52,8 @@ class Lines:
 
     Lengths count tokens, the closing EOS included. "replace" puts U+FFFD for each undecodable byte. A malformed line
     has too few columns or is no JSON object with the keys wanted. An unequal one has not as many tokens on either side,
-    which matters where the target's are labels of the source's.
+    which matters where the target's are labels of the source's. Of a signal lengths count steps (frames, columns), and
+    an unreadable one is a file that is missing, broken or not what the unit expects.
     """
 
     max_source_length: int = 256
@@ -52,6 +63,7 @@ class Lines:
     undecodable: Literal["skip", "replace", "error"] = "skip"
     malformed: Literal["skip", "error"] = "skip"
     unequal: Literal["keep", "skip", "error"] = "keep"
+    unreadable: Literal["skip", "error"] = "skip"
 
     def __post_init__(self) -> None:
         for name in ("max_source_length", "max_target_length"):
@@ -63,7 +75,8 @@ class Lines:
 class Data:
     """The splits, or the origin that brings them (a split given here wins), and how their text is read.
 
-    ``columns`` says where source, target and labels stand in one-file splits. In evaluation the rows of
+    ``columns`` says where source, target and labels stand in one-file splits. Where the source is a signal, it is the
+    path of a file, relative to the folder of the file that names it. In evaluation the rows of
     one source are several references of it, if ``group_references``. ``cache`` is the folder for what is prepared;
     who runs the program chooses where none is given.
     """
@@ -77,3 +90,14 @@ class Data:
     lines: Lines = Lines()
     group_references: bool = True
     cache: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.units.signal is not None and self.columns is not None and self.columns.labels:
+            raise DataError("columns.labels stand before a text, and a signal has none: leave them out")
+
+    def rows(self, files: Files) -> Iterator[Row]:
+        """The rows of a split, streamed; the paths of signals as they are seen from the current folder."""
+        rows = read(files, self.columns)
+        if self.units.signal is None:
+            return rows
+        return (replace(row, source=None if row.source is None else files.located(row.source)) for row in rows)

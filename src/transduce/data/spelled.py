@@ -24,6 +24,7 @@ class SpelledTokenizer:
     """Lines of words to ids and back; the ids are those of the pieces' tokenizer, and BOS before each word."""
 
     numeric = False
+    signal = False
     labels = 0
     factors = 1
 
@@ -99,6 +100,8 @@ class Spelled:
     """
 
     pieces: Unit
+
+    signal = False
 
     def learn(self, texts: Iterable[str]) -> SpelledTokenizer:
         return SpelledTokenizer(self.pieces.learn(word for text in texts for word in text.split()))

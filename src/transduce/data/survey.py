@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.data.cleaning import Tally, fitting, usable
-from transduce.data.corpora import Files, Row, present, read
-from transduce.data.preparation import CHUNK, locate, prepare
+from transduce.data.cleaning import Tally, usable
+from transduce.data.corpora import Files, present
+from transduce.data.encoding import Chunk, chunks
+from transduce.data.preparation import locate, prepare
 from transduce.data.settings import Data
 from transduce.data.tokenizers import Tokenizer
 from transduce.types import SPECIALS, UNK
@@ -41,11 +43,15 @@ class Lengths:
 
 @dataclass(frozen=True)
 class SideSurvey:
-    """One side of a split: lengths in characters and in tokens (EOS included), and the share of unknown tokens."""
+    """One side of a split: lengths in characters and in tokens (EOS included), and the share of unknown tokens.
+
+    Of a ``signal`` tokens are steps; its characters are those of paths, and say nothing.
+    """
 
     characters: Lengths
     tokens: Lengths
     unknown: float
+    signal: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,18 @@ class SplitSurvey:
         """Target tokens for each source token, as rankings by an expected length count them: ends too."""
         return self.target.tokens.mean / max(1.0, self.source.tokens.mean)
 
+    def lines(self, side: str) -> Iterable[str]:
+        """One side, for people, as plain text."""
+        survey: SideSurvey = getattr(self, side)
+        for unit in ("steps",) if survey.signal else ("characters", "tokens"):
+            lengths: Lengths = survey.characters if unit == "characters" else survey.tokens
+            yield (
+                f"  {side} {unit}: mean {lengths.mean:.1f}, median {lengths.median}, 95 % {lengths.p95}, "
+                f"99 % {lengths.p99}, longest {lengths.longest}"
+            )
+        if not survey.signal:
+            yield f"  {side} unknown tokens: {100 * survey.unknown:.2f} %"
+
 
 @dataclass(frozen=True)
 class Survey:
@@ -94,12 +112,15 @@ class Survey:
         kind = "one vocabulary for both sides" if self.joint else "a vocabulary for each side"
         text = [f"{kind}: {self.source_vocabulary:,} source, {self.target_vocabulary:,} target"]
         sides: tuple[str, ...] = ("source", "target")
-        if self.source_vocabulary == len(SPECIALS):  # there is none
+        if self.splits["train"].source.signal:
+            size = self.source_vocabulary
+            text = [f"a signal of {size:,} numbers a step, a vocabulary of {self.target_vocabulary:,}"]
+        elif self.source_vocabulary == len(SPECIALS):  # there is none
             text, sides = [f"a vocabulary of {self.target_vocabulary:,}"], ("target",)
         for name, split in self.splits.items():
             text += ["", *split.tally.lines(name)]
             for side in sides:
-                text += _side_lines(side, getattr(split, side))
+                text += split.lines(side)
             text.append(f"  {split.duplicates:,} duplicate pairs")
             if name != "train":
                 text[-1] += f"; in the training set too: {split.seen_pairs:,} pairs, {split.seen_sources:,} sources"
@@ -134,27 +155,27 @@ class _Gathering:
         self.samples: list[Sample] = []
         self.source, self.target = _SideGathering(source), _SideGathering(target)
         self._pairs, self._sources = array("Q"), array("Q")
-        rows = usable(read(files, data.columns), files, data.lines, self.tally)
-        while chunk := list(islice(rows, CHUNK)):
+        rows = usable(data.rows(files), files, data.lines, self.tally)
+        for chunk in chunks(rows, (source, target), files, data.lines, self.tally):
             self._add(chunk, files, data)
         self.pairs, self.sources = (np.array(hashes, np.uint64) for hashes in (self._pairs, self._sources))
 
-    def _add(self, rows: Sequence[Row], files: Files, data: Data) -> None:
-        texts = [(row.source or "", row.target or "") for row in rows]
-        source_ids, target_ids = (
-            side.add(list(column))
-            for side, column in zip((self.source, self.target), zip(*texts, strict=True), strict=True)
-        )
-        both = self.source.tokenizer, self.target.tokenizer
-        for _ in fitting(rows, zip(source_ids, target_ids, strict=True), both, files, data.lines, self.tally):
-            pass  # counted in the tally
+    def _add(self, chunk: Chunk, files: Files, data: Data) -> None:
+        texts = [(row.source or "", row.target or "") for row in chunk.rows]
+        self.source.add([source for source, _ in texts], chunk.sources)
+        self.target.add([target for _, target in texts], chunk.targets)
+        chunk.fitting(
+            (self.source.tokenizer, self.target.tokenizer), files, data.lines, self.tally
+        )  # are counted there
         self._sources.extend(_hash(source) for source, _ in texts)
         self._pairs.extend(_hash(f"{source}\n{target}") for source, target in texts)
         for (source, target), ids, labels in islice(
-            zip(texts, source_ids, target_ids, strict=True), SAMPLES - len(self.samples)
+            zip(texts, chunk.sources, chunk.targets, strict=True), SAMPLES - len(self.samples)
         ):
-            pieces = tuple(self.source.tokenizer.tokens(ids)), tuple(self.target.tokenizer.tokens(labels))
-            self.samples.append(Sample(source, target, *pieces))
+            tokens = self.source.tokenizer.tokens(ids)
+            if self.source.tokenizer.signal:
+                tokens = [source, f"({len(ids)} steps, the last at {tokens[-1]})"]
+            self.samples.append(Sample(source, target, tuple(tokens), tuple(self.target.tokenizer.tokens(labels))))
 
     def result(self, train: _Gathering) -> SplitSurvey:
         return SplitSurvey(
@@ -175,28 +196,17 @@ class _SideGathering:
     tokens: array[int] = field(default_factory=lambda: array("q"))
     unknown: int = 0
 
-    def add(self, texts: Sequence[str]) -> list[list[int]]:
-        ids = self.tokenizer.encode(texts)
+    def add(self, texts: Sequence[str], ids: Sequence[Any]) -> None:
         self.characters.extend(map(len, texts))
         self.tokens.extend(map(len, ids))
         if not self.tokenizer.numeric:  # where 3 is a number like another
             self.unknown += sum(row.count(UNK) for row in ids)
-        return ids
 
     def result(self) -> SideSurvey:
         characters, tokens = np.array(self.characters, np.int64), np.array(self.tokens, np.int64)
         spoken = int(tokens.sum()) - len(tokens)  # without EOS
-        return SideSurvey(Lengths.of(characters), Lengths.of(tokens), self.unknown / max(1, spoken))
-
-
-def _side_lines(side: str, survey: SideSurvey) -> Iterable[str]:
-    for unit in ("characters", "tokens"):
-        lengths: Lengths = getattr(survey, unit)
-        yield (
-            f"  {side} {unit}: mean {lengths.mean:.1f}, median {lengths.median}, 95 % {lengths.p95}, "
-            f"99 % {lengths.p99}, longest {lengths.longest}"
-        )
-    yield f"  {side} unknown tokens: {100 * survey.unknown:.2f} %"
+        unknown = self.unknown / max(1, spoken)
+        return SideSurvey(Lengths.of(characters), Lengths.of(tokens), unknown, self.tokenizer.signal)
 
 
 def _hash(text: str) -> int:

@@ -41,11 +41,16 @@ class Tokenizer(Protocol):
     its ids stands, from the first character to behind the last; EOS, and what is said beside the text, have none of it.
     ``length`` is the number of tokens in a row of ids, EOS and labels not counted.
     ``extended`` is this vocabulary with what only another knows after it; it raises DataError where that cannot be.
-    One that is ``numeric`` has numbers for ids, and as many entries as a step has numbers.
+    One that is ``numeric`` has numbers for ids, and as many entries as a step has numbers. One of a ``signal`` is
+    numeric, too: its texts are paths of files, and a row is an array [S, factors] of float32, a step each, that nothing
+    closes.
     """
 
     @property
     def numeric(self) -> bool: ...
+
+    @property
+    def signal(self) -> bool: ...
 
     @property
     def labels(self) -> int: ...
@@ -55,7 +60,7 @@ class Tokenizer(Protocol):
 
     def __len__(self) -> int: ...
 
-    def encode(self, texts: Sequence[str]) -> list[list[Any]]: ...
+    def encode(self, texts: Sequence[str]) -> list[Any]: ...
 
     def decode(self, ids: Sequence[Any]) -> str: ...
 
@@ -87,6 +92,7 @@ class TextTokenizer:
     """A tokenizer of the library's, for text without labels (those: ``labels.py``)."""
 
     numeric = False
+    signal = False
     labels = 0
     factors = 1
 
@@ -224,8 +230,21 @@ def shifted(spans: Iterable[tuple[int, int]], by: int) -> list[tuple[int, int]]:
     return [(start + by, end + by) for start, end in spans]
 
 
+def cut(row: Any, limit: int, tokenizer: Tokenizer) -> Any:
+    """The beginning of a row longer than ``limit``, closed anew with EOS where its tokenizer closes rows."""
+    if len(row) <= limit:
+        return row
+    return row[:limit] if tokenizer.signal else [*row[: limit - 1], EOS]
+
+
 class Unit(Protocol):
-    """What text is cut into; ``learn`` finds the vocabulary in one pass over the texts, the same on every run."""
+    """What text is cut into; ``learn`` finds the vocabulary in one pass over the texts, the same on every run.
+
+    One of a ``signal`` reads the files whose paths the texts are.
+    """
+
+    @property
+    def signal(self) -> bool: ...
 
     def learn(self, texts: Iterable[str]) -> Tokenizer: ...
 
@@ -237,6 +256,8 @@ class Characters:
     lowercase: bool = False
     minimum_count: int = 1
     size: int | None = None
+
+    signal = False
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
@@ -256,6 +277,8 @@ class Words:
     lowercase: bool = False
     minimum_count: int = 1
     size: int | None = None
+
+    signal = False
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
@@ -277,6 +300,8 @@ class Symbols:
     minimum_count: int = 1
     size: int | None = None
 
+    signal = False
+
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
         one_space = [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
@@ -297,6 +322,8 @@ class Bpe:
     lowercase: bool = False
     minimum_count: int = 2
     alphabet: int | None = None
+
+    signal = False
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = _subwords(models.BPE(unk_token=SPECIALS[UNK]), self.lowercase)
@@ -322,6 +349,8 @@ class Unigram:
     size: int = 8000
     lowercase: bool = False
 
+    signal = False
+
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = _subwords(models.Unigram(), self.lowercase)
         trainer = trainers.UnigramTrainer(
@@ -340,6 +369,8 @@ class Unigram:
 @dataclass(frozen=True)
 class Bytes:
     """The bytes of UTF-8: 256 of them, whatever the script; nothing is learned and nothing is unknown."""
+
+    signal = False
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         vocabulary = {piece: index for index, piece in enumerate([*SPECIALS, *_byte_characters()])}

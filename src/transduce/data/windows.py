@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 WINDOW = 64  # batches read ahead, to put sentences of like length together
+SIGNALS_AHEAD = 4  # as many, where each is a recording or a picture
 R = TypeVar("R")
 Q = TypeVar("Q")
 
@@ -27,12 +28,12 @@ def aligned(sources: Iterable[str], **beside: Any) -> Iterator[tuple[Any, ...]]:
         yield tuple(row.values())
 
 
-def windows(items: Iterable[R], batch_size: int) -> Iterator[list[R]]:
-    """The items in lists of up to WINDOW batches; one batch at a time where batches are of one: an answer a line."""
+def windows(items: Iterable[R], batch_size: int, ahead: int = WINDOW) -> Iterator[list[R]]:
+    """The items in lists of up to ``ahead`` batches; one batch at a time where batches are of one: an answer a line."""
     if batch_size < 1:
         raise ValueError(f"batch_size = {batch_size}: at least one sentence goes in a batch")
     iterator = iter(items)
-    while window := list(islice(iterator, batch_size * (WINDOW if batch_size > 1 else 1))):
+    while window := list(islice(iterator, batch_size * (ahead if batch_size > 1 else 1))):
         yield window
 
 

@@ -15,7 +15,7 @@ from itertools import takewhile
 import torch
 from torch import Tensor
 
-from transduce.data.tokenizers import SPACE, Tokenizer
+from transduce.data.tokenizers import SPACE, Tokenizer, cut
 from transduce.data.windows import sorted_batches, windows
 from transduce.inspect.taps import attended
 from transduce.transducer import Output, Transducer
@@ -100,13 +100,17 @@ def read(
     ``attention`` is one of the model's by its name, instead of the average of all. Raises ValueError where the model
     has no attention to the source, or none of that name.
     """
-    parts = _parts_of_words(transducer.source_tokenizer), _parts_of_words(transducer.target_tokenizer)
+    tokenizer = transducer.source_tokenizer
+    if tokenizer.signal:
+        raise ValueError("alignments are between words, and a signal has none; `transduce inspect` shows its attention")
+    parts = _parts_of_words(tokenizer), _parts_of_words(transducer.target_tokenizer)
 
     def answer(batch: list[tuple[str, list[int], Output]]) -> list[Reading]:
         return _readings(transducer, batch, attention, parts)
 
     for window in windows(answers, batch_size):
-        ids = [_cut(row, transducer) for row in transducer.source_tokenizer.encode([source for source, _ in window])]
+        encoded = tokenizer.encode([source for source, _ in window])
+        ids = [cut(row, transducer.max_source_length, tokenizer) for row in encoded]  # as they were when answered
         rows = [
             (max(len(row), len(output.ids)), (source, row, output))
             for row, (source, outputs) in zip(ids, window, strict=True)
@@ -159,11 +163,6 @@ def _readings(
         )
         for (source, ids, output), columns, weights_TS in zip(rows, found.columns, weights_BTS, strict=True)
     ]
-
-
-def _cut(ids: list[int], transducer: Transducer) -> list[int]:
-    """As ``Transducer.predict`` cuts a source."""
-    return ids if len(ids) <= transducer.max_source_length else [*ids[: transducer.max_source_length - 1], EOS]
 
 
 def _source(tokenizer: Tokenizer, text: str, length: int, places: Sequence[int], parts: bool) -> Side:

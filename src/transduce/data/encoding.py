@@ -1,0 +1,74 @@
+"""Rows of text, or of paths, to rows of ids or steps, a chunk at a time, so that a corpus need not fit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from transduce.data.cleaning import Tally, fitting, found
+from transduce.data.corpora import Files, Row
+from transduce.data.settings import Lines
+from transduce.data.signals.files import SignalError
+from transduce.data.signals.tokenizer import Signal
+from transduce.data.tokenizers import Tokenizer
+
+LINES = 4096  # of text encoded at a time
+SIGNALS = 16  # each of which may have a million numbers
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows of a file, and what their two sides are encoded to; lines whose signal cannot be read are not there."""
+
+    rows: list[Row]
+    sources: list[Any]
+    targets: list[Any]
+
+    def fitting(self, tokenizers: tuple[Tokenizer, Tokenizer], files: Files, lines: Lines, tally: Tally) -> list[Any]:
+        """The pairs that a model learns from (``cleaning.fitting``)."""
+        return list(fitting(self.rows, zip(self.sources, self.targets, strict=True), tokenizers, files, lines, tally))
+
+
+def chunks(
+    rows: Iterable[Row], tokenizers: tuple[Tokenizer, Tokenizer], files: Files, lines: Lines, tally: Tally
+) -> Iterator[Chunk]:
+    """All the rows, encoded; unreadable signals are noted in the tally, or raise DataError, by policy."""
+    source, target = tokenizers
+    rows = iter(rows)
+    while chunk := list(islice(rows, SIGNALS if source.signal else LINES)):
+        sources = _signals(chunk, source, files, lines, tally) if source.signal else _texts(chunk, source)
+        readable = [row for row, each in zip(chunk, sources, strict=True) if each is not None]
+        yield Chunk(
+            readable,
+            [each for each in sources if each is not None],
+            target.encode([row.target or "" for row in readable]),
+        )
+
+
+def readable(rows: Iterable[Row], signal: Signal, files: Files, lines: Lines, tally: Tally) -> Iterator[Row]:
+    """The rows whose signal can be read, by the same policy as when they are encoded."""
+    for row in rows:
+        try:
+            signal.read(row.source or "")
+        except SignalError as error:
+            found(tally, "unreadable", lines.unreadable, files.place("source", row.number), str(error))
+        else:
+            yield row
+
+
+def _texts(rows: Sequence[Row], tokenizer: Tokenizer) -> list[Any]:
+    return tokenizer.encode([row.source or "" for row in rows])
+
+
+def _signals(rows: Sequence[Row], tokenizer: Tokenizer, files: Files, lines: Lines, tally: Tally) -> list[Any]:
+    """The signal of each row, None where it cannot be read."""
+    signals: list[Any] = []
+    for row in rows:
+        try:
+            signals += tokenizer.encode([row.source or ""])
+        except SignalError as error:
+            found(tally, "unreadable", lines.unreadable, files.place("source", row.number), str(error))
+            signals.append(None)
+    return signals

@@ -1,0 +1,95 @@
+"""Clips, frame by frame. S frames, C channels, H rows and W columns of pixels: a step has D = C * H * W numbers, number
+(c * H + y) * W + x the pixel of channel c in row y, column x."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from transduce.data.corpora import DataError
+from transduce.data.signals.files import SignalError
+from transduce.data.signals.picture import LARGEST, check_size, opened, resized
+from transduce.data.signals.tokenizer import SignalTokenizer, Steps, learned
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Moving pictures: a GIF, WebP or PNG of several frames, or a folder of pictures in the order of their names.
+
+    Every ``every``-th frame is read, from the first, and resized to ``height`` and ``width``; pixels, ``channels`` and
+    the ``normalisation`` ("clip": of the clip itself) are as in ``picture``. Lengths count frames. One of more than
+    ``frames``, those left out counted, or of more ``pixels`` in any of them, is refused.
+    """
+
+    height: int = 32
+    width: int = 32
+    channels: Literal[1, 3] = 1
+    every: int = 1
+    normalisation: Literal["clip", "corpus", "none"] = "none"
+    frames: int = 1000
+    pixels: int = LARGEST
+
+    signal = True
+
+    def __post_init__(self) -> None:
+        check_size(self.height, self.width, self.channels)
+        if self.normalisation not in ("clip", "corpus", "none"):
+            raise DataError(f'normalisation = "{self.normalisation}": expected "clip", "corpus" or "none"')
+        for name in ("every", "frames"):
+            if getattr(self, name) < 1:
+                raise DataError(f"{name} = {getattr(self, name)}: expected at least 1")
+
+    def learn(self, texts: Iterable[str]) -> SignalTokenizer:
+        return learned(self, texts)
+
+    @property
+    def size(self) -> int:
+        """Numbers of a channel in a step."""
+        return self.height * self.width
+
+    def read(self, path: str) -> Steps:
+        """The clip at a path, [S, C * H * W]."""
+        steps = self._of_folder(path) if os.path.isdir(path) else self._of_file(path)
+        return np.stack(steps)
+
+    def place(self, step: int) -> str:
+        return f"frame {step * self.every}"
+
+    def _of_folder(self, path: str) -> list[Steps]:
+        files = sorted(each for each in Path(path).iterdir() if each.is_file() and not each.name.startswith("."))
+        if not files:
+            raise SignalError(path, "is a folder without pictures")
+        self._check(len(files), path)
+        steps = []
+        for file in files[:: self.every]:
+            with opened(str(file)) as image:
+                steps.append(self._step(image, str(file)))
+        return steps
+
+    def _of_file(self, path: str) -> list[Steps]:
+        steps = []
+        with opened(path) as image:
+            from PIL import ImageSequence
+
+            for number, frame in enumerate(ImageSequence.Iterator(image)):
+                self._check(number + 1, path)
+                if number % self.every == 0:
+                    steps.append(self._step(frame, path))
+        return steps
+
+    def _check(self, frames: int, path: str) -> None:
+        if frames > self.frames:
+            raise SignalError(path, f"has more frames than frames = {self.frames} of the unit")
+
+    def _step(self, image: Image, path: str) -> Steps:
+        """One frame, [C * H * W]."""
+        pixels_HWC = resized(image, path, self.height, self.width, self.channels, self.pixels)
+        return pixels_HWC.transpose(2, 0, 1).reshape(-1)

@@ -1,0 +1,120 @@
+"""Recordings, frame by frame. N samples, S frames, M mel bands: a step has D = M numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from transduce.data.corpora import DataError
+from transduce.data.signals.files import SignalError, lacking, regular
+from transduce.data.signals.mel import LogMel
+from transduce.data.signals.resampling import Samples, resampled
+from transduce.data.signals.tokenizer import SignalTokenizer, Steps, learned
+
+
+@dataclass(frozen=True)
+class Sound:
+    """Recordings (WAV, FLAC, OGG, ...) as sequences of log-mel energies: ``mels`` bands, of a ``window`` of so many
+    seconds, every ``hop`` seconds, after a pre-``emphasis`` of high frequencies (0.97 is usual, 0 is none).
+
+    Recordings have ``rate`` samples a second; one that has another number is refused, or brought to it with
+    ``resample``. Several channels are averaged. Each band is normalised to mean 0 and standard deviation 1, of the
+    recording itself ("utterance"), of the training set ("corpus") or not ("none"). Lengths count frames. A recording
+    longer than ``seconds`` is refused before it is decoded.
+    """
+
+    rate: int = 16000
+    mels: int = 40
+    window: float = 0.025
+    hop: float = 0.01
+    emphasis: float = 0.0
+    normalisation: Literal["utterance", "corpus", "none"] = "utterance"
+    resample: bool = False
+    seconds: float = 60.0
+
+    signal = True
+    size = 1
+
+    def __post_init__(self) -> None:
+        if self.normalisation not in ("utterance", "corpus", "none"):
+            raise DataError(f'normalisation = "{self.normalisation}": expected "utterance", "corpus" or "none"')
+        for name in ("rate", "mels", "seconds"):
+            if getattr(self, name) <= 0:
+                raise DataError(f"{name} = {getattr(self, name)}: expected more than 0")
+        for name in ("window", "hop"):
+            if getattr(self, name) * self.rate < 2:
+                raise DataError(f"{name} = {getattr(self, name)}: expected seconds, of two samples at least")
+        if not 0 <= self.emphasis <= 1:
+            raise DataError(f"emphasis = {self.emphasis}: expected 0 to 1")
+
+    def learn(self, texts: Iterable[str]) -> SignalTokenizer:
+        return learned(self, texts)
+
+    @property
+    def channels(self) -> int:
+        return self.mels
+
+    def read(self, path: str) -> Steps:
+        """The log-mel energies of the recording at a path, [S, M]."""
+        x_N, rate = samples(path, self.seconds)
+        if rate != self.rate and not self.resample:
+            raise SignalError(
+                path,
+                f"has {rate} samples a second, and rate = {self.rate} of the unit was expected: set that, or resample "
+                "= true",
+            )
+        return self._mel(resampled(x_N, self.rate / rate))
+
+    def place(self, step: int) -> str:
+        return f"{step * self.hop:.2f} s"
+
+    @cached_property
+    def _mel(self) -> LogMel:
+        return LogMel(self.rate, self.mels, round(self.window * self.rate), round(self.hop * self.rate), self.emphasis)
+
+
+def samples(path: str, seconds: float) -> tuple[Samples, int]:
+    """The samples [N] of a recording, -1 to 1, channels averaged, and how many there are a second; SignalError where
+    it cannot be read as a whole or is longer than ``seconds``."""
+    library = soundfile()
+    file = regular(path)
+    try:
+        with library.SoundFile(file) as sound:
+            rate, frames = sound.samplerate, sound.frames
+            if frames > seconds * rate:
+                raise SignalError(path, f"has {frames / rate:.1f} seconds, more than seconds = {seconds:g} of the unit")
+            x_NC = sound.read(dtype="float32", always_2d=True)
+    except (library.SoundFileError, TypeError, OSError) as error:
+        raise SignalError(path, f"is not a sound file that can be read: {error}") from error
+    if len(x_NC) < frames or _missing(file):
+        raise SignalError(path, "is truncated: it has fewer samples than it says")
+    if not len(x_NC):
+        raise SignalError(path, "has no samples")
+    if not np.isfinite(x_NC).all():
+        raise SignalError(path, "has samples that are not numbers (or are infinite)")
+    return x_NC.mean(1), rate
+
+
+def soundfile() -> Any:
+    """The library; DataError, naming the extra it is in, without."""
+    try:
+        import soundfile as library  # type: ignore[import-untyped]
+    except (ImportError, OSError) as error:  # OSError: the library that it wraps is not there
+        raise lacking("soundfile", "audio") from error
+    return library
+
+
+def _missing(file: Path) -> bool:
+    """Whether a WAV file ends before it should: the library takes what there is for the whole."""
+    with file.open("rb") as opened:
+        head = opened.read(12)
+    if head[:4] != b"RIFF" or head[8:] != b"WAVE":
+        return False
+    promised = int.from_bytes(head[4:8], "little")
+    there = file.stat().st_size - 8 + 1  # many leave out the byte that makes an odd length even
+    return promised not in (0, 0xFFFFFFFF) and there < promised  # a stream's length is not known

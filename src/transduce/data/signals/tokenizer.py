@@ -1,0 +1,171 @@
+"""Paths of signals to rows of steps: what sound, pictures and clips share once their unit has read the file.
+
+S steps of D numbers, in C channels that are normalised apart, of P numbers each: D = C * P, a channel's side by side.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce import config, names
+from transduce.data.corpora import DataError
+from transduce.data.moments import Moments
+from transduce.data.signals.files import SignalError
+from transduce.data.tokenizers import Tokenizer, Unit
+
+Steps = NDArray[np.float32]
+FLOOR = 1e-3  # of what is divided by: silence and blank paper are not blown up
+
+
+class Signal(Unit, Protocol):
+    """A unit that reads files. ``read`` gives the steps [S, channels * size] of one, at least one of them, and raises
+    SignalError; ``place`` is the name of a step, for people.
+
+    ``normalisation`` is "none", "corpus" (of each channel the mean and standard deviation of the training set) or any
+    other word: those of the file itself.
+    """
+
+    @property
+    def normalisation(self) -> str: ...
+
+    @property
+    def channels(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def read(self, path: str) -> Steps: ...
+
+    def place(self, step: int) -> str: ...
+
+
+class SignalTokenizer:
+    """Paths to the normalised steps [S, D] of what lies there; ``mean`` and ``scale`` are the training set's, of each
+    channel, where the unit asks for them."""
+
+    numeric = True
+    signal = True
+    labels = 0
+
+    def __init__(self, unit: Signal, mean: Sequence[float] = (), scale: Sequence[float] = ()) -> None:
+        self._unit, self._mean, self._scale = unit, tuple(mean), tuple(scale)
+
+    @property
+    def factors(self) -> int:
+        """Numbers of a step."""
+        return self._unit.channels * self._unit.size
+
+    def __len__(self) -> int:
+        return self.factors
+
+    def encode(self, texts: Sequence[str]) -> list[Steps]:
+        """The steps [S, D] of each file; raises SignalError where one cannot be read.
+
+        Rounded to half precision, as they are stored, so that a file is the same in training and in use.
+        """
+        return [self._normalised(self._unit, path).astype(np.float16).astype(np.float32) for path in texts]
+
+    def decode(self, ids: Sequence[Any]) -> str:
+        raise DataError("a signal is read and not written: there is no text of its steps")
+
+    def tokens(self, ids: Sequence[Any]) -> list[str]:
+        """Where each step is, to be read by people."""
+        return [self._unit.place(step) for step in range(len(ids))]
+
+    def length(self, ids: Sequence[Any]) -> int:
+        return len(ids)
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        raise DataError(f"{text} is a signal, whose steps stand nowhere in a text")
+
+    def normalize(self, text: str) -> str:
+        return text
+
+    @property
+    def entries(self) -> tuple[int, ...]:
+        return tuple(range(self.factors))
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """No number adds a text of its own."""
+        return ("",) * len(self)
+
+    def extended(self, other: Tokenizer) -> SignalTokenizer:
+        """There is nothing to add to numbers; whoever has as many of them is read by this one."""
+        if not other.signal or other.factors != self.factors:
+            raise DataError(
+                f"a signal of {self.factors} numbers a step is not extended by one of {other.factors}, nor by text; "
+                'use the same units, or set init.vocabulary = "own"'
+            )
+        return self
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the JSON: equal for tokenizers that agree on everything."""
+        return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
+
+    def as_json(self) -> Any:
+        """What ``save`` writes."""
+        unit: Any = self._unit
+        options = {key: value for key, value in asdict(unit).items() if value is not None}
+        return {
+            "signal": {"type": names.name_of("Unit", type(unit)), **options},
+            "mean": list(self._mean),
+            "scale": list(self._scale),
+        }
+
+    @classmethod
+    def from_json(cls, record: Any) -> SignalTokenizer:
+        unit: Any = config.build(record["signal"], Unit, path="signal")
+        return cls(unit, record["mean"], record["scale"])
+
+    def save(self, path: str | Path) -> None:
+        Path(path).write_text(json.dumps(self.as_json(), indent=1), encoding="utf-8")
+
+    def _normalised(self, unit: Signal, path: str) -> Steps:
+        x_SCP = channelled(unit, path)
+        if unit.normalisation == "none":
+            return x_SCP.reshape(len(x_SCP), -1)
+        if unit.normalisation == "corpus":
+            mean_C, scale_C = np.array(self._mean), np.array(self._scale)
+        else:
+            mean_C, scale_C = x_SCP.mean((0, 2)), np.maximum(x_SCP.std((0, 2)), FLOOR)
+        normalised: Steps = (x_SCP - mean_C[:, None]) / scale_C[:, None]
+        return normalised.reshape(len(x_SCP), -1)
+
+
+def learned(unit: Signal, paths: Iterable[str]) -> SignalTokenizer:
+    """The unit's tokenizer, for which files are read only where its normalisation is the corpus's.
+
+    One that cannot be read teaches nothing here: it is told of, or refused, where it is encoded. DataError where none
+    can be.
+    """
+    if unit.normalisation != "corpus":
+        return SignalTokenizer(unit)
+    moments, bad = Moments(), SignalError("", "")
+    for path in paths:
+        try:
+            x_SCP = channelled(unit, path)
+        except SignalError as error:
+            bad = error
+        else:
+            moments.add(x_SCP.transpose(0, 2, 1).reshape(-1, unit.channels))
+    if not moments.count:
+        raise DataError(f"there is no file to learn a mean from{f', as {bad}' if bad.line else ''}")
+    return SignalTokenizer(unit, moments.mean_C.tolist(), np.maximum(moments.deviation_C, FLOOR).tolist())
+
+
+def channelled(unit: Signal, path: str) -> Steps:
+    """What the unit reads, [S, C, P]; SignalError where some of it is no number."""
+    x_SD = unit.read(path)
+    if not np.isfinite(x_SD).all():
+        raise SignalError(path, "has something in it that is not a number (or is infinite)")
+    return x_SD.reshape(len(x_SD), unit.channels, unit.size)
