@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import nn
 
 from transduce import config
 from transduce.protocols import Model
@@ -13,6 +14,7 @@ from transduce.types import Facts, Padded
 FACTS = Facts(source_vocabulary=9, target_vocabulary=11)
 JOINT = Facts(source_vocabulary=11, target_vocabulary=11)  # the ids of either side are ids of both
 FACTORED = Facts(source_vocabulary=9, target_vocabulary=11, source_factors=2)
+SIGNAL = Facts(source_vocabulary=6, target_vocabulary=11, source_factors=6)  # numbers a step
 NUMERIC = Facts(source_vocabulary=2, target_vocabulary=2, source_factors=2)  # channels
 
 
@@ -71,6 +73,19 @@ def generator(encoder: object, wiring: object = "plain", cell: str = "lstm", **o
 def convs2s() -> config.Table:
     stack = {"type": "convs2s", "embedding_width": 6, "width": 8, "layers": 2}
     return {"type": "encoder-decoder", "encoder": stack, "decoder": stack | {"kernel": 4}}
+
+
+def pyramidal(cell: str = "lstm", **options: object) -> config.Table:
+    return {"type": "pyramidal", "cell": cell, "embedding_width": 6, "width": 5, "layers": 3, **options}
+
+
+def conformer(**options: object) -> config.Table:
+    return {"type": "conformer", "width": 8, "layers": 2, "heads": 2, "feedforward": 12, "kernel": 3, **options}
+
+
+def hearing(embedding: object, model: config.Table) -> config.Table:
+    """A model of signals: its encoder by what it embeds."""
+    return model | {"encoder": model["encoder"] | {"embedding": embedding}}
 
 
 def mixture(kind: str, *models: config.Table, **options: object) -> config.Table:
@@ -144,6 +159,8 @@ FAMILIES: dict[str, config.Table] = {
     ),
     "transformer, lambda": stacked({"mixer": {"type": "lambda", "query_width": 3, "window": 5}}, {}),
     "transformer to recurrent": mixed(),
+    "pyramidal, no attention": generator(pyramidal(), cell="gru"),
+    "conformer to transformer": transformer() | {"encoder": conformer()},
     "context, no attention": generator(recurrent("plain")["encoder"]),
     "context of a bag, attention too": generator({"type": "bag", "width": 6}, attending("luong", "general"), "gru"),
     "bahdanau, location": recurrent(attending("bahdanau", "additive", "location")),
@@ -167,6 +184,28 @@ FAMILIES: dict[str, config.Table] = {
     "ctc, transformer, no attention": ctc(transformer()["encoder"], stretch=4),
     "ctc and attention": recurrent(attending("luong", "general")) | {"type": "joint-ctc", "weight": 0.4, "stretch": 3},
 }
+
+PICTURE: config.Table = {"height": 3, "channels": 2}
+
+SIGNALS: dict[str, config.Table] = {
+    "pyramidal of stacked features": hearing(
+        {"type": "features", "stack": 2},
+        recurrent(attending("bahdanau", "additive")) | {"encoder": pyramidal(joined=3)},
+    ),
+    "conformer of sound": hearing(
+        {"type": "subsampling", "channels": 3}, transformer() | {"encoder": conformer(relative="t5")}
+    ),
+    "ctc over a pyramid of features": hearing("features", ctc(pyramidal(joined=1, layers=2))),
+    "recurrent of columns": hearing(
+        {"type": "columns", "stages": [3, 4], **PICTURE}, recurrent(attending("luong", "dot"))
+    ),
+    "transformer of patches": hearing({"type": "patches", "patch": [3, 2], **PICTURE}, transformer("none")),
+    "transformer of a map, convolutional attention": hearing(
+        {"type": "convolutional-attention", "heads": 2, "embedding": {"type": "map", "stages": [3, 4], **PICTURE}},
+        transformer("none", norm="post", tie="target"),
+    ),
+}
+"""Those that read numbers: tests/test_laws.py, a row of them drawn for each id."""
 
 FRAMEWISE = [name for name, table in FAMILIES.items() if table["type"] in ("ctc", "joint-ctc")]
 """Those whose outputs have alignments: tests/test_frames.py."""
@@ -219,12 +258,28 @@ SHORTEST = {
 """Tokens a source must have, EOS included, where EOS alone is not enough."""
 
 
+class Drawn(nn.Module):
+    """Numbers for ids: what an embedding makes of a signal that has for each id a step drawn once for all."""
+
+    def __init__(self, embedding: Any) -> None:
+        super().__init__()
+        self.embedding = embedding
+        generator = torch.Generator().manual_seed(6)
+        self.steps = torch.randn(FACTS.source_vocabulary, SIGNAL.source_vocabulary, generator=generator)
+
+    def embed(self, source: Padded) -> Padded:
+        embedded: Padded = self.embedding.embed(Padded(self.steps[source.values], source.lengths))
+        return embedded
+
+
 def facts(table: config.Table) -> Facts:
     """What the data knows; to copy, or to share a table, a model needs one vocabulary for both sides."""
     if table["type"] == "forecaster":
         return NUMERIC
-    if table.get("encoder", {}).get("embedding", "tokens") not in ("tokens", {"type": "tokens"}):
-        return FACTORED
+    embedding = table.get("encoder", {}).get("embedding", "tokens")
+    kind = embedding if isinstance(embedding, str) else embedding["type"]
+    if kind != "tokens":
+        return FACTORED if kind in ("concatenated", "summed") else SIGNAL
     joint = table.get("decoder", {}).get("type") == "pointer" or table.get("tie") == "all"
     return JOINT if joint else FACTS
 
@@ -237,6 +292,8 @@ def build(table: config.Table, seed: int = 0, dtype: torch.dtype = torch.float64
         for parameter in model.parameters():
             if parameter.ndim > 1:
                 parameter.mul_(1.7)
+    if facts(table) is SIGNAL:
+        model.encoder.embedding = Drawn(model.encoder.embedding)
     return model.to(dtype).eval()
 
 

@@ -12,6 +12,7 @@ from torch.testing import assert_close
 
 from transduce import config
 from transduce.encoders.bag import BagEncoder
+from transduce.modules.fronts.attended import ConvolutionalAttention
 from transduce.modules.fronts.closed import Closed
 from transduce.modules.fronts.columns import Columns
 from transduce.modules.fronts.feature_map import FeatureMap
@@ -44,6 +45,12 @@ TABLES: dict[str, config.Table] = {
         "pooling": "max",
         "embedding": {"type": "patches", "height": 4, "patch": [2, 2]},
     },
+    "convolutional attention": {
+        "type": "convolutional-attention",
+        "layers": 2,
+        "heads": 2,
+        "embedding": {"type": "map", "stages": [4, 6], **TALL},
+    },
     "closed": {"type": "closed", "embedding": {"type": "columns", "stages": [3, 5], **TALL}},
 }
 CELLS: dict[str, Any] = {
@@ -52,6 +59,7 @@ CELLS: dict[str, Any] = {
     "columns": lambda n: -(-n // 4),
     "patches": lambda n: 2 * -(-n // 2),
     "map": lambda n: 3 * -(-n // 2),
+    "convolutional attention": lambda n: 3 * -(-n // 2),
     "closed": lambda n: -(-n // 4) + 1,
 }
 """How many vectors a signal of n steps has, where it is not n."""
@@ -248,6 +256,17 @@ def test_a_residual_block_without_convolutions_hands_on() -> None:
     assert_close(module.embed(source).values, expected.values)
 
 
+def test_convolutional_attention_reads_cells_by_what_stands_around_them() -> None:
+    """One head, by hand: weights of sum 1 over the cells, of convolved queries and keys."""
+    module = ConvolutionalAttention(6, 1, dropout=0.0, kernel=3).double()
+    values = torch.randn(1, 6, 2, 3, dtype=torch.float64)
+    layer, out = module.project.convolution, module.out.convolution
+    query, key, value = (part[0].flatten(1) for part in conv2d(values, layer.weight, layer.bias, padding=1).chunk(3, 1))
+    weights_NN = (query.T @ key / 6**0.5).softmax(1)
+    expected = out.weight[:, :, 0, 0] @ (value @ weights_NN.T) + out.bias[:, None]
+    assert_close(module(Grid(values, torch.tensor([3]))).values[0].flatten(1), expected)
+
+
 @pytest.mark.parametrize("pooling", ["mean", "max"])
 def test_a_frame_is_its_pictures_cells_pooled(pooling: str) -> None:
     module: Frames = build(TABLES["frames"] | {"pooling": pooling})
@@ -280,6 +299,7 @@ def test_closed_ends_with_a_vector_of_its_own() -> None:
         ({"type": "features", "stack": 0}, "stack = 0"),
         ({"type": "frames", "columns": 5, "embedding": "features"}, "frame of 12 numbers does not divide"),
         ({"type": "frames", "columns": 3, "embedding": {"type": "map", "height": 3}}, "has 4 numbers"),
+        ({"type": "convolutional-attention", "embedding": "features"}, "Features lays nothing on a grid"),
         ({"type": "columns"}, "missing; Columns needs height, an integer"),
     ],
 )

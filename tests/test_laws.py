@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from families import FACTS, FAMILIES, all_lengths, build, facts, sources, targets
+from families import FACTS, FAMILIES, SIGNALS, all_lengths, build, facts, sources, targets
 from transduce import config, tree
 from transduce.protocols import Model
 from transduce.search.beam import Beam
@@ -27,14 +27,17 @@ from transduce.types import BOS, EOS, PAD, Batch, Padded
 LENGTHS = [5, 2, 4]
 
 
-@pytest.fixture(params=FAMILIES, scope="module")
+LAWFUL = FAMILIES | SIGNALS
+
+
+@pytest.fixture(params=LAWFUL, scope="module")
 def family(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
 @pytest.fixture(scope="module")
 def model(family: str) -> Any:
-    return build(FAMILIES[family])
+    return build(LAWFUL[family])
 
 
 def logits(model: Any, tokens_BT: torch.Tensor, source: Padded) -> torch.Tensor:
@@ -268,16 +271,16 @@ def test_forcing(model: Any) -> None:
 
 def test_spec(family: str) -> None:
     """A model built from its written-down configuration is the same model."""
-    resolved = config.resolve(FAMILIES[family], Model, facts(FAMILIES[family]))
+    resolved = config.resolve(LAWFUL[family], Model, facts(LAWFUL[family]))
     again = config.parse(config.write(resolved).encode(), "test")
     assert again == resolved
     source, tokens_BT = sources(LENGTHS), targets(3, 4)
-    assert_close(logits(build(again), tokens_BT, source), logits(build(FAMILIES[family]), tokens_BT, source))
+    assert_close(logits(build(again), tokens_BT, source), logits(build(LAWFUL[family]), tokens_BT, source))
 
 
 def test_float32_company(family: str) -> None:
     """In float32 a line may differ in other company only where two hypotheses lie within 1e-4."""
-    model = build(FAMILIES[family], dtype=torch.float32)
+    model = build(LAWFUL[family], dtype=torch.float32)
     source = sources(all_lengths(family))
     together = Beam(3, 3, max_length=6)(model, source)
     for row in range(7):

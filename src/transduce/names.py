@@ -26,10 +26,13 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "Encoder": {
         "recurrent": "transduce.encoders.recurrent:RecurrentEncoder",
+        "pyramidal": "transduce.encoders.pyramidal:PyramidalEncoder",
         "convs2s": "transduce.encoders.convs2s:ConvS2SEncoder",
         "multi-kernel": "transduce.encoders.multikernel:MultiKernelEncoder",
         "sentence-convolution": "transduce.encoders.sentence:SentenceConvolution",
         "transformer": "transduce.encoders.stacked:TransformerEncoder",
+        "conformer": "transduce.encoders.conformer:ConformerEncoder",
+        "perceptron": "transduce.encoders.perceptron:PerceptronEncoder",
         "bag": "transduce.encoders.bag:BagEncoder",
         "dense": "transduce.encoders.dense:DenseEncoder",
         "labels": "transduce.encoders.labels:LabelsEncoder",
@@ -48,6 +51,7 @@ NAMES: dict[str, dict[str, str]] = {
         "patches": "transduce.modules.fronts.patches:Patches",
         "map": "transduce.modules.fronts.feature_map:FeatureMap",
         "frames": "transduce.modules.fronts.frames:Frames",
+        "convolutional-attention": "transduce.modules.fronts.attended:ConvolutionallyAttended",
         "closed": "transduce.modules.fronts.closed:Closed",
     },
     "Pooler": {
@@ -104,6 +108,7 @@ NAMES: dict[str, dict[str, str]] = {
         "lightweight": "transduce.modules.mixers.convolution:LightweightConvolution",
         "dynamic": "transduce.modules.mixers.convolution:DynamicConvolution",
         "lambda": "transduce.modules.mixers.lambdas:LambdaLayer",
+        "convolution": "transduce.modules.mixers.conformer:ConvolutionModule",
     },
     "CausalMixer": {
         "attention": "transduce.modules.mixers.attention:CausalSelfAttention",

@@ -1,0 +1,90 @@
+"""Self-attention for what is far and convolutions for what is near. B rows, S positions, D features."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from torch import Tensor, nn
+
+from transduce.modules.attention.relative import Relative, Rotary
+from transduce.modules.dropout import Dropout
+from transduce.modules.embedding import TokenEmbedding
+from transduce.modules.feedforward import FeedForward, PlainFeedForward
+from transduce.modules.mixers.attention import SelfAttention
+from transduce.modules.mixers.conformer import ConvolutionModule
+from transduce.modules.module_list import module_list
+from transduce.modules.pooling import pool
+from transduce.modules.residual import PreNorm
+from transduce.protocols import Embedding, Mixer
+from transduce.types import Factory, Memory, Padded
+
+
+class ConformerLayer(nn.Module):
+    """norm(x'''' ) of x' = x + F(x) / 2, x'' = x' + attention(x'), x''' = x'' + convolution(x''), x'''' = x''' +
+    G(x''') / 2, each part reading a norm of its input (Gulati et al. 2020, eq. 1)."""
+
+    def __init__(
+        self, width: int, attention: Mixer, convolution: Mixer, feedforward: Factory[FeedForward], dropout: float
+    ) -> None:
+        super().__init__()
+        self.attention, self.convolution = attention, convolution
+        self.first, self.last = (feedforward(width=width, dropout=dropout) for _ in range(2))
+        self.around = module_list(PreNorm(width, dropout) for _ in range(4))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x_BSD: Tensor, lengths_B: Tensor) -> Tensor:
+        before, attending, convolving, after = self.around
+        x_BSD = before.leave(x_BSD, 0.5 * self.first(before.enter(x_BSD)))
+        for around, mixer in ((attending, self.attention), (convolving, self.convolution)):
+            x_BSD = around.leave(x_BSD, mixer(Padded(around.enter(x_BSD), lengths_B)))
+        y_BSD: Tensor = self.norm(after.leave(x_BSD, 0.5 * self.last(after.enter(x_BSD))))
+        return y_BSD
+
+
+class ConformerEncoder(nn.Module):
+    """The Conformer of Gulati et al. 2020: in each layer self-attention and a convolution over ``kernel`` positions
+    between two feed-forward networks of half a step each. For speech after the embedding ``subsampling``; it reads
+    tokens as well. The summary is the average of the states.
+
+    Where a position is, attention knows by ``relative``: rotary positions, where the paper has those of Transformer-XL.
+    Layer norm in the convolution where the paper has batch norm. ``feedforward`` is the hidden width of the plain form
+    with swish, or a table.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        width: int = 256,
+        layers: int = 4,
+        heads: int = 4,
+        feedforward: Factory[FeedForward] | int = 1024,
+        kernel: int = 31,
+        dropout: float = 0.1,
+        relative: Factory[Relative] = Rotary,
+        embedding: Factory[Embedding] = TokenEmbedding,
+    ) -> None:
+        super().__init__()
+        if isinstance(feedforward, int):
+            feedforward = partial(PlainFeedForward, hidden=feedforward, activation="swish")
+        self.width = width
+        self.summary_widths = (width,)
+        self.embedding = embedding(vocabulary=source_vocabulary, width=width, scaled=True)
+        self.dropout = Dropout(dropout)
+        self.layers = module_list(
+            ConformerLayer(
+                width,
+                SelfAttention(width, heads, dropout, relative),
+                ConvolutionModule(width, heads, dropout, kernel),
+                feedforward,
+                dropout,
+            )
+            for _ in range(layers)
+        )
+
+    def forward(self, source: Padded) -> Memory:
+        embedded = self.embedding.embed(source)
+        x_BSD = self.dropout(embedded.values)
+        for layer in self.layers:
+            x_BSD = layer(x_BSD, embedded.lengths)
+        states = Padded(x_BSD, embedded.lengths)
+        return Memory(states, (pool(states, "mean"),), source)

@@ -1,0 +1,62 @@
+"""A whole signal as one vector, layer by layer. B rows, S steps, D numbers a step."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+
+import torch
+from torch import nn
+
+from transduce.modules.dropout import Dropout
+from transduce.modules.fronts.grid import steps
+from transduce.modules.linear import projection
+from transduce.modules.module_list import module_list
+from transduce.protocols import Mixer
+from transduce.types import Factory, Memory, Padded
+
+
+class PerceptronEncoder(nn.Module):
+    """A multi-layer perceptron over the numbers of at most ``steps`` steps, side by side: of a picture its pixels.
+    x <- mix(relu(W x + b)), a layer for each of ``widths``; shorter sources are filled up with zeros. Raises ValueError
+    for longer ones.
+
+    The memory is one state [B, 1, width], the last layer, and the same as summary. With ``mixer`` "attention" a layer
+    is followed by self-attention over that one position: its softmax is of one number, 1 whatever the query, so that it
+    is a product W_v x + b. That is the "MNIST transformer" of the lecture on attention and vision; ``patches`` give
+    attention something to choose from.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        steps: int,
+        widths: tuple[int, ...] = (128, 64),
+        mixer: Factory[Mixer] | None = None,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        if steps < 1 or not widths:
+            raise ValueError(f"steps = {steps}, widths = {list(widths)}: at least one of each was expected")
+        self.steps = steps
+        self.width = widths[-1]
+        self.summary_widths = (self.width,)
+        inputs = (steps * source_vocabulary, *widths[:-1])
+        self.layers = module_list(projection(below, above) for below, above in zip(inputs, widths, strict=True))
+        self.mixers = module_list(mixer(width=width, heads=1, dropout=dropout) for width in widths if mixer)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, source: Padded) -> Memory:
+        longest = int(source.lengths.max())
+        if longest > self.steps:
+            raise ValueError(
+                f"a source of {longest} steps: this encoder reads at most model.encoder.steps = {self.steps}; make its "
+                "pictures of one width, or train with more"
+            )
+        real_BSD = steps(source).masked_fill(~source.mask[..., None], 0.0)[:, : self.steps]
+        whole_BSD = nn.functional.pad(real_BSD, (0, 0, 0, self.steps - real_BSD.shape[1]))
+        x_B1D = whole_BSD.to(self.layers[0].weight.dtype).flatten(1)[:, None]
+        one_B = torch.ones_like(source.lengths)
+        for layer, mixer in zip_longest(self.layers, self.mixers):
+            x_B1D = self.dropout(layer(x_B1D).relu())
+            x_B1D = mixer(Padded(x_B1D, one_B)) if mixer else x_B1D
+        return Memory(Padded(x_B1D, one_B), (x_B1D[:, 0],), source)

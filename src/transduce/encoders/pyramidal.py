@@ -1,0 +1,62 @@
+"""A recurrent encoder that grows shorter from layer to layer. B rows, S positions, D features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from transduce import tree
+from transduce.modules.dropout import Dropout
+from transduce.modules.embedding import TokenEmbedding
+from transduce.modules.joining import join
+from transduce.modules.module_list import module_list
+from transduce.modules.recurrent import Layer
+from transduce.protocols import Cell, Embedding
+from transduce.types import Factory, Memory, Padded
+
+
+class PyramidalEncoder(nn.Module):
+    """The listener of Listen, Attend and Spell (Chan et al. 2016, section 3.1, eq. 5): ``layers`` of a cell in both
+    directions, each but the first reading its ``joined`` lower neighbours side by side as one.
+
+    h^j_i = cells([h^{j-1}_{2i}; h^{j-1}_{2i+1}], ...), so that of S positions about S / joined^(layers - 1) are left to
+    attend to, the last of each row filled up with zeros. The states have 2 * width features; the summary holds the last
+    state of every layer and direction, in order.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        cell: Factory[Cell[Any]],
+        embedding_width: int = 256,
+        width: int = 256,
+        layers: int = 3,
+        joined: int = 2,
+        dropout: float = 0.1,
+        embedding: Factory[Embedding] = TokenEmbedding,
+    ) -> None:
+        super().__init__()
+        if layers < 1 or joined < 1:
+            raise ValueError(f"layers = {layers}, joined = {joined}: at least one of each was expected")
+        self.width = 2 * width
+        self.joined = joined
+        self.embedding = embedding(vocabulary=source_vocabulary, width=embedding_width, scaled=False)
+        inputs = [embedding_width] + [joined * self.width] * (layers - 1)
+        self.layers = module_list(
+            Layer(cell(input_width=below, width=width), cell(input_width=below, width=width)) for below in inputs
+        )
+        self.dropout = Dropout(dropout)
+        starts = [layer.start(1, torch.empty(0)) for layer in self.layers]
+        self.summary_widths = tuple(leaf.shape[-1] for leaf in tree.leaves(tuple(starts)))
+
+    def forward(self, source: Padded) -> Memory:
+        x = self.embedding.embed(source)
+        summary: list[Any] = []
+        for layer in self.layers:
+            x = join(x, self.joined) if summary else x
+            y_BSD, state = layer.unroll(self.dropout(x.values), x.lengths)
+            x = Padded(y_BSD, x.lengths)
+            summary.append(state)
+        return Memory(Padded(self.dropout(x.values), x.lengths), tuple(summary), source)
