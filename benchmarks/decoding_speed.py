@@ -1,20 +1,22 @@
 """How fast does a Transformer decode, here and by Hugging Face's ``generate``, with the same weights?
 
     pip install -e '.[benchmarks]'
-    python benchmarks/decoding_speed.py RUN [--rounds 5] [--beam 1 5] [--batch 64] [--out benchmarks/results/FILE.md]
+    python benchmarks/decoding_speed.py RUN [--rounds 5] [--beam 1 5] [--batch 64 256] [--workers 1 2]
+                                        [--out benchmarks/results/FILE.md]
 
 RUN is of the recipe multi30k-de-en-transformer-post: MarianMTModel, into which its weights are copied, knows only
-post-norm. Both read the same ids of the run's test split, batches of like length, and write at most 60 tokens; ids in
-to ids out, loading excluded. They take turns, each block a process of its own, so that whatever else the machine does
-falls on both; the ratio is the median of the rounds' own ratios. Outputs should agree but for ties and the different
-rules by which beams stop.
+post-norm. Both read the run's test split, batches of like length, and write at most 60 tokens, loading excluded: ours
+text in to text out, theirs ids in to ids out. They take turns, each block a process of its own, so that whatever else
+the machine does falls on both; the ratio is the median of the rounds' own ratios, each side with the ``--batch`` that
+is its best. With several ``--workers`` ours has as many processes with one thread each, theirs as many threads. Outputs
+should agree but for ties and the different rules by which beams stop.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -28,13 +30,15 @@ from stopwatch import alone
 
 import transduce
 from transduce import config
+from transduce.crew import Crew
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
+from transduce.data.windows import sorted_batches
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.training.run import cache_folder
 from transduce.transducer import Transducer
-from transduce.types import BOS, EOS, PAD, Padded
+from transduce.types import BOS, EOS, PAD
 
 LONGEST = 60
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "processor": time.process_time}
@@ -45,7 +49,7 @@ class Setting:
     run: Path
     beam: int
     batch: int
-    threads: int
+    workers: int
     limit: int | None
     clock: str
 
@@ -59,50 +63,50 @@ class Decoded:
 
 
 def ours(setting: Setting) -> Decoded:
-    transducer = _load(setting)
+    torch.set_num_threads(1)
+    transducer, texts = _loaded(setting)
     search = Greedy(LONGEST) if setting.beam == 1 else Beam(setting.beam, max_length=LONGEST)
-
-    def decode(source: Padded) -> list[tuple[int, ...]]:
-        return [found[0].tokens[:-1] for found in search(transducer.model, source)]
-
-    return _timed(setting, transducer, decode)
-
-
-def theirs(setting: Setting) -> Decoded:
-    transducer = _load(setting)
-    model = marian(transducer.model, transducer.settings["model"])
-
-    def decode(source: Padded) -> list[tuple[int, ...]]:
-        options = {"num_beams": setting.beam, "do_sample": False, "early_stopping": False, "max_new_tokens": LONGEST}
-        found = model.generate(input_ids=source.values, attention_mask=source.mask.long(), **options)
-        return [tuple(id for id in row if id not in (PAD, BOS, EOS)) for row in found.tolist()]
-
-    return _timed(setting, transducer, decode)
+    if setting.workers > 1:
+        transducer.crew = Crew(partial(transduce.load, setting.run, device="cpu"), setting.workers)
+        list(transducer.crew(_wait, range(setting.workers)))  # until each has loaded the model
+    list(transducer.predict(texts[: 4 * setting.workers], search, 4))
+    began = CLOCKS[setting.clock]()
+    found = list(transducer.predict(texts, search, setting.batch))
+    seconds = CLOCKS[setting.clock]() - began
+    return Decoded(len(texts) / seconds, [outputs[0].ids[:-1] for outputs in found])
 
 
-def _load(setting: Setting) -> Transducer:
-    torch.set_num_threads(setting.threads)
-    return transduce.load(setting.run, device="cpu")
+def _wait(_: Transducer, __: int) -> None:
+    time.sleep(10)
 
 
 @torch.inference_mode()
-def _timed(setting: Setting, transducer: Transducer, decode: Callable[[Padded], list[tuple[int, ...]]]) -> Decoded:
-    data = config.build(transducer.settings["data"], Data, path="data")
-    texts = [example.source for example in examples(data, "test", cache_folder(data, setting.run))][: setting.limit]
-    rows = transducer.source_tokenizer.encode(texts)
-    order = sorted(range(len(rows)), key=lambda row: -len(rows[row]))
-    batches = [(places, transducer._padded([rows[place] for place in places])) for places in _cut(order, setting.batch)]
-    decode(batches[0][1])
-    outputs: list[tuple[int, ...]] = [()] * len(rows)
+def theirs(setting: Setting) -> Decoded:
+    torch.set_num_threads(setting.workers)
+    transducer, texts = _loaded(setting)
+    model = marian(transducer.model, transducer.settings["model"])
+    options = {"num_beams": setting.beam, "do_sample": False, "early_stopping": False, "max_new_tokens": LONGEST}
+
+    def decode(batches: Iterable[list[list[int]]]) -> Iterator[list[tuple[int, ...]]]:
+        for rows in batches:
+            source = transducer._padded(rows)
+            found = model.generate(input_ids=source.values, attention_mask=source.mask.long(), **options)
+            yield [tuple(id for id in row if id not in (PAD, BOS, EOS)) for row in found.tolist()]
+
+    rows = [(len(ids), ids) for ids in transducer.source_tokenizer.encode(texts)]
+    sorted_batches(rows[:8], 4, decode)
     began = CLOCKS[setting.clock]()
-    for places, source in batches:
-        for place, output in zip(places, decode(source), strict=True):
-            outputs[place] = output
-    return Decoded(len(rows) / (CLOCKS[setting.clock]() - began), outputs)
+    found = sorted_batches(rows, setting.batch, decode)
+    return Decoded(len(rows) / (CLOCKS[setting.clock]() - began), found)
 
 
-def _cut(order: list[int], size: int) -> Iterator[list[int]]:
-    return (order[first : first + size] for first in range(0, len(order), size))
+def _loaded(setting: Setting) -> tuple[Transducer, list[str]]:
+    """The run, and what it reads."""
+    transducer = transduce.load(setting.run, device="cpu")
+    data = config.build(transducer.settings["data"], Data, path="data")
+    return transducer, [example.source for example in examples(data, "test", cache_folder(data, setting.run))][
+        : setting.limit
+    ]
 
 
 # ----------------------------------------------------------------- our weights in their model
@@ -184,44 +188,56 @@ def main() -> None:
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--beam", type=int, nargs="+", default=[1, 5])
-    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--batch", type=int, nargs="+", default=[64, 256], help="each side has what is best for it")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1])
     parser.add_argument("--limit", type=int, help="sentences, of the test split's beginning")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clock", default="wall", choices=list(CLOCKS))
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    if given.clock == "processor" and given.threads > 1:
-        parser.error("--clock processor counts the seconds of all threads together: give --threads 1")
-    torch.set_num_threads(given.threads)
-    found: dict[int, list[tuple[Decoded, Decoded]]] = {beam: [] for beam in given.beam}
-    for number, beam in product(range(given.rounds), given.beam):
-        setting = Setting(given.run, beam, given.batch, given.threads, given.limit, given.clock)
-        turns = (ours, theirs) if number % 2 == 0 else (theirs, ours)
-        blocks = {turn: alone(turn, setting) for turn in turns}
-        found[beam].append((blocks[ours], blocks[theirs]))
-        print(f"beam {beam}:", *(f"{each.sentences_per_second:,.1f}" for each in found[beam][-1]), flush=True)
+    if given.clock == "processor" and max(given.workers) > 1:
+        parser.error("--clock processor counts the seconds of one process, of all its threads: give --workers 1")
     told = [
-        f"# Decoding {given.run.name}: sentences per second, {given.batch} a batch",
+        f"# Decoding {given.run.name}: sentences per second",
         "",
         machine(),
         "",
         f"Medians of {given.rounds} rounds, float32, seconds of the {given.clock} clock.",
         "",
-        "| search | transduce | Hugging Face generate | times | equal outputs |",
-        "|---|---|---|---|---|",
-        *(_row(beam, rounds) for beam, rounds in found.items()),
+        "| search | cores | transduce (batch) | Hugging Face generate (batch) | times | equal outputs |",
+        "|---|---|---|---|---|---|",
     ]
-    print("\n" + "\n".join(told))
-    write(given.out, told)
+    for beam, workers in product(given.beam, given.workers):
+        settings = {batch: Setting(given.run, beam, batch, workers, given.limit, given.clock) for batch in given.batch}
+        rounds = [_round(settings, number) for number in range(given.rounds)]
+        told.append(_row("greedy" if beam == 1 else f"beam {beam}", workers, rounds))
+        print("\n".join(told), flush=True)
+        write(given.out, told)
 
 
-def _row(beam: int, rounds: list[tuple[Decoded, Decoded]]) -> str:
-    speeds = [[side.sentences_per_second for side in sides] for sides in zip(*rounds, strict=True)]
-    times = median(one / other for one, other in zip(*speeds, strict=True))
-    one, other = (side.outputs for side in rounds[0])
+Round = dict[int, tuple[Decoded, Decoded]]
+
+
+def _round(settings: dict[int, Setting], number: int) -> Round:
+    """Ours and theirs by batch."""
+    turns = (ours, theirs) if number % 2 == 0 else (theirs, ours)
+    found: Round = {}
+    for batch, setting in settings.items():
+        blocks = {turn: alone(turn, setting) for turn in turns}
+        found[batch] = blocks[ours], blocks[theirs]
+    return found
+
+
+def _row(name: str, workers: int, rounds: list[Round]) -> str:
+    best = []  # of each side: its batch, and its speed in each round
+    for side in (0, 1):
+        speeds = {batch: [found[batch][side].sentences_per_second for found in rounds] for batch in rounds[0]}
+        batch = max(speeds, key=lambda batch: median(speeds[batch]))
+        best.append((batch, speeds[batch]))
+    times = median(one / other for one, other in zip(*(speeds for _, speeds in best), strict=True))
+    one, other = (rounds[0][batch][side].outputs for side, (batch, _) in enumerate(best))
     equal = sum(output == there for output, there in zip(one, other, strict=True))
-    name = "greedy" if beam == 1 else f"beam {beam}"
-    return f"| {name} | {median(speeds[0]):,.1f} | {median(speeds[1]):,.1f} | {times:.2f} | {equal:,} of {len(one):,} |"
+    cells = " | ".join(f"{median(speeds):,.1f} ({batch})" for batch, speeds in best)
+    return f"| {name} | {workers} | {cells} | {times:.2f} | {equal:,} of {len(one):,} |"
 
 
 if __name__ == "__main__":
