@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ from transduce.modules.fronts.subsampling import Subsampling
 from transduce.modules.positions import Learned, NoPositions, Sinusoidal
 from transduce.protocols import Encoder, Model
 from transduce.spec import ConfigError
+from transduce.training.settings import Training
 from transduce.types import Facts, Padded
 
 D, WIDTH = 12, 8  # numbers a step, and a vector: pictures of height 6 and 2 channels, clips of 3 columns
@@ -323,6 +326,34 @@ def test_a_signal_has_no_table_to_share() -> None:
     table = {"type": "encoder-decoder", "encoder": stack | {"embedding": "features"}, "decoder": stack, "tie": "all"}
     with pytest.raises(ConfigError, match=r'Features makes vectors of a signal .* set tie = "target"'):
         config.build(table, Model, Facts(11, 11, source_factors=11), "model")
+
+
+PAGE = Path(__file__).parents[1] / "docs" / "fronts.md"
+SHOWN = [
+    config.parse(block.encode(), "fronts.md")
+    for block in re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+]
+
+
+@pytest.mark.parametrize(
+    ("table", "numbers"),
+    zip([table["model"]["encoder"] for table in SHOWN if "model" in table], (40, 32, 28, 192, 28, 28), strict=True),
+)
+def test_the_page_shows_what_works(table: config.Table, numbers: int) -> None:
+    encoder: Any = config.build(table, Encoder, Facts(numbers, 9, source_factors=numbers), "model.encoder")
+    memory = encoder(signal([28], numbers=numbers))
+    assert memory.states.values.isfinite().all()
+    assert memory.states.values.shape[2] == encoder.width
+
+
+def test_the_page_shows_an_embedding_of_clips_and_augmentations() -> None:
+    (clips,) = (table["embedding"] for table in SHOWN if "embedding" in table)
+    numbers = 3 * 32 * 32
+    table = {"type": "bag", "width": WIDTH, "embedding": clips}
+    encoder: Any = config.build(table, Encoder, Facts(numbers, 9, source_factors=numbers), "model.encoder")
+    assert encoder(signal([2], numbers=numbers)).states.lengths.tolist() == [2]
+    (training,) = (table["training"] for table in SHOWN if "training" in table)
+    config.check(training | {"steps": 1}, Training, path="training")
 
 
 def test_encoders_read_them() -> None:

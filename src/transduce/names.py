@@ -162,6 +162,12 @@ NAMES: dict[str, dict[str, str]] = {
         "exponential": "transduce.training.probability:Exponential",
         "inverse-sigmoid": "transduce.training.probability:InverseSigmoid",
     },
+    "Augmentation": {
+        "spec-augment": "transduce.training.augmentation.masks:SpecAugment",
+        "noise": "transduce.training.augmentation.noise:Noise",
+        "stretch": "transduce.training.augmentation.stretch:Stretch",
+        "affine": "transduce.training.augmentation.affine:Affine",
+    },
     "Optimizer": {
         "adam": "transduce.training.optimization:Adam",
         "adamw": "transduce.training.optimization:AdamW",

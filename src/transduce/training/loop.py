@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from transduce.data.batching import Batches
 from transduce.models.weights import set_weights, weights
+from transduce.training.augmentation.base import augmented
 from transduce.training.callbacks import Callback, Finished, Update, Validated
 from transduce.training.checkpoint import (
     State,
@@ -142,6 +143,7 @@ class Loop:
         losses: list[Loss] = []
         for _ in range(self.training.accumulate):
             batch, place = next(self.fetched)
+            batch = augmented(self.training.augmentation, batch, place.epoch, self.training.seed)
             with self.autocast():
                 loss, self.carry = self.trainable(batch.to(self.device), progress, self.carry)
             loss.total.backward()

@@ -17,6 +17,7 @@ from transduce.data.preparation import Prepared, Tokenizers, examples, prepare
 from transduce.data.settings import Data
 from transduce.metrics.base import metric
 from transduce.spec import UNKNOWN
+from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started
 from transduce.training.checkpoint import CONFIG, State, load_training, resume_point
 from transduce.training.freezing import freeze
@@ -65,6 +66,7 @@ def train(
     table = config.resolve(table, Settings, prepared.facts)
     table["training"]["precision"] = choose_precision(table["training"]["precision"], where)
     settings = config.build(table, Settings, prepared.facts)
+    check_augmentation(settings.training.augmentation, prepared.tokenizers.source.signal)
     run.mkdir(parents=True, exist_ok=True)
 
     torch.manual_seed(settings.training.seed)

@@ -12,6 +12,7 @@ from transduce.models.fit import check_fit
 from transduce.protocols import Model, Objective, Search
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
+from transduce.training.augmentation.base import Augmentation
 from transduce.training.clocks import Clock
 from transduce.training.objectives import CrossEntropy
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule
@@ -94,10 +95,11 @@ class Training:
 
     ``clock`` "processor" counts ``minutes`` by the processor's work for this run alone, whatever else the machine does
     (on a GPU that is not the time that it takes). ``batching`` forms the batches, ``accumulate`` of them make an
-    update; ``clip`` bounds the gradient's norm (0: nothing does); ``precision`` "auto" is bfloat16 where the machine
-    multiplies it natively; ``checkpoint_every`` updates the state is saved (default: at each validation); the last
-    ``average`` validated models are averaged at the end, and the average becomes the best where it is. ``freeze`` names
-    modules or parameters ("encoder", "decoder.embedding", "*.bias") that keep their values.
+    update; ``augmentation`` changes the signals in them, one after the other, anew in each epoch; ``clip`` bounds the
+    gradient's norm (0: nothing does); ``precision`` "auto" is bfloat16 where the machine multiplies it natively;
+    ``checkpoint_every`` updates the state is saved (default: at each validation); the last ``average`` validated models
+    are averaged at the end, and the average becomes the best where it is. ``freeze`` names modules or parameters
+    ("encoder", "decoder.embedding", "*.bias") that keep their values.
     """
 
     steps: int | None = None
@@ -105,6 +107,7 @@ class Training:
     minutes: float | None = None
     clock: Clock = "wall"
     batching: Batching = field(default_factory=Batching)
+    augmentation: tuple[Augmentation, ...] = ()
     accumulate: int = 1
     optimizer: Optimizer = field(default_factory=Adam)
     schedule: Schedule = field(default_factory=InverseSquareRoot)

@@ -1,0 +1,1 @@
+"""Signals made a little different in each epoch of training."""

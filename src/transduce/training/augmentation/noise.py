@@ -1,0 +1,33 @@
+"""Noise on every number of a signal. B rows, S steps, D numbers a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transduce.training.augmentation.base import generators
+from transduce.types import Padded
+
+
+@dataclass(frozen=True)
+class Noise:
+    """x + e, with e from N(0, ``deviation``^2), for every number of every step."""
+
+    deviation: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not self.deviation >= 0:
+            raise ValueError(f"deviation = {self.deviation}: at least 0 was expected")
+
+    def __call__(self, source: Padded, ids_B: Tensor, epoch: int, seed: int) -> Padded:
+        noisy_BSD = source.values.clone()
+        numbers = noisy_BSD.shape[2]
+        for row_SD, length, random in zip(
+            noisy_BSD, source.lengths.tolist(), generators(ids_B, epoch, seed), strict=True
+        ):
+            drawn = random.standard_normal((length, numbers), np.float32)
+            row_SD[:length] += self.deviation * torch.from_numpy(drawn)
+        return Padded(noisy_BSD, source.lengths)

@@ -1,0 +1,42 @@
+"""Signals faster and slower. B rows, S steps before, T after, D numbers a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from transduce.training.augmentation.base import check_share, uniform
+from transduce.types import Padded
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Each signal is made longer or shorter, by a factor drawn from 1 - ``most`` to 1 + ``most``, its steps
+    interpolated linearly: speech faster and slower at the same pitch.
+
+    Batches are formed before, by the lengths that are in the data, and may grow by ``most``. CTC needs as many frames
+    as symbols, also of what is made shorter.
+    """
+
+    most: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_share("most", self.most, 0.9)
+
+    def __call__(self, source: Padded, ids_B: Tensor, epoch: int, seed: int) -> Padded:
+        factor_B = 1 + self.most * (2 * uniform(ids_B, epoch, seed, 1)[:, 0] - 1)
+        lengths_B = (source.lengths * factor_B).round().long().clamp(min=1)
+        numbers, last_B1 = source.values.shape[2], (source.lengths - 1)[:, None]
+        # Each new step reads where its middle was.
+        middles_T = torch.arange(int(lengths_B.max()), dtype=torch.float64) + 0.5
+        read_BT = middles_T * (source.lengths / lengths_B)[:, None] - 0.5
+        before_BT = read_BT.floor().long()
+        part_BT1 = (read_BT - before_BT)[..., None].to(source.values.dtype)
+        left_BTD, right_BTD = (
+            source.values.gather(1, torch.minimum(place_BT.clamp(min=0), last_B1)[..., None].expand(-1, -1, numbers))
+            for place_BT in (before_BT, before_BT + 1)
+        )
+        stretched = Padded(torch.lerp(left_BTD, right_BTD, part_BT1), lengths_B)
+        return Padded(stretched.values.masked_fill(~stretched.mask[..., None], 0.0), lengths_B)
