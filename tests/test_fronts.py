@@ -337,7 +337,12 @@ SHOWN = [
 
 @pytest.mark.parametrize(
     ("table", "numbers"),
-    zip([table["model"]["encoder"] for table in SHOWN if "model" in table], (40, 32, 28, 192, 28, 28), strict=True),
+    [
+        (table["model"]["encoder"], numbers)
+        for table, numbers in zip(
+            (table for table in SHOWN if "model" in table), (40, 32, 28, 192, 28, 28), strict=True
+        )
+    ],
 )
 def test_the_page_shows_what_works(table: config.Table, numbers: int) -> None:
     encoder: Any = config.build(table, Encoder, Facts(numbers, 9, source_factors=numbers), "model.encoder")
