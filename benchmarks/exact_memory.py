@@ -1,10 +1,11 @@
 """How much memory exact search takes, by the number of sources and of expansions: a process for each figure.
 
-    python benchmarks/exact_memory.py RUN [--sources 64 192] [--expansions 100 1000] [--nbest 50]
+    python benchmarks/exact_memory.py [--sources 32 128] [--expansions 200 800] [--threads 1]
                                       [--out benchmarks/results/exact-memory.md]
 
-The peak is the process' own largest resident set, less that of one which searches greedily: what exact search adds.
-Many hypotheses are asked for, so that few sources finish before their expansions are used up.
+An untrained Transformer that is loath to end, so that no source is finished before its expansions are used up: the
+worst that a search can meet. The peak is the largest resident set of the process, less that of one which searches
+greedily: what exact search adds.
 """
 
 from __future__ import annotations
@@ -19,67 +20,98 @@ from typing import Any
 
 import torch
 from report import machine, write
+from torch import Tensor, nn
 
-import transduce
-from transduce.protocols import Search
+from transduce import config
+from transduce.protocols import Model, Search
 from transduce.search.exact import Exact
 from transduce.search.greedy import Greedy
-from transduce.training.run import split_of
+from transduce.types import EOS, Facts, Padded
+
+VOCABULARY, WIDTH, LONGEST, WORDS = 2000, 256, 50, 30
+STACK = {"type": "transformer", "width": WIDTH, "heads": 4, "layers": 3, "feedforward": 512, "positions": "sinusoidal"}
+TABLE = {"type": "encoder-decoder", "encoder": STACK, "decoder": STACK}
+
+
+class Reluctant(nn.Module):
+    """A model whose choices are surer than they are learned, and never to end."""
+
+    def __init__(self, model: Any, sharpness: float = 4.0, reluctance: float = 60.0) -> None:
+        super().__init__()
+        self.model, self.sharpness, self.reluctance = model, sharpness, reluctance
+
+    def start(self, source: Any) -> Any:
+        return self.model.start(source)
+
+    def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
+        return self.model.extend(tokens_BT, state)
+
+    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+        logits = self.sharpness * self.model.readout(output, candidates)
+        logits[..., EOS] -= self.reluctance
+        return logits
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--sources", type=int, nargs="+", default=[64, 192])
-    parser.add_argument("--expansions", type=int, nargs="+", default=[100, 1000])
-    parser.add_argument("--nbest", type=int, default=50)
+    parser.add_argument("--sources", type=int, nargs="+", default=[32, 128])
+    parser.add_argument("--expansions", type=int, nargs="+", default=[200, 800])
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--out", type=Path)
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    torch.set_num_threads(1)
+    torch.set_num_threads(given.threads)
     if given.alone:
-        print(*measured(given.run, given.sources[0], given.expansions[0], given.nbest))
+        print(*measured(given.sources[0], given.expansions[0]))
         return
-    floor, _ = asked(given, given.sources[0], 0)
     rows = []
     for sources in given.sources:
+        floor, _, _ = asked(sources, 0, given.threads)
         for expansions in given.expansions:
-            peak, seconds = asked(given, sources, expansions)
-            rows.append(f"| {sources} | {expansions:,} | {peak - floor:,.0f} | {seconds:.0f} |")
+            peak, seconds, finished = asked(sources, expansions, given.threads)
+            rows.append(f"| {sources} | {expansions:,} | {finished:.0f} | {peak - floor:,.0f} | {seconds:.0f} |")
             print(rows[-1], flush=True)
     lines = [
-        f"# {given.run.name}: memory of exact search, the {given.nbest} most probable outputs",
+        "# Memory of exact search",
         "",
         machine(),
         "",
-        f"Greedy search peaks at {floor:,.0f} MB; the figures are what comes on top of that.",
+        f"An untrained Transformer of width {WIDTH}, 3 layers, {VOCABULARY:,} words; sources of {WORDS} words, outputs "
+        f"of at most {LONGEST}. MB are what comes on top of greedy search.",
         "",
-        "| sources | expansions | MB | seconds |",
-        "|---|---|---|---|",
+        "| sources | expansions | finished | MB | seconds |",
+        "|---|---|---|---|---|",
         *rows,
     ]
     print("\n".join(lines))
     write(given.out, lines)
 
 
-def asked(given: argparse.Namespace, sources: int, expansions: int) -> tuple[float, float]:
+def asked(sources: int, expansions: int, threads: int) -> list[float]:
     """What another process tells of itself."""
-    options = ["--sources", sources, "--expansions", expansions, "--nbest", given.nbest, "--alone"]
-    command = [sys.executable, __file__, given.run, *options]
-    told = subprocess.run(map(str, command), check=True, capture_output=True, text=True).stdout
-    peak, seconds = map(float, told.split())
-    return peak, seconds
+    options = {"--sources": sources, "--expansions": expansions, "--threads": threads}
+    words = [word for option, value in options.items() for word in (option, str(value))]
+    told = subprocess.run([sys.executable, __file__, *words, "--alone"], check=True, capture_output=True, text=True)
+    return [float(figure) for figure in told.stdout.split()]
 
 
-def measured(run: Path, sources: int, expansions: int, nbest: int) -> tuple[float, float]:
-    """The peak in MB, and the processor's seconds; without expansions, of greedy search."""
-    transducer = transduce.load(run, "best", "cpu")
-    texts = [example.source for example in split_of(transducer.settings, run, "test")][:sources]
-    longest = transducer.search.max_length
-    search: Search[Any] = Exact(nbest, longest, expansions) if expansions else Greedy(longest)
+def measured(sources: int, expansions: int) -> tuple[float, float, int]:
+    """The peak in MB, the processor's seconds, and how many sources were finished; without expansions, of greedy
+    search."""
+    torch.manual_seed(0)
+    built: Any = config.build(TABLE, Model, Facts(VOCABULARY, VOCABULARY), "model")
+    model = Reluctant(built).eval()
+    source = Padded(torch.randint(4, VOCABULARY, (sources, WORDS)), torch.full((sources,), WORDS))
     began = time.process_time()
-    list(transducer.predict(texts, search))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000, time.process_time() - began
+    finished = 0
+    if expansions:
+        explored = Exact(max_length=LONGEST, expansions=expansions).explore(model, source)
+        finished = sum(each.finished for each in explored)
+    else:
+        search: Search[Any] = Greedy(LONGEST)
+        search(model, source)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    return peak, time.process_time() - began, finished
 
 
 if __name__ == "__main__":

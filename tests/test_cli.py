@@ -28,6 +28,7 @@ COMMANDS = [
     "compare",
     "inspect",
     "distance",
+    "lattice",
     "recipes",
     "data",
     "sweep",
@@ -362,6 +363,16 @@ def test_evaluate_tells_the_errors_apart(trained: Path, pair: list[str], call: C
 # -------------------------------------------------------------------- distance
 
 
+def test_lattice_lists_alignments_or_draws_them(call: Call, tmp_path: Path) -> None:
+    status, out, _ = call("lattice", "Hi", "--frames=3")
+    assert (status, out.splitlines()[0]) == (0, "5 alignments of 'Hi' with 3 frames")
+    assert sorted(out.splitlines()[1:]) == ["-Hi", "H-i", "HHi", "Hi-", "Hii"]
+    assert call("lattice", "Hello", "--frames=6")[1] == "1 alignment of 'Hello' with 6 frames\nHel-lo\n"
+    assert call("lattice", "Hi", "--frames=9", "--most=0")[1].splitlines()[1] == "... and 330 more"
+    assert call("lattice", "Hi", "--frames=5", "--out", tmp_path / "hi.svg")[:2] == (0, "")
+    assert (tmp_path / "hi.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
 def test_distance_shows_all_alignments(call: Call) -> None:
     status, out, _ = call("distance", "fawl", "awn", "--substitution=2", "--all")
     assert status == 0
@@ -528,6 +539,13 @@ def test_a_line_of_tokens_with_factors_is_a_source(tiny: dict[str, Any], tmp_pat
         (["distance", "a", "b", "--units=word"], "units 'word': expected characters or words"),
         (["distance", "a", "b", "--deletion=-1"], "deletion = -1.0: a cost is a number from 0 up"),
         (["distance", "a", "b", "--out=table.png"], "table.png: a table is written as .html or .svg"),
+        (["lattice", "Hello", "--frames=5"], "'Hello' has no alignment with --frames 5: it needs 6"),
+        (["lattice", "a-b", "--frames=5"], "'a-b': - stands for the blank"),
+        (["lattice", "Hi", "--frames=5", "--out=hi.png"], "hi.png: the lattice is drawn as .svg"),
+        (["predict", "RUN", "--frames"], "this EncoderDecoder has no frames"),
+        (["inspect", "RUN", "abc", "--frames"], "this EncoderDecoder has no frames"),
+        (["inspect", "RUN", "abc", "--frames", "--head=0"], "--beam-tree and --head have no say"),
+        (["inspect", "RUN", "abc", "--frames", "--out=x.png"], "x.png: frames are drawn as .svg"),
         (["data", "revers"], 'did you mean "reverse"'),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

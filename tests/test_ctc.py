@@ -15,7 +15,7 @@ from torch.testing import assert_close
 from families import FAMILIES, FRAMEWISE, build
 from test_laws import LENGTHS, batch, pick, sources_alone
 from transduce.ctc.lattice import Lattice, log_likelihood
-from transduce.ctc.paths import alignments, collapse, least_frames
+from transduce.ctc.paths import alignments, collapse, count
 from transduce.ctc.prefixes import Prefixes
 from transduce.decoders.ctc import CTCDecoder
 from transduce.models.ctc import CTC, JointCTC
@@ -70,8 +70,7 @@ def test_alignments_are_all_paths_that_read_the_output(output: str, frames: int)
     every = {path for path in itertools.product("-ab", repeat=frames) if collapse(path, "-") == tuple(output)}
     assert set(listed) == every
     assert len(listed) == len(every)
-    repeats = least_frames(output) - len(output)
-    assert len(every) == (math.comb(frames + len(output) - repeats, 2 * len(output)) if frames else not output)
+    assert count(output, frames) == len(every)
 
 
 # ------------------------------------------------------- sums over alignments
@@ -148,9 +147,9 @@ def test_what_has_no_alignment_is_impossible_and_has_no_gradient() -> None:
 def test_posteriors_are_shares_of_all_alignments() -> None:
     frames = frames_of(drawn(3))
     lattice = Lattice.of(frames, padded(OUTPUTS))
-    for b, (count, output) in enumerate(zip(FRAMES_OF_EACH, OUTPUTS, strict=True)):
+    for b, (there, output) in enumerate(zip(FRAMES_OF_EACH, OUTPUTS, strict=True)):
         expected = torch.zeros(6, len(lattice.states[0]), dtype=torch.float64)
-        every = listed(frames.values[b], count, output)
+        every = listed(frames.values[b], there, output)
         total = torch.stack([log_p for _, log_p in every]).logsumexp(0)
         for path, log_p in every:
             for t, state in enumerate(states(path)):
@@ -175,10 +174,36 @@ def states(path: tuple[int, ...]) -> list[int]:
 def test_the_best_alignment_is_the_best_of_all() -> None:
     frames = frames_of(drawn(4))
     best_BS, total_B = Lattice.of(frames, padded(OUTPUTS)).best()
-    for b, (count, output) in enumerate(zip(FRAMES_OF_EACH, OUTPUTS, strict=True)):
-        path, log_p = max(listed(frames.values[b], count, output), key=lambda each: float(each[1]))
-        assert best_BS[b].tolist() == states(path) + [-1] * (6 - count)
+    for b, (there, output) in enumerate(zip(FRAMES_OF_EACH, OUTPUTS, strict=True)):
+        path, log_p = max(listed(frames.values[b], there, output), key=lambda each: float(each[1]))
+        assert best_BS[b].tolist() == states(path) + [-1] * (6 - there)
         assert_close(total_B[b], log_p)
+
+
+def test_spans_are_those_of_the_best_of_all_alignments() -> None:
+    frames = frames_of(drawn(5))
+    found = Lattice.of(frames, padded(OUTPUTS)).spans()
+    for b, (there, output) in enumerate(zip(FRAMES_OF_EACH, OUTPUTS, strict=True)):
+        path, _ = max(listed(frames.values[b], there, output), key=lambda each: float(each[1]))
+        runs = [(symbol, len([*run])) for symbol, run in itertools.groupby(path)]
+        ends = [*itertools.accumulate(length for _, length in runs)]
+        expected = [(end - n, end - 1) for end, (symbol, n) in zip(ends, runs, strict=True) if symbol != PAD]
+        assert found[b] == tuple(expected)
+    short = Lattice.of(Padded(frames.values, torch.tensor([2, 2, 5, 3, 3])), padded(OUTPUTS)).spans()
+    assert [each is None for each in short] == [True, True, False, False, True]
+
+
+def test_crossings_are_shares_of_all_alignments() -> None:
+    frames = frames_of(drawn(6))
+    lattice = Lattice.of(frames, padded(OUTPUTS))
+    for b, (there, output) in enumerate(zip(FRAMES_OF_EACH, OUTPUTS, strict=True)):
+        expected = torch.zeros(5, len(lattice.states[0]), 3, dtype=torch.float64)
+        every = listed(frames.values[b], there, output)
+        total = torch.stack([log_p for _, log_p in every]).logsumexp(0)
+        for path, log_p in every:
+            for t, (state, following) in enumerate(itertools.pairwise(states(path))):
+                expected[t, state, following - state] += (log_p - total).exp()
+        assert_close(lattice.crossings()[b], expected)
 
 
 def test_prefixes_are_sums_over_all_paths() -> None:
@@ -186,9 +211,9 @@ def test_prefixes_are_sums_over_all_paths() -> None:
     logits_BSV = drawn(5)[:2, :4]
     logits_BSV[..., [BOS, EOS]] = float("-inf")
     frames = Padded(logits_BSV.log_softmax(-1).clamp(min=-1e4), torch.tensor([4, 3]))
-    for b, count in enumerate([4, 3]):
+    for b, there in enumerate([4, 3]):
         probability: dict[tuple[int, ...], float] = {}
-        for path in itertools.product([PAD, 3, 4, 5], repeat=count):
+        for path in itertools.product([PAD, 3, 4, 5], repeat=there):
             output = collapse(path, PAD)
             log_p = sum(float(frames.values[b, t, symbol]) for t, symbol in enumerate(path))
             probability[output] = probability.get(output, 0.0) + math.exp(log_p)

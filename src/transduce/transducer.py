@@ -53,8 +53,9 @@ class Output:
     ``tokens`` has the closing ``</s>``; ``log_prob`` sums ``token_log_probs`` (natural logarithm); ``score`` is what
     the search ranked by. Of a target that was scored, ``best_log_probs`` are those of the model's first choice in each
     place, given what stands before it. ``alignment``, where it was asked for, has pairs of a source word and a word of
-    the text that was written from it, both counted from 0. ``missing`` are the required phrases that it lacks, each
-    with its alternatives.
+    the text that was written from it, both counted from 0; ``frames``, of a model of alignments, the first and the last
+    frame of each token but the end, counted from 0. ``missing`` are the required phrases that it lacks, each with its
+    alternatives.
     """
 
     text: str
@@ -65,6 +66,7 @@ class Output:
     best_log_probs: tuple[float, ...] = ()
     ids: tuple[int, ...] = ()  # of the tokens
     alignment: tuple[tuple[int, int], ...] | None = None
+    frames: tuple[tuple[int, int], ...] | None = None
     missing: tuple[tuple[str, ...], ...] = ()
 
 
@@ -240,7 +242,7 @@ class Transducer:
         """
         ids = self._cut(self._sources([(1, source)])[0], 1)
         given, tokens = "", tuple[Any, ...]()
-        for tokens in stream(search or self.search, self.model, self._padded([ids])):
+        for tokens in stream(search or self.search, self.model, self.padded([ids])):
             text = self.target_tokenizer.decode(tokens).rstrip(UNFINISHED)
             if len(text) > len(given) and text.startswith(given):
                 yield text[len(given) :]
@@ -289,14 +291,20 @@ class Transducer:
     def answer(self, batch: Sequence[Asked], search: Search[Any]) -> list[list[Hypothesis]]:
         """What the search finds for each of a batch."""
         rows, beginnings, tokenized = zip(*batch, strict=True)
-        forced = self._padded(beginnings, torch.long) if any(beginnings) else None
+        forced = self.padded(beginnings, torch.long) if any(beginnings) else None
         held = constrained(search, tokenized, self.lexicon, self.device) if any(tokenized) else search
-        return held(self.model, self._padded(rows), forced)
+        return held(self.model, self.padded(rows), forced)
 
     def force(self, batch: Sequence[Pair]) -> list[Hypothesis]:
         """The target of each of a batch, with the model's probability of it."""
         sources, targets = zip(*batch, strict=True)
-        return self.search.force(self.model, self._padded(sources), self._padded(targets))
+        return self.search.force(self.model, self.padded(sources), self.padded(targets))
+
+    def padded(self, rows: Sequence[Any], dtype: torch.dtype | None = None) -> Padded:
+        """Rows of ids or numbers as one batch, where the model is."""
+        lengths = torch.tensor([len(row) for row in rows])
+        values = pad_sequence([torch.tensor(row, dtype=dtype) for row in rows], batch_first=True, padding_value=PAD)
+        return Padded(values, lengths).to(self.device)
 
     def _each(self, work: Callable[[Transducer, Any], R], batches: Iterable[Any]) -> Iterable[R]:
         """``work`` done for every batch: here, or by the crew."""
@@ -368,11 +376,6 @@ class Transducer:
             self.max_source_length,
         )
         return cut(ids, self.max_source_length, self.source_tokenizer)
-
-    def _padded(self, rows: Sequence[Any], dtype: torch.dtype | None = None) -> Padded:
-        lengths = torch.tensor([len(row) for row in rows])
-        values = pad_sequence([torch.tensor(row, dtype=dtype) for row in rows], batch_first=True, padding_value=PAD)
-        return Padded(values, lengths).to(self.device)
 
     def _output(self, hypothesis: Hypothesis) -> Output:
         return Output(

@@ -13,6 +13,7 @@ from transduce.cli.compare import compare
 from transduce.cli.distance import distance
 from transduce.cli.evaluate import evaluate
 from transduce.cli.inspect import inspect
+from transduce.cli.lattice import lattice
 from transduce.cli.options import spread
 from transduce.cli.rerank import rerank
 from transduce.cli.shortlist import shortlist
@@ -24,7 +25,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (train, predict, rerank, score, evaluate, compare, inspect, distance, sweep, shortlist, recipes, data):
+COMMANDS = (
+    *(train, predict, rerank, score, evaluate, compare, sweep, shortlist, recipes, data),
+    *(inspect, distance, lattice),
+)
+for command in COMMANDS:
     app.command()(spread(command))
 
 

@@ -1,4 +1,4 @@
-"""What ``transduce predict`` says of where outputs were read."""
+"""What ``transduce predict`` says of where outputs were read, and of when."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Attended:
-    """Options for what is read off the attention of finished outputs; each costs one more pass of the model."""
+    """Options for what is read off the attention, or the frames, of finished outputs; each costs one more pass of the
+    model."""
 
     alignments: Annotated[
         bool, typer.Option("--alignments", help="After each output the source word each of its words is from: 0-0 1-2.")
@@ -33,20 +34,32 @@ class Attended:
     attention: Annotated[
         str | None, typer.Option(help="The attention that says so; the average of all if not given.", metavar="NAME")
     ] = None
+    frames: Annotated[
+        bool,
+        typer.Option("--frames", help="After each output the frames of each of its tokens, of a CTC model: 0-3 4-4."),
+    ] = False
 
     @property
     def asked(self) -> bool:
-        return self.alignments or self.replace_unk
+        return self.alignments or self.replace_unk or self.frames
 
     def added(self, transducer: Transducer, answers: Answers, batch_size: int) -> Answers:
         """The answers, with what was asked for in them."""
         if not self.replace_unk and self.dictionary is not None:
             raise ValueError("--dictionary says what to replace unknowns by: give --replace-unk too")
-        if not self.asked:
-            if self.attention is not None:
-                raise ValueError("--attention is for --alignments or --replace-unk: give one of them too")
-            return answers
-        return self._read(transducer, answers, batch_size)
+        attending = self.alignments or self.replace_unk
+        if self.attention is not None and not attending:
+            raise ValueError("--attention is for --alignments or --replace-unk: give one of them too")
+        if self.frames:
+            answers = self._placed(transducer, answers, batch_size)
+        return self._read(transducer, answers, batch_size) if attending else answers
+
+    def _placed(self, transducer: Transducer, answers: Answers, batch_size: int) -> Iterator[tuple[str, list[Output]]]:
+        from transduce.inspect.frames import placed
+
+        answers, given = itertools.tee(answers)
+        for (source, _), found in zip(answers, placed(transducer, given, batch_size), strict=True):
+            yield source, [each.output for each in found]
 
     def _read(self, transducer: Transducer, answers: Answers, batch_size: int) -> Iterator[tuple[str, list[Output]]]:
         from transduce.inspect.alignments import check_unknowns, read

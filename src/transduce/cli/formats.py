@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 def as_text(source: str, outputs: list[Output]) -> Iterator[str]:
     for output in outputs:
-        links = "" if output.alignment is None else f" ||| {_pharaoh(output)}"
-        yield f"{one_line(output.text)}{links}"
+        yield " ||| ".join([one_line(output.text), *_places(output)])
 
 
 def as_log_prob(source: str, outputs: list[Output]) -> Iterator[str]:
@@ -25,8 +24,7 @@ def as_log_prob(source: str, outputs: list[Output]) -> Iterator[str]:
 
 def as_tsv(source: str, outputs: list[Output]) -> Iterator[str]:
     for output in outputs:
-        links = "" if output.alignment is None else f"\t{_pharaoh(output)}"
-        yield f"{one_line(source)}\t{output.score:.6f}\t{one_line(output.text)}{links}"
+        yield "\t".join([one_line(source), f"{output.score:.6f}", one_line(output.text), *_places(output)])
 
 
 def as_jsonl(source: str, outputs: list[Output]) -> Iterator[str]:
@@ -40,6 +38,7 @@ def as_jsonl(source: str, outputs: list[Output]) -> Iterator[str]:
             "score": output.score,
             "token_log_probs": output.token_log_probs,
             **({} if output.alignment is None else {"alignment": output.alignment}),
+            **({} if output.frames is None else {"frames": output.frames}),
             **({"missing": output.missing} if output.missing else {}),
         }
         for output in outputs
@@ -58,9 +57,10 @@ def choose(format: str, writers: Mapping[str, Writer]) -> Writer:
     return writers[format]
 
 
-def _pharaoh(output: Output) -> str:
-    """Source and target word of each link: 0-0 1-2 2-1."""
-    return " ".join(f"{source}-{target}" for source, target in output.alignment or ())
+def _places(output: Output) -> list[str]:
+    """Where it was asked for, source and target word of each link, 0-0 1-2 2-1; first and last frame of each token."""
+    asked = [pairs for pairs in (output.alignment, output.frames) if pairs is not None]
+    return [" ".join(f"{one}-{other}" for one, other in pairs) for pairs in asked]
 
 
 def one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""``transduce inspect``: what a model reads, and what its search saw."""
+"""``transduce inspect``: what a model reads, what its search saw, and when it heard what it wrote."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def inspect(
     text: Annotated[str, typer.Argument(help="A source.", metavar="TEXT")],
     target: Annotated[str | None, typer.Option(help="Its output; the model's own if not given.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Draw a picture (.png, .svg, .pdf; a tree: .html, .svg) instead of text.")
+        Path | None,
+        typer.Option(help="Draw a picture (.png, .svg, .pdf; a tree: .html, .svg; frames: .svg) instead of text."),
     ] = None,
     head: Annotated[int | None, typer.Option(min=0, help="One of many heads; their average if not given.")] = None,
     beam_tree: Annotated[
@@ -23,8 +24,17 @@ def inspect(
     ] = False,
     pruned: Annotated[bool, typer.Option("--pruned", help="In the tree, also what was looked at and left.")] = False,
     beam: BeamSize = None,
+    frames: Annotated[
+        bool, typer.Option("--frames", help="The frames of each token, of a CTC model, instead of the attention.")
+    ] = False,
 ) -> None:
-    """Show what a model reads of a source as it writes: its attention; or what its search saw."""
+    """Show what a model reads of a source as it writes: its attention or, of a CTC model, the frames; or what its
+    search saw."""
+    if frames:
+        if beam_tree or head is not None:
+            raise ValueError("--frames is of alignments, in which --beam-tree and --head have no say: leave them out")
+        _frames(trained, text, target, beam, out)
+        return
     if pruned and not beam_tree:
         raise ValueError("--pruned is of the tree of a search: add --beam-tree")
     if not beam_tree:
@@ -61,3 +71,26 @@ def _tree(trained: Trained, text: str, beam: int | None, pruned: bool, out: Path
         print("\n".join(tree.lines(pruned)))
     else:
         write(out, svg(tree, pruned) if out.suffix == ".svg" else page(tree, pruned))
+
+
+def _frames(trained: Trained, text: str, target: str | None, beam: int | None, out: Path | None) -> None:
+    from transduce.cli.options import resized
+    from transduce.inspect.frames import aligned, placed
+    from transduce.inspect.lattice import svg
+    from transduce.pages.page import write
+
+    if out is not None and out.suffix != ".svg":
+        raise ValueError(f"--out {out}: frames are drawn as .svg; end the name with it")
+    transducer = trained.load()
+    if target is None:
+        outputs = next(transducer.predict([text], resized(transducer, beam)))[:1]
+    else:
+        outputs = list(transducer.score([(text, target)]))
+    ((found,),) = placed(transducer, [(text, outputs)])
+    if out is not None:
+        write(out, svg(aligned(transducer, text, found.output), found.output.tokens[:-1]))
+        return
+    print(f"log-probability {found.output.log_prob:.3f}, of this alignment alone {found.log_prob:.3f}")
+    print(" ".join(found.path()))
+    for token, (first, last) in zip(found.output.tokens, found.frames, strict=False):
+        print(f"{first:5}-{last:<5} {token}")

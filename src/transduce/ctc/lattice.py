@@ -15,6 +15,7 @@ from torch import Tensor
 from transduce.types import PAD, Padded
 
 NEVER = float("-inf")
+Span = tuple[int, int]  # the first and the last of some frames, counted from 0
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,15 @@ class Lattice:
         possible_B11 = self.log_likelihood.isfinite()[:, None, None]
         return torch.where(possible_B11 & self._real[..., None], share_BSL, 0.0)
 
+    def crossings(self) -> Tensor:
+        """[B, S - 1, L, 3]: p(state l at frame t, and l, l + 1 or l + 2 at t + 1 | y, x); 0 as in ``posteriors``."""
+        into_BSL = (self.emitted + self.backward)[:, 1:]
+        allowed_BL = torch.nn.functional.pad(self.skips, (0, 2))[:, 2:]
+        ways = [into_BSL, _later(into_BSL, -1), _later(into_BSL, -2).masked_fill(~allowed_BL[:, None], NEVER)]
+        share_BSL3 = torch.stack(ways, -1) + (self.forward[:, :-1] - self.log_likelihood[:, None, None])[..., None]
+        possible_B11 = self.log_likelihood.isfinite()[:, None, None]
+        return torch.where((possible_B11 & self._real[:, 1:, None])[..., None], share_BSL3.exp(), 0.0)
+
     def best(self) -> tuple[Tensor, Tensor]:
         """The most probable alignment of each row, as the state [B, S] that each frame is in (-1 past its frames), and
         its log-probability [B] (Viterbi 1967)."""
@@ -99,6 +109,16 @@ class Lattice:
             place_B = torch.where(t < self.frames, before_B, place_B)
             places.append(place_B)
         return torch.stack(places[::-1], 1).masked_fill(~self._real, -1), total_B
+
+    def spans(self) -> list[tuple[Span, ...] | None]:
+        """Of each row the first and the last frame of each symbol in its most probable alignment; None where it has no
+        alignment."""
+        places_BS, total_B = self.best()
+        found: list[tuple[Span, ...] | None] = []
+        for places, symbols, total in zip(*(each.tolist() for each in (places_BS, self.symbols, total_B)), strict=True):
+            frames = [[t for t, place in enumerate(places) if place == state] for state in range(1, 2 * symbols, 2)]
+            found.append(None if total == NEVER else tuple((each[0], each[-1]) for each in frames))
+        return found
 
     @property
     def _real(self) -> Tensor:
@@ -149,7 +169,7 @@ class _LogLikelihood(torch.autograd.Function):
 def _later(scores_BL: Tensor, states: int) -> Tensor:
     """Each state's score so many states later, or earlier where negative; nothing comes from outside."""
     padded_BL = torch.nn.functional.pad(scores_BL, (max(states, 0), max(-states, 0)), value=NEVER)
-    return padded_BL.narrow(1, max(-states, 0), scores_BL.shape[1])
+    return padded_BL.narrow(-1, max(-states, 0), scores_BL.shape[-1])
 
 
 def least_frames(outputs: Padded) -> Tensor:

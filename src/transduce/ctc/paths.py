@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import Any, TypeVar
@@ -19,11 +20,18 @@ def least_frames(output: Sequence[Any]) -> int:
     return len(output) + sum(1 for left, right in pairwise(output) if left == right)
 
 
+def count(output: Sequence[Any], frames: int) -> int:
+    """How many alignments of so many frames read ``output``: of n symbols, r of which repeat the one before,
+    C(frames + n - r, 2n)."""
+    if frames == 0:
+        return int(not output)
+    return math.comb(frames + 2 * len(output) - least_frames(output), 2 * len(output))
+
+
 def alignments(output: Sequence[T], frames: int, blank: Any = 0) -> Iterator[tuple[T, ...]]:
     """Every alignment of so many frames that reads ``output``, one after the other as they are asked for.
 
-    Of n symbols, r of which repeat the one before, there are C(frames + n - r, 2n): far too many to list but where
-    frames are few.
+    There are ``count`` of them: far too many to list but where frames are few.
     """
     states = [blank, *(each for symbol in output for each in (symbol, blank))]
     if frames == 0 and not output:

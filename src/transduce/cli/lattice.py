@@ -1,0 +1,48 @@
+"""``transduce lattice``: all alignments of a text with so many frames, as connectionist temporal classification sees
+them."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+BLANK = "-"
+
+
+def lattice(
+    output: Annotated[str, typer.Argument(help="A text, a symbol a letter.", metavar="TEXT")],
+    frames: Annotated[int, typer.Option(min=1, help="Frames of the source.")],
+    most: Annotated[int, typer.Option(min=0, help="Alignments to list.")] = 20,
+    out: Annotated[Path | None, typer.Option(help="Draw all of them (.svg) instead.")] = None,
+) -> None:
+    """Show the alignments that CTC sums over: a symbol or the blank, -, for each frame."""
+    from transduce.ctc.paths import alignments, count, least_frames
+
+    if BLANK in output:
+        raise ValueError(f"{output!r}: {BLANK} stands for the blank; leave it out of the text")
+    total = count(output, frames)
+    if not total:
+        raise ValueError(
+            f"{output!r} has no alignment with --frames {frames}: it needs {least_frames(output)}, one for each symbol "
+            "and a blank between two that are equal"
+        )
+    if out is not None:
+        _draw(output, frames, out)
+        return
+    print(f"{total:,} alignment{'' if total == 1 else 's'} of {output!r} with {frames} frames")
+    for path in itertools.islice(alignments(output, frames, BLANK), most):
+        print("".join(path))
+    if total > most:
+        print(f"... and {total - most:,} more")
+
+
+def _draw(output: str, frames: int, out: Path) -> None:
+    from transduce.inspect.lattice import of_text, svg
+    from transduce.pages.page import write
+
+    if out.suffix != ".svg":
+        raise ValueError(f"--out {out}: the lattice is drawn as .svg; end the name with it")
+    write(out, svg(of_text(output, frames), output, best=False))

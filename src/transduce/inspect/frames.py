@@ -1,0 +1,112 @@
+"""When each token of an output was said: its frames in the most probable alignment of a finished output (CTC).
+
+B outputs, S frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from transduce.ctc.lattice import Lattice, Span
+from transduce.data.tokenizers import cut
+from transduce.data.windows import SIGNALS_AHEAD, WINDOW, sorted_batches, windows
+from transduce.protocols import Framewise, lacking_verbs
+from transduce.transducer import Output, Transducer
+from transduce.types import Padded
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An output, with its ``frames`` in it, among the ``count`` frames of its source.
+
+    ``log_prob`` is that of this one alignment, at most the output's own, which is of all.
+    """
+
+    output: Output
+    count: int
+    log_prob: float
+
+    @property
+    def frames(self) -> tuple[Span, ...]:
+        return self.output.frames or ()
+
+    def seconds(self, step: float) -> list[tuple[float, float]]:
+        """When each token begins and ends, where a frame takes ``step`` seconds."""
+        return [(step * first, step * (last + 1)) for first, last in self.frames]
+
+    def path(self, blank: str = "-") -> list[str]:
+        """The symbol of each frame."""
+        symbols = [blank] * self.count
+        for token, (first, last) in zip(self.output.tokens, self.frames, strict=False):
+            symbols[first : last + 1] = [token] * (last + 1 - first)
+        return symbols
+
+
+def placed(
+    transducer: Transducer, answers: Iterable[tuple[str, Sequence[Output]]], batch_size: int = 64
+) -> Iterator[list[Placed]]:
+    """For each source with its outputs, as ``Transducer.predict`` or ``score`` gave them, where these are in it, in
+    order.
+
+    Raises ValueError where the model has no frames, or too few of them for an output.
+    """
+    check_framewise(transducer.model)
+
+    def answer(batch: list[tuple[Any, Output]]) -> Iterator[Placed]:
+        sources, outputs = zip(*batch, strict=True)
+        lattice = _lattice(transducer, sources, outputs)
+        counts, totals = lattice.frames.tolist(), lattice.best()[1].tolist()
+        return map(_placed, outputs, lattice.spans(), counts, totals)
+
+    ahead = SIGNALS_AHEAD if transducer.source_tokenizer.signal else WINDOW
+    for window in windows(answers, batch_size, ahead):
+        sources = _sources(transducer, [source for source, _ in window])
+        rows = [
+            (len(row), (row, output)) for row, (_, outputs) in zip(sources, window, strict=True) for output in outputs
+        ]
+        found = iter(sorted_batches(rows, batch_size, partial(map, answer)))
+        for _, outputs in window:
+            yield [next(found) for _ in outputs]
+
+
+def aligned(transducer: Transducer, source: str, output: Output) -> Lattice:
+    """All alignments of an output with the frames of its source."""
+    check_framewise(transducer.model)
+    return _lattice(transducer, _sources(transducer, [source]), [output])
+
+
+def check_framewise(model: Any) -> None:
+    """Raise ValueError for a model that has no frames."""
+    if lacking_verbs(type(model), Framewise):
+        raise ValueError(
+            f"this {type(model).__name__} has no frames, so there is no saying when a token was written; models of "
+            'alignments have them: model.type = "ctc" or "joint-ctc"'
+        )
+
+
+@torch.inference_mode()
+def _lattice(transducer: Transducer, sources: Sequence[Any], outputs: Sequence[Output]) -> Lattice:
+    """All alignments of each output with the frames of its source, ids, in float64."""
+    frames = transducer.model.frames(transducer.padded(sources))
+    target = transducer.padded([list(output.ids) for output in outputs], torch.long)
+    return Lattice.of(Padded(frames.values.double(), frames.lengths), Padded(target.values[:, :-1], target.lengths - 1))
+
+
+def _sources(transducer: Transducer, texts: Sequence[str]) -> list[Any]:
+    """As they were when they were answered."""
+    tokenizer = transducer.source_tokenizer
+    return [cut(row, transducer.max_source_length, tokenizer) for row in tokenizer.encode(texts)]
+
+
+def _placed(output: Output, spans: tuple[Span, ...] | None, count: int, log_prob: float) -> Placed:
+    if spans is None:
+        raise ValueError(
+            f"{output.text!r}: its {len(output.ids) - 1} tokens have no alignment with the {count} frames of the "
+            "source; give a shorter output, or train with a larger model.stretch"
+        )
+    return Placed(replace(output, frames=spans), count, log_prob)

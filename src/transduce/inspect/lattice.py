@@ -1,0 +1,108 @@
+"""All alignments of an output with the frames of a source, as a picture: SVG without scripts (Graves et al. 2006,
+figure 3).
+
+S frames from left to right, L states from top to bottom: the symbols of the output, with a blank around and between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from transduce.ctc.lattice import Lattice
+from transduce.pages.drawing import Drawing, path, text
+from transduce.pages.markup import Markup, element
+from transduce.types import PAD, Padded
+
+ACROSS, DOWN, LEFT, TOP = 64, 46, 74, 52  # pixels: from a frame to the next, from a state to the next, and the margins
+SYMBOL, BLANK, NOTHING = 15, 8, 2.5  # radii
+LEAST = 0.002  # shares that are not drawn
+
+STYLE = """
+svg .head, svg .symbol { text-anchor: middle; } svg .state { text-anchor: end; }
+svg .state:not(.faint) { font-weight: 600; font-size: 15px; }
+svg .symbol { font-size: 14px; } svg .dark .symbol { fill: var(--paper); }
+svg circle { fill: var(--paper); stroke: var(--rule); stroke-width: 1.5; }
+svg .possible circle { stroke: var(--blue); } svg .share { fill: var(--blue); stroke: none; }
+svg .step { stroke: var(--blue); fill: none; } svg .best circle { stroke: var(--orange); stroke-width: 3; }
+svg .step.best { stroke: var(--orange); stroke-opacity: 1; }
+"""
+
+
+def of_text(output: str, frames: int) -> Lattice:
+    """The lattice of a text, letter by letter, in which all alignments are alike: exp(log_likelihood) is their number.
+
+    Raises ValueError where there is no frame.
+    """
+    if frames < 1:
+        raise ValueError(f"{frames} frames: at least 1 was expected")
+    ids = {letter: number for number, letter in enumerate(dict.fromkeys(output), PAD + 1)}
+    alike_1SV = torch.zeros(1, frames, len(ids) + 1, dtype=torch.float64)
+    letters_1U = torch.tensor([[ids[letter] for letter in output]], dtype=torch.long)
+    return Lattice.of(Padded(alike_1SV, torch.tensor([frames])), Padded(letters_1U, torch.tensor([len(output)])))
+
+
+def drawing(lattice: Lattice, symbols: Sequence[str], best: bool = True) -> Drawing:
+    """The first row of a lattice, whose output these symbols are.
+
+    A state is the darker in a frame, and a step from frame to frame the wider, the more of the probability passes
+    there; what no alignment passes is grey. ``best`` paints the most probable alignment.
+    """
+    frames = int(lattice.frames[0])
+    share_SL = lattice.posteriors()[0, :frames].tolist()
+    way = lattice.best()[0][0, :frames].tolist() if best and lattice.log_likelihood[0].isfinite() else []
+    states = [symbols[state // 2] if state % 2 else "" for state in range(2 * len(symbols) + 1)]
+    heads = [text(_x(t), TOP / 3, str(t), class_="head faint") for t in range(frames)]
+    heads.append(text(LEFT - 30, TOP / 3, "frame", class_="state faint"))
+    names = [text(LEFT - 30, _y(state), name or "–", class_="state") for state, name in enumerate(states)]
+    dots = (
+        _dot(name, t, state, share_SL[t][state], state == (way[t] if way else None))
+        for t in range(frames)
+        for state, name in enumerate(states)
+    )
+    parts = [*heads, *names, *_steps(lattice, frames, way), *dots]
+    about = f"all alignments of {''.join(symbols)} with {frames} frames"
+    return Drawing(_x(frames - 1) + LEFT / 2, _y(len(states) - 1) + TOP / 2, about, parts)
+
+
+def svg(lattice: Lattice, symbols: Sequence[str], best: bool = True) -> str:
+    return drawing(lattice, symbols, best).alone(STYLE)
+
+
+def _x(t: int) -> float:
+    return LEFT + ACROSS * t
+
+
+def _y(state: int) -> float:
+    return TOP + DOWN * state
+
+
+def _steps(lattice: Lattice, frames: int, way: Sequence[int]) -> Iterator[Markup]:
+    """Those that alignments take, those of the best on top."""
+    share_SL3 = lattice.crossings()[0, : max(frames - 1, 0)]
+    taken = [
+        (t, state, state + on, float(share_SL3[t, state, on]))
+        for t, state, on in (share_SL3 > LEAST).nonzero().tolist()
+    ]
+    for first in (False, True):
+        for t, state, following, share in taken:
+            painted = bool(way) and way[t : t + 2] == [state, following]
+            if painted is first:
+                kind = "step best" if painted else "step"
+                along = f"M{_x(t):g} {_y(state):g} L{_x(t + 1):g} {_y(following):g}"
+                width, opacity = round(1 + 4 * share, 2), round(0.3 + 0.7 * share, 2)
+                yield path(along, class_=kind, stroke_width=width, stroke_opacity=opacity)
+
+
+def _dot(name: str, t: int, state: int, share: float, painted: bool) -> Markup:
+    radius = NOTHING if share <= LEAST else SYMBOL if name else BLANK
+    place = {"cx": _x(t), "cy": _y(state), "r": radius}
+    kinds = {"possible": share > LEAST, "best": painted, "dark": share > 0.55}
+    inside = [element("circle", **place)]
+    if share > LEAST:
+        inside.append(element("circle", class_="share", fill_opacity=round(share, 3), **place))
+    if name and share > LEAST:
+        inside.append(text(_x(t), _y(state), name, class_="symbol"))
+    title = element("title", f"{name or 'blank'} in frame {t}: {100 * share:.1f} %")
+    return element("g", title, *inside, class_=" ".join(kind for kind, there in kinds.items() if there))
