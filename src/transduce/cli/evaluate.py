@@ -40,6 +40,7 @@ def evaluate(
     from transduce.evaluation.judging import Parts, judge
     from transduce.metrics.base import metric as named
     from transduce.metrics.confusions import breakable
+    from transduce.pages.images import shown
     from transduce.pages.page import write
     from transduce.reports.evaluation import evaluation_page
 
@@ -56,7 +57,7 @@ def evaluate(
         other = system(replace(trained, run=against, fusion=None), examples, metrics, beam, batch_size)
         compared = compare([own, other], examples, corpus.name, resampling)
     if report is not None:
-        write(report, evaluation_page(judged, compared))
+        write(report, evaluation_page(judged, compared, shown if transducer.source_tokenizer.signal else str))
     if as_json:
         print(json.dumps(judged.record() | ({} if compared is None else {"against": compared.record()}), indent=1))
     else:

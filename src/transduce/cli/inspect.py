@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transduce.cli.options import BeamSize, Trained
 
+if TYPE_CHECKING:
+    from transduce.transducer import Transducer
+
 
 def inspect(
     trained: Trained,
-    text: Annotated[str, typer.Argument(help="A source.", metavar="TEXT")],
+    text: Annotated[
+        str, typer.Argument(help="A source: a text, or the path of a picture, a clip, a recording.", metavar="SOURCE")
+    ],
     target: Annotated[str | None, typer.Option(help="Its output; the model's own if not given.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Draw a picture (.png, .svg, .pdf; a tree: .html, .svg; frames: .svg) instead of text."),
+        typer.Option(
+            help="Draw it (.png, .svg, .pdf; heat maps of a picture: .html too; a tree: .html, .svg; frames: .svg)."
+        ),
     ] = None,
     head: Annotated[int | None, typer.Option(min=0, help="One of many heads; their average if not given.")] = None,
     beam_tree: Annotated[
@@ -48,7 +55,11 @@ def inspect(
 def _attention(trained: Trained, text: str, target: str | None, head: int | None, out: Path | None) -> None:
     from transduce.inspect.attention import attention, plot
 
-    found = attention(trained.load(), text, target, head)
+    transducer = trained.load()
+    if transducer.source_tokenizer.signal:
+        _gaze(transducer, text, target, head, out)
+        return
+    found = attention(transducer, text, target, head)
     if out is not None:
         plot(found, out)
     elif len(trained.runs) == 1:
@@ -56,6 +67,17 @@ def _attention(trained: Trained, text: str, target: str | None, head: int | None
     else:
         for name in found.weights:
             print("\n".join([name, *found.lines(name), ""]))
+
+
+def _gaze(transducer: Transducer, path: str, target: str | None, head: int | None, out: Path | None) -> None:
+    from transduce.inspect.gaze import gaze
+    from transduce.inspect.heat import write
+
+    found = gaze(transducer, path, target, head)
+    if out is None:
+        print("\n".join(found.lines()))
+    else:
+        write(found, out)
 
 
 def _tree(trained: Trained, text: str, beam: int | None, pruned: bool, out: Path | None) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from transduce.data.tokenizers import Tokenizer
 from transduce.protocols import Autoregressive, lacking_verbs
@@ -27,10 +28,12 @@ Columns = list[tuple[int, int]]  # of the source's ids, the first that a state s
 @dataclass(frozen=True)
 class Attended:
     """``weights``: by the name of the attention in the model, in the order of its layers, [B, T, S] each, 0 on padding.
-    ``columns``: of each row those that are real."""
+    ``columns``: of each row those that are real; of a signal, its states. ``boxes_BS4``: where in a signal these lie
+    (``modules.fronts.grid.Placed``)."""
 
     weights: dict[str, Tensor]
     columns: list[Columns]
+    boxes_BS4: Tensor | None = None
 
 
 def check_attending(model: Any) -> None:
@@ -53,16 +56,19 @@ def attended(
     """
     model = transducer.model
     check_attending(model)
-    longest = max(sources, key=len)
+    read = _padded(sources).to(transducer.device)
+    boxes_BS4 = _boxes(model, read) if transducer.source_tokenizer.signal else None
+    counts = [_columns(transducer.source_tokenizer, len(ids)) for ids in sources]
+    if boxes_BS4 is not None:
+        counts = [[_each(int(count))] for count in (boxes_BS4[..., 2] > 0).sum(1)]
+    widths = {len(kind): number for number, kind in enumerate(max(counts, key=lambda kinds: len(kinds[-1])))}
     # Longer than any source, so that weights over S columns are of the memory and not of the output's own past; what
     # stands behind an output changes nothing in it.
-    width = max(len(longest) + 1, *map(len, targets))
-    read, written = _padded(sources, len(longest)), _padded(targets, width)
-    state = model.start(read.to(transducer.device))
+    written = _padded(targets, max(widths) + 1).to(transducer.device)
+    state = model.start(read)
     with _tapped(model) as seen:
-        model.extend(shifted(written.to(transducer.device)), state)
-    kinds = {len(kind): number for number, kind in enumerate(_columns(transducer.source_tokenizer, len(longest)))}
-    found = {name: parts for name, parts in seen.items() if parts and parts[0].shape[-1] in kinds}
+        model.extend(shifted(written), state)
+    found = {name: parts for name, parts in seen.items() if parts and parts[0].shape[-1] in widths}
     if not found:
         raise ValueError(
             f"this {type(model).__name__} does not attend to its source, so there is nothing to see; "
@@ -71,21 +77,41 @@ def attended(
     across = next(iter(found.values()))[0].shape[-1]
     return Attended(
         {name: _one_head(torch.cat(parts, -2), head) for name, parts in found.items() if parts[0].shape[-1] == across},
-        [_columns(transducer.source_tokenizer, len(ids))[kinds[across]] for ids in sources],
+        [kinds[widths[across]] for kinds in counts],
+        boxes_BS4,
     )
 
 
-def _padded(rows: Sequence[Sequence[int]], width: int) -> Padded:
-    values = torch.tensor([[*ids, *[PAD] * (width - len(ids))] for ids in rows])
-    return Padded(values, torch.tensor([len(ids) for ids in rows]))
+def _padded(rows: Sequence[Any], width: int = 0) -> Padded:
+    """Rows of ids or of steps, at least ``width`` wide."""
+    values = pad_sequence([torch.as_tensor(row) for row in rows], batch_first=True, padding_value=PAD)
+    missing = width - values.shape[1]
+    if missing > 0:
+        values = torch.cat([values, values.new_full((len(values), missing, *values.shape[2:]), PAD)], 1)
+    return Padded(values, torch.tensor([len(row) for row in rows]))
+
+
+def _boxes(model: nn.Module, source: Padded) -> Tensor:
+    """Where the states lie of which the model's own embedding makes its source: [B, S, 4], zeros on padding."""
+    placed: Any = next((module for module in model.modules() if hasattr(module, "boxes")), None)
+    if placed is None:
+        raise ValueError(
+            f"this {type(model).__name__} does not say where in its source its states lie: that takes an embedding "
+            'with boxes, as "map", "patches" and "columns" have them'
+        )
+    boxes_BS4: Tensor = placed.boxes(source)
+    return boxes_BS4
 
 
 def _columns(tokenizer: Tokenizer, length: int) -> list[Columns]:
     """What an encoder may have states for: tokens with their factors, text without its labels, or all ids."""
     factors = tokenizer.factors
-    each = [(place, place + 1) for place in range(length)]
     tokens = [(place, min(place + factors, length)) for place in range(0, length, factors)]
-    return [tokens, each[tokenizer.labels :], each]
+    return [tokens, _each(length)[tokenizer.labels :], _each(length)]
+
+
+def _each(length: int) -> Columns:
+    return [(place, place + 1) for place in range(length)]
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-VOID = {"br", "input", "meta"}  # elements that hold nothing, and are not closed
+VOID = {"br", "img", "input", "meta"}  # elements that hold nothing, and are not closed
 
 
 class Markup(str):

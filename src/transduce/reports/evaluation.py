@@ -19,8 +19,9 @@ from transduce.reports import comparison, figures, passages
 STYLE = comparison.STYLE + figures.STYLE + passages.STYLE
 
 
-def evaluation_page(results: Results, against: Comparison | None = None) -> str:
-    """Scores, differences from another system, groups of sources, errors, calibration, and examples to read."""
+def evaluation_page(results: Results, against: Comparison | None = None, source: passages.Source = str) -> str:
+    """Scores, differences from another system, groups of sources, errors, calibration, and examples to read, whose
+    sources are shown by ``source`` (``images.shown`` for paths of pictures)."""
     system, examples = results.system, results.examples
     took = "" if system.seconds is None else f", found in {system.seconds:.1f} s"
     ranked = passages.first(system).name
@@ -38,14 +39,14 @@ def evaluation_page(results: Results, against: Comparison | None = None) -> str:
         parts.append(_calibration(results.calibration))
     if against is not None:
         both, names = against.systems, list(against.short.values())
-        cards = passages.cards(passages.changed(both[0], both[1]), examples, both, names)
+        cards = passages.cards(passages.changed(both[0], both[1]), examples, both, names, source)
         parts.append(section(f"Most changed from {names[1]}", LEGEND, cards))
     kinds = {
         f"Worst by {ranked}": passages.worst(system, examples),
         "At random": passages.drawn(examples, results.resampling.seed),
     }
     for heading, numbers in kinds.items():
-        parts.append(section(heading, LEGEND, passages.cards(numbers, examples, [system], ["output"])))
+        parts.append(section(heading, LEGEND, passages.cards(numbers, examples, [system], ["output"], source)))
     return document(system.name, f"{results.corpus}: {len(examples):,} examples{took}", *parts, style=STYLE)
 
 

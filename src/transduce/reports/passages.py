@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rapidfuzz.distance import Levenshtein
 
@@ -14,6 +14,7 @@ from transduce.reports.differences import compared
 from transduce.types import Example
 
 SHOWN = 10  # of each kind
+Source = Callable[[str], str]  # what a card shows of a source: the text itself, or what lies at a path
 
 STYLE = """
 .card { background: var(--card); border-radius: 6px; padding: .7rem 1rem; margin: .7rem 0; }
@@ -56,7 +57,11 @@ def first(system: System) -> Statistics:
 
 
 def cards(
-    numbers: Iterable[int], examples: Sequence[Example], systems: Sequence[System], names: Sequence[str]
+    numbers: Iterable[int],
+    examples: Sequence[Example],
+    systems: Sequence[System],
+    names: Sequence[str],
+    source: Source = str,
 ) -> Markup:
     """Source, references and each system's output, under its name, marked where it differs from the nearest
     reference."""
@@ -64,7 +69,7 @@ def cards(
     made = []
     for number in numbers:
         example = examples[number]
-        rows = [_row("source", example.source), *(_row("reference", text) for text in example.references)]
+        rows = [_row("source", source(example.source)), *(_row("reference", text) for text in example.references)]
         for name, system, each in zip(names, systems, statistics, strict=True):
             text = system.predictions[number].text
             score = f"  {each.of([number]).score:.1f}"

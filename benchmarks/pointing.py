@@ -1,0 +1,84 @@
+"""Does a model of captions look at what it names? On drawn scenes, whose objects' boxes are known.
+
+    python benchmarks/pointing.py RUN [PAIRS.jsonl] [--pictures 500] [--checkpoint best] [--out benchmarks/results/X.md]
+
+Of every word of an object's name ("small", "red", "circle") in the model's own captions: the share whose strongest
+attention, averaged over heads and layers, fell on a place whose middle lies in the object's box. Objects that are named
+and are not there do not count. PAIRS.jsonl is what the origin ``scenes`` writes beside its pictures; by default the
+test split of the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from PIL import Image
+from report import machine, write
+
+import transduce
+from transduce import config
+from transduce.data.preparation import locate
+from transduce.data.settings import Data
+from transduce.inspect.pointing import Named, pointing
+from transduce.training.run import cache_folder
+
+PARTS = ("size", "colour", "shape")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("pairs", type=Path, nargs="?")
+    parser.add_argument("--pictures", type=int, default=500)
+    parser.add_argument("--checkpoint", default="best")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    transducer = transduce.load(args.run, args.checkpoint)
+    pairs = args.pairs or test_pairs(transducer.settings, args.run)
+    answers = [each for one in pointing(transducer, islice(scenes(pairs), args.pictures)) for each in one]
+    if not answers:
+        raise SystemExit(f"{args.run} names no object that is in the pictures of {pairs}: there is nothing to measure")
+    rows = [("all words", answers)]
+    rows += [(name, [each for each in answers if each.part == part]) for part, name in enumerate(PARTS)]
+    table = ["| word | named | looked at, % |", "|---|---|---|"]
+    table += [
+        f"| {name} | {len(found):,} | {100 * sum(each.inside for each in found) / len(found):.1f} |"
+        for name, found in rows
+        if found
+    ]
+    lines = ["# Where captions look", "", machine(), "", f"{args.run}, {pairs}", "", *table]
+    print("\n".join(lines))
+    write(args.out, lines)
+
+
+def test_pairs(settings: config.Table, run: Path) -> Path:
+    """The manifest of the run's test split."""
+    data = config.build(settings["data"], Data, path="data")
+    files = locate(data, cache_folder(data, run)).test
+    if files is None or files.path is None:
+        raise SystemExit(f"{run} has no test split of drawn scenes: name its PAIRS.jsonl")
+    return Path(files.path)
+
+
+def scenes(pairs: Path) -> Iterator[tuple[str, list[Named]]]:
+    """Each picture's path and its objects, their boxes as fractions of the picture."""
+    for line in pairs.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        path = pairs.parent / record["source"]
+        with Image.open(path) as picture:
+            sides = (*picture.size, *picture.size)
+        yield (
+            str(path),
+            [
+                Named(each["words"], tuple(edge / side for edge, side in zip(each["box"], sides, strict=True)))
+                for each in record["objects"]
+            ],
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Pictures inside a page: small, and part of the file, so that nothing is fetched. Pixels are bytes [H, W, 3]."""
+
+from __future__ import annotations
+
+import base64
+import io
+import warnings
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transduce.pages.markup import Markup, element
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+LARGEST = 2**24  # pixels of a file that is opened, whatever its few bytes say
+FRAMES = 12  # of a clip, at most, side by side
+
+
+def picture(path: str | Path, longest: int = 320) -> Image | None:
+    """The picture at a path, no side longer than ``longest``; of a clip its frames in a row, each in its share of that.
+
+    None where there is none that can be read, or no Pillow to read it.
+    """
+    try:
+        from PIL import Image, ImageSequence
+    except ImportError:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # there is a limit of our own
+            with Image.open(path) as found:
+                count = getattr(found, "n_frames", 1)
+                if found.width * found.height * count > LARGEST:
+                    return None
+                step = -(-count // FRAMES)
+                frames = [each.convert("RGB") for each in islice(ImageSequence.Iterator(found), 0, None, step)]
+    except Exception:  # what broken files make of a decoder is anybody's guess
+        return None
+    return _row(frames, longest)
+
+
+def image(pixels: Image, about: str, scale: int = 1) -> Markup:
+    """The picture as part of the page, ``scale`` times as large."""
+    file = io.BytesIO()
+    pixels.convert("RGB").save(file, "PNG")
+    data = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    return element("img", src=data, alt=about, width=scale * pixels.width, height=scale * pixels.height)
+
+
+def shown(path: str, longest: int = 320) -> Markup:
+    """The picture at a path, with its name; the name alone where there is none."""
+    found = picture(path, longest)
+    name = element("small", path, class_="faint")
+    return name if found is None else element("span", image(found, path), element("br"), name)
+
+
+def _row(frames: list[Image], longest: int) -> Image:
+    from PIL import Image
+
+    gap = 2 if len(frames) > 1 else 0
+    for each in frames:
+        each.thumbnail((max(1, longest // len(frames) - gap), longest))
+    if len(frames) == 1:
+        return frames[0]
+    wide, high = frames[0].size
+    row = Image.new("RGB", (len(frames) * (wide + gap) - gap, high), "white")
+    for number, each in enumerate(frames):
+        row.paste(each, (number * (wide + gap), 0))
+    return row

@@ -1,0 +1,244 @@
+"""Where a model looks in a picture: shares of attention at their places, heat maps, whether names are pointed at, and
+pictures in pages."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from transduce import config
+from transduce.data.signals.picture import Picture
+from transduce.data.tokenizers import Symbols
+from transduce.inspect.attention import attention
+from transduce.inspect.gaze import Gaze, gaze
+from transduce.inspect.heat import coloured, density, page, panels, plot
+from transduce.inspect.pointing import Named, inside, pointed
+from transduce.pages import images
+from transduce.protocols import Model
+from transduce.search.greedy import Greedy
+from transduce.transducer import Transducer
+from transduce.types import Facts
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+HEIGHT = 8
+MAP = {"type": "map", "height": HEIGHT, "channels": 3, "stages": [4, 4]}  # a cell is two pixels
+ENCODERS: dict[str, dict[str, Any]] = {
+    "map": {"type": "bag", "width": 6, "embedding": MAP},
+    "closed": {"type": "bag", "width": 6, "embedding": {"type": "closed", "embedding": MAP}},
+    "patches": {
+        "type": "transformer",
+        "positions": "none",
+        "width": 6,
+        "layers": 1,
+        "heads": 1,
+        "embedding": {"type": "patches", "height": HEIGHT, "channels": 3, "patch": [4, 2]},
+    },
+}
+DECODERS: dict[str, dict[str, Any]] = {
+    "bahdanau": {
+        "type": "recurrent",
+        "cell": "lstm",
+        "embedding_width": 4,
+        "width": 5,
+        "wiring": {"type": "bahdanau", "attention": {"type": "global", "energy": "additive"}},
+    },
+    "transformer": {"type": "transformer", "positions": "none", "width": 6, "layers": 2, "heads": 2},
+}
+CELLS = {"map": 4 * 5, "closed": 4 * 5 + 1, "patches": 2 * 5}  # of a picture of 8 by 10
+
+
+def transducer(encoder: str = "map", decoder: str = "bahdanau", channels: int = 3) -> Transducer:
+    torch.manual_seed(1)
+    source, target = Picture(HEIGHT, channels=channels).learn([]), Symbols().learn(["a red circle"])
+    table = {"type": "encoder-decoder", "encoder": ENCODERS[encoder], "decoder": DECODERS[decoder]}
+    model: Any = config.build(table, Model, Facts(len(source), len(target), source.factors), "model")
+    return Transducer(model.eval(), Greedy(6), source, target)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A picture of 8 by 10 pixels."""
+    noise = np.random.default_rng(1).integers(0, 256, (HEIGHT, 10, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "noise.png")
+    return str(tmp_path / "noise.png")
+
+
+# ---------------------------------------------------------------------- gaze
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("target", [None, "", "a red circle a red circle a red circle a red circle"])
+def test_shares_of_all_places_for_each_token(encoder: str, decoder: str, target: str | None, path: str) -> None:
+    found = gaze(transducer(encoder, decoder), path, target)
+    assert found.tokens[-1] == "</s>"
+    if target is not None:
+        assert found.text == target
+        assert found.tokens == (*target.split(), "</s>")
+    assert found.boxes_N4.shape == (CELLS[encoder], 4)
+    for weights_TN in [*found.weights.values(), found.mean()]:
+        assert weights_TN.shape == (len(found.tokens), CELLS[encoder])
+        torch.testing.assert_close(weights_TN.sum(-1), torch.ones(len(found.tokens)))
+    left, top, right, bottom = found.boxes_N4[: CELLS["patches"] if encoder == "patches" else CELLS["map"]].unbind(1)
+    assert float(((right - left) * (bottom - top)).sum()) == pytest.approx(1)  # they tile the picture
+
+
+def test_the_shares_are_those_the_context_was_made_with(path: str) -> None:
+    model = transducer()
+    contexts: list[torch.Tensor] = []
+    hook = model.model.decoder.wiring.attention.register_forward_hook(lambda _m, _i, out: contexts.append(out[0]))
+    states: list[torch.Tensor] = []
+    other = model.model.encoder.register_forward_hook(lambda _m, _i, out: states.append(out.states.values))
+    found = gaze(model, path, "a red circle")
+    hook.remove()
+    other.remove()
+    torch.testing.assert_close(found.mean() @ states[0][0], torch.cat(contexts, 1)[0, :4])
+
+
+def test_a_model_that_knows_no_places_says_so(path: str) -> None:
+    model = transducer()
+    model.model.encoder.embedding = Blind(model.model.encoder.embedding)
+    with pytest.raises(ValueError, match=r'does not say where in its source.*"map", "patches" and "columns"'):
+        gaze(model, path)
+
+
+class Blind(torch.nn.Module):
+    def __init__(self, seeing: Any) -> None:
+        super().__init__()
+        self.embed = seeing.embed
+
+
+def test_text_has_no_places_and_a_missing_picture_is_told(path: str) -> None:
+    words = Symbols().learn(["a"])
+    model = transducer()
+    with pytest.raises(ValueError, match="'a' is text to this model"):
+        gaze(Transducer(model.model, Greedy(3), words, words), "a")
+    with pytest.raises(ValueError, match="no such file"):
+        gaze(model, path + "x")
+
+
+LOOKED = Gaze(
+    "x.png",
+    "a $small$ red circle",
+    ("a", "$small$", "red", "circle", "</s>"),
+    {"only": torch.tensor([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [0, 0.4, 0.6, 0], [0.3, 0.4, 0.2, 0.1], [0.25] * 4])},
+    torch.tensor([[0, 0, 0.5, 0.5], [0.5, 0, 1, 0.5], [0, 0.5, 0.5, 1], [0.5, 0.5, 1, 1]]),
+)
+
+
+def test_in_words() -> None:
+    assert LOOKED.lines()[1:3] == [
+        "$small$  1.00 at 50-100 % across, 0-50 % down",
+        "    red  0.60 at 0-50 % across, 50-100 % down",
+    ]
+
+
+# ----------------------------------------------------------------- heat maps
+
+
+def test_heat_is_spread_over_boxes() -> None:
+    weights_N, boxes_N4 = torch.tensor([0.75, 0.25]), torch.tensor([[0, 0, 0.5, 1.0], [0, 0, 1.0, 1.0]])
+    heat_HW = density(weights_N, boxes_N4, 2, 4)
+    assert np.allclose(heat_HW, [[1, 1, 0.25 / 1.75, 0.25 / 1.75]] * 2)
+    assert density(weights_N, boxes_N4, 1, 1).shape == (1, 1)  # smaller than its places
+
+
+def test_what_was_looked_at_is_orange_and_the_rest_paler() -> None:
+    black = Image.new("RGB", (2, 1))
+    drawn = coloured(black, np.array([[1.0, 0.0]])).astype(int)
+    red, green, blue = drawn[0, 0]
+    assert red > green > blue
+    assert len(set(drawn[0, 1])) == 1
+    assert 0 < drawn[0, 1, 0] < 128
+
+
+def test_a_page_and_a_drawing_have_a_panel_for_each_token(path: str, tmp_path: Path) -> None:
+    found = Gaze(path, LOOKED.text, LOOKED.tokens, LOOKED.weights, LOOKED.boxes_N4)
+    assert len(panels(found)) == 5
+    assert panels(found)[0].shape == (120, 150, 3)  # of 8 by 10 pixels, fifteen times as large
+    written = page(found)
+    assert written.count("data:image/png;base64,") == 6  # and what it read
+    assert '<figcaption class="">$small$</figcaption>' in written
+    assert not re.search(r"https?://", written)
+    pytest.importorskip("matplotlib", reason="needs the extra plots")
+    plot(found, tmp_path / "heat.png")
+    assert (tmp_path / "heat.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_source_that_cannot_be_drawn_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.wav").write_bytes(b"RIFF")
+    with pytest.raises(ValueError, match="is no picture and no clip to draw on; without --out it is told in words"):
+        page(Gaze(str(tmp_path / "x.wav"), "", LOOKED.tokens, LOOKED.weights, LOOKED.boxes_N4))
+
+
+# ------------------------------------------------------------------ pointing
+
+
+def test_words_of_what_is_there_are_compared_with_its_box() -> None:
+    looked = Gaze("x.png", "", ("a", "small", "red", "circle", "</s>"), LOOKED.weights, LOOKED.boxes_N4)
+    answers = pointed(
+        looked, [Named("small red circle", (0.6, 0.0, 0.9, 0.4)), Named("large blue square", (0, 0, 1, 1))]
+    )
+    assert [(each.part, each.inside) for each in answers] == [(0, True), (1, False), (2, True)]
+    assert pointed(looked, [Named("small red square", (0, 0, 1, 1))]) == []
+    twice = Gaze("x.png", "", ("a", "a"), {"only": torch.eye(4)[:2]}, LOOKED.boxes_N4)
+    assert [each.inside for each in pointed(twice, [Named("a", (0.6, 0, 1, 0.4))])] == [False, True]
+
+
+def test_a_place_is_where_its_middle_is() -> None:
+    assert inside((0.0, 0.0, 0.5, 0.5), (0.2, 0.2, 0.3, 0.3))
+    assert not inside((0.0, 0.0, 0.5, 0.5), (0.3, 0.0, 1.0, 1.0))
+
+
+# ------------------------------------------------------------ pictures in pages
+
+
+def embedded(markup: str) -> Image.Image:
+    (found,) = re.findall(r"base64,([^\"]*)", markup)
+    return Image.open(io.BytesIO(base64.b64decode(found)))
+
+
+def test_a_picture_is_small_and_part_of_the_page(tmp_path: Path) -> None:
+    Image.new("RGB", (2000, 500), "red").save(tmp_path / "<large>.png")
+    markup = images.shown(str(tmp_path / "<large>.png"))
+    assert embedded(markup).size == (320, 80)
+    assert "&lt;large&gt;.png" in markup
+    assert len(markup) < 4000
+
+
+def test_a_clip_is_its_frames_in_a_row(tmp_path: Path) -> None:
+    frames = [Image.new("RGB", (10, 8), (number * 8, 0, 0)) for number in range(30)]
+    frames[0].save(tmp_path / "clip.png", save_all=True, append_images=frames[1:])
+    row = images.picture(tmp_path / "clip.png")
+    assert row is not None
+    assert row.size == (10 * (10 + 2) - 2, 8)  # every third of thirty
+    assert [row.getpixel((12 * number, 0))[0] for number in (0, 1, 9)] == [0, 24, 216]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\nbroken", b"text"])
+def test_what_is_no_picture_is_its_name(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.png").write_bytes(content)
+    assert images.shown(str(tmp_path / "x.png")).startswith("<small")
+    assert images.picture(tmp_path / "missing.png") is None
+
+
+def test_a_picture_too_large_to_open_is_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("L", (20, 20)).save(tmp_path / "x.png")
+    monkeypatch.setattr(images, "LARGEST", 399)
+    assert images.picture(tmp_path / "x.png") is None
+
+
+def test_without_pillow_there_are_names(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    assert images.shown(path).startswith("<small")
