@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ from PIL import Image
 from transduce import config
 from transduce.data.signals.picture import Picture
 from transduce.data.tokenizers import Symbols
-from transduce.inspect.attention import attention
 from transduce.inspect.gaze import Gaze, gaze
 from transduce.inspect.heat import coloured, density, page, panels, plot
 from transduce.inspect.pointing import Named, inside, pointed
@@ -30,7 +27,6 @@ from transduce.search.greedy import Greedy
 from transduce.transducer import Transducer
 from transduce.types import Facts
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 HEIGHT = 8
 MAP = {"type": "map", "height": HEIGHT, "channels": 3, "stages": [4, 4]}  # a cell is two pixels
 ENCODERS: dict[str, dict[str, Any]] = {
@@ -49,6 +45,7 @@ DECODERS: dict[str, dict[str, Any]] = {
     "bahdanau": {
         "type": "recurrent",
         "cell": "lstm",
+        "bridge": "linear",
         "embedding_width": 4,
         "width": 5,
         "wiring": {"type": "bahdanau", "attention": {"type": "global", "energy": "additive"}},

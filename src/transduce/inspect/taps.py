@@ -61,7 +61,8 @@ def attended(
     counts = [_columns(transducer.source_tokenizer, len(ids)) for ids in sources]
     if boxes_BS4 is not None:
         counts = [[_each(int(count))] for count in (boxes_BS4[..., 2] > 0).sum(1)]
-    widths = {len(kind): number for number, kind in enumerate(max(counts, key=lambda kinds: len(kinds[-1])))}
+    longest: list[Columns] = max(counts, key=lambda kinds: len(kinds[-1]))
+    widths = {len(kind): number for number, kind in enumerate(longest)}
     # Longer than any source, so that weights over S columns are of the memory and not of the output's own past; what
     # stands behind an output changes nothing in it.
     written = _padded(targets, max(widths) + 1).to(transducer.device)
