@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def pixels(files: Files | None, record: dict[str, Any]) -> np.ndarray:
 def few():
     """Of what is held out a dozen are enough here."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("text_lines", "scenes", "clips"):
+        for name in ("text_lines", "clips"):
             patch.setattr(f"transduce.data.origins.{name}.held_out", lambda pairs: 12)
         yield
 
@@ -78,13 +79,13 @@ def test_an_album_is_whole_or_not_there_and_written_once(tmp_path):
     assert album(tmp_path / "train", broken) == files
 
 
-@pytest.mark.parametrize("origin", [Scenes(pairs=3, size=24), Clips(pairs=2, size=16)])
+@pytest.mark.parametrize("origin", [Scenes(pairs=3, held_out=3, size=24), Clips(pairs=2, size=16)])
 def test_what_is_drawn_is_the_same_again_and_the_first_ones_among_more(origin, tmp_path):
     first, again = origin.prepare(tmp_path / "a"), origin.prepare(tmp_path / "b")
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
-    more = type(origin)(pairs=4, size=origin.size).prepare(tmp_path / "c")
+    more = replace(origin, pairs=4).prepare(tmp_path / "c")
     assert records(more.train)[: origin.pairs] == records(first.train) == records(again.train)
-    other = type(origin)(pairs=origin.pairs, size=origin.size, seed=2).prepare(tmp_path / "d")
+    other = replace(origin, seed=2).prepare(tmp_path / "d")
     assert records(other.train) != records(first.train)
 
 
@@ -162,7 +163,7 @@ def test_fonts_that_are_none_are_told(tmp_path):
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory) -> tuple[Path, Splits]:
     folder = tmp_path_factory.mktemp("scenes")
-    return folder, Scenes(pairs=150, most=3, size=24).prepare(folder)
+    return folder, Scenes(pairs=150, held_out=12, most=3, size=24).prepare(folder)
 
 
 def kinds(record: dict[str, Any]) -> set[tuple[str, str]]:
@@ -188,7 +189,7 @@ def test_what_is_unseen_is_never_met_in_training(scenes):
 
 
 def test_with_all_kinds_in_training_there_is_nothing_unseen(tmp_path):
-    splits = Scenes(pairs=100, size=24, unseen=False).prepare(tmp_path)
+    splits = Scenes(pairs=100, held_out=2, size=24, unseen=False).prepare(tmp_path)
     assert set().union(*map(kinds, records(splits.train))) == set(KINDS)
     assert not (tmp_path / "seen").exists()
 
@@ -422,6 +423,11 @@ def test_an_archive_that_is_something_else_is_told(tmp_path, arrays, options, me
     (tmp_path / "a" / "train.npz").write_bytes(b"nothing")
     with pytest.raises(DataError, match=r"is not an \.npz file that can be read"):
         PictureArchive(folder).prepare(tmp_path / "p")
+
+
+def test_an_archive_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"set data\.origin\.folder to that of train\.npz"):
+        PictureArchive().prepare(tmp_path)
 
 
 # ------------------------------------------------------------------- options

@@ -35,7 +35,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "training.validation.search.max_length": 5,
     },
     "ocr-digits-ctc": {"data.origin.folder": "numbers", "model.encoder.embedding.stages": [4, 4, 4]},
-    "captions": {"data.origin.pairs": FEW, "model.encoder.embedding.stages": [4, 4, 4], "search.max_length": 8},
+    "captions": {
+        "data.origin.pairs": FEW,
+        "data.origin.held_out": FEW,
+        "model.encoder.embedding.stages": [4, 4, 4],
+        "search.max_length": 8,
+    },
     "captions-nlvr": {
         "data.origin.folder": "sentences",
         "model.encoder.embedding.stages": [4, 4, 4],
@@ -60,7 +65,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True, scope="module")
 def few() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("text_lines", "scenes", "clips"):
+        for name in ("text_lines", "clips"):
             patch.setattr(f"transduce.data.origins.{name}.held_out", lambda pairs: FEW)
         yield
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch
 import transduce.recipes as recipes
 from transduce import config
 from transduce.config import ConfigError
+from transduce.data.settings import Units
 from transduce.training.settings import Settings
 from transduce.types import Facts
 
@@ -133,8 +135,18 @@ def test_every_recipe_reads_and_says_what_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in recipes.names() if "model" in recipes.read(name)])
 def test_every_recipe_of_a_model_makes_it(name: str) -> None:
     table = recipes.read(name)
-    numbers = table["data"]["units"] == {"joint": "numbers"}
-    settings = config.build(table, Settings, Facts(1, 1) if numbers else Facts(60, 60))
+    settings = config.build(table, Settings, facts(table["data"]["units"]))
     with torch.device("meta"):  # no weights
         model = settings.model()
     assert sum(parameter.numel() for parameter in model.parameters()) > 0
+
+
+def facts(units: config.Table) -> Facts:
+    """What data of such units could say; of signals, how many numbers a step has."""
+    if units == {"joint": "numbers"}:
+        return Facts(1, 1)
+    source: Any = config.build(units, Units, path="units").source
+    if source is None or not source.signal:
+        return Facts(60, 60)
+    step = source.channels * source.size
+    return Facts(step, 60, step)

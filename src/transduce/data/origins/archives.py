@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from transduce.data.corpora import Columns, DataError, Files, Splits, read
 from transduce.data.origins.album import Bytes, Entry, albums
-from transduce.data.origins.base import Split
 
 TEXTS = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 Arrays = Mapping[str, NDArray[Any]]
@@ -30,7 +29,7 @@ class PictureArchive:
     in this column, as in ["label", "true"].
     """
 
-    folder: str
+    folder: str | None = None
     text: str | int | None = None
     where: tuple[str | int, str] | None = None
     between: str = ""
@@ -40,10 +39,12 @@ class PictureArchive:
             raise DataError(f"where = {list(self.where)!r} is of a file of texts: say which column is written, in text")
 
     def prepare(self, folder: Path) -> Splits:
-        return albums(folder, self._entries)
+        if self.folder is None:
+            raise DataError("there is no archive to read: set data.origin.folder to that of train.npz")
+        place = Path(self.folder).expanduser()
+        return albums(folder, lambda split: self._entries(place / f"{split}.npz"))
 
-    def _entries(self, split: Split) -> Iterator[Entry]:
-        path = Path(self.folder).expanduser() / f"{split}.npz"
+    def _entries(self, path: Path) -> Iterator[Entry]:
         arrays = archived(path)
         pictures = _pictures(path, arrays)
         targets = self._labels(path, arrays) if self.text is None else self._texts(path, self.text)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from transduce.data.corpora import DataError, Splits
 from transduce.data.origins.album import Entry, album, albums
-from transduce.data.origins.base import Split, held_out
+from transduce.data.origins.base import Split
 from transduce.data.origins.chance import Chance, chance_of, one
 from transduce.data.origins.shapes import COLOURS, SHAPES, Thing, picture
 
@@ -72,18 +72,20 @@ class Scenes:
     all. With ``unseen``, every scene of valid and of test has an object whose colour and shape are never together in
     training (``UNSEEN``; others in each of the two), and the folder ``seen``, beside theirs, is like test without.
     A picture's line in ``pairs.jsonl`` also has "objects": the words of each, and its box (left, top, right, bottom,
-    in pixels). ``pairs`` are for training; a tenth of that, at least 100, for each of the others.
+    in pixels). ``pairs`` are for training, ``held_out`` for each of the others.
     """
 
     pairs: int = 10_000
+    held_out: int = 500
     most: Literal[2, 3] = 2
     size: int = 48
     unseen: bool = True
     seed: int = 1
 
     def __post_init__(self) -> None:
-        if self.pairs < 1:
-            raise DataError(f"pairs = {self.pairs}: at least one is needed to learn from")
+        for name in ("pairs", "held_out"):
+            if getattr(self, name) < 1:
+                raise DataError(f"{name} = {getattr(self, name)}: at least one is needed to learn from, and to try")
         if self.most not in (2, 3):
             raise DataError(f"most = {self.most}: a scene has two objects, or up to three")
         if self.size < 24:
@@ -101,7 +103,7 @@ class Scenes:
 
     def _entries(self, name: str, kinds: tuple[Kind, ...], unseen: tuple[Kind, ...] = ()) -> Iterator[Entry]:
         """Scenes of objects of these kinds, and, where there are some, one of those unseen."""
-        for number in range(self.pairs if name == "train" else held_out(self.pairs)):
+        for number in range(self.pairs if name == "train" else self.held_out):
             chance = chance_of(self.seed, name, number)
             scene = self._scene(kinds, unseen, chance)
             captions = scene.captions()
