@@ -14,6 +14,7 @@ from torch.testing import assert_close
 
 from transduce import config
 from transduce.encoders.bag import BagEncoder
+from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.fronts.attended import ConvolutionalAttention
 from transduce.modules.fronts.closed import Closed
 from transduce.modules.fronts.columns import Columns
@@ -23,6 +24,7 @@ from transduce.modules.fronts.frames import Frames
 from transduce.modules.fronts.grid import Grid, GridPositions
 from transduce.modules.fronts.patches import Patches
 from transduce.modules.fronts.subsampling import Subsampling
+from transduce.modules.numbers import NumberEmbedding
 from transduce.modules.positions import Learned, NoPositions, Sinusoidal
 from transduce.protocols import Encoder, Model
 from transduce.spec import ConfigError
@@ -156,6 +158,18 @@ def test_it_reads_float32_and_trains_in_its_own_type(name: str) -> None:
     assert embedded.values.dtype == torch.float32
     embedded.values.sum().backward()
     assert all(parameter.grad is not None for parameter in module.parameters())
+
+
+def test_bfloat16_is_near(name: str) -> None:
+    """What training runs in where the machine has it: gradients for all, vectors within its eight bits."""
+    module = build(TABLES[name]).float()
+    source = signal(LENGTHS)
+    whole = module.embed(source)
+    with torch.autocast("cpu", torch.bfloat16):
+        half = module.embed(source)
+    half.values.float().square().sum().backward()
+    assert_close(rows(Padded(half.values.float(), half.lengths)), rows(whole), rtol=0.1, atol=0.1)
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in module.parameters())
 
 
 # --------------------------------------------------------------------- parts
@@ -319,6 +333,15 @@ def test_what_cannot_be_is_refused(table: config.Table, message: str) -> None:
 def test_ids_are_no_signal(values: Tensor, what: str, table: str) -> None:
     with pytest.raises(ValueError, match=f"{what}.*data.units.source"):
         build(TABLES[table]).embed(Padded(values, torch.tensor([values.shape[1]])))
+
+
+def test_a_signal_is_no_series_and_no_text() -> None:
+    with pytest.raises(
+        ValueError, match=r'reads a series, and the source is a signal, steps of 12 numbers: set .*"feat'
+    ):
+        NumberEmbedding(D, WIDTH, scaled=False, source_factors=D).embed(signal([3]))
+    with pytest.raises(ValueError, match=r"given numbers; .* \(docs/fronts\.md\)"):
+        TokenEmbedding(D, WIDTH, scaled=False).embed(signal([3]))
 
 
 def test_a_signal_has_no_table_to_share() -> None:

@@ -13,6 +13,7 @@ from families import SIGNAL, conformer, pyramidal, sources
 from transduce import config
 from transduce.encoders.perceptron import PerceptronEncoder
 from transduce.models.classifier import Classifier
+from transduce.models.tagger import Tagger
 from transduce.modules.joining import join
 from transduce.modules.mixers.attention import SelfAttention
 from transduce.modules.mixers.conformer import ConvolutionModule
@@ -97,6 +98,25 @@ def test_the_lectures_network() -> None:
     assert_close(memory.states.values[:, 0], x_BD)
     classifier = Classifier(11, encoder)
     assert classifier.double().start(source).shape == (2, 3)
+
+
+def test_a_tagger_of_a_closed_signal_has_a_label_for_each_step() -> None:
+    table = {"type": "recurrent", "cell": "lstm", "embedding_width": 8, "width": 4}
+    encoder = build(table | {"embedding": {"type": "closed", "embedding": "features"}})
+    source = picture([5, 1, 3], 6)
+    assert Tagger(11, encoder).double().start(source).lengths.tolist() == [5, 1, 3]
+
+
+@pytest.mark.parametrize(
+    "table", [pyramidal(cell="lstm"), conformer(), {"type": "perceptron", "steps": 9, "mixer": "attention"}]
+)
+def test_bfloat16_trains(table: config.Table) -> None:
+    encoder = build(table | ({"embedding": "features"} if table["type"] != "perceptron" else {})).float().train()
+    with torch.autocast("cpu", torch.bfloat16):
+        memory = encoder(picture([9, 4], 6))
+    memory.states.values.float().square().sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in encoder.parameters())
+    assert sum(p.grad is not None for p in encoder.parameters()) > 3
 
 
 def test_a_perceptron_fills_up_and_refuses_what_is_too_long() -> None:

@@ -30,7 +30,8 @@ class TokenEmbedding(nn.Module):
         if ids.is_floating_point():
             raise ValueError(
                 "an embedding of tokens was given numbers; for a source of them set model.encoder.embedding = "
-                '"numbers", for a target of them model.type = "forecaster"'
+                '"numbers" (a series) or what reads such a signal (docs/fronts.md), for a target of them model.type = '
+                '"forecaster"'
             )
         embedded = nn.functional.embedding(ids, self.weight)
         return embedded * self.scale if self.scale != 1 else embedded

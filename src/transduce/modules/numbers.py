@@ -27,6 +27,12 @@ class NumberEmbedding(nn.Module):
         nn.init.normal_(self.weight, std=vocabulary**-0.5)
 
     def embed(self, source: Padded) -> Padded:
+        if source.values.ndim != 2:
+            raise ValueError(
+                'the embedding "numbers" reads a series, and the source is a signal, steps of '
+                f'{source.values.shape[-1]} numbers: set model.encoder.embedding = "features", or another of '
+                "docs/fronts.md"
+            )
         steps_BSC = grouped(source, len(self.weight))
         return Padded(self(steps_BSC.values), steps_BSC.lengths)
 

@@ -23,6 +23,7 @@ class Features(nn.Module):
         if stack < 1:
             raise ValueError(f"stack = {stack}: a vector is of at least one step")
         self.stack = stack
+        # Not ``weight``: that is a table of words, one vector each, which models may share.
         self.kernel = nn.Parameter(torch.randn(width, vocabulary * stack) * (vocabulary * stack) ** -0.5)
         self.bias = nn.Parameter(self.kernel.new_zeros(width))
 
