@@ -233,6 +233,8 @@ NAMES: dict[str, dict[str, str]] = {
     "Origin": {
         "cmudict": "transduce.data.origins.cmudict:Cmudict",
         "multi30k": "transduce.data.origins.multi30k:Multi30k",
+        "spoken-digits": "transduce.data.origins.spoken:SpokenDigits",
+        "spoken-strings": "transduce.data.origins.spoken:SpokenStrings",
         "misspellings": "transduce.data.origins.misspellings:Misspellings",
         "arithmetic": "transduce.data.origins.arithmetic:Arithmetic",
         "penn-treebank": "transduce.data.origins.penn_treebank:PennTreebank",

@@ -8,8 +8,6 @@ written of it, or an array where several are right; and whatever else is known. 
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.data.corpora import Files, Splits
-from transduce.data.origins.base import SPLITS, Split, write
+from transduce.data.origins.base import SPLITS, Split, whole, write
 
 Bytes = NDArray[np.uint8]
 MANIFEST = "pairs.jsonl"
@@ -42,15 +40,7 @@ def albums(folder: Path, entries: Callable[[Split], Iterable[Entry]]) -> Splits:
 
 def album(folder: Path, entries: Callable[[], Iterable[Entry]]) -> Files:
     """The manifest of the folder, which is written, pictures and all, where it is missing."""
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
-        try:
-            write(scratch / MANIFEST, _lines(scratch, entries()))
-            if not folder.exists():  # else another process was first, with the same content
-                scratch.rename(folder)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+    whole(folder, lambda scratch: write(scratch / MANIFEST, _lines(scratch, entries())))
     return Files(path=str(folder / MANIFEST))
 
 

@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import os
 import random
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -80,6 +81,20 @@ def package(name: str, extra: str = "recipes") -> importlib.metadata.Distributio
         return importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
         raise DataError(f"the package {name!r} is not installed: pip install 'transduce[{extra}]'") from None
+
+
+def whole(folder: Path, fill: Callable[[Path], None]) -> None:
+    """A folder filled where there is none yet: under another name first, so that one that is there is whole."""
+    if folder.exists():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    try:
+        fill(scratch)
+        if not folder.exists():  # else another process was first, with the same content
+            scratch.rename(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def write(path: Path, lines: Iterable[str]) -> None:

@@ -50,15 +50,15 @@ class Published:
         raise DataError(f"{folder} has no {self.copies[0]}.gz: give a folder with the files of {self.corpus}")
 
 
-def download(url: str) -> bytes:
-    """What lies at a URL; raises DataError after 30 silent seconds, or beyond 16 MiB."""
+def download(url: str, largest: int = LARGEST) -> bytes:
+    """What lies at a URL; raises DataError after 30 silent seconds, or beyond the ``largest`` size, in bytes."""
     try:
         with urllib.request.urlopen(url, timeout=SECONDS) as response:
-            data: bytes = response.read(LARGEST + 1)
+            data: bytes = response.read(largest + 1)
     except OSError as error:
         raise DataError(f"cannot fetch {url}: {error}; without a network, give data.origin.folder a copy") from error
-    if len(data) > LARGEST:
-        raise DataError(f"{url} is larger than {LARGEST} bytes: not the file expected")
+    if len(data) > largest:
+        raise DataError(f"{url} is larger than {largest} bytes: not the file expected")
     return data
 
 

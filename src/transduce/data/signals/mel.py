@@ -16,7 +16,7 @@ from transduce.data.corpora import DataError
 Array = NDArray[np.float32]
 QUIET = 1e-8  # added to every energy: below the noise of 16 bits, so that silence has a logarithm
 BLOCK = 1024  # frames transformed at once
-POINTS = 2**15  # of a Fourier transform, at the most
+FINEST = 16  # times the points that a window needs
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,14 @@ class LogMel:
     @cached_property
     def points(self) -> int:
         """Of the Fourier transform."""
-        points = 1 << (self.window - 1).bit_length()
+        points = least = 1 << (self.window - 1).bit_length()
         while not self._triangles(points).any(1).all():
             points *= 2
-            if points > POINTS:
-                raise DataError(f"mels = {self.mels} at a rate of {self.rate} are too narrow to be told apart: fewer")
+            if points > FINEST * least:
+                raise DataError(
+                    f"mels = {self.mels} are bands too narrow to be told apart in {self.window} samples at a rate of "
+                    f"{self.rate}: take fewer, or a longer window"
+                )
         return points
 
     @cached_property

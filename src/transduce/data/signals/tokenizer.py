@@ -137,7 +137,8 @@ class SignalTokenizer:
         if unit.normalisation == "corpus":
             mean_C, scale_C = np.array(self._mean), np.array(self._scale)
         else:
-            mean_C, scale_C = x_SCP.mean((0, 2)), np.maximum(x_SCP.std((0, 2)), FLOOR)
+            mean_C = x_SCP.mean((0, 2), dtype=np.float64)
+            scale_C = np.maximum(x_SCP.std((0, 2), dtype=np.float64), FLOOR)
         normalised: Steps = (x_SCP - mean_C[:, None]) / scale_C[:, None]
         return normalised.reshape(len(x_SCP), -1)
 
