@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 
 from transduce import config, recipes
+from transduce.data.settings import Units
 from transduce.progress import ProgressBar
 from transduce.training.callbacks import Callback, Started, TensorBoard
 from transduce.training.checkpoint import CONFIG
@@ -39,13 +41,14 @@ def train(
 ) -> Transducer:
     """Train a recipe (or a .toml file) and return the best model.
 
-    ``settings`` override the recipe's: ``{"training.steps": 1000}`` or ``["training.steps=1000"]``; a budget among
-    them (steps, epochs, minutes) replaces all of the recipe's. ``pairs`` of (source, target), or of ("", text) for a
-    language model, replace its data; one in twenty of them is held out for validation, and a run that is resumed keeps
-    those it has. ``out`` is the run directory, by default ``runs/NAME``; one that holds a run is refused unless
-    ``resume`` goes on with it or ``overwrite`` deletes it, which it does when the new one has begun, so that a slip in
-    the settings costs nothing. ``progress`` draws a bar on standard error. SIGINT and SIGTERM save a checkpoint before
-    they do what they always do. ``init`` is a run to start from (``[init]`` in docs/configuration.md).
+    ``settings`` override the recipe's: ``{"training.steps": 1000}`` or ``["training.steps=1000"]``; a budget among them
+    (steps, epochs, minutes) replaces all of the recipe's. ``pairs`` of (source, target), or of ("", text) for a
+    language model, replace its data (the source of a signal is a path, as it is seen from here); one in twenty of them
+    is held out for validation, and a run that is resumed keeps those it has. ``out`` is the run directory, by default
+    ``runs/NAME``; one that holds a run is refused unless ``resume`` goes on with it or ``overwrite`` deletes it, which
+    it does when the new one has begun, so that a slip in the settings costs nothing. ``progress`` draws a bar on
+    standard error. SIGINT and SIGTERM save a checkpoint before they do what they always do. ``init`` is a run to start
+    from (``[init]`` in docs/configuration.md).
     """
     if resume and overwrite:
         raise ValueError("resume goes on with a run and overwrite deletes it: give one of them")
@@ -62,6 +65,8 @@ def train(
     every = [*callbacks, *([ProgressBar()] if progress else []), *_tensorboard(run)]
     with _replacing(run, table) if there and overwrite else nullcontext(()) as replaced:
         if pairs is not None and not (there and resume):
+            if config.build(table["data"]["units"], Units, path="data.units").signal is not None:
+                pairs = ((os.path.abspath(path), target) for path, target in pairs)  # they are named from elsewhere
             table = {**table, "data": _without_files(table["data"]) | _write_pairs(pairs, run / "data")}
         finished = run_training(table, run, resume, [*replaced, *every], device)
     if finished.reason == "SIGINT":

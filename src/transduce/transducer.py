@@ -310,6 +310,10 @@ class Transducer:
         """``work`` done for every batch: here, or by the crew."""
         return (work(self, batch) for batch in batches) if self.crew is None else self.crew(work, batches)
 
+    def encoded(self, sources: Sequence[str]) -> Padded:
+        """The sources as a model takes them, one batch of them, none cut."""
+        return self._padded(self._sources([*enumerate(sources, 1)]))
+
     # --------------------------------------------------------------- details
 
     @property

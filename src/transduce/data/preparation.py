@@ -24,6 +24,7 @@ from typing import Any
 from transduce.data.cleaning import Report, Tally, usable
 from transduce.data.corpora import DataError, Files, Row, Side, Splits, check, present
 from transduce.data.encoding import chunks, readable
+from transduce.data.origins.base import SPLITS
 from transduce.data.labels import LabelError
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.saved import load
@@ -165,9 +166,10 @@ def _example(rows: Sequence[Row]) -> Example:
 
 
 def locate(data: Data, cache: Path) -> Splits:
-    """The files of each split: those given, else those of the origin, which prepares them under ``cache``."""
+    """The files of each split: those given, else those of the origin, which prepares them under ``cache``, and is not
+    asked where all are given."""
     given = Splits(data.train, data.valid, data.test)
-    if data.origin is None:
+    if data.origin is None or len(present(given)) == len(SPLITS):
         return given
     name = f"{type(data.origin).__name__.lower()}-{hashlib.sha256(repr(data.origin).encode()).hexdigest()[:12]}"
     brought = data.origin.prepare(cache / "origins" / name)

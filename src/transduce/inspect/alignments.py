@@ -102,7 +102,7 @@ def read(
     """
     tokenizer = transducer.source_tokenizer
     if tokenizer.signal:
-        raise ValueError("alignments are between words, and a signal has none; `transduce inspect` shows its attention")
+        raise ValueError("alignments are between words, and a signal has none")
     parts = _parts_of_words(tokenizer), _parts_of_words(transducer.target_tokenizer)
 
     def answer(batch: list[tuple[str, list[int], Output]]) -> list[Reading]:

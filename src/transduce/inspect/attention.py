@@ -16,7 +16,7 @@ from transduce.inspect.taps import attended, check_attending
 from transduce.pages.palette import FAINT, INK, PAPER
 from transduce.pages.plots import figure, shades
 from transduce.transducer import Transducer
-from transduce.types import EOS, SPECIALS, Padded
+from transduce.types import EOS, SPECIALS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,8 +63,7 @@ def attention(transducer: Transducer, source: str, target: str | None = None, he
     check_attending(transducer.model)
     (source_ids,) = transducer.source_tokenizer.encode([source])
     if target is None:
-        read = Padded(torch.tensor([source_ids]), torch.tensor([len(source_ids)])).to(transducer.device)
-        target_ids = list(transducer.search(transducer.model, read)[0][0].tokens)
+        target_ids = list(transducer.search(transducer.model, transducer.encoded([source]))[0][0].tokens)
     else:
         (target_ids,) = transducer.target_tokenizer.encode([target])
     found = attended(transducer, [source_ids], [target_ids], head)

@@ -10,13 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-import torch
-
 from transduce.protocols import Search
 from transduce.search.beam import Beam
 from transduce.search.observer import Expansion
 from transduce.transducer import Transducer
-from transduce.types import BOS, SPECIALS, Hypothesis, Padded
+from transduce.types import BOS, SPECIALS, Hypothesis
 
 Fate = Literal["lived", "pruned", "finished"]
 
@@ -79,8 +77,7 @@ def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = 
     if not isinstance(beam, Beam):
         raise ValueError(f"{type(beam).__name__} grows no tree, only a beam does: --set search.type=beam")
     recorder = _Recorder()
-    ids = transducer.source_tokenizer.encode([source])[0]
-    padded = Padded(torch.tensor([ids]), torch.tensor([len(ids)])).to(transducer.device)
+    padded = transducer.encoded([source])
     (found,) = replace(beam, observer=recorder)(transducer.model, padded)
     texts = tuple(transducer.target_tokenizer.decode(hypothesis.tokens) for hypothesis in found)
     return BeamTree(source, recorder.tree(transducer, found), tuple(found), texts)
