@@ -24,8 +24,8 @@ from typing import Any
 from transduce.data.cleaning import Report, Tally, usable
 from transduce.data.corpora import DataError, Files, Row, Side, Splits, check, present
 from transduce.data.encoding import chunks, readable
-from transduce.data.origins.base import SPLITS
 from transduce.data.labels import LabelError
+from transduce.data.origins.base import SPLITS
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.saved import load
 from transduce.data.settings import Data, Units
