@@ -312,7 +312,7 @@ class Transducer:
 
     def encoded(self, sources: Sequence[str]) -> Padded:
         """The sources as a model takes them, one batch of them, none cut."""
-        return self._padded(self._sources([*enumerate(sources, 1)]))
+        return self.padded(self._sources([*enumerate(sources, 1)]))
 
     # --------------------------------------------------------------- details
 
