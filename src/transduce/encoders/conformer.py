@@ -20,8 +20,9 @@ from transduce.types import Factory, Memory, Padded
 
 
 class ConformerLayer(nn.Module):
-    """norm(x'''' ) of x' = x + F(x) / 2, x'' = x' + attention(x'), x''' = x'' + convolution(x''), x'''' = x''' +
-    G(x''') / 2, each part reading a norm of its input (Gulati et al. 2020, eq. 1)."""
+    """Half a step of a feed-forward network, attention, a convolution, half a step of another network, and a norm:
+    x + F(x) / 2, x + attention(x), x + convolution(x), norm(x + G(x) / 2), each reading a norm of x (Gulati et al.
+    2020, eq. 1)."""
 
     def __init__(
         self, width: int, attention: Mixer, convolution: Mixer, feedforward: Factory[FeedForward], dropout: float

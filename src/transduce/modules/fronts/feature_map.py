@@ -40,16 +40,7 @@ class FeatureMap(nn.Module):
         self.height, self.cell = height, 2 ** (len(stages) - 1)
         self.enter = GridConvolution(channels, stages[0])
         shapes = [(stages[0], stages[0], 1), *((below, above, 2) for below, above in pairwise(stages))]
-        self.blocks = nn.Sequential(
-            *(
-                block
-                for below, above, stride in shapes
-                for block in (
-                    ResidualBlock(below, above, stride),
-                    *(ResidualBlock(above, above) for _ in range(blocks - 1)),
-                )
-            )
-        )
+        self.blocks = nn.Sequential(*(block for shape in shapes for block in stage(*shape, blocks)))
         self.norm = ChannelNorm(stages[-1])
         self.out = GridConvolution(stages[-1], width, 1)
         self.positions = GridPositions(positions, width)
@@ -64,3 +55,8 @@ class FeatureMap(nn.Module):
 
     def boxes(self, source: Padded) -> Tensor:
         return boxes((self.cell, self.cell), self.height, source.lengths)
+
+
+def stage(inputs: int, outputs: int, stride: int, blocks: int) -> list[ResidualBlock]:
+    """So many blocks, the first of which changes features and size."""
+    return [ResidualBlock(inputs, outputs, stride), *(ResidualBlock(outputs, outputs) for _ in range(blocks - 1))]
