@@ -89,6 +89,11 @@ def test_it_is_learned(corpus, run, call):
     assert record["metrics"]["wer"] < 20, record
     status, out, _ = call("evaluate", run, "--json", f"--pairs={corpus / 'test' / 'pairs.tsv'}")
     assert json.loads(out)["metrics"] == record["metrics"]
+    status, out, _ = call("evaluate", run, "--json", "--bins=2")
+    groups = json.loads(out)["groups"]
+    assert [*groups] == ["length"]  # a path has no words, rare or not
+    assert groups["length"]["title"] == "steps of the source"
+    assert sum(group["examples"] for group in groups["length"]["groups"]) == 12
 
 
 def test_paths_are_answered_from_wherever_they_are_named(corpus, run, call, monkeypatch):

@@ -47,14 +47,18 @@ def groupings(
     met: Frequencies | None,
     bins: int = 6,
     resampling: Resampling | None = None,
+    steps: Sequence[int] | None = None,
 ) -> list[Grouping]:
-    """By length and, where it is known what was met in training, by the rarest word and by seen and new sources."""
+    """By length and, where it is known what was met in training, by the rarest word and by seen and new sources; of
+    signals, which have no words, by length alone: the ``steps`` of each."""
     unit = unit_of(examples)
 
     def grouped(key: str, title: str, counts: Sequence[int], label: Callable[[Bin], str], zero: bool) -> Grouping:
         found = binned(statistics, counts, bins, zero, resampling)
         return Grouping(key, title, tuple(map(label, found)), tuple(found))
 
+    if steps is not None:
+        return [grouped("length", "steps of the source", steps, _range, False)]
     found = [grouped("length", f"{unit} in the source", lengths(examples, unit), _range, False)]
     if met is not None:
         word = unit.removesuffix("s")

@@ -44,7 +44,11 @@ def judge(
 ) -> Results:
     """Results of what ``transducer``, from ``run``, gave for the examples (``systems.of_model``)."""
     resampling = resampling or Resampling()
-    met = met_in_training(transducer.settings, run, examples) if parts.bins else None
+    tokenizer, met, steps = transducer.source_tokenizer, None, None
+    if parts.bins and tokenizer.signal:
+        steps = [len(row) for example in examples for row in tokenizer.encode([example.source])]
+    elif parts.bins:
+        met = met_in_training(transducer.settings, run, examples)
     metrics = [each.metric for each in system.statistics]
     rates = [metric for metric in metrics if parts.errors and isinstance(metric, ErrorRate)]
     return Results(
@@ -52,7 +56,7 @@ def judge(
         examples,
         corpus,
         resampling,
-        groupings(system.statistics, examples, met, parts.bins, resampling) if parts.bins else [],
+        groupings(system.statistics, examples, met, parts.bins, resampling, steps) if parts.bins else [],
         [error_breakdown(rate, system.predictions, examples) for rate in rates],
         calibrate(transducer, examples) if parts.calibration else None,
         label_breakdowns(metrics, system.predictions, examples) if parts.errors else [],
