@@ -106,6 +106,21 @@ def test_gradients_pass_where_a_model_rules_out() -> None:
         assert all(model.logits.grad is not None and model.logits.grad.isfinite().all() for model in models)
 
 
+def test_gradients_pass_where_all_models_rule_out() -> None:
+    """Of the loss of what they allow, and the same values as where no gradient is wanted."""
+    models = [Fixed(-INFINITY, 1.0, 0.0), Fixed(-INFINITY, 0.0, -1.0), Fixed(-INFINITY, 2.0, 0.5)]
+    mixture = Ensemble(models)
+    output, _ = mixture.extend(targets(1, 1), (None, None, None))
+    log_p_V = mixture.readout(output)[0, 0]
+    with torch.no_grad():
+        assert_close(log_p_V.detach(), mixture.readout(output)[0, 0])
+    (-log_p_V[1] - 0.5 * log_p_V.log_softmax(0)[2]).backward()
+    for model in models:
+        assert model.logits.grad is not None
+        assert model.logits.grad.isfinite().all()
+        assert model.logits.grad[1:].any()
+
+
 @pytest.mark.parametrize("mixture", [lambda m: Ensemble(m), lambda m: Fusion(m, [1, 1]), lambda m: Fusion(m, [1, 0])])
 def test_mixtures_are_wide_and_their_own(mixture: Any) -> None:
     models = [Fixed(1.0, 0.0, 3.0, dtype=torch.bfloat16), Fixed(0.0, 0.0, 1.0, dtype=torch.float16)]

@@ -20,8 +20,8 @@ SYMBOL, BLANK, NOTHING = 15, 8, 2.5  # radii
 LEAST = 0.002  # shares that are not drawn
 
 STYLE = """
-svg .head, svg .symbol { text-anchor: middle; } svg .state { text-anchor: end; }
-svg .state:not(.faint) { font-weight: 600; font-size: 15px; }
+svg .head, svg .symbol { text-anchor: middle; } svg .margin, svg .state { text-anchor: end; }
+svg .state { font-weight: 600; font-size: 15px; }
 svg .symbol { font-size: 14px; } svg .dark .symbol { fill: var(--paper); }
 svg circle { fill: var(--paper); stroke: var(--rule); stroke-width: 1.5; }
 svg .possible circle { stroke: var(--blue); } svg .share { fill: var(--blue); stroke: none; }
@@ -54,7 +54,7 @@ def drawing(lattice: Lattice, symbols: Sequence[str], best: bool = True) -> Draw
     way = lattice.best()[0][0, :frames].tolist() if best and lattice.log_likelihood[0].isfinite() else []
     states = [symbols[state // 2] if state % 2 else "" for state in range(2 * len(symbols) + 1)]
     heads = [text(_x(t), TOP / 3, str(t), class_="head faint") for t in range(frames)]
-    heads.append(text(LEFT - 30, TOP / 3, "frame", class_="state faint"))
+    heads.append(text(LEFT - 30, TOP / 3, "frame", class_="margin faint"))
     names = [text(LEFT - 30, _y(state), name or "–", class_="state") for state, name in enumerate(states)]
     dots = (
         _dot(name, t, state, share_SL[t][state], state == (way[t] if way else None))

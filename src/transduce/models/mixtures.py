@@ -63,7 +63,7 @@ class Ensemble(Mixture):
     def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
         every = (columns(log_p_V, candidates) for log_p_V in self.log_probs(output))
         # pair by pair: five times as fast as logsumexp over a stack of them
-        return reduce(torch.logaddexp, every) - math.log(len(self.models))
+        return reduce(_added if torch.is_grad_enabled() else torch.logaddexp, every) - math.log(len(self.models))
 
 
 class Fusion(Mixture):
@@ -103,6 +103,14 @@ def completed(log_p_V: Tensor) -> Tensor:
     lost_1 = -words_V.logsumexp(-1, keepdim=True).expm1()
     # clamped where nothing is lost, for the sake of the gradient
     return torch.where(padding_V, lost_1.clamp(min=torch.finfo(lost_1.dtype).tiny).log(), words_V)
+
+
+def _added(one_V: Tensor, other_V: Tensor) -> Tensor:
+    """logaddexp, whose gradient is 0 and not nan where neither has any probability."""
+    none_V = torch.maximum(one_V, other_V) == float("-inf")
+    return torch.logaddexp(one_V.masked_fill(none_V, 0.0), other_V.masked_fill(none_V, 0.0)).masked_fill(
+        none_V, float("-inf")
+    )
 
 
 def columns(x_V: Tensor, candidates: Tensor | None) -> Tensor:

@@ -55,7 +55,7 @@ class Exact:
     starts from, from which the continuations of the others, the short ones, are read again (which is no step); and of
     ``together`` x ``max_length`` prefixes at most the tokens, with 12 bytes for each continuation that may be better.
     64 / ``together`` sources are explored at a time, and at most 64 wait: memory does not grow with the sources, nor
-    with ``expansions``.
+    with ``expansions`` (benchmarks/results/exact-memory.md).
     """
 
     nbest: int = 1
