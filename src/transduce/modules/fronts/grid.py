@@ -26,7 +26,8 @@ class Grid:
     def real(self) -> Tensor:
         """The features, zeros beyond each source's own columns."""
         columns_W = torch.arange(self.values.shape[3], device=self.values.device)
-        return self.values.masked_fill((columns_W >= self.widths[:, None])[:, None, None], 0.0)
+        # In one pass over memory, where masked_fill copies and then fills.
+        return torch.where((columns_W < self.widths[:, None])[:, None, None], self.values, 0.0)
 
     def flat(self) -> Padded:
         """The cells [B, N, D], row by row as one reads; a source's own columns decide, and not those of its company."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from transduce.modules.convolution import check_centred
@@ -27,7 +28,9 @@ class GridConvolution(nn.Module):
         return self.convolution.weight
 
     def forward(self, x: Grid) -> Grid:
-        return Grid(self.convolution(x.real()), shortened(x.widths, self.stride))
+        # Features last in memory, as the norms read them: nothing is copied in between.
+        real_BDHW = x.real().contiguous(memory_format=torch.channels_last)
+        return Grid(self.convolution(real_BDHW), shortened(x.widths, self.stride))
 
 
 class ChannelNorm(nn.Module):
