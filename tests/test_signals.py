@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from PIL import Image
 
 from transduce.data.corpora import Columns, DataError, Files
+from transduce.data.encoding import SIGNALS
 from transduce.data.labels import Labelled
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.preparation import examples, prepare
@@ -141,7 +143,9 @@ def test_unreadable_files_are_left_out_and_told_of(corpus, tmp_path):
     assert prepared.train.source_lengths.tolist() == [3, 6, 7, 8]
     found = prepared.report.splits["train"].findings["unreadable"]
     assert (found.count, found.policy) == (2, "skip")
-    assert found.places == [f"{corpus / 'train.tsv'}:2", f"{corpus / 'train.tsv'}:3"]
+    missing, broken = found.places
+    assert missing == f"{corpus / 'train.tsv'}:2 ({corpus / 'png' / 'train1.png'} is missing: there is no such file)"
+    assert broken.startswith(f"{corpus / 'train.tsv'}:3 ({corpus / 'png' / 'train2.png'} is not a picture")
     with pytest.raises(DataError, match=r"train\.tsv:2: .*train1\.png is missing.*unreadable = 'skip'"):
         prepare(data(corpus, unreadable="error"), tmp_path / "cache")
 
@@ -198,3 +202,21 @@ def test_survey_of_signals(corpus, tmp_path):
     assert "source steps: mean 5.5, median 5" in text
     assert "source characters" not in text
     assert "train0.png (3 steps, the last at column 2)" in text
+
+
+def test_few_signals_are_in_memory_at_a_time(tmp_path):
+    """The peak of a preparation is that of a chunk, however many files there are."""
+    peaks = []
+    for count in (2 * SIGNALS, 6 * SIGNALS):
+        lines = []
+        for number in range(count):
+            Image.fromarray(np.full((HEIGHT, 20_000), number, np.uint8)).save(tmp_path / f"{number}.png")
+            lines.append(f"{number}.png\ta\n")
+        (tmp_path / "wide.tsv").write_text("".join(lines))
+        files = Files(path=str(tmp_path / "wide.tsv"))
+        wide = Data(Units(Picture(HEIGHT), Words()), train=files, lines=Lines(max_source_length=20_000))
+        tracemalloc.start()
+        prepare(wide, tmp_path / "cache")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]

@@ -32,7 +32,7 @@ width = 16
 layers = 1
 
 [training]
-steps = 90
+steps = 70
 precision = "float32"
 batching = {{ tokens = 512 }}
 optimizer = {{ type = "adam", rate = 1e-2 }}
@@ -134,7 +134,7 @@ def test_what_a_run_would_see(corpus, call):
     status, out, err = call("data", corpus / "tones.toml", f"--out={corpus / 'runs'}")
     assert status == 0, err
     assert "train: 59 pairs" in out
-    assert f"1 unreadable (skip): {corpus / 'train' / 'pairs.tsv'}:4" in out
+    assert f"1 unreadable (skip): {corpus / 'train' / 'pairs.tsv'}:4 ({corpus / 'train' / 'wav' / '3.wav'} is" in out
     assert "a signal of 12 numbers a step" in out
 
 

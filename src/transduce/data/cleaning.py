@@ -118,8 +118,9 @@ def fitting(
         yield source, target
 
 
-def found(tally: Tally, kind: str, policy: str, place: str, detail: str) -> None:
-    """Notes what is wrong with a line, or raises DataError where the policy is "error"."""
+def found(tally: Tally, kind: str, policy: str, place: str, detail: str, why: bool = False) -> None:
+    """Notes what is wrong with a line, and ``why`` where the kind does not say it, or raises DataError where the policy
+    is "error"."""
     if policy == "error":
         raise DataError(f"{place}: {detail}; mend the line, or set data.lines.{kind} = 'skip' to leave such lines out")
-    tally.note(kind, policy, place)
+    tally.note(kind, policy, f"{place} ({detail})" if why else place)

@@ -53,7 +53,7 @@ def readable(rows: Iterable[Row], signal: Signal, files: Files, lines: Lines, ta
         try:
             signal.read(row.source or "")
         except SignalError as error:
-            found(tally, "unreadable", lines.unreadable, files.place("source", row.number), str(error))
+            found(tally, "unreadable", lines.unreadable, files.place("source", row.number), str(error), why=True)
         else:
             yield row
 
@@ -69,6 +69,6 @@ def _signals(rows: Sequence[Row], tokenizer: Tokenizer, files: Files, lines: Lin
         try:
             signals += tokenizer.encode([row.source or ""])
         except SignalError as error:
-            found(tally, "unreadable", lines.unreadable, files.place("source", row.number), str(error))
+            found(tally, "unreadable", lines.unreadable, files.place("source", row.number), str(error), why=True)
             signals.append(None)
     return signals
