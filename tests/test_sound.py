@@ -185,6 +185,12 @@ def test_a_truncated_flac(tmp_path):
         Sound(RATE).read(str(path))
 
 
+def test_a_file_of_absurd_loudness(tmp_path):
+    path = record(tmp_path / "a.wav", tone(500) * np.float32(1e30), subtype="FLOAT")
+    with pytest.raises(SignalError, match="something in it that is not a number"):
+        Sound(RATE).learn([]).encode([path])
+
+
 def test_a_path_that_is_none():
     with pytest.raises(SignalError, match="cannot be opened"):
         Sound().read("a\0b.wav")

@@ -11,7 +11,7 @@ from transduce.data.cleaning import Tally, fitting, found
 from transduce.data.corpora import Files, Row
 from transduce.data.settings import Lines
 from transduce.data.signals.files import SignalError
-from transduce.data.signals.tokenizer import Signal
+from transduce.data.signals.tokenizer import Signal, channelled
 from transduce.data.tokenizers import Tokenizer
 
 LINES = 4096  # of text encoded at a time
@@ -39,11 +39,11 @@ def chunks(
     rows = iter(rows)
     while chunk := list(islice(rows, SIGNALS if source.signal else LINES)):
         sources = _signals(chunk, source, files, lines, tally) if source.signal else _texts(chunk, source)
-        readable = [row for row, each in zip(chunk, sources, strict=True) if each is not None]
+        kept = [row for row, each in zip(chunk, sources, strict=True) if each is not None]
         yield Chunk(
-            readable,
+            kept,
             [each for each in sources if each is not None],
-            target.encode([row.target or "" for row in readable]),
+            target.encode([row.target or "" for row in kept]),
         )
 
 
@@ -51,7 +51,7 @@ def readable(rows: Iterable[Row], signal: Signal, files: Files, lines: Lines, ta
     """The rows whose signal can be read, by the same policy as when they are encoded."""
     for row in rows:
         try:
-            signal.read(row.source or "")
+            channelled(signal, row.source or "")
         except SignalError as error:
             found(tally, "unreadable", lines.unreadable, files.place("source", row.number), str(error), why=True)
         else:

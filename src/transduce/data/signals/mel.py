@@ -47,8 +47,9 @@ class LogMel:
 
     def _energies(self, frames_SW: Array) -> Array:
         spectrum_SF = np.fft.rfft(frames_SW * self._hann_W, self.points)
-        power_SF = spectrum_SF.real**2 + spectrum_SF.imag**2
-        return np.log(QUIET + power_SF @ self.bands_MF.T).astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):  # a file of absurd loudness: whoever reads it looks
+            power_SF = spectrum_SF.real**2 + spectrum_SF.imag**2
+            return np.log(QUIET + power_SF @ self.bands_MF.T).astype(np.float32)
 
     @cached_property
     def _hann_W(self) -> Array:
