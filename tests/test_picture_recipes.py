@@ -25,7 +25,7 @@ Call = Callable[..., tuple[int, str, str]]
 SETTINGS: dict[str, dict[str, Any]] = {
     "mnist-lecture": {"data.origin.folder": "digits"},
     "mnist-vit": {"data.origin.folder": "digits", "model.encoder.layers": 1},
-    "mnist-attention": {"data.origin.folder": "digits", "model.encoder.embedding.stages": [4, 4]},
+    "mnist-attention": {"data.origin.folder": "digits", "model.encoder.embedding.embedding.stages": [4, 4]},
     "ocr-lines-ctc": {"data.origin.pairs": FEW, "data.origin.words": 1, "model.encoder.embedding.stages": [4, 4, 4]},
     "ocr-lines-attention": {
         "data.origin.pairs": FEW,
