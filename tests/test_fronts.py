@@ -22,6 +22,7 @@ from transduce.modules.fronts.feature_map import FeatureMap
 from transduce.modules.fronts.features import Features
 from transduce.modules.fronts.frames import Frames
 from transduce.modules.fronts.grid import Grid, GridPositions
+from transduce.modules.fronts.layers import GridConvolution
 from transduce.modules.fronts.patches import Patches
 from transduce.modules.fronts.subsampling import Subsampling
 from transduce.modules.numbers import NumberEmbedding
@@ -387,3 +388,15 @@ def test_the_page_shows_an_embedding_of_clips_and_augmentations() -> None:
 def test_encoders_read_them() -> None:
     encoder = BagEncoder(D, WIDTH, embedding=lambda **known: Features(stack=3, **known)).double()
     assert encoder(signal([4])).states.lengths.tolist() == [2]
+
+
+def test_single_cells_with_a_stride_are_a_convolution_and_have_a_gradient() -> None:
+    """What torch makes of it directly ends the process (oneDNN, features last in memory); outputs are the same."""
+    own = GridConvolution(4, 4, 1, stride=2)
+    x_BDHW = torch.rand(5, 4, 31, 127, requires_grad=True)
+    found = own(Grid(x_BDHW, torch.full((5,), 127)))
+    plain = torch.nn.functional.conv2d(x_BDHW.detach(), own.weight, own.convolution.bias, stride=2)
+    torch.testing.assert_close(found.values, plain)
+    assert found.widths.tolist() == [64] * 5
+    found.values.square().sum().backward()
+    assert x_BDHW.grad is not None

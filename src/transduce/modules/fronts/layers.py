@@ -18,7 +18,10 @@ class GridConvolution(nn.Module):
     def __init__(self, inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> None:
         super().__init__()
         check_centred(kernel)
-        self.convolution = nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2)
+        # Of single cells those kept are taken out first: torch 2.13 crashes (oneDNN, the gradient of a convolution of
+        # 1 by 1 with a stride, features last in memory).
+        self.skipped = stride if kernel == 1 else 1
+        self.convolution = nn.Conv2d(inputs, outputs, kernel, stride // self.skipped, padding=kernel // 2)
         nn.init.kaiming_normal_(self.convolution.weight, nonlinearity="relu")
         nn.init.zeros_(self.convolution.bias)  # type: ignore[arg-type]
         self.stride = stride
@@ -29,7 +32,8 @@ class GridConvolution(nn.Module):
 
     def forward(self, x: Grid) -> Grid:
         # Features last in memory, as the norms read them: nothing is copied in between.
-        real_BDHW = x.real().contiguous(memory_format=torch.channels_last)
+        kept_BDHW = x.real()[..., :: self.skipped, :: self.skipped]
+        real_BDHW = kept_BDHW.contiguous(memory_format=torch.channels_last)
         return Grid(self.convolution(real_BDHW), shortened(x.widths, self.stride))
 
 
