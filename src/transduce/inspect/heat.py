@@ -84,7 +84,7 @@ def plot(found: Gaze, path: str | Path) -> None:
     down = -(-len(drawn) // across)
     size = 1.5 if high >= wide else min(1.5 * wide / high, 6.0)  # inches across
     sheet = figure(across * (size + 0.15), down * (size * high / wide + 0.35))
-    axes = sheet.subplots(down, across, squeeze=False).flat
+    axes = list(sheet.subplots(down, across, squeeze=False).flat)
     for ax in axes:
         ax.axis("off")
     for ax, token, each in zip(axes, found.tokens, drawn, strict=False):
