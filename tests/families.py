@@ -278,8 +278,10 @@ def facts(table: config.Table) -> Facts:
         return NUMERIC
     embedding = table.get("encoder", {}).get("embedding", "tokens")
     kind = embedding if isinstance(embedding, str) else embedding["type"]
-    if kind != "tokens":
-        return FACTORED if kind in ("concatenated", "summed") else SIGNAL
+    if kind in ("concatenated", "summed"):
+        return FACTORED
+    if kind not in ("tokens", "spelled"):
+        return SIGNAL
     joint = table.get("decoder", {}).get("type") == "pointer" or table.get("tie") == "all"
     return JOINT if joint else FACTS
 

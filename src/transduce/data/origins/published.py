@@ -50,8 +50,9 @@ class Published:
         raise DataError(f"{folder} has no {self.copies[0]}.gz: give a folder with the files of {self.corpus}")
 
 
-def download(url: str, largest: int = LARGEST) -> bytes:
-    """What lies at a URL; raises DataError after 30 silent seconds, or beyond the ``largest`` size, in bytes."""
+def download(url: str, largest: int | None = None) -> bytes:
+    """What lies at a URL; raises DataError after 30 silent seconds, or beyond the ``largest`` size, in bytes (16 MB)."""
+    largest = largest or LARGEST
     try:
         with urllib.request.urlopen(url, timeout=SECONDS) as response:
             data: bytes = response.read(largest + 1)
