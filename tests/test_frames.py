@@ -14,9 +14,11 @@ from torch import Tensor, nn
 from families import FAMILIES, FRAMEWISE, all_lengths, build, sources
 from test_laws import LENGTHS, padded_targets, pick, sources_alone
 from transduce.ctc.paths import collapse
+from transduce.ctc.prefixes import Prefixes
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
 from transduce.search.frames.best_path import BestPath
+from transduce.search.frames.forcing import scored
 from transduce.search.frames.prefix_beam import PrefixBeam
 from transduce.search.ranking import BoundedReward, LogProbability
 from transduce.types import BOS, EOS, PAD, Padded
@@ -219,6 +221,20 @@ def test_frame_by_frame_or_token_by_token(model: Any) -> None:
         assert [h.tokens for h in frames] == [h.tokens for h in tokens]
         rewards = [h.score - h.log_prob - 0.8 * len(h.tokens) for h in tokens]
         assert rewards == pytest.approx([0.0] * 3, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_chosen_token_by_token_is_the_first_choice(seed: int) -> None:
+    model, _ = drawn([4, 7, 2], seed)
+    frames = Padded(model.log_probs_BSV.float(), model.lengths_B)
+    chosen: list[list[int]] = [[], [], []]
+    for row, tokens in enumerate(chosen):
+        alone = Padded(frames.values[row : row + 1], frames.lengths[row : row + 1])
+        while EOS not in tokens:
+            every_1TV, _ = Prefixes.start(alone).extend(torch.tensor([[BOS, *tokens]]))
+            tokens.append(int(every_1TV[0, -1].argmax()))
+    for hypothesis in scored(frames, padded_targets(chosen)):
+        assert hypothesis.best_log_probs == hypothesis.token_log_probs
 
 
 def test_a_beam_over_both_is_joint_decoding() -> None:

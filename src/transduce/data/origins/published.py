@@ -51,7 +51,7 @@ class Published:
 
 
 def download(url: str, largest: int | None = None) -> bytes:
-    """What lies at a URL; raises DataError after 30 silent seconds, or beyond the ``largest`` size, in bytes (16 MB)."""
+    """What lies at a URL; DataError after 30 silent seconds, or beyond the ``largest`` size in bytes (16 MB)."""
     largest = largest or LARGEST
     try:
         with urllib.request.urlopen(url, timeout=SECONDS) as response:

@@ -24,14 +24,18 @@ def scored(frames: Padded, target: Padded) -> list[Hypothesis]:
     begin with what stands before it; that of the end is what is then left of the sum. Of an output without an alignment
     that is minus infinity."""
     every_NTV, _ = Prefixes.start(frames).extend(shifted(target))
-    each_NT, best_NT = every_NTV.gather(2, target.values[..., None])[..., 0], every_NTV.amax(-1)
+    each_NT = every_NTV.gather(2, target.values[..., None])[..., 0]
+    best_NT, first_NT = every_NTV.max(-1)
     outputs = Padded(target.values[:, :-1], target.lengths - 1)
     total_N = Lattice.of(Padded(frames.values.double(), frames.lengths), outputs).log_likelihood
-    columns = (target.values, each_NT, best_NT, total_N, outputs.lengths)
+    columns = (target.values, each_NT, best_NT, first_NT, total_N, outputs.lengths)
     found = []
-    for tokens, each, best, total, n in zip(*(column.tolist() for column in columns), strict=True):
+    for tokens, each, best, first, total, n in zip(*(column.tolist() for column in columns), strict=True):
         log_probs = (*each[:n], total - sum(each[:n]))
-        found.append(Hypothesis(tuple(tokens[: n + 1]), total, total, log_probs, tuple(best[: n + 1])))
+        # the end's is a difference of sums, and equals that of the same choice but for rounding: it is the same here
+        choices = zip(tokens, first, log_probs, best, strict=False)
+        chosen = tuple(own if token == choice else other for token, choice, own, other in choices)
+        found.append(Hypothesis(tuple(tokens[: n + 1]), total, total, log_probs, chosen))
     return found
 
 
