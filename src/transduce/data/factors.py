@@ -9,23 +9,21 @@ where the separator is another (OpenNMT's is "￨", U+FFE8), it is a bar.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
 from transduce.data.corpora import DataError
 from transduce.data.labels import LabelError
+from transduce.data.recorded import Recorded
 from transduce.data.tokenizers import Tokenizer, checked, divided
 from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
 
 
-class FactoredTokenizer:
+class FactoredTokenizer(Recorded):
     """Lines of tokens with factors to ids and back: an id for each factor of each token, and one EOS.
 
     ``values`` are those of each factor, in the order of their ids: first the words, then the tags.
@@ -107,21 +105,12 @@ class FactoredTokenizer:
         both = zip(self._values, record["factors"], strict=True)
         return FactoredTokenizer([[*dict.fromkeys([*own, *more])] for own, more in both], self._separator)
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the JSON: equal for tokenizers that agree on everything."""
-        return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
-
     def as_json(self) -> Any:
-        """What ``save`` writes."""
         return {"factors": self._values, "separator": self._separator}
 
     @classmethod
     def from_json(cls, record: Any) -> FactoredTokenizer:
         return cls(record["factors"], record["separator"])
-
-    def save(self, path: str | Path) -> None:
-        Path(path).write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 def split(line: str, factors: int, separator: str) -> list[list[str]]:

@@ -8,22 +8,20 @@ which is all that follows the first tab, a tab is text.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
 from transduce.data.corpora import DataError
 from transduce.data.labels import LabelError, check_text
+from transduce.data.recorded import Recorded
 from transduce.data.tokenizers import SPACE, Tokenizer, Unit, checked, shifted
 from transduce.types import BOS, EOS, PAD, UNK
 
 
-class FeaturesTokenizer:
+class FeaturesTokenizer(Recorded):
     """Lines of features and a text to ids and back: an id for each feature, then the text's ids.
 
     ``features`` are all there are, in the order of their ids. No position belongs to one of them, so as with text
@@ -99,17 +97,8 @@ class FeaturesTokenizer:
         features = [*dict.fromkeys([*self._features, *other._features])]
         return FeaturesTokenizer(features, self._separator, self._text.extended(other._text))
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the JSON: equal for tokenizers that agree on everything."""
-        return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
-
     def as_json(self) -> Any:
-        """What ``save`` writes."""
         return {"features": self._features, "separator": self._separator, "text": self._text.as_json()}
-
-    def save(self, path: str | Path) -> None:
-        Path(path).write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1), encoding="utf-8")
 
     def _spelling(self, i: int) -> str:
         return self._features[i - len(self._text)] if i >= len(self._text) else self._text.tokens([i])[0]

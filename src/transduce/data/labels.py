@@ -8,17 +8,15 @@ training is unknown. In the text, which is the last field, a tab is text.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
 from transduce.data.corpora import DataError
+from transduce.data.recorded import Recorded
 from transduce.data.tokenizers import SPACE, Symbols, Tokenizer, Unit, checked, shifted
 from transduce.types import BOS, EOS, PAD, UNK
 
@@ -31,7 +29,7 @@ class LabelError(DataError):
         self.line = line
 
 
-class LabelledTokenizer:
+class LabelledTokenizer(Recorded):
     """Lines of labels and, ``with_text``, a text, to ids and back: a label's id for each column, then the text's ids.
 
     ``labels`` are those of each column, in the order of their ids.
@@ -115,17 +113,8 @@ class LabelledTokenizer:
         labels = [[*dict.fromkeys([*own, *more])] for own, more in zip(self._labels, other._labels, strict=True)]
         return LabelledTokenizer(labels, text, self._with_text)
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the JSON: equal for tokenizers that agree on everything."""
-        return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
-
     def as_json(self) -> Any:
-        """What ``save`` writes."""
         return {"labels": self._labels, "with_text": self._with_text, "text": self._text.as_json()}
-
-    def save(self, path: str | Path) -> None:
-        Path(path).write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1), encoding="utf-8")
 
     @property
     def _fields(self) -> tuple[int, bool]:

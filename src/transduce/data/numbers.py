@@ -7,13 +7,10 @@ Numbers are written back to a millionth of their scale, about what a model in fl
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +19,7 @@ from numpy.typing import NDArray
 from transduce.data.corpora import DataError
 from transduce.data.labels import LabelError
 from transduce.data.moments import Moments
+from transduce.data.recorded import RecordedNumbers
 from transduce.data.tokenizers import Tokenizer, divided
 from transduce.types import EOS, SPECIALS
 
@@ -29,12 +27,10 @@ Array = NDArray[np.float64]
 DIGITS = 6  # written of a number, behind the first of its scale
 
 
-class NumbersTokenizer:
+class NumbersTokenizer(RecordedNumbers):
     """Lines of numbers to scaled numbers and back; ``mean`` and ``scale`` are of each channel, in raw units."""
 
-    numeric = True
     signal = False
-    labels = 0
 
     def __init__(self, mean: Sequence[float], scale: Sequence[float]) -> None:
         self._mean, self._scale = tuple(mean), tuple(scale)
@@ -42,10 +38,6 @@ class NumbersTokenizer:
 
     @property
     def factors(self) -> int:
-        """Numbers of a step."""
-        return len(self._mean)
-
-    def __len__(self) -> int:
         return len(self._mean)
 
     def encode(self, texts: Sequence[str]) -> list[list[float]]:
@@ -76,15 +68,6 @@ class NumbersTokenizer:
         """The line as a round trip returns it."""
         return self.decode(self.encode([text])[0])
 
-    @property
-    def entries(self) -> tuple[int, ...]:
-        return tuple(range(self.factors))
-
-    @property
-    def pieces(self) -> tuple[str, ...]:
-        """No id adds a text of its own."""
-        return ("",) * len(self)
-
     def extended(self, other: Tokenizer) -> NumbersTokenizer:
         """Nothing can be added to a scale: whoever has as many channels is read by this one."""
         if not other.numeric or other.factors != self.factors:
@@ -94,21 +77,12 @@ class NumbersTokenizer:
             )
         return self
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the JSON: equal for tokenizers that agree on everything."""
-        return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
-
     def as_json(self) -> Any:
-        """What ``save`` writes."""
         return {"mean": self._mean, "scale": self._scale}
 
     @classmethod
     def from_json(cls, record: Any) -> NumbersTokenizer:
         return cls(record["mean"], record["scale"])
-
-    def save(self, path: str | Path) -> None:
-        Path(path).write_text(json.dumps(self.as_json(), indent=1), encoding="utf-8")
 
     def _written(self, row: Sequence[float]) -> list[str]:
         channels = cycle(zip(self._mean, self._scale, self._decimals, strict=True))

@@ -7,20 +7,18 @@ cut into.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from transduce.data.corpora import DataError
+from transduce.data.recorded import Recorded
 from transduce.data.tokenizers import Tokenizer, Unit, shifted
 from transduce.types import BOS, EOS
 
 
-class SpelledTokenizer:
+class SpelledTokenizer(Recorded):
     """Lines of words to ids and back; the ids are those of the pieces' tokenizer, and BOS before each word."""
 
     numeric = False
@@ -79,17 +77,8 @@ class SpelledTokenizer:
             raise DataError("words in pieces can be extended by their like alone; use the same units")
         return SpelledTokenizer(self._pieces.extended(other._pieces))
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the JSON: equal for tokenizers that agree on everything."""
-        return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
-
     def as_json(self) -> Any:
-        """What ``save`` writes."""
         return {"words": self._pieces.as_json()}
-
-    def save(self, path: str | Path) -> None:
-        Path(path).write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,8 @@ S steps of D numbers, in C channels that are normalised apart, of P numbers each
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +15,7 @@ from numpy.typing import NDArray
 from transduce import config, names
 from transduce.data.corpora import DataError
 from transduce.data.moments import Moments
+from transduce.data.recorded import RecordedNumbers
 from transduce.data.signals.files import SignalError
 from transduce.data.tokenizers import Tokenizer, Unit
 
@@ -47,24 +45,18 @@ class Signal(Unit, Protocol):
     def place(self, step: int) -> str: ...
 
 
-class SignalTokenizer:
+class SignalTokenizer(RecordedNumbers):
     """Paths to the normalised steps [S, D] of what lies there; ``mean`` and ``scale`` are the training set's, of each
     channel, where the unit asks for them."""
 
-    numeric = True
     signal = True
-    labels = 0
 
     def __init__(self, unit: Signal, mean: Sequence[float] = (), scale: Sequence[float] = ()) -> None:
         self._unit, self._mean, self._scale = unit, tuple(mean), tuple(scale)
 
     @property
     def factors(self) -> int:
-        """Numbers of a step."""
         return self._unit.channels * self._unit.size
-
-    def __len__(self) -> int:
-        return self.factors
 
     def encode(self, texts: Sequence[str]) -> list[Steps]:
         """The steps [S, D] of each file; raises SignalError where one cannot be read.
@@ -89,15 +81,6 @@ class SignalTokenizer:
     def normalize(self, text: str) -> str:
         return text
 
-    @property
-    def entries(self) -> tuple[int, ...]:
-        return tuple(range(self.factors))
-
-    @property
-    def pieces(self) -> tuple[str, ...]:
-        """No number adds a text of its own."""
-        return ("",) * len(self)
-
     def extended(self, other: Tokenizer) -> SignalTokenizer:
         """There is nothing to add to numbers; whoever has as many of them is read by this one."""
         if not other.signal or other.factors != self.factors:
@@ -107,13 +90,7 @@ class SignalTokenizer:
             )
         return self
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the JSON: equal for tokenizers that agree on everything."""
-        return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
-
     def as_json(self) -> Any:
-        """What ``save`` writes."""
         unit: Any = self._unit
         options = {key: value for key, value in asdict(unit).items() if value is not None}
         return {
@@ -126,9 +103,6 @@ class SignalTokenizer:
     def from_json(cls, record: Any) -> SignalTokenizer:
         unit: Any = config.build(record["signal"], Unit, path="signal")
         return cls(unit, record["mean"], record["scale"])
-
-    def save(self, path: str | Path) -> None:
-        Path(path).write_text(json.dumps(self.as_json(), indent=1), encoding="utf-8")
 
     def _normalised(self, unit: Signal, path: str) -> Steps:
         x_SCP = channelled(unit, path)
