@@ -76,7 +76,7 @@ def unrolled(cell: Any, x_BTD: Tensor) -> Tensor:
 def seconds(run: Callable[[Tensor], Tensor], x_BTD: Tensor, weight_BTW: Tensor) -> float:
     """CPU time of this thread for one pass forwards and backwards."""
     began = time.thread_time()
-    run(x_BTD).backward(weight_BTW)
+    torch.autograd.backward(run(x_BTD), weight_BTW)
     return time.thread_time() - began
 
 

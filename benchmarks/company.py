@@ -23,6 +23,7 @@ from transduce import config
 from transduce.cli.options import SHORTLIST
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
+from transduce.protocols import Search
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
@@ -33,7 +34,7 @@ from transduce.transducer import Transducer
 SIZES = (1, 7, 64)
 
 
-def outputs(transducer: Transducer, sources: list[str], search: object, size: int, shuffled: bool) -> list[str]:
+def outputs(transducer: Transducer, sources: list[str], search: Search[Any], size: int, shuffled: bool) -> list[str]:
     order = list(range(len(sources)))
     if shuffled:
         random.Random(size).shuffle(order)
@@ -49,8 +50,8 @@ def margin(
 ) -> float:
     """The difference of two outputs' scores in float64, by the model that was searched: the listed words', if so."""
     transducer.model.double()
-    padded = transducer._padded(transducer.source_tokenizer.encode([source] * 2))
-    targets = transducer._padded(transducer.target_tokenizer.encode(texts))
+    padded = transducer.padded(transducer.source_tokenizer.encode([source] * 2))
+    targets = transducer.padded(transducer.target_tokenizer.encode(texts))
     model = transducer.model
     if shortlist is not None:
         lists = shortlist.candidates.of(padded)
@@ -75,8 +76,8 @@ def main() -> None:
     transducer = transduce.load(arguments.run, device="cpu")
     data = config.build(transducer.settings["data"], Data, path="data")
     sources = [e.source for e in examples(data, "test", cache_folder(data, arguments.run))][: arguments.limit]
-    longest = transducer.search.max_length
-    searches: dict[str, Any] = {"greedy": Greedy(longest), "beam 5": replace(transducer.search, size=5)}
+    beam: Any = transducer.search
+    searches: dict[str, Any] = {"greedy": Greedy(beam.max_length), "beam 5": replace(beam, size=5)}
     if (path := arguments.run / SHORTLIST).exists():
         searches |= {f"{name}, shortlist": Shortlist(path, search) for name, search in searches.items()}
     lines = [

@@ -89,7 +89,7 @@ def theirs(setting: Setting) -> Decoded:
 
     def decode(batches: Iterable[list[list[int]]]) -> Iterator[list[tuple[int, ...]]]:
         for rows in batches:
-            source = transducer._padded(rows)
+            source = transducer.padded(rows)
             found = model.generate(input_ids=source.values, attention_mask=source.mask.long(), **options)
             yield [tuple(id for id in row if id not in (PAD, BOS, EOS)) for row in found.tolist()]
 

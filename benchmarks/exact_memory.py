@@ -44,10 +44,11 @@ class Reluctant(nn.Module):
         return self.model.start(source)
 
     def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
-        return self.model.extend(tokens_BT, state)
+        extended: tuple[Any, Any] = self.model.extend(tokens_BT, state)
+        return extended
 
     def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
-        logits = self.sharpness * self.model.readout(output, candidates)
+        logits: Tensor = self.sharpness * self.model.readout(output, candidates)
         logits[..., EOS] -= self.reluctance
         return logits
 

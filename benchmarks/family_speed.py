@@ -69,6 +69,7 @@ def target_lengths(table: config.Table) -> Iterator[int]:
     """Of each batch that a run trains on, in its order."""
     training = config.build(table["training"], Training, path="training")
     data = config.build(table["data"], Data, path="data")
+    assert data.cache is not None
     batches = Batches(prepare(data, Path(data.cache)).train, training.batching, training.seed)
     return (int(batch.target.lengths.sum()) for batch, _ in batches.iterate(Place()))
 

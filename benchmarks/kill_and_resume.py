@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from report import machine, write
 
@@ -68,7 +69,7 @@ def main() -> None:
     chance = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as folder:
         peace, war = Path(folder) / "peace", Path(folder) / "war"
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         subprocess.run(command(arguments.recipe, peace, arguments.settings), check=True, **quiet)
         killed = []
         for step in sorted(chance.sample(range(STEPS - 20), arguments.kills)):

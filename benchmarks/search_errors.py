@@ -111,7 +111,7 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     transducer = transduce.load(given.run, given.checkpoint, "cpu")
     sources = [example.source for example in split_of(transducer.settings, given.run, "test")][: given.sentences]
-    longest = transducer.search.max_length
+    longest: int = transducer.settings["search"]["max_length"]
     others: dict[int, Search[Any]] = {
         size: Greedy(longest) if size == 1 else Beam(size, max_length=longest, ranking=LogProbability())
         for size in given.beam

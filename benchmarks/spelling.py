@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -46,6 +47,10 @@ def library() -> tuple[Callable[[Sequence[str]], list[str]], Callable[[str], boo
         return [checker.correction(source) or source for source in sources]
 
     return correct, lambda word: bool(checker.known([word]))
+
+
+def corrected(transducer: Transducer, sources: Sequence[str]) -> list[str]:
+    return [outputs[0].text for outputs in transducer.predict(sources)]
 
 
 def writable(transducer: Transducer) -> Callable[[str], bool]:
@@ -104,7 +109,7 @@ def main() -> None:
     for recipe in given.recipes:
         run = given.runs / recipe
         trained = transduce.train(recipe, run, settings, resume=True, device="cpu", threads=given.threads)
-        lines.append(row(f"`{recipe}`", tests, trained, writable(trained)))
+        lines.append(row(f"`{recipe}`", tests, partial(corrected, trained), writable(trained)))
         print("\n".join(lines), flush=True)
         write(given.out, lines)
 
