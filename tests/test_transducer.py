@@ -14,12 +14,13 @@ import torch
 
 import transduce
 from transduce import config
+from transduce.directory import choose_device, members
 from transduce.metrics.base import metric
 from transduce.protocols import Model
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability
-from transduce.transducer import Transducer, choose_device, members
+from transduce.transducer import Transducer
 from transduce.types import Example, Facts
 
 LINES = ["abcde", "a", "", "zyx", "abcdefghijklmnopqrstuvwxyz" * 2, "b", "aé☃z", "ba", "abc", "a"]

@@ -15,13 +15,14 @@ import torch
 
 from transduce import config, recipes
 from transduce.data.settings import Units
+from transduce.directory import Checkpoint, find_weights, members
 from transduce.progress import ProgressBar
 from transduce.training.callbacks import Callback, Started, TensorBoard
 from transduce.training.checkpoint import CONFIG
 from transduce.training.run import RunExistsError, check
 from transduce.training.run import train as run_training
 from transduce.training.settings import Init
-from transduce.transducer import Checkpoint, Transducer, find_weights, members
+from transduce.transducer import Transducer
 
 HELD_OUT = 20  # one in so many of ``pairs`` is kept for validation
 

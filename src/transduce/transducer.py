@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -24,6 +24,7 @@ from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Lines
 from transduce.data.tokenizers import Tokenizer, cut
 from transduce.data.windows import SIGNALS_AHEAD, WINDOW, aligned, sorted_batches, windows
+from transduce.directory import Checkpoint, choose_device, find_weights, members
 from transduce.metrics.references import references
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.models.fit import check_fit
@@ -39,7 +40,6 @@ log = logging.getLogger("transduce")
 
 R = TypeVar("R")
 
-Checkpoint = Literal["best", "last", "average"]
 UNFINISHED = "\ufffd"  # what a decoder makes of the first bytes of a character
 
 Asked = tuple[list[Any], list[int], Tokenized | None]  # a source's ids, those of its output's beginning, its phrases
@@ -404,16 +404,6 @@ def _prediction(output: Output | None, given: Output | None) -> Prediction:
     return replace(prediction, forced_log_prob=given.log_prob, forced_length=len(given.tokens), forced_right=right)
 
 
-def members(run: str | Path) -> list[Path]:
-    """The run directories of "RUN+RUN"; one, where a directory has that very name."""
-    parts = str(run).split("+")
-    if len(parts) == 1 or Path(run).is_dir():
-        return [Path(run)]
-    if not all(parts):
-        raise ValueError(f"run {str(run)!r}: a run directory was expected before and after each +")
-    return [Path(part) for part in parts]
-
-
 def check_vocabularies(one: Transducer, run: Path, other: Transducer, other_run: Path) -> None:
     """Raise ValueError unless two runs cut text into the same ids: their models' words must be each other's, those of
     a source only where there is one."""
@@ -427,33 +417,3 @@ def check_vocabularies(one: Transducer, run: Path, other: Transducer, other_run:
             "mixed word by word; train both on the same data with the same data.units, or rerank as text: `transduce "
             "rerank` with --direct or --language-model"
         )
-
-
-def find_weights(run: Path, checkpoint: Checkpoint) -> Path:
-    """The file of a checkpoint; FileNotFoundError says what is there instead."""
-    if not (run / "config.toml").exists():
-        raise FileNotFoundError(f"{run} is no run directory: it has no config.toml; train one with `transduce train`")
-    path = run / "checkpoints" / checkpoint / "model.safetensors"
-    if not path.exists():
-        there = sorted(path.parent.name for path in (run / "checkpoints").glob("*/model.safetensors"))
-        raise FileNotFoundError(
-            f"{run} has no checkpoint {checkpoint!r} ({path} is missing); it has: "
-            f"{', '.join(there) or 'none yet, so train on with --resume'}"
-        )
-    return path
-
-
-def choose_device(name: str) -> torch.device:
-    """cpu, cuda (or cuda:1) and mps as they are; auto is the first of cuda, mps and cpu that is there."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"device {name!r}: expected cpu, cuda, cuda:1, mps or auto") from None
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not there.get(device.type, False):
-        raise ValueError(
-            f"device {name!r} is not on this machine; there is: {', '.join(k for k, v in there.items() if v)}"
-        )
-    return device

@@ -86,7 +86,7 @@ class Trained:
     @property
     def runs(self) -> list[Path]:
         """The run directories, the first of which gives search and settings."""
-        from transduce.transducer import members
+        from transduce.directory import members
 
         return members(self.run)
 

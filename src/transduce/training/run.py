@@ -15,6 +15,7 @@ from transduce import config
 from transduce.data.batching import Batches
 from transduce.data.preparation import Prepared, Tokenizers, examples, prepare
 from transduce.data.settings import Data
+from transduce.directory import choose_device
 from transduce.metrics.base import metric
 from transduce.spec import UNKNOWN
 from transduce.training.augmentation.base import check_augmentation
@@ -26,7 +27,7 @@ from transduce.training.loop import Judgement, Loop
 from transduce.training.objectives import Trainable
 from transduce.training.precision import autocast, bound_kernel_cache, choose_precision
 from transduce.training.settings import Init, Settings
-from transduce.transducer import Transducer, choose_device
+from transduce.transducer import Transducer
 from transduce.types import Example, Facts
 
 log = logging.getLogger("transduce")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from transduce.data.batching import Batching
 from transduce.data.settings import Data
+from transduce.directory import Checkpoint
 from transduce.models.fit import check_fit
 from transduce.protocols import Model, Objective, Search
 from transduce.search.beam import Beam
@@ -16,7 +17,6 @@ from transduce.training.augmentation.base import Augmentation
 from transduce.training.clocks import Clock
 from transduce.training.objectives import CrossEntropy
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule
-from transduce.transducer import Checkpoint
 from transduce.types import Factory
 
 Precision = Literal["auto", "float32", "bfloat16"]
