@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,10 +67,26 @@ def test_an_error_in_a_worker_is_its_callers(crew: Crew[Transducer], together: T
     assert together("abc") == together("abc")  # and the crew works on
 
 
-def test_a_run_that_is_none_is_told() -> None:
-    crew = Crew(partial(transduce.load, "no-such-run"), 1)
-    with pytest.raises(RuntimeError, match="a worker process has died"):
-        list(crew(_fail, ["abc"]))
+def _vanish(transducer: None, batch: str) -> None:
+    os._exit(9)
+
+
+def _nobody() -> None:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("load", "work", "error", "message"),
+    [
+        (partial(transduce.load, "no-such-run"), _fail, FileNotFoundError, "no-such-run is no run directory"),
+        (_nobody, _vanish, RuntimeError, "a worker process has died"),
+    ],
+)
+def test_what_ends_the_work_is_told(load: Any, work: Any, error: type[Exception], message: str) -> None:
+    crew = Crew(load, 1)
+    with pytest.raises(error, match=message):
+        list(crew(work, ["abc"]))
+    crew.close()
 
 
 @pytest.mark.parametrize(("workers", "threads"), [(0, 1), (1, 0)])

@@ -12,6 +12,7 @@ import pytest
 import transduce
 from transduce.data.corpora import DataError
 from transduce.data.origins.recordings import RATE, wav
+from transduce.inspect.frames import placed
 
 HERTZ = {"do": 300, "re": 700, "mi": 1500}
 RECIPE = """
@@ -109,6 +110,21 @@ def test_paths_are_answered_from_wherever_they_are_named(corpus, run, call, monk
     scored = call("score", run, f"--source={corpus / 'paths.txt'}", f"--target={corpus / 'words.txt'}")[1]
     expected = [each.log_prob for each in transducer.score(zip(paths, texts, strict=True))]
     assert [float(line) for line in scored.splitlines()] == pytest.approx(expected, abs=1e-3)
+
+
+def test_when_each_tone_was_heard(corpus, run, call):
+    transducer = transduce.load(run, device="cpu")
+    paths = [str(corpus / "test" / name) for name, _ in lines_of(corpus, "test")]
+    answers = list(zip(paths, transducer.predict(paths), strict=True))
+    found = [each for (each,) in placed(transducer, answers)]
+    status, out, err = call("predict", run, "--frames", stdin="\n".join(paths).encode())
+    assert status == 0, err
+    for each, line in zip(found, out.splitlines(), strict=True):
+        assert line.split(" ||| ") == [each.output.text, " ".join(f"{first}-{last}" for first, last in each.frames)]
+        places = [place for span in each.frames for place in span]
+        assert places == sorted(places)
+        assert all(0 <= place < each.count for place in places)
+    assert any(len(each.frames) > 1 for each in found)
 
 
 def test_a_bad_path_is_told_by_the_number_of_the_input(corpus, run, call):

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 M = TypeVar("M")  # a loaded model
@@ -22,6 +23,7 @@ class Crew(Generic[M]):
 
     Called with work, a function of such a model and a batch, and with batches, it gives the results in the batches'
     order. They start when they are first needed, which takes a few seconds, and stop with the program or ``close``.
+    What is raised in a process, by ``load`` too, is raised here; RuntimeError, where one has died.
     """
 
     def __init__(self, load: Callable[[], M], workers: int, threads: int = 1) -> None:
@@ -52,16 +54,21 @@ class Crew(Generic[M]):
         self._pool.shutdown(cancel_futures=True)
 
 
-_own: list[Any] = []  # in a worker: its model
+# ------------------------------------------------------------- in a worker
 
 
 def _settle(load: Callable[[], Any], threads: int) -> None:
+    """Before any work. The model is loaded with the first of it, whose caller then learns of what is wrong."""
+    global _own
     os.environ["OMP_NUM_THREADS"] = str(threads)
     import torch
 
     torch.set_num_threads(threads)
-    _own[:] = [load()]
+    _own = cache(load)
+
+
+_own: Callable[[], Any]  # its model
 
 
 def _do(work: Callable[[Any, B], R], batch: B) -> R:
-    return work(_own[0], batch)
+    return work(_own(), batch)

@@ -164,9 +164,8 @@ class _Gathering:
         texts = [(row.source or "", row.target or "") for row in chunk.rows]
         self.source.add([source for source, _ in texts], chunk.sources)
         self.target.add([target for _, target in texts], chunk.targets)
-        chunk.fitting(
-            (self.source.tokenizer, self.target.tokenizer), files, data.lines, self.tally
-        )  # are counted there
+        both = self.source.tokenizer, self.target.tokenizer
+        chunk.fitting(both, files, data.lines, self.tally)  # for the tally, which counts them
         self._sources.extend(_hash(source) for source, _ in texts)
         self._pairs.extend(_hash(f"{source}\n{target}") for source, target in texts)
         for (source, target), ids, labels in islice(
