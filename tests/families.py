@@ -14,6 +14,7 @@ from transduce.types import Facts, Padded
 FACTS = Facts(source_vocabulary=9, target_vocabulary=11)
 JOINT = Facts(source_vocabulary=11, target_vocabulary=11)  # the ids of either side are ids of both
 FACTORED = Facts(source_vocabulary=9, target_vocabulary=11, source_factors=2)
+KNOWN = Facts(source_vocabulary=9, target_vocabulary=11, source_words=5)  # every id of a source is a word's mark
 SIGNAL = Facts(source_vocabulary=6, target_vocabulary=11, source_factors=6)  # numbers a step
 NUMERIC = Facts(source_vocabulary=2, target_vocabulary=2, source_factors=2)  # channels
 
@@ -113,6 +114,11 @@ def factored(encoder: str, embedding: object) -> config.Table:
     """An encoder of tokens of two factors."""
     tables: config.Table = {"recurrent": recurrent("plain"), "transformer": transformer()}
     return tables[encoder]["encoder"] | {"embedding": embedding}
+
+
+def spelled(encoder: config.Table, **options: object) -> config.Table:
+    """An encoder of words, each read by another of the kind."""
+    return encoder | {"embedding": {"type": "spelled", "encoder": encoder, **options}}
 
 
 MODERN: config.Table = {
@@ -221,6 +227,7 @@ PARALLEL: dict[str, config.Table] = {
     "instant, lstm to dense": instant(recurrent("plain")["encoder"], {"type": "dense"}),
     "instant, labels and bag to dense": instant(labelled({"type": "bag", "width": 6}), {"type": "dense"}),
     "tagger, lstm": {"type": "tagger", "encoder": recurrent("plain")["encoder"]},
+    "tagger, known words": {"type": "tagger", "encoder": spelled(recurrent("plain")["encoder"], word_width=3)},
     "tagger, convs2s": {"type": "tagger", "encoder": convs2s()["encoder"]},
     "classifier, gru, last state": {"type": "classifier", "encoder": recurrent("plain", cell="gru")["encoder"]},
     "classifier, transformer, attention": {
@@ -280,7 +287,9 @@ def facts(table: config.Table) -> Facts:
     kind = embedding if isinstance(embedding, str) else embedding["type"]
     if kind in ("concatenated", "summed"):
         return FACTORED
-    if kind not in ("tokens", "spelled"):
+    if kind == "spelled":
+        return KNOWN if "word_width" in embedding else FACTS
+    if kind != "tokens":
         return SIGNAL
     joint = table.get("decoder", {}).get("type") == "pointer" or table.get("tie") == "all"
     return JOINT if joint else FACTS

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch.testing import assert_close
 
-from families import build
+from families import FACTS, KNOWN, build
 from test_laws import sources_alone
+from transduce import config
 from transduce.data.corpora import DataError
+from transduce.data.features import Features
 from transduce.data.saved import load
 from transduce.data.spelled import Spelled
-from transduce.data.tokenizers import Bpe, Bytes, Characters, Tokenizer
-from transduce.modules.spelling import pieces, words
-from transduce.types import BOS, EOS, PAD, Padded
+from transduce.data.tokenizers import Bpe, Bytes, Characters, Symbols, Tokenizer
+from transduce.modules.spelling import KnownWords, pieces, words
+from transduce.protocols import Encoder
+from transduce.types import BOS, EOS, PAD, Facts, Padded
 
 LINE = "the dog  barks the"
 
@@ -65,6 +69,56 @@ def test_pieces_are_of_text() -> None:
         Spelled(Numbers()).learn(["1 2"])
 
 
+# --------------------------------------------------------------- known words
+
+
+@pytest.fixture(scope="module")
+def known() -> Tokenizer:
+    """Of the words of the line, "the" alone is met often enough; "The" is the same word."""
+    return Spelled(Characters(), Symbols(minimum_count=3, lowercase=True)).learn([LINE, "The cat"])
+
+
+def test_a_known_word_has_a_mark_of_its_own(known: Tokenizer, tmp_path: Path) -> None:
+    (ids,) = known.encode(["the dog The"])
+    first = len(known) - 1
+    assert known.words == 1
+    assert [i for i in ids if i in (BOS, first)] == [first, BOS, first]
+    assert known.tokens(ids) == ["<the>", *"the", "<s>", *"dog", "<the>", *"The", "</s>"]
+    assert known.length(ids) == 3
+    assert known.decode(ids) == "the dog The"
+    assert [known.entries[first], known.pieces[first]] == [("word", "the"), ""]
+    assert len(set(known.entries)) == len(known)
+    assert len(known.spans("the dog")) == len(known.encode(["the dog"])[0])
+    known.save(tmp_path / "source.json")
+    again = load(tmp_path / "source.json")
+    assert (again.fingerprint, again.words, again.encode([LINE])) == (known.fingerprint, 1, known.encode([LINE]))
+
+
+def test_a_word_like_a_special_is_no_special() -> None:
+    """Symbols are cut after the "<" of one, and half a word is no word."""
+    tokenizer = Spelled(Characters(), Symbols()).learn(["a <unk> </s> a"])
+    (ids,) = tokenizer.encode(["a <unk> </s>"])
+    assert [token for token in tokenizer.tokens(ids) if len(token) > 1] == ["<a>", "<s>", "<s>", "</s>"]
+
+
+def test_known_words_grow(known: Tokenizer, characters: Tokenizer) -> None:
+    grown = known.extended(Spelled(Characters(), Symbols(lowercase=True)).learn(["a xylophone"]))
+    assert set(grown.entries) > {*known.entries, ("word", "xylophone"), "x", "y"}
+    assert grown.words == 3
+    assert grown.tokens(grown.encode(["the xylophone"])[0])[:5] == ["<the>", *"the", "<xylophone>"]
+    for one, other in ((known, characters), (characters, known)):
+        with pytest.raises(DataError, match="extended by their like alone"):
+            one.extended(other)
+
+
+def test_known_words_are_symbols() -> None:
+    inner = Spelled(Characters(), Symbols())
+    with pytest.raises(DataError, match="known as wholes too, to symbols"):
+        Spelled(Characters(), inner).learn(["a b"])
+    with pytest.raises(DataError, match="leave words out of the unit"):
+        Features(inner).learn(["PL\ta b"])
+
+
 # --------------------------------------------------------------------- words
 
 ROWS = [[BOS, 4, 5, 6, BOS, 7, EOS], [EOS], [BOS, 8, BOS, 4, 5, 6, EOS]]
@@ -75,18 +129,31 @@ def padded(rows: list[list[int]], width: int = 7, junk: int = PAD) -> Padded:
     return Padded(values, torch.tensor([len(row) for row in rows]))
 
 
+MARKED = [[9, 4, 5, 6, BOS, 7, EOS], [EOS], [10, 8, 9, 4, 5, 6, EOS]]
+"""The same, of which two words are known."""
+
+
+def test_marks_of_known_words() -> None:
+    source, known = padded(ROWS), padded(MARKED)
+    found = words(known, 9)
+    assert found.values[..., 0].tolist() == [[9, BOS, EOS], [EOS, PAD, PAD], [10, 9, EOS]]
+    assert torch.equal(found.values[..., 1:], words(source, 9).values[..., 1:])
+    for ours, theirs in zip(pieces(known, 9), pieces(source, 9), strict=True):
+        assert torch.equal(ours.values, theirs.values)
+
+
 def test_words_and_pieces_of_rows() -> None:
-    for source in (padded(ROWS), padded(ROWS, 9, junk=BOS)):
-        found = words(source)
+    for source in (padded(ROWS), padded(ROWS, 9, junk=BOS), padded(ROWS, 8, junk=9)):
+        found = words(source, 9)
         assert found.lengths.tolist() == [3, 1, 3]
-        closed = [4, 5, 6, EOS]
-        nothing, end = [PAD] * 4, [EOS, PAD, PAD, PAD]
+        closed = [BOS, 4, 5, 6, EOS]
+        nothing, end = [PAD] * 5, [EOS, EOS, PAD, PAD, PAD]
         assert found.values.tolist() == [
-            [closed, [7, EOS, PAD, PAD], end],
+            [closed, [BOS, 7, EOS, PAD, PAD], end],
             [end, nothing, nothing],
-            [[8, EOS, PAD, PAD], closed, end],
+            [[BOS, 8, EOS, PAD, PAD], closed, end],
         ]
-        unmarked, begins = pieces(source)
+        unmarked, begins = pieces(source, 9)
         assert unmarked.lengths.tolist() == [5, 1, 5]
         assert unmarked.values.tolist() == [[4, 5, 6, 7, EOS], [EOS, *[PAD] * 4], [8, 4, 5, 6, EOS]]
         assert [row[:n] for row, n in zip(begins.values.tolist(), begins.lengths.tolist(), strict=True)] == [
@@ -99,7 +166,7 @@ def test_words_and_pieces_of_rows() -> None:
 @pytest.mark.parametrize("find", [words, pieces])
 def test_a_source_without_marks_is_told(find: Any) -> None:
     with pytest.raises(ValueError, match=r'where its words begin: set data\.units\.source to "spelled"'):
-        find(padded([[4, 5, EOS]]))
+        find(padded([[4, 5, EOS]]), 9)
 
 
 RECURRENT = {"type": "recurrent", "cell": "gru", "embedding_width": 8, "width": 5}
@@ -134,11 +201,61 @@ def test_a_label_a_word(model: Any) -> None:
 def test_a_word_is_read_by_itself() -> None:
     """Its vector is the projection of the last states of a reader of its characters, wherever it stands."""
     embedding = build({"type": "tagger", "encoder": ENCODERS["characters into words, gru"]}).encoder.embedding
-    vectors = embedding(words(padded(ROWS)).values)
+    vectors = embedding(words(padded(ROWS), 9).values)
     for row, place, word in ((0, 0, [4, 5, 6]), (0, 1, [7]), (2, 0, [8]), (2, 1, [4, 5, 6]), (1, 0, [])):
         memory = embedding.encoder(padded([[*word, EOS]], len(word) + 1))
         last = torch.cat([leaf[0] for layer in memory.summary for leaf in layer])
         assert_close(vectors[row, place], embedding.projection.weight @ last + embedding.projection.bias)
+
+
+def embedding(facts: Facts, **options: Any) -> Any:
+    """One of words, of 6 numbers each."""
+    table = {"type": "bag", "width": 6, "embedding": CHARACTERS | options}
+    bag: Any = config.build(table, Encoder, facts, "encoder")
+    return bag.embedding.eval()
+
+
+def known_words(**options: Any) -> Any:
+    return embedding(Facts(source_vocabulary=11, target_vocabulary=11, source_words=2), **options)
+
+
+def test_a_known_word_is_beside_its_characters() -> None:
+    """Its vector is its own and that of its characters, side by side; that of an unknown one begins as all such do."""
+    ours = known_words(word_width=2)
+    found = ours.embed(padded(MARKED))
+    assert found.lengths.tolist() == [3, 1, 3]
+    own, spelled = found.values.split([2, 4], -1)
+    for row, place, mark in ((0, 0, 9), (0, 1, BOS), (0, 2, EOS), (1, 0, EOS), (2, 0, 10), (2, 1, 9)):
+        assert_close(own[row, place], ours.known.weight[mark])
+    ours.known = None
+    assert_close(spelled, ours.embed(padded(MARKED)).values)
+    assert_close(spelled, ours.embed(padded(ROWS)).values)
+
+
+def test_words_are_dropped_in_training_alone() -> None:
+    """A dropped word is an unknown one; that there is no more of them is no word to be dropped."""
+    words = KnownWords(11, 9, 3, dropout=0.5)
+    torch.manual_seed(1)
+    marks = torch.tensor([9, 10, EOS]).repeat(200, 1)
+    dropped = (words(marks) == words.weight[BOS]).all(-1).double().mean(0)
+    assert dropped[:2].tolist() == pytest.approx([0.5, 0.5], abs=0.1)
+    assert dropped[2] == 0
+    assert torch.equal(words(marks), words(marks)) is False
+    assert torch.equal(words.eval()(marks), words.weight[marks])
+
+
+@pytest.mark.parametrize(
+    ("facts", "options", "message"),
+    [
+        (FACTS, {"word_width": 3}, r'3, of 6, for a source that knows 0 .* data\.units\.source\.words to "symbols"'),
+        (KNOWN, {}, "word_width = 0, of 6, for a source that knows 5 whole words"),
+        (KNOWN, {"word_width": 6}, "word_width to less than the whole"),
+        (KNOWN, {"word_width": 3, "word_dropout": 1.0}, r"word_dropout = 1\.0: a probability"),
+    ],
+)
+def test_what_does_not_go_together_is_told(facts: Facts, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        embedding(facts, **options)
 
 
 def test_the_first_piece_answers_for_its_word() -> None:

@@ -153,6 +153,7 @@ class Facts:
     source_vocabulary: int
     target_vocabulary: int
     source_factors: int = 1  # ids of each source token
+    source_words: int = 0  # the last ids of the source vocabulary, each a whole word that others spell
 
 
 @dataclass(frozen=True)

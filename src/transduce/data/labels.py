@@ -131,9 +131,11 @@ class LabelledTokenizer(Recorded):
 
 
 def check_text(text: Tokenizer) -> Tokenizer:
-    """The tokenizer, as long as it is of text; DataError where it is of numbers."""
+    """The tokenizer, as long as it is of text; DataError where it is of numbers, or whole words have the last ids."""
     if text.numeric:
         raise DataError("what stands before a text is told by ids, and these are numbers: choose another unit for text")
+    if text.words:
+        raise DataError("what stands before a text has the last ids, as whole words have: leave words out of the unit")
     return text
 
 

@@ -56,7 +56,7 @@ class Tokenizers:
 
     @property
     def facts(self) -> Facts:
-        return Facts(len(self.source), len(self.target), self.source.factors)
+        return Facts(len(self.source), len(self.target), self.source.factors, self.source.words)
 
     @property
     def vocabularies(self) -> tuple[int | None, int | None]:

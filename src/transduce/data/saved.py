@@ -32,8 +32,9 @@ def made(record: Any) -> Tokenizer:
         return FeaturesTokenizer(record["features"], record["separator"], made(record["text"]))
     if record.keys() == {"factors", "separator"}:
         return FactoredTokenizer.from_json(record)
-    if record.keys() == {"words"}:
-        return SpelledTokenizer(made(record["words"]))
+    if record.keys() in ({"words"}, {"words", "known"}):
+        known = record.get("known")
+        return SpelledTokenizer(made(record["words"]), known and made(known))
     if record.keys() == {"mean", "scale"}:
         return NumbersTokenizer.from_json(record)
     if record.keys() == {"signal", "mean", "scale"}:

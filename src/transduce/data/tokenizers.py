@@ -41,6 +41,7 @@ class Tokenizer(Protocol):
     its ids stands, from the first character to behind the last; EOS, and what is said beside the text, have none of it.
     ``length`` is the number of tokens in a row of ids, EOS and labels not counted.
     ``extended`` is this vocabulary with what only another knows after it; it raises DataError where that cannot be.
+    The last ``words`` ids stand for whole words, which the others spell behind them.
     One that is ``numeric`` has numbers for ids, and as many entries as a step has numbers. One of a ``signal`` is
     numeric, too: its texts are paths of files, and a row is an array [S, factors] of float32, a step each, that nothing
     closes.
@@ -57,6 +58,9 @@ class Tokenizer(Protocol):
 
     @property
     def factors(self) -> int: ...
+
+    @property
+    def words(self) -> int: ...
 
     def __len__(self) -> int: ...
 
@@ -95,6 +99,7 @@ class TextTokenizer:
     signal = False
     labels = 0
     factors = 1
+    words = 0
 
     def __init__(self, library: tokenizers.Tokenizer) -> None:
         found = tuple(library.id_to_token(index) for index in range(len(SPECIALS)))
@@ -299,13 +304,14 @@ class Symbols:
 
     minimum_count: int = 1
     size: int | None = None
+    lowercase: bool = False
 
     signal = False
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
         one_space = [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
-        library.normalizer = normalizers.Sequence([normalizers.NFC(), *one_space])
+        library.normalizer = normalizers.Sequence([*_normalizers(self.lowercase), *one_space])
         library.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), _GUARD])
         return _counted(library, texts, self.minimum_count, self.size)
 

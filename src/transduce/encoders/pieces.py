@@ -18,8 +18,9 @@ class FirstPieceEncoder(nn.Module):
     Source of the unit "spelled", whose marks of words its encoder does not see.
     """
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, source_vocabulary: int, source_words: int) -> None:
         super().__init__()
+        self.alphabet = source_vocabulary - source_words
         self.encoder = encoder
         self.width = encoder.width
         self.summary_widths = encoder.summary_widths
@@ -31,7 +32,7 @@ class FirstPieceEncoder(nn.Module):
         return embedding
 
     def forward(self, source: Padded) -> Memory:
-        unmarked, begins = pieces(source)
+        unmarked, begins = pieces(source, self.alphabet)
         memory = self.encoder(unmarked)
         place_BW1 = begins.values[..., None]
         states_BWD = memory.read_BSD.gather(1, place_BW1.expand(-1, -1, self.width))

@@ -14,21 +14,37 @@ from transduce.types import BOS, EOS, PAD, Factory, Padded
 
 
 class SpelledWords(nn.Module):
-    """Characters into words: e = W pool(encoder(c_1 ... c_n)) + b, the vector of a word from its pieces alone (Ling et
-    al. 2015; Plank et al. 2016). No word is unknown.
+    """Characters into words: e = W pool(encoder(c_1 ... c_n)) + b, the vector of a word from its pieces (Ling et al.
+    2015; Plank et al. 2016). No word is unknown.
 
     Source of the unit "spelled". Each word is a source of its own to ``encoder``, closed with EOS as any, and
-    is read once a batch, however often it stands there. As any embedding it is multiplied by sqrt(width) where it is
-    ``scaled``.
+    is read once a batch, however often it stands there. Where that unit has ``words``, ``word_width`` numbers of the
+    vector are the word's own, beside those from its pieces (Lample et al. 2016): ``KnownWords``. Raises ValueError
+    where one has them and the other has not.
     """
 
     def __init__(
-        self, vocabulary: int, width: int, scaled: bool, encoder: Encoder, pooling: Factory[Pooler] = LastState
+        self,
+        vocabulary: int,
+        width: int,
+        scaled: bool,
+        source_words: int,
+        encoder: Encoder,
+        pooling: Factory[Pooler] = LastState,
+        word_width: int = 0,
+        word_dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        if (word_width > 0) != (source_words > 0) or not 0 <= word_width < width:
+            raise ValueError(
+                f"word_width = {word_width}, of {width}, for a source that knows {source_words} whole words: set "
+                'data.units.source.words to "symbols" and word_width to less than the whole, or leave both out'
+            )
+        self.alphabet = vocabulary - source_words
         self.encoder = encoder
         self.pooling = pooling(memory_width=encoder.width, summary_widths=encoder.summary_widths)
-        self.projection = projection(self.pooling.width, width)
+        self.projection = projection(self.pooling.width, width - word_width)
+        self.known = KnownWords(vocabulary, self.alphabet, word_width, word_dropout) if word_width else None
 
     @property
     def weight(self) -> nn.Parameter:
@@ -37,52 +53,82 @@ class SpelledWords(nn.Module):
         return table
 
     def embed(self, source: Padded) -> Padded:
-        ids_BWC = words(source)
+        ids_BWC = words(source, self.alphabet)
         return Padded(self(ids_BWC.values), ids_BWC.lengths)
 
     def forward(self, ids_BWC: Tensor) -> Tensor:
-        words_MC = ids_BWC.flatten(0, 1)
+        mark_BW, words_MC = ids_BWC[..., 0], ids_BWC[..., 1:].flatten(0, 1)
         word_NC, which_M = torch.unique(words_MC, dim=0, return_inverse=True)
         # beyond a row's words stands a word of padding, which some encoder might divide by the length of
         length_N = (word_NC != PAD).sum(1).clamp(min=1)
         vector_ND = self.projection(self.pooling(self.encoder(Padded(word_NC, length_N))))
-        return nn.functional.embedding(which_M.view(ids_BWC.shape[:2]), vector_ND)
+        spelled_BWD = nn.functional.embedding(which_M.view(mark_BW.shape), vector_ND)
+        return spelled_BWD if self.known is None else torch.cat([self.known(mark_BW), spelled_BWD], -1)
 
 
-def words(source: Padded) -> Padded:
-    """The words of each row, each closed with EOS and filled up with PAD: [B, W, C]; the last is EOS alone."""
-    row_N, place_N, word_N = opened(source)
+class KnownWords(nn.Module):
+    """Words as wholes: the marks [...] that open them to vectors [..., width]. BOS opens an unknown word.
+
+    ``vocabulary`` counts all ids of the source; the marks are those from ``alphabet`` on. While training, each word is
+    taken for an unknown one with the probability ``dropout``, so that the vector of these is learned too (Lample et
+    al. 2016, section 4.4, do so with words met once).
+    """
+
+    def __init__(self, vocabulary: int, alphabet: int, width: int, dropout: float) -> None:
+        super().__init__()
+        if not 0 <= dropout < 1:
+            raise ValueError(f"word_dropout = {dropout}: a probability of at least 0 and less than 1 was expected")
+        self.alphabet = alphabet
+        self.weight = nn.Parameter(torch.empty(vocabulary, width))
+        nn.init.normal_(self.weight, std=width**-0.5)
+        self.dropout = dropout
+
+    def forward(self, marks: Tensor) -> Tensor:
+        if self.training and self.dropout:
+            dropped = torch.rand(marks.shape, device=marks.device) < self.dropout
+            marks = marks.masked_fill(dropped & (marks >= self.alphabet), BOS)
+        return nn.functional.embedding(marks, self.weight)
+
+
+def words(source: Padded, alphabet: int) -> Padded:
+    """The words of each row, each its mark and its pieces, closed with EOS and filled up with PAD: [B, W, 1 + C].
+
+    The last is EOS, which stands for its mark too.
+    """
+    row_N, place_N, word_N = opened(source, alphabet)
     last_N = place_N == source.lengths[row_N] - 1
-    pieces_N = torch.where(last_N, 0, place_N.roll(-1) - place_N - 1)
-    place_C = torch.arange(int(pieces_N.max()) + 1, device=place_N.device)
-    within_NC = (place_N[:, None] + 1 + place_C).clamp(max=source.values.shape[1] - 1)
-    ids_NC = source.values[row_N[:, None], within_NC].masked_fill(place_C == pieces_N[:, None], EOS)
+    close_N = torch.where(last_N, 1, place_N.roll(-1) - place_N)
+    place_C = torch.arange(int(close_N.max()) + 1, device=place_N.device)
+    within_NC = (place_N[:, None] + place_C).clamp(max=source.values.shape[1] - 1)
+    ids_NC = source.values[row_N[:, None], within_NC].masked_fill(place_C == close_N[:, None], EOS)
     count_B = torch.bincount(row_N, minlength=len(source.lengths))
     ids_BWC = ids_NC.new_full((len(count_B), int(count_B.max()), len(place_C)), PAD)
-    ids_BWC[row_N, word_N] = ids_NC.masked_fill(place_C > pieces_N[:, None], PAD)
+    ids_BWC[row_N, word_N] = ids_NC.masked_fill(place_C > close_N[:, None], PAD)
     return Padded(ids_BWC, count_B)
 
 
-def pieces(source: Padded) -> tuple[Padded, Padded]:
+def pieces(source: Padded, alphabet: int) -> tuple[Padded, Padded]:
     """The rows without the marks of words, and where in them each word begins, and EOS: places [B, W]."""
-    row_N, place_N, word_N = opened(source)
+    row_N, place_N, word_N = opened(source, alphabet)
     count_B = torch.bincount(row_N, minlength=len(source.lengths))
     begins_BW = place_N.new_zeros(len(count_B), int(count_B.max()))
     begins_BW[row_N, word_N] = place_N - word_N  # as many marks have gone as there are words before
-    kept_BS = source.mask & (source.values != BOS)
+    kept_BS = source.mask & ~_are_marks(source.values, alphabet)
     length_B = kept_BS.sum(1)
     unmarked = Padded(source.values.new_full((len(length_B), int(length_B.max())), PAD), length_B)
     unmarked.values[unmarked.mask] = source.values[kept_BS]
     return unmarked, Padded(begins_BW, count_B)
 
 
-def opened(source: Padded) -> tuple[Tensor, Tensor, Tensor]:
+def opened(source: Padded, alphabet: int) -> tuple[Tensor, Tensor, Tensor]:
     """Every word of every row, EOS as one too: its row, the place of its mark, and its number in the row, [N] each.
+
+    Marks are BOS, and the ids from ``alphabet`` on: words known as wholes.
 
     Raises ValueError where a row does not say where its words begin.
     """
     last_BS = torch.arange(source.values.shape[1], device=source.lengths.device) == source.lengths[:, None] - 1
-    opens_BS = last_BS | ((source.values == BOS) & source.mask)
+    opens_BS = last_BS | (_are_marks(source.values, alphabet) & source.mask)
     if not bool(opens_BS[:, 0].all()):
         raise ValueError(
             'the source does not say where its words begin: set data.units.source to "spelled", which marks them, or '
@@ -90,3 +136,7 @@ def opened(source: Padded) -> tuple[Tensor, Tensor, Tensor]:
         )
     row_N, place_N = opens_BS.nonzero(as_tuple=True)
     return row_N, place_N, (opens_BS.cumsum(1) - 1)[row_N, place_N]
+
+
+def _are_marks(ids: Tensor, alphabet: int) -> Tensor:
+    return (ids == BOS) | (ids >= alphabet)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -146,9 +146,8 @@ def vocabulary_axes(table: config.Table, tokenizers: Tokenizers) -> dict[str, Ax
     if not tokenizers.joint:
         sides[2] = tokenizers.target.entries
     shapes = _shapes(table, facts)
-    larger = _shapes(
-        table, Facts(facts.source_vocabulary + 1, facts.target_vocabulary + max(sides), facts.source_factors)
-    )
+    source, target = facts.source_vocabulary + 1, facts.target_vocabulary + max(sides)
+    larger = _shapes(table, replace(facts, source_vocabulary=source, target_vocabulary=target))
     return {
         name: Axis(number, sides.get(after - before, ()))
         for name, shape in larger.items()
