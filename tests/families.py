@@ -14,7 +14,7 @@ from transduce.types import Facts, Padded
 FACTS = Facts(source_vocabulary=9, target_vocabulary=11)
 JOINT = Facts(source_vocabulary=11, target_vocabulary=11)  # the ids of either side are ids of both
 FACTORED = Facts(source_vocabulary=9, target_vocabulary=11, source_factors=2)
-KNOWN = Facts(source_vocabulary=9, target_vocabulary=11, source_words=5)  # every id of a source is a word's mark
+KNOWN = Facts(source_vocabulary=4, target_vocabulary=11, source_words=5)  # every id of a source is a word's mark
 SIGNAL = Facts(source_vocabulary=6, target_vocabulary=11, source_factors=6)  # numbers a step
 NUMERIC = Facts(source_vocabulary=2, target_vocabulary=2, source_factors=2)  # channels
 

@@ -13,11 +13,12 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import transduce
-from families import FAMILIES, transformer
+from families import FAMILIES, PARALLEL, transformer
 from test_resume import At, KilledError, Report, kill, same_bytes
 from transduce import api, config
 from transduce.data.preparation import Tokenizers
-from transduce.data.tokenizers import Characters, Tokenizer
+from transduce.data.spelled import Spelled
+from transduce.data.tokenizers import Characters, Symbols, Tokenizer
 from transduce.models.weights import save_weights, summarise
 from transduce.modules.embedding import Readout, TokenEmbedding
 from transduce.protocols import Model
@@ -276,6 +277,20 @@ def test_each_side_is_matched_by_its_own_vocabulary(source: str, target: str, tm
         for row, token in enumerate(new.tokens(range(len(new)))):
             same = token in there and torch.equal(table.weight[row], old[name][there.index(token)])
             assert same is (token in there)
+
+
+def test_known_words_are_matched_by_themselves(tmp_path: Path) -> None:
+    def knowing(text: str) -> Tokenizers:
+        return Tokenizers(Spelled(Characters(), Symbols()).learn([text]), Symbols().learn(["X Y"]))
+
+    table, before, known = PARALLEL["tagger, known words"], knowing("a cb"), knowing("cb aa a")
+    model, old, found = start(table, table, tmp_path, known, before)
+    words, letters = model.encoder.embedding.known.weight, model.encoder.embedding.weight
+    name = "encoder.embedding.known.weight"
+    assert found.by_token[name] == (3, 4)
+    assert [known.source.tokens([n])[0] for n in (7, 8, 9)] == ["<a>", "<aa>", "<cb>"]
+    assert torch.equal(words[[0, 1, 3]], old[name])
+    assert torch.equal(letters, old["encoder.embedding.encoder.embedding.weight"])
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if "factors" not in family])

@@ -17,8 +17,9 @@ from transduce.data.features import Features
 from transduce.data.saved import load
 from transduce.data.spelled import Spelled
 from transduce.data.tokenizers import Bpe, Bytes, Characters, Symbols, Tokenizer
+from transduce.models.fit import check_words
 from transduce.modules.spelling import KnownWords, pieces, words
-from transduce.protocols import Encoder
+from transduce.protocols import Encoder, Model
 from transduce.types import BOS, EOS, PAD, Facts, Padded
 
 LINE = "the dog  barks the"
@@ -215,33 +216,28 @@ def embedding(facts: Facts, **options: Any) -> Any:
     return bag.embedding.eval()
 
 
-def known_words(**options: Any) -> Any:
-    return embedding(Facts(source_vocabulary=11, target_vocabulary=11, source_words=2), **options)
-
-
 def test_a_known_word_is_beside_its_characters() -> None:
     """Its vector is its own and that of its characters, side by side; that of an unknown one begins as all such do."""
-    ours = known_words(word_width=2)
+    ours = embedding(Facts(source_vocabulary=9, target_vocabulary=11, source_words=2), word_width=2)
     found = ours.embed(padded(MARKED))
     assert found.lengths.tolist() == [3, 1, 3]
     own, spelled = found.values.split([2, 4], -1)
-    for row, place, mark in ((0, 0, 9), (0, 1, BOS), (0, 2, EOS), (1, 0, EOS), (2, 0, 10), (2, 1, 9)):
-        assert_close(own[row, place], ours.known.weight[mark])
+    for row, place, word in ((0, 0, 1), (0, 1, 0), (0, 2, 0), (1, 0, 0), (2, 0, 2), (2, 1, 1)):
+        assert_close(own[row, place], ours.known.weight[word])
     ours.known = None
     assert_close(spelled, ours.embed(padded(MARKED)).values)
     assert_close(spelled, ours.embed(padded(ROWS)).values)
 
 
 def test_words_are_dropped_in_training_alone() -> None:
-    """A dropped word is an unknown one; that there is no more of them is no word to be dropped."""
-    words = KnownWords(11, 9, 3, dropout=0.5)
+    """A dropped word is an unknown one."""
+    words = KnownWords(2, 9, 3, dropout=0.5)
     torch.manual_seed(1)
-    marks = torch.tensor([9, 10, EOS]).repeat(200, 1)
-    dropped = (words(marks) == words.weight[BOS]).all(-1).double().mean(0)
-    assert dropped[:2].tolist() == pytest.approx([0.5, 0.5], abs=0.1)
-    assert dropped[2] == 0
-    assert torch.equal(words(marks), words(marks)) is False
-    assert torch.equal(words.eval()(marks), words.weight[marks])
+    marks = torch.tensor([9, 10, EOS, BOS]).repeat(200, 1)
+    dropped = (words(marks) == words.weight[0]).all(-1).double().mean(0)
+    assert dropped.tolist() == pytest.approx([0.5, 0.5, 1, 1], abs=0.1)
+    assert not torch.equal(words(marks), words(marks))
+    assert torch.equal(words.eval()(marks), words.weight[[1, 2, 0, 0]].repeat(200, 1, 1))
 
 
 @pytest.mark.parametrize(
@@ -256,6 +252,15 @@ def test_words_are_dropped_in_training_alone() -> None:
 def test_what_does_not_go_together_is_told(facts: Facts, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         embedding(facts, **options)
+
+
+def test_a_model_without_vectors_for_known_words_is_told() -> None:
+    plain: Any = {"type": "tagger", "encoder": RECURRENT}
+    check_words(config.resolve(plain, Model, FACTS), FACTS)
+    with pytest.raises(ValueError, match=r"data\.units\.source\.words: .* 5 words known as wholes, and nothing"):
+        check_words(config.resolve(plain, Model, KNOWN), KNOWN)
+    known = plain | {"encoder": RECURRENT | {"embedding": CHARACTERS | {"word_width": 3}}}
+    check_words(config.resolve(known, Model, KNOWN), KNOWN)
 
 
 def test_the_first_piece_answers_for_its_word() -> None:

@@ -147,13 +147,14 @@ class Loss:
 class Facts:
     """What only the data knows. Constructors receive these by parameter name.
 
-    Of numbers the channels are the vocabulary: an embedding has a vector for each, a readout a column.
+    Of numbers the channels are the vocabulary: an embedding has a vector for each, a readout a column. Words that are
+    known as wholes are counted apart; their ids follow those of the vocabulary, which spell them.
     """
 
     source_vocabulary: int
     target_vocabulary: int
     source_factors: int = 1  # ids of each source token
-    source_words: int = 0  # the last ids of the source vocabulary, each a whole word that others spell
+    source_words: int = 0
 
 
 @dataclass(frozen=True)

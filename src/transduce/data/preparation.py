@@ -56,7 +56,8 @@ class Tokenizers:
 
     @property
     def facts(self) -> Facts:
-        return Facts(len(self.source), len(self.target), self.source.factors, self.source.words)
+        words = self.source.words
+        return Facts(len(self.source) - words, len(self.target), self.source.factors, words)
 
     @property
     def vocabularies(self) -> tuple[int | None, int | None]:

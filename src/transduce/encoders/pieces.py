@@ -18,9 +18,9 @@ class FirstPieceEncoder(nn.Module):
     Source of the unit "spelled", whose marks of words its encoder does not see.
     """
 
-    def __init__(self, encoder: Encoder, source_vocabulary: int, source_words: int) -> None:
+    def __init__(self, encoder: Encoder, source_vocabulary: int) -> None:
         super().__init__()
-        self.alphabet = source_vocabulary - source_words
+        self.alphabet = source_vocabulary
         self.encoder = encoder
         self.width = encoder.width
         self.summary_widths = encoder.summary_widths

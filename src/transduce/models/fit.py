@@ -1,4 +1,5 @@
-"""Whether an objective or a search can ask the model: each is written for one way to own a distribution."""
+"""Whether what a configuration puts together fits: an objective or a search can ask the model, as each is written for
+one way to own a distribution; and a model can read its source."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from typing import Any
 
 from transduce import names
 from transduce.protocols import lacking_verbs
-from transduce.spec import ConfigError
+from transduce.spec import ConfigError, Table
+from transduce.types import Facts
 
 
 def check_fit(path: str, protocol: str, user: type, model: type) -> None:
@@ -23,6 +25,22 @@ def check_fit(path: str, protocol: str, user: type, model: type) -> None:
             f"{user.__name__} asks its model to {' and '.join(lacking)}, which {model.__name__} does not; "
             f"set {path} to {' or '.join(map(repr, fitting))}",
         )
+
+
+def check_words(model: Table, facts: Facts) -> None:
+    """Raise ConfigError where the source has words known as wholes, and nothing of the resolved ``model`` asks for
+    them: it has no vectors for their marks."""
+    if facts.source_words and not _asks(model, "source_words"):
+        raise ConfigError(
+            "data.units.source.words",
+            f"the source has {facts.source_words} words known as wholes, and nothing of the model reads them: set "
+            'model.encoder.embedding to one of type = "spelled", with word_width, or leave words out',
+        )
+
+
+def _asks(value: Any, fact: str) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (isinstance(value, dict) and fact in value) or any(_asks(one, fact) for one in inner)
 
 
 def _lacking(user: Any, model: type) -> list[str]:

@@ -40,11 +40,11 @@ class SpelledWords(nn.Module):
                 f"word_width = {word_width}, of {width}, for a source that knows {source_words} whole words: set "
                 'data.units.source.words to "symbols" and word_width to less than the whole, or leave both out'
             )
-        self.alphabet = vocabulary - source_words
+        self.alphabet = vocabulary
         self.encoder = encoder
         self.pooling = pooling(memory_width=encoder.width, summary_widths=encoder.summary_widths)
         self.projection = projection(self.pooling.width, width - word_width)
-        self.known = KnownWords(vocabulary, self.alphabet, word_width, word_dropout) if word_width else None
+        self.known = KnownWords(source_words, vocabulary, word_width, word_dropout) if word_width else None
 
     @property
     def weight(self) -> nn.Parameter:
@@ -67,27 +67,27 @@ class SpelledWords(nn.Module):
 
 
 class KnownWords(nn.Module):
-    """Words as wholes: the marks [...] that open them to vectors [..., width]. BOS opens an unknown word.
+    """Words as wholes: the marks [...] that open them to vectors [..., width].
 
-    ``vocabulary`` counts all ids of the source; the marks are those from ``alphabet`` on. While training, each word is
-    taken for an unknown one with the probability ``dropout``, so that the vector of these is learned too (Lample et
-    al. 2016, section 4.4, do so with words met once).
+    The marks of ``words`` words are the ids from ``alphabet`` on. All others share the first vector: BOS, which opens
+    unknown words, and what closes a source. While training, each word is taken for an unknown one with the probability
+    ``dropout``, so that their vector is learned too (Lample et al. 2016, section 4.4, do so with words met once).
     """
 
-    def __init__(self, vocabulary: int, alphabet: int, width: int, dropout: float) -> None:
+    def __init__(self, words: int, alphabet: int, width: int, dropout: float) -> None:
         super().__init__()
         if not 0 <= dropout < 1:
             raise ValueError(f"word_dropout = {dropout}: a probability of at least 0 and less than 1 was expected")
         self.alphabet = alphabet
-        self.weight = nn.Parameter(torch.empty(vocabulary, width))
+        self.weight = nn.Parameter(torch.empty(1 + words, width))
         nn.init.normal_(self.weight, std=width**-0.5)
         self.dropout = dropout
 
     def forward(self, marks: Tensor) -> Tensor:
+        known = (marks - self.alphabet + 1).clamp(min=0)
         if self.training and self.dropout:
-            dropped = torch.rand(marks.shape, device=marks.device) < self.dropout
-            marks = marks.masked_fill(dropped & (marks >= self.alphabet), BOS)
-        return nn.functional.embedding(marks, self.weight)
+            known = known.masked_fill(torch.rand(marks.shape, device=marks.device) < self.dropout, 0)
+        return nn.functional.embedding(known, self.weight)
 
 
 def words(source: Padded, alphabet: int) -> Padded:

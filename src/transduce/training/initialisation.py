@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -140,14 +140,14 @@ def vocabulary_axes(table: config.Table, tokenizers: Tokenizers) -> dict[str, Ax
     """The parameters that have such an axis, of the model of ``table``, by each of their names.
 
     No model says which these are. They are the ones that grow with a vocabulary: the model is made twice, without
-    memory for its numbers, the second time for one source token and two target tokens more.
+    memory for its numbers, the second time for one source token, two target tokens and three known words more.
     """
-    facts, sides = tokenizers.facts, {1: tokenizers.source.entries}
-    if not tokenizers.joint:
-        sides[2] = tokenizers.target.entries
-    shapes = _shapes(table, facts)
-    source, target = facts.source_vocabulary + 1, facts.target_vocabulary + max(sides)
-    larger = _shapes(table, replace(facts, source_vocabulary=source, target_vocabulary=target))
+    facts, source, target = tokenizers.facts, tokenizers.source.entries, tokenizers.target.entries
+    spelling, words = source[: facts.source_vocabulary], source[facts.source_vocabulary :]
+    more = Facts(1, 1 if tokenizers.joint else 2, 0, 3 if words else 0)
+    sides = {more.source_vocabulary: spelling, more.target_vocabulary: target, more.source_words: ("unknown", *words)}
+    grown = {fact.name: getattr(facts, fact.name) + getattr(more, fact.name) for fact in fields(Facts)}
+    shapes, larger = _shapes(table, facts), _shapes(table, Facts(**grown))
     return {
         name: Axis(number, sides.get(after - before, ()))
         for name, shape in larger.items()

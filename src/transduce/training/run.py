@@ -17,6 +17,7 @@ from transduce.data.preparation import Prepared, Tokenizers, examples, prepare
 from transduce.data.settings import Data
 from transduce.directory import choose_device
 from transduce.metrics.base import metric
+from transduce.models.fit import check_words
 from transduce.spec import UNKNOWN
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started
@@ -65,6 +66,7 @@ def train(
     cache = cache_folder(data, run)
     prepared = _prepare(data, cache, run, init, predecessor)
     table = config.resolve(table, Settings, prepared.facts)
+    check_words(table["model"], prepared.facts)
     table["training"]["precision"] = choose_precision(table["training"]["precision"], where)
     settings = config.build(table, Settings, prepared.facts)
     check_augmentation(settings.training.augmentation, prepared.tokenizers.source.signal)
