@@ -25,11 +25,12 @@ from transduce.training.forcing import (
     ParallelScheduledSampling,
     ScheduledSampling,
     TeacherForcing,
+    WordDropout,
     at_quantile,
 )
 from transduce.training.objectives import CrossEntropy
 from transduce.training.probability import Constant, Exponential, InverseSigmoid, Linear, Probability
-from transduce.types import BOS, EOS, PAD, Batch, Padded
+from transduce.types import BOS, EOS, PAD, UNK, Batch, Padded
 
 PAGE = Path(__file__).parents[1] / "docs" / "training.md"
 EVER, NEVER = Constant(1.0), Constant(0.0)
@@ -300,6 +301,22 @@ def test_gradients_reach_every_weight_in_bfloat16() -> None:
     assert all(p.grad is not None and p.grad.any() for p in model.parameters())
 
 
+# --------------------------------------------------------------------------------------------- untold words
+
+
+def test_a_share_of_the_words_is_not_told() -> None:
+    torch.manual_seed(0)
+    target = Padded(torch.full((200, 50), 9), torch.full((200,), 40))
+    gold_BT = shifted(target)
+    read_BT = WordDropout(0.3)(None, None, target, 0.0)  # type: ignore[arg-type]
+    untold_BT = read_BT == UNK
+    assert torch.equal(read_BT[~untold_BT], gold_BT[~untold_BT])
+    assert not untold_BT[:, 0].any(), "where a sentence begins is always told"
+    assert not untold_BT[:, 40:].any()
+    assert untold_BT[:, 1:40].float().mean().item() == pytest.approx(0.3, abs=0.02)
+    assert torch.equal(WordDropout(0.0)(None, None, target, 0.0), gold_BT)  # type: ignore[arg-type]
+
+
 # ------------------------------------------------------------------------------------------- whole runs
 
 
@@ -318,7 +335,15 @@ def test_p_of_1_is_plain_training_to_the_last_bit(
 
 @pytest.mark.parametrize("kind", ["scheduled-sampling", "parallel-scheduled-sampling"])
 def test_a_killed_run_draws_the_same_again(kind: str, tiny: dict[str, Any], trained: Path, tmp_path: Path) -> None:
-    settings = tiny | sampling(kind, {"type": "linear", "slope": 1.0})
+    draws_again(tiny | sampling(kind, {"type": "linear", "slope": 1.0}), trained, tmp_path)
+
+
+def test_a_killed_run_forgets_the_same_words(tiny: dict[str, Any], trained: Path, tmp_path: Path) -> None:
+    forcing = {"type": "word-dropout", "share": 0.5}
+    draws_again(tiny | {"objective": {"type": "cross-entropy", "forcing": forcing}}, trained, tmp_path)
+
+
+def draws_again(settings: dict[str, Any], trained: Path, tmp_path: Path) -> None:
     train(tmp_path / "whole", settings)
     with pytest.raises(KilledError):
         train(tmp_path / "killed", settings, At(5, kill))
@@ -370,6 +395,7 @@ def test_schedules_are_the_papers() -> None:
         (lambda: Exponential(1.1), r"end = 1\.1: a probability"),
         (lambda: InverseSigmoid(steepness=-1.0), r"steepness = -1\.0: a number of at least 0"),
         (lambda: InverseSigmoid(middle=math.inf), "middle = inf: a share of the budget"),
+        (lambda: WordDropout(1.5), r"share = 1\.5: a share of the words, from 0 to 1"),
         (lambda: ScheduledSampling(EVER, "best"), 'choose = "best": "sample" or "argmax"'),  # type: ignore[arg-type]
         (lambda: ParallelScheduledSampling(EVER, passes=0), 'passes = 0: at least 1.*forcing = "teacher"'),
     ],

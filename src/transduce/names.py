@@ -153,6 +153,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "Forcing": {
         "teacher": "transduce.training.forcing:TeacherForcing",
+        "word-dropout": "transduce.training.forcing:WordDropout",
         "scheduled-sampling": "transduce.training.forcing:ScheduledSampling",
         "parallel-scheduled-sampling": "transduce.training.forcing:ParallelScheduledSampling",
     },

@@ -1,4 +1,5 @@
-"""What a decoder reads while it learns to write a target: the target itself, or here and there its own words.
+"""What a decoder reads while it learns to write a target: the target itself, or here and there its own words, or
+nothing.
 
 Rows B, target positions T, N of them, V vocabulary. Position t of what is read is BOS, or the word before word t.
 """
@@ -18,7 +19,7 @@ from transduce.search.forcing import shifted
 from transduce.search.step import forbid_specials
 from transduce.training.chunks import chunks
 from transduce.training.probability import Probability
-from transduce.types import EOS, Padded
+from transduce.types import EOS, UNK, Padded
 
 S = TypeVar("S")
 
@@ -36,6 +37,24 @@ class TeacherForcing:
 
     def __call__(self, model: Autoregressive[S], state: S, target: Padded, progress: float) -> Tensor:
         return shifted(target)
+
+
+@dataclass(frozen=True)
+class WordDropout:
+    """The target's words, of which a ``share`` is not told: the unknown word is read in their place (Bowman et al.
+    2016, section 3.1). What is left to the decoder is the source, and it learns less of which words go together."""
+
+    share: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"share = {self.share}: a share of the words, from 0 to 1, was expected")
+
+    def __call__(self, model: Autoregressive[S], state: S, target: Padded, progress: float) -> Tensor:
+        gold_BT = shifted(target)
+        untold_BT = target.mask & (torch.rand(gold_BT.shape, device=gold_BT.device) < self.share)
+        untold_BT[:, 0] = False
+        return gold_BT.masked_fill(untold_BT, UNK)
 
 
 @dataclass(frozen=True)
