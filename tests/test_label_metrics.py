@@ -105,6 +105,7 @@ TAGS = ["O", "B-x", "I-x", "B-y", "I-y"]
         ("B-x I-y", {(0, 1, "x"), (1, 2, "y")}),
         ("B-x E-x S-x S-y I-y", {(0, 2, "x"), (2, 3, "x"), (3, 4, "y"), (4, 5, "y")}),
         ("B-a-b I-a-b", {(0, 2, "a-b")}),
+        ("<unk> I-x <unk>", {(1, 2, "x")}),
     ],
 )
 def test_entities(labels: str, found: set[Any]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from transduce import api
+from transduce import api, config
 from transduce.data.corpora import Columns, DataError, Files, read
 
 Call = Callable[..., tuple[int, str, str]]
@@ -107,6 +108,23 @@ def test_it_is_scored(run: Path, call: Call, tmp_path: Path) -> None:
     pairs.write_text("the owl\tO O O\n", encoding="utf-8")
     status, _, err = call("score", run, pairs)
     assert (status, "3 labels for a source of 2" in err) == ((0, False) if classifies else (2, True))
+
+
+def test_a_source_that_is_cut_loses_its_labels(run: Path, call: Call, tmp_path: Path) -> None:
+    """What is left is scored and measured; a classifier's label is of the whole source."""
+    short = tmp_path / "run"
+    shutil.copytree(run, short)
+    table = config.read(short / "config.toml")
+    table["data"]["lines"]["max_source_length"] = 12
+    (short / "config.toml").write_text(config.write(table), encoding="utf-8")
+    source, labels = "the owl bites an ox", "high up" if run.name == "classification" else "O B-who O B-whom I-whom"
+    (found,) = api.load(short).score([(source, labels)])
+    assert found.text == (labels if run.name == "classification" else "O B-who O")
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text(f"{source}\t{labels}\n", encoding="utf-8")
+    for command in (("score", short, pairs), ("evaluate", short, "--report", tmp_path / "report.html")):
+        status, _, err = call(*command)
+        assert status == 0, err
 
 
 def test_nbest(run: Path) -> None:

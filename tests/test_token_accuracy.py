@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -9,9 +10,13 @@ import torch
 
 from families import FAMILIES, PARALLEL, build, sources
 from test_laws import padded_targets, sources_alone
+from transduce.data.tokenizers import Characters
+from transduce.inspect.calibration import calibrate
 from transduce.metrics.base import evaluate, metric
 from transduce.search.greedy import Greedy
+from transduce.search.labels import Labels
 from transduce.search.lengths import LengthBeam
+from transduce.transducer import Transducer
 from transduce.types import BOS, EOS, Example, Prediction
 
 TARGETS = [[5, 4, 9, EOS], [EOS], [8, 8, EOS]]
@@ -54,6 +59,23 @@ def test_all_at_once_the_length_is_a_choice_too() -> None:
             [word == token for word, token in zip(words, target[:-1], strict=False)] + [length == len(target) - 1]
         )
     assert rights(LengthBeam(), model, source) == expected
+
+
+def test_an_end_that_follows_from_the_source_is_no_choice() -> None:
+    letters = Characters()
+    sides = letters.learn(["abcde"]), letters.learn(["tuvwxyz"])
+    tagger = Transducer(build(PARALLEL["tagger, lstm"]), Labels(), *sides)
+    examples = [Example("abcd", ("tuvw",)), Example("", ("",)), Example("e", ("x",))]
+    found = tagger.evaluate(examples, [metric("token_accuracy"), metric("perplexity")])
+    assert [each.forced_length for each in found.predictions] == [4, 0, 1]
+    written = [outputs[0].ids[:-1] for outputs in tagger.predict([each.source for each in examples])]
+    wanted = [ids[:-1] for ids in sides[1].encode([each.references[0] for each in examples])]
+    right = [sum(a == b for a, b in zip(*both, strict=True)) for both in zip(written, wanted, strict=True)]
+    assert [each.forced_right for each in found.predictions] == right
+    assert found.scores["token_accuracy"] == pytest.approx(100 * sum(right) / 5)
+    surprise = -sum(each.forced_log_prob or 0.0 for each in found.predictions)
+    assert found.scores["perplexity"] == pytest.approx(math.exp(surprise / 5))
+    assert calibrate(tagger, examples).tokens == 5
 
 
 def test_it_is_of_the_tokens_of_the_corpus() -> None:

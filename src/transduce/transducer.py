@@ -52,7 +52,7 @@ class Output:
 
     ``tokens`` has the closing ``</s>``; ``log_prob`` sums ``token_log_probs`` (natural logarithm); ``score`` is what
     the search ranked by. Of a target that was scored, ``best_log_probs`` are those of the model's first choice in each
-    place, given what stands before it. ``alignment``, where it was asked for, has pairs of a source word and a word of
+    place, given what stands before it; an end that follows from the source is no choice. ``alignment``, where it was asked for, has pairs of a source word and a word of
     the text that was written from it, both counted from 0; ``frames``, of a model of alignments, the first and the last
     frame of each token but the end, counted from 0. ``missing`` are the required phrases that it lacks, each with its
     alternatives.
@@ -68,6 +68,12 @@ class Output:
     alignment: tuple[tuple[int, int], ...] | None = None
     frames: tuple[tuple[int, int], ...] | None = None
     missing: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def right(self) -> list[bool]:
+        """Of a target that was scored: of each choice, whether the model's first one is the target's."""
+        # both are differences to the same normaliser, so that those of the same token are equal to the bit
+        return [own >= best for own, best in zip(self.token_log_probs, self.best_log_probs, strict=False)]
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,8 @@ class Evaluation:
 class Transducer:
     """A model that can be called: ``transducer("knowledge")``, or with a list for a list.
 
+    Sources longer than ``max_source_length`` are cut, and where targets are ``token_for_token``, as labels are, so is
+    what is given for the tokens that are lost.
     ``crew``, None where there is none, are processes that share the work of whatever predicts or scores many.
     """
 
@@ -99,6 +107,7 @@ class Transducer:
         target_tokenizer: Tokenizer,
         settings: config.Table | None = None,
         max_source_length: int = 1000,
+        token_for_token: bool = False,
     ) -> None:
         self.model = model
         self.search = search
@@ -106,6 +115,7 @@ class Transducer:
         self.target_tokenizer = target_tokenizer
         self.settings = settings or {}
         self.max_source_length = max_source_length
+        self.token_for_token = token_for_token
         self.crew: Crew[Transducer] | None = None
 
     @classmethod
@@ -143,6 +153,7 @@ class Transducer:
             first.target_tokenizer,
             {**first.settings, "model": table},
             every[reader].max_source_length,
+            every[reader].token_for_token,
         )
         return mixed.changed(settings)
 
@@ -156,7 +167,8 @@ class Transducer:
         search: Search[Any] = config.build(settings.get("search", {}), Search, path="search")
         lines = config.build(settings.get("data", {}).get("lines", {}), Lines, path="data.lines")
         model.to(device).eval()
-        return cls(model, search, tokenizers.source, tokenizers.target, settings, lines.max_source_length)
+        limits = lines.max_source_length, lines.unequal != "keep"
+        return cls(model, search, tokenizers.source, tokenizers.target, settings, *limits)
 
     def changed(self, settings: Mapping[str, Any] | Sequence[str]) -> Transducer:
         """The same model with another search: ``{"search.size": 10}``, or as ``--set`` has it, ``["search.size=10"]``.
@@ -175,7 +187,7 @@ class Transducer:
         search: Search[Any] = config.build(table.get("search", {}), Search, path="search")
         check_fit("search", "Search", type(search), type(self.model))
         tokenizers = self.source_tokenizer, self.target_tokenizer
-        changed = Transducer(self.model, search, *tokenizers, table, self.max_source_length)
+        changed = Transducer(self.model, search, *tokenizers, table, self.max_source_length, self.token_for_token)
         changed.crew = self.crew
         return changed
 
@@ -256,7 +268,7 @@ class Transducer:
             sources = self._sources([(number, source) for number, (source, _) in window])
             targets = self.target_tokenizer.encode([target for _, (_, target) in window])
             rows = [
-                (max(len(source), len(target)), (self._cut(source, number), target))
+                (max(len(source), len(target)), self._cut_pair(source, target, number))
                 for (number, _), source, target in zip(window, sources, targets, strict=True)
             ]
             for hypothesis in sorted_batches(rows, batch_size, partial(self._each, Transducer.force)):
@@ -381,6 +393,13 @@ class Transducer:
         )
         return cut(ids, self.max_source_length, self.source_tokenizer)
 
+    def _cut_pair(self, source: Any, target: Any, number: int) -> Pair:
+        """The two as long as they may be; tokens of a target that stand for those of a source go with them."""
+        kept = self._cut(source, number)
+        if len(kept) < len(source) and self.token_for_token:
+            target = cut(target, 1 + self.source_tokenizer.length(kept), self.target_tokenizer)
+        return kept, target
+
     def _output(self, hypothesis: Hypothesis) -> Output:
         return Output(
             self.target_tokenizer.decode(hypothesis.tokens),
@@ -398,10 +417,8 @@ def _prediction(output: Output | None, given: Output | None) -> Prediction:
     prediction = Prediction("") if output is None else Prediction(output.text, output.log_prob)
     if given is None:
         return prediction
-    # both are differences to the same normaliser, so that those of the same token are equal to the bit
-    choices = zip(given.token_log_probs, given.best_log_probs, strict=True)
-    right = sum(log_prob >= best for log_prob, best in choices)
-    return replace(prediction, forced_log_prob=given.log_prob, forced_length=len(given.tokens), forced_right=right)
+    right = given.right
+    return replace(prediction, forced_log_prob=given.log_prob, forced_length=len(right), forced_right=sum(right))
 
 
 def check_vocabularies(one: Transducer, run: Path, other: Transducer, other_run: Path) -> None:

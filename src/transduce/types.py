@@ -100,9 +100,10 @@ class Hypothesis:
     """One output: ``tokens`` with its closing EOS, their log-probabilities under the model (natural
     logarithm, summed in ``log_prob``), and ``score``, by which the search ranked it.
 
-    Of a model that emits all tokens at once, EOS has the log-probability of the length. Where an output was given
-    (``Search.force``), ``best_log_probs`` are those of the model's first choice in each place: a token that has as
-    much is that choice. Of a ``Regressor`` the tokens are numbers, which have no probability: ``log_prob`` and
+    Of a model that emits all tokens at once, EOS has the log-probability of the length: 0 where that follows from the
+    source. Where an output was given (``Search.force``), ``best_log_probs`` are those of the model's first choice in
+    each place that it has a choice in, which an end is not that follows from the source: a token that has as much is
+    that choice. Of a ``Regressor`` the tokens are numbers, which have no probability: ``log_prob`` and
     ``score`` are 0.
     """
 
@@ -175,5 +176,5 @@ class Prediction:
     text: str
     log_prob: float = 0.0
     forced_log_prob: float | None = None  # of the first reference, teacher-forced
-    forced_length: int | None = None  # its tokens, EOS included
+    forced_length: int | None = None  # its tokens, EOS included where that is a choice of the model's
     forced_right: int | None = None  # of these, the model's first choice

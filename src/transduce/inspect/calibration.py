@@ -19,7 +19,7 @@ def calibrate(
     batch_size: int = 64,
 ) -> Calibration:
     """Of each token of the first references, teacher-forced: the model's probability of its first choice, and whether
-    that is the token. The end counts.
+    that is the token. The end counts where it is a choice: not that of labels, which are as many as the source says.
 
     Raises ValueError where a reference is missing, and where outputs have no probabilities: numbers.
     """
@@ -28,5 +28,5 @@ def calibrate(
     pairs = ((example.source, references(example)[0]) for example in examples)
     for output in transducer.score(pairs, batch_size):
         confidence += map(math.exp, output.best_log_probs)
-        right += [token >= best for token, best in zip(output.token_log_probs, output.best_log_probs, strict=True)]
+        right += output.right
     return calibration(confidence, right, bins, shares)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from transduce.metrics.references import references
-from transduce.types import Example, Prediction
+from transduce.types import SPECIALS, UNK, Example, Prediction
 
 NOTHING = ""  # in the place of a label that is missing, or of none in the reference
 PREFIXES = ("B", "I", "E", "S")
@@ -79,7 +79,8 @@ class EntityF1(LabelMetric):
     Meulder 2003), of labels as B-place, I-place and O.
 
     Entities begin and end as in conlleval: at B or S; at I or E that follow no label of their type (so that IOB1,
-    BIO and IOBES all count), and behind E or S. Where there is nothing to be found and nothing is, all is right.
+    BIO and IOBES all count), and behind E or S; <unk>, which a model may write before it has learned, marks none. Where
+    there is nothing to be found and nothing is, all is right.
     """
 
     name = "entity_f1"
@@ -120,7 +121,7 @@ def entities(labels: str) -> set[tuple[int, int, str]]:
     """First place, place behind the last, and type of each entity; ValueError for labels that mark none."""
     found: set[tuple[int, int, str]] = set()
     begin, last, kind = 0, "O", ""
-    tags = labels.split()
+    tags = ["O" if tag == SPECIALS[UNK] else tag for tag in labels.split()]
     for place, tag in enumerate([*tags, "O"]):
         prefix, _, of = tag.partition("-")
         if tag != "O" and (prefix not in PREFIXES or not of):

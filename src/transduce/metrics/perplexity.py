@@ -10,7 +10,8 @@ from transduce.types import Example, Prediction
 
 
 class Perplexity:
-    """``perplexity``: exp of the mean negative log-probability of a token of the first reference, end included.
+    """``perplexity``: exp of the mean negative log-probability of a token of the first reference, end included where
+    it is a choice.
 
     Tokens are the model's own, so only models with the same vocabulary compare.
     """
@@ -39,7 +40,7 @@ class Perplexity:
     def score(self, total: Sequence[float]) -> float:
         surprise, units = total
         if not units:
-            raise ValueError("perplexity of no tokens: forced_length counts at least the end of each reference")
+            raise ValueError("perplexity of no tokens: each reference needs one that the model has a choice in")
         try:
             return math.exp(surprise / units)
         except OverflowError:  # beyond what a float can hold

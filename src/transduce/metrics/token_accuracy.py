@@ -12,7 +12,8 @@ class TokenAccuracy:
     choice after the reference's tokens before them: next-step accuracy (Jozefowicz et al. 2015, table 1).
 
     Tokens are the model's own, so only models with the same vocabulary compare. A model that writes all at once
-    chooses each token, and the length, given the length of the reference.
+    chooses each token, and the length, given the length of the reference. Where the source says the length, as of
+    labels, the end is no choice and not counted.
     """
 
     name = "token_accuracy"
@@ -32,5 +33,5 @@ class TokenAccuracy:
     def score(self, total: Sequence[float]) -> float:
         right, tokens = total
         if not tokens:
-            raise ValueError("token_accuracy of no tokens: forced_length counts at least the end of each reference")
+            raise ValueError("token_accuracy of no tokens: each reference needs one that the model has a choice in")
         return 100.0 * right / tokens

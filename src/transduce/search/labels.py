@@ -79,7 +79,7 @@ def written(
     rows = zip(*(leaf.tolist() for leaf in (labels_BKT, log_prob_BK, each_BKT, best_BKT, lengths_B)), strict=True)
     return [
         [
-            Hypothesis((*labels[:length], EOS), log_prob, log_prob, (*each[:length], 0.0), (*best[:length], 0.0))
+            Hypothesis((*labels[:length], EOS), log_prob, log_prob, (*each[:length], 0.0), tuple(best[:length]))
             for labels, log_prob, each, best in zip(*columns, strict=True)
             if log_prob > float("-inf")
         ]

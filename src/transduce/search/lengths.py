@@ -81,14 +81,14 @@ class LengthBeam:
         log_prob_N = logits_NV.gather(1, words_N[:, None])[:, 0] - normaliser_N
         lengths = emission.lengths.tolist()
         rows = zip(*(torch.split(each_N, lengths) for each_N in (words_N, log_prob_N, best_N)), strict=True)
-        ends_B = emission.end_log_probs
-        best_ends_B = ends_B if emission.length_log_probs is None else emission.length_log_probs.amax(-1)
+        lengths_BL = emission.length_log_probs
+        best_ends = [()] * len(lengths) if lengths_BL is None else [(best,) for best in lengths_BL.amax(-1).tolist()]
         hypotheses = []
-        every = zip(rows, ends_B.tolist(), best_ends_B.tolist(), source_lengths, strict=True)
+        every = zip(rows, emission.end_log_probs.tolist(), best_ends, source_lengths, strict=True)
         for (words, each, best), end, best_end, source_length in every:
             log_probs, total = (*each.tolist(), end), float(each.double().sum()) + end
             score = self.ranking(total, len(log_probs), source_length)
-            hypotheses.append(Hypothesis((*words.tolist(), EOS), total, score, log_probs, (*best.tolist(), best_end)))
+            hypotheses.append(Hypothesis((*words.tolist(), EOS), total, score, log_probs, (*best.tolist(), *best_end)))
         return hypotheses
 
 

@@ -216,6 +216,7 @@ class Judge:
             prepared.source_tokenizer,
             prepared.target_tokenizer,
             max_source_length=settings.data.lines.max_source_length,
+            token_for_token=settings.data.lines.unequal != "keep",
         )
 
     def __call__(self) -> Judgement:
