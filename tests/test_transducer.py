@@ -143,6 +143,15 @@ def test_the_search_is_changed_and_the_model_is_not(settings: Any, model: Transd
     assert model.changed({}) is model
 
 
+def test_what_is_set_is_for_a_search_of_the_size_given(model: Transducer, trained: Path) -> None:
+    asked = {"search.nbest": 4}
+    with pytest.raises(config.ConfigError, match="nbest = 4, size = 2"):
+        model.changed(asked)
+    assert model.changed(asked, size=5).search == Beam(5, 4, 6)
+    assert transduce.Transducer.load(trained, settings=asked, size=5).search == Beam(5, 4, 6)
+    assert model.changed({"search.type": "greedy"}, size=5).search == Greedy()
+
+
 def test_settings_that_are_trained_stay(model: Transducer) -> None:
     with pytest.raises(config.ConfigError, match=r"^training: a trained model keeps its settings but for its search"):
         model.changed({"search.size": 3, "training.steps": 9})

@@ -52,10 +52,10 @@ class Output:
 
     ``tokens`` has the closing ``</s>``; ``log_prob`` sums ``token_log_probs`` (natural logarithm); ``score`` is what
     the search ranked by. Of a target that was scored, ``best_log_probs`` are those of the model's first choice in each
-    place, given what stands before it; an end that follows from the source is no choice. ``alignment``, where it was asked for, has pairs of a source word and a word of
-    the text that was written from it, both counted from 0; ``frames``, of a model of alignments, the first and the last
-    frame of each token but the end, counted from 0. ``missing`` are the required phrases that it lacks, each with its
-    alternatives.
+    place, given what stands before it; an end that follows from the source is no choice. ``alignment``, where it was
+    asked for, has pairs of a source word and a word of the text that was written from it, both counted from 0;
+    ``frames``, of a model of alignments, the first and the last frame of each token but the end, counted from 0.
+    ``missing`` are the required phrases that it lacks, each with its alternatives.
     """
 
     text: str
@@ -126,19 +126,20 @@ class Transducer:
         device: str = "auto",
         fusion: Sequence[float] | None = None,
         settings: Mapping[str, Any] | Sequence[str] = (),
+        size: int | None = None,
     ) -> Transducer:
         """The model of a run directory; ``device`` is cpu, cuda, mps or auto.
 
         "RUN+RUN" are several as one, the mean of their probabilities, or with weights in ``fusion`` their log-linear
         mixture: the same checkpoint of each, with the search and the settings of the first. A language model among
-        them reads no source (shallow fusion: Gulcehre et al. 2015). ``settings`` change the
-        search, as ``changed`` does.
+        them reads no source (shallow fusion: Gulcehre et al. 2015). ``settings`` and ``size``
+        change the search, as ``changed`` does.
         """
         runs, where = members(run), choose_device(device)
         every = [cls._load(each, checkpoint, where) for each in runs]
         first = every[0]
         if len(every) == 1 and fusion is None:
-            return first.changed(settings)
+            return first.changed(settings, size)
         reader = next((number for number, each in enumerate(every) if each.conditional), 0)
         for path, other in zip(runs, every, strict=True):
             check_vocabularies(every[reader], runs[reader], other, path)
@@ -155,7 +156,7 @@ class Transducer:
             every[reader].max_source_length,
             every[reader].token_for_token,
         )
-        return mixed.changed(settings)
+        return mixed.changed(settings, size)
 
     @classmethod
     def _load(cls, run: Path, checkpoint: Checkpoint, device: torch.device) -> Transducer:
@@ -170,11 +171,12 @@ class Transducer:
         limits = lines.max_source_length, lines.unequal != "keep"
         return cls(model, search, tokenizers.source, tokenizers.target, settings, *limits)
 
-    def changed(self, settings: Mapping[str, Any] | Sequence[str]) -> Transducer:
+    def changed(self, settings: Mapping[str, Any] | Sequence[str], size: int | None = None) -> Transducer:
         """The same model with another search: ``{"search.size": 10}``, or as ``--set`` has it, ``["search.size=10"]``.
 
-        The search is the run's own, changed and made anew; another ``search.type`` has its own options. ConfigError
-        where the run has none such, or where its model cannot be searched so.
+        The search is the run's own, changed and made anew; another ``search.type`` has its own options. Where that has
+        a ``size``, the one given is among the changes, for options that ask for it. ConfigError where the run has none
+        such, or where its model cannot be searched so.
         """
         if not settings:
             return self
@@ -184,6 +186,8 @@ class Transducer:
                 raise config.ConfigError(
                     key, "a trained model keeps its settings but for its search: search.size=10, search.type=greedy"
                 )
+        if size is not None and "size" in config.resolve(table.get("search", {}), Search, path="search"):
+            table = config.assign(table, "search.size", size)
         search: Search[Any] = config.build(table.get("search", {}), Search, path="search")
         check_fit("search", "Search", type(search), type(self.model))
         tokenizers = self.source_tokenizer, self.target_tokenizer

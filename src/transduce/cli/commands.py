@@ -63,7 +63,7 @@ def predict(
     wanted: Wanted,
     files: Files = None,
     beam: BeamSize = None,
-    nbest: Annotated[int, typer.Option(min=1, help="Hypotheses of each source.")] = 1,
+    nbest: Annotated[int | None, typer.Option(min=1, help="Hypotheses of each source.")] = None,
     batch_size: BatchSize = 64,
     format: Annotated[
         str, typer.Option(help="text (a line a hypothesis), tsv (source, score, text) or jsonl.")
@@ -74,12 +74,12 @@ def predict(
 ) -> None:
     """Turn each line into the model's best output, in order."""
     write = formats.choose(format, formats.PREDICTIONS)
-    if stream and (nbest > 1 or format != "text" or attended.asked or wanted):
+    if stream and ((nbest or 1) > 1 or format != "text" or attended.asked or wanted):
         raise ValueError(
             "--stream writes one output's text as it comes: leave out --nbest, --format, --alignments, prefixes and "
             "phrases"
         )
-    transducer = trained.load()
+    transducer = trained.load(beam)
     if stream:
         for line in reading.lines(files):
             for piece in transducer.stream(line, resized(transducer, beam)):

@@ -44,7 +44,7 @@ def evaluate(
     from transduce.pages.page import write
     from transduce.reports.evaluation import evaluation_page
 
-    transducer, resampling = trained.load(), resampled.resampling
+    transducer, resampling = trained.load(beam), resampled.resampling
     metrics = [named(name) for name in metric or transducer.settings["metrics"]]
     parts = Parts(bins, errors and breakable(metrics), calibration)
     lines = against is not None and against.is_file() and corpus.of_files  # one for each line of the other's outputs

@@ -87,7 +87,7 @@ def _tree(trained: Trained, text: str, beam: int | None, pruned: bool, out: Path
 
     if out is not None and out.suffix not in (".html", ".svg"):
         raise ValueError(f"--out {out}: the tree is drawn as .html, a page, or .svg; end the name with one of them")
-    transducer = trained.load()
+    transducer = trained.load(beam)
     tree = beam_tree(transducer, text, None if beam is None else transducer.search.resized(beam))
     if out is None:
         print("\n".join(tree.lines(pruned)))
@@ -103,7 +103,7 @@ def _frames(trained: Trained, text: str, target: str | None, beam: int | None, o
 
     if out is not None and out.suffix != ".svg":
         raise ValueError(f"--out {out}: frames are drawn as .svg; end the name with it")
-    transducer = trained.load()
+    transducer = trained.load(beam)
     if target is None:
         outputs = next(transducer.predict([text], resized(transducer, beam)))[:1]
     else:

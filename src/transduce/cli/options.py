@@ -64,7 +64,8 @@ class Trained:
     ] = 1
     plugin: Plugins = None
 
-    def load(self) -> Transducer:
+    def load(self, beam: int | None = None) -> Transducer:
+        """The model; what is set of its search is made for a ``beam`` of that size, if it has one (``resized``)."""
         import torch
 
         from transduce.crew import Crew
@@ -75,12 +76,13 @@ class Trained:
         if self.threads is not None:
             torch.set_num_threads(self.threads)
         weights = None if self.fusion is None else numbers(self.fusion, "--fusion")
-        changes = self.settings or ()
-        transducer = Transducer.load(self.run, self.checkpoint, self.device, weights, changes)  # type: ignore[arg-type]
+        checkpoint: Any = self.checkpoint
+        transducer = Transducer.load(self.run, checkpoint, self.device, weights, self.settings or (), beam)
         if self.shortlist:
             transducer.search = Shortlist(self.runs[0] / SHORTLIST, transducer.search)
         if self.workers > 1:
-            transducer.crew = Crew(replace(self, workers=1).load, self.workers, self.threads or 1)
+            load = functools.partial(replace(self, workers=1).load, beam)
+            transducer.crew = Crew(load, self.workers, self.threads or 1)
         return transducer
 
     @property
@@ -106,9 +108,14 @@ class Resampled:
         return Resampling(self.resamples, self.trials, self.seed)
 
 
-def resized(transducer: Transducer, beam: int | None, nbest: int = 1) -> Search[Any] | None:
-    """The run's own search of another size; None, for that search itself, where nothing else was asked for."""
-    return None if beam is None and nbest == 1 else transducer.search.resized(beam, nbest)
+def resized(transducer: Transducer, beam: int | None, nbest: int | None = None) -> Search[Any] | None:
+    """The run's own search of another size; None, for that search itself, where nothing else was asked for.
+
+    It finds as many as before, where it has room for them, unless it is said how many.
+    """
+    if nbest is None and beam is not None:
+        nbest = min(beam, getattr(transducer.search, "nbest", 1))
+    return None if nbest is None else transducer.search.resized(beam, nbest)
 
 
 def numbers(text: str, option: str) -> list[float]:

@@ -88,7 +88,7 @@ def rerank(
     from transduce.reranking.base import rerank as ranked
 
     write = formats.choose(format, formats.PREDICTIONS)
-    transducer = trained.load()
+    transducer = trained.load(beam)
     reranker = criteria.reranker(transducer, batch_size)
     asked, answered = itertools.tee(reading.lines(files))
     found = ranked(transducer, asked, reranker, transducer.search.resized(beam, nbest), batch_size)

@@ -21,5 +21,5 @@ def system(
 
     if named.run.is_file():
         return systems.of_file(named.run, examples, metrics)
-    transducer = named.load()
+    transducer = named.load(beam)
     return systems.of_model(str(named.run), transducer, examples, metrics, resized(transducer, beam), batch_size)
