@@ -55,10 +55,11 @@ DECODERS: dict[str, dict[str, Any]] = {
 CELLS = {"map": 4 * 5, "closed": 4 * 5 + 1, "patches": 2 * 5}  # of a picture of 8 by 10
 
 
-def transducer(encoder: str = "map", decoder: str = "bahdanau", channels: int = 3) -> Transducer:
+def transducer(encoder: str | dict[str, Any] = "map", decoder: str = "bahdanau", channels: int = 3) -> Transducer:
     torch.manual_seed(1)
     source, target = Picture(HEIGHT, channels=channels).learn([]), Symbols().learn(["a red circle"])
-    table = {"type": "encoder-decoder", "encoder": ENCODERS[encoder], "decoder": DECODERS[decoder]}
+    chosen = ENCODERS[encoder] if isinstance(encoder, str) else encoder
+    table = {"type": "encoder-decoder", "encoder": chosen, "decoder": DECODERS[decoder]}
     model: Any = config.build(table, Model, Facts(len(source), len(target), source.factors), "model")
     return Transducer(model.eval(), Greedy(6), source, target)
 
@@ -101,6 +102,22 @@ def test_the_shares_are_those_the_context_was_made_with(path: str) -> None:
     hook.remove()
     other.remove()
     torch.testing.assert_close(found.mean() @ states[0][0], torch.cat(contexts, 1)[0, :4])
+
+
+def test_a_state_of_a_pyramid_lies_where_those_lie_that_it_is_made_of(path: str) -> None:
+    """Five columns of two pixels each, two and two together, and the last."""
+    columns = {"type": "columns", "height": HEIGHT, "channels": 3, "stages": [4], "shrink": 2}
+    apart = gaze(transducer(columns_of(columns, layers=1)), path, "a")
+    found = gaze(transducer(columns_of(columns, layers=2)), path, "a")
+    assert (len(apart.boxes_N4), len(found.boxes_N4)) == (5, 3)
+    for state, box_4 in enumerate(found.boxes_N4):
+        of_N4 = apart.boxes_N4[2 * state : 2 * state + 2]
+        torch.testing.assert_close(box_4, torch.cat([of_N4[:, :2].amin(0), of_N4[:, 2:].amax(0)]))
+    torch.testing.assert_close(found.mean().sum(-1), torch.ones(2))
+
+
+def columns_of(embedding: dict[str, Any], layers: int) -> dict[str, Any]:
+    return {"type": "pyramidal", "cell": "gru", "width": 3, "layers": layers, "embedding": embedding}
 
 
 def test_a_model_that_knows_no_places_says_so(path: str) -> None:

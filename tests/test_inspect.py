@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from families import FAMILIES, build
+from families import FAMILIES, build, pyramidal
 from transduce.data.tokenizers import Characters
 from transduce.inspect.attention import AttentionMap, attention, plot
 from transduce.search.greedy import Greedy
@@ -49,6 +49,16 @@ def test_every_layer_that_reads_the_source_and_nothing_else() -> None:
     found = attention(transducer("transformer, pre-norm"), SOURCE, TARGET)
     assert list(found.weights) == ["decoder.layers.0.memory.heads", "decoder.layers.1.memory.heads"]
     assert list(attention(transducer("luong, dot"), SOURCE).weights) == ["decoder.wiring.attention"]
+
+
+def test_states_of_a_pyramid_stand_for_several_tokens() -> None:
+    letters = Characters()
+    table = FAMILIES["bahdanau, additive"] | {"encoder": pyramidal()}
+    model = Transducer(build(table), Greedy(7), letters.learn(["abcde"]), letters.learn(["tuvwxyz"]))
+    found = attention(model, SOURCE, TARGET)
+    assert found.source_tokens == ("abcd", "e</s>")
+    torch.testing.assert_close(found.mean().sum(-1), torch.ones(len(found.target_tokens)))
+    assert attention(model, "abc", TARGET).source_tokens == ("abc</s>",)
 
 
 def test_the_weights_are_those_the_context_was_made_with() -> None:

@@ -42,6 +42,7 @@ class PyramidalEncoder(nn.Module):
             raise ValueError(f"layers = {layers}, joined = {joined}: at least one of each was expected")
         self.width = 2 * width
         self.joined = joined
+        self.reach = joined ** (layers - 1)  # positions that a state stands for: inspection asks
         self.embedding = embedding(vocabulary=source_vocabulary, width=embedding_width, scaled=False)
         inputs = [embedding_width] + [joined * self.width] * (layers - 1)
         self.layers = module_list(

@@ -57,8 +57,9 @@ def attended(
     model = transducer.model
     check_attending(model)
     read = _padded(sources).to(transducer.device)
-    boxes_BS4 = _boxes(model, read) if transducer.source_tokenizer.signal else None
-    counts = [_columns(transducer.source_tokenizer, len(ids)) for ids in sources]
+    reaches = [int(module.reach) for module in model.modules() if hasattr(module, "reach")]
+    boxes_BS4 = _boxes(model, read, max(reaches, default=1)) if transducer.source_tokenizer.signal else None
+    counts = [_columns(transducer.source_tokenizer, len(ids), reaches) for ids in sources]
     if boxes_BS4 is not None:
         counts = [[_each(int(count))] for count in (boxes_BS4[..., 2] > 0).sum(1)]
     longest: list[Columns] = max(counts, key=lambda kinds: len(kinds[-1]))
@@ -92,8 +93,9 @@ def _padded(rows: Sequence[Any], width: int = 0) -> Padded:
     return Padded(values, torch.tensor([len(row) for row in rows]))
 
 
-def _boxes(model: nn.Module, source: Padded) -> Tensor:
-    """Where the states lie of which the model's own embedding makes its source: [B, S, 4], zeros on padding."""
+def _boxes(model: nn.Module, source: Padded, reach: int) -> Tensor:
+    """Where the states lie, each of ``reach`` vectors that the model's own embedding makes of its source: [B, S, 4],
+    zeros on padding."""
     placed: Any = next((module for module in model.modules() if hasattr(module, "boxes")), None)
     if placed is None:
         raise ValueError(
@@ -101,14 +103,24 @@ def _boxes(model: nn.Module, source: Padded) -> Tensor:
             'with boxes, as "map", "patches" and "columns" have them'
         )
     boxes_BS4: Tensor = placed.boxes(source)
-    return boxes_BS4
+    each_BSR4 = nn.functional.pad(boxes_BS4, (0, 0, 0, -boxes_BS4.shape[1] % reach)).unflatten(1, (-1, reach))
+    first_BSR2 = each_BSR4[..., :2].masked_fill(each_BSR4[..., 2:3] == 0, float("inf"))
+    corner_BS2 = first_BSR2.amin(2)
+    return torch.cat([corner_BS2.masked_fill(corner_BS2.isinf(), 0.0), each_BSR4[..., 2:].amax(2)], -1)
 
 
-def _columns(tokenizer: Tokenizer, length: int) -> list[Columns]:
-    """What an encoder may have states for: tokens with their factors, text without its labels, or all ids."""
+def _columns(tokenizer: Tokenizer, length: int, reaches: Sequence[int]) -> list[Columns]:
+    """What an encoder may have states for: tokens with their factors, text without its labels, or all ids; or so many
+    of these together as one."""
     factors = tokenizer.factors
     tokens = [(place, min(place + factors, length)) for place in range(0, length, factors)]
-    return [tokens, _each(length)[tokenizer.labels :], _each(length)]
+    kinds = [tokens, _each(length)[tokenizer.labels :], _each(length)]
+    return [*(_together(kind, reach) for reach in reaches for kind in kinds), *kinds]
+
+
+def _together(columns: Columns, reach: int) -> Columns:
+    groups = (columns[place : place + reach] for place in range(0, len(columns), reach))
+    return [(group[0][0], group[-1][1]) for group in groups]
 
 
 def _each(length: int) -> Columns:
