@@ -340,13 +340,19 @@ def test_the_loss_is_cross_entropy_by_another_road(family: str) -> None:
     assert_close(found[0], found[2])
 
 
-def test_pairs_without_an_alignment() -> None:
+def test_pairs_without_an_alignment(caplog: pytest.LogCaptureFixture) -> None:
     model = build(FAMILIES["ctc, lstm, no attention"] | {"stretch": 1})
     together = batch(LENGTHS, [3, 6, 2])  # of 5, 2 and 4 frames
     with pytest.raises(
         ValueError, match=r"no alignment for 1 of 3 pairs .* row 1, of 5 symbols, needs \d frames .* 2;"
-    ):
+    ) as told:
         CTCLikelihood()(model, together)
+    assert 'objective.impossible = "skip", in joint training objective.ctc.impossible' in str(told.value)
+    with caplog.at_level("INFO"):
+        CTCLikelihood("skip")(model, together)
+    for said in (str(told.value), caplog.text):
+        assert "raise model.stretch, shorten the encoder's strides, or" in said
+        assert '("stretch"), lower its most' in said
     for by in ("torch", "transduce"):
         loss, _ = CTCLikelihood("skip", by)(model, together)  # type: ignore[arg-type]
         possible = replace(together, source=pick(together.source, [0, 2]), target=pick(together.target, [0, 2]))

@@ -18,6 +18,10 @@ from transduce.types import Batch, Loss, Padded
 log = logging.getLogger("transduce")
 
 CTCS = ("torch", "transduce")
+MORE_FRAMES = (
+    "raise model.stretch, shorten the encoder's strides, or, where training.augmentation makes sources shorter "
+    '("stretch"), lower its most'
+)
 
 
 @dataclass(frozen=True)
@@ -70,10 +74,12 @@ class CTCLikelihood:
         )
         if self.impossible == "error":
             raise ValueError(
-                f"CTC has no alignment for {skipped} of {len(impossible_B)} pairs of a batch: {about}; raise "
-                'model.stretch, shorten the encoder\'s strides, or set objective.impossible = "skip"'
+                f"CTC has no alignment for {skipped} of {len(impossible_B)} pairs of a batch: {about}; {MORE_FRAMES}; "
+                'or leave such pairs out: objective.impossible = "skip", in joint training objective.ctc.impossible'
             )
-        log.info("CTC leaves out %d of %d pairs of a batch: %s", skipped, len(impossible_B), about)
+        log.info(
+            "CTC leaves out %d of %d pairs of a batch: %s; for none, %s", skipped, len(impossible_B), about, MORE_FRAMES
+        )
 
 
 def _by_torch(frames: Padded, outputs: Padded) -> Tensor:
