@@ -45,7 +45,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 RECURRENT = {"type": "recurrent", "cell": "lstm", "embedding_width": 16, "width": 12, "dropout": 0.0}
-SPELLED = RECURRENT | {"embedding": {"type": "spelled", "encoder": RECURRENT}}
+CHARACTERS = {"type": "spelled", "encoder": RECURRENT, "word_width": 6, "word_dropout": 0.1}
+SPELLED = RECURRENT | {"embedding": CHARACTERS}
 RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
     "tagging": ("a.conllu", {"model.encoder": SPELLED}),
     "entities": ("a.conll", {"model.encoder": SPELLED}),
