@@ -103,7 +103,8 @@ def _boxes(model: nn.Module, source: Padded, reach: int) -> Tensor:
             'with boxes, as "map", "patches" and "columns" have them'
         )
     boxes_BS4: Tensor = placed.boxes(source)
-    each_BSR4 = nn.functional.pad(boxes_BS4, (0, 0, 0, -boxes_BS4.shape[1] % reach)).unflatten(1, (-1, reach))
+    whole_BS4 = nn.functional.pad(boxes_BS4, (0, 0, 0, -boxes_BS4.shape[1] % reach))
+    each_BSR4 = torch.unflatten(whole_BS4, 1, (-1, reach))
     first_BSR2 = each_BSR4[..., :2].masked_fill(each_BSR4[..., 2:3] == 0, float("inf"))
     corner_BS2 = first_BSR2.amin(2)
     return torch.cat([corner_BS2.masked_fill(corner_BS2.isinf(), 0.0), each_BSR4[..., 2:].amax(2)], -1)
