@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import transduce
 from transduce.inspect.beam_page import _placed, page, svg
 from transduce.inspect.beams import BeamTree, Node, beam_tree
+from transduce.pages.page import foreign
 from transduce.search.lengths import LengthBeam
 from transduce.transducer import Transducer
 from transduce.types import BOS, EOS, PAD, Padded
@@ -149,7 +150,10 @@ def test_the_page_draws_every_node_and_escapes_what_it_shows(transducer: Transdu
     texts = Texts(html).found
     nodes = 1 + sum(1 for _ in paths(tree.root)), 1 + sum(1 for _ in paths(tree.root.without_pruned()))
     assert sum(tag == "text" for tag, _ in texts) == sum(nodes)
-    assert any(tag == "h1" and "a<b>&" in text for tag, text in texts)
+    assert ("bdi", "a<b>&") in texts
+    assert f"<h1>{foreign('a<b>&')}</h1>" in html
+    assert "\n".join(tree.lines()) in [text for tag, text in texts if tag == "pre"]
+    assert re.findall(r'<label><input type="radio" name="view" id="(\w+)"', html) == ["kept", "all"]
     assert "http" not in html
     assert "<script" not in html
 

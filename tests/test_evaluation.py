@@ -7,7 +7,7 @@ import math
 import random
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 import torch
 
 import transduce
+from test_markup import contrast
 from transduce.cli import app
 from transduce.data.frequencies import Frequencies
 from transduce.evaluation import systems
@@ -27,12 +28,14 @@ from transduce.evaluation.systems import System
 from transduce.inspect.calibration import calibrate
 from transduce.metrics.base import metric
 from transduce.metrics.calibration import calibration
+from transduce.metrics.confusions import label_breakdowns
 from transduce.metrics.significance import Interval, Resampling
 from transduce.metrics.statistics import Statistics, statistics
+from transduce.pages.palette import DARK, LIGHT
 from transduce.reports.comparison import comparison_page
 from transduce.reports.differences import compared
 from transduce.reports.evaluation import evaluation_page
-from transduce.reports.figures import bars, reliability
+from transduce.reports.figures import DEEPEST, bars, confusions, reliability
 from transduce.reports.passages import changed, drawn, worst
 from transduce.transducer import Transducer
 from transduce.types import Example, Prediction
@@ -170,21 +173,19 @@ def test_groups_have_labels_and_intervals() -> None:
 # ---------------------------------------------------------------- calibration
 
 
-class Coin:
-    """A transducer whose first choices are right as often as it says: stands in for what ``calibrate`` asks."""
-
-    def score(self, pairs: Any, batch_size: int = 64) -> Any:
-        draw = np.random.default_rng(0)
-        for _ in pairs:
-            sure = draw.random(20)
-            right = draw.random(20) < sure
-            best = np.log(sure)
-            given = np.where(right, best, best - 1)
-            yield transduce.Output("", (), 0.0, 0.0, tuple(given.tolist()), tuple(best.tolist()))
+def coins(outputs: int) -> Iterator[transduce.Output]:
+    """Outputs of a model whose first choices are right as often as it says."""
+    draw = np.random.default_rng(0)
+    for _ in range(outputs):
+        sure = draw.random(20)
+        right = draw.random(20) < sure
+        best = np.log(sure)
+        given = np.where(right, best, best - 1)
+        yield transduce.Output("", (), 0.0, 0.0, tuple(given.tolist()), tuple(best.tolist()))
 
 
 def test_a_calibrated_model_has_no_calibration_error() -> None:
-    found = calibrate(Coin(), [Example("a", ("b",))] * 2000, bins=10)  # type: ignore[arg-type]
+    found = calibrate(list(coins(2000)), bins=10)
     assert found.tokens == 40_000
     assert found.error < 0.01
     for each in found.bins:
@@ -193,15 +194,18 @@ def test_a_calibrated_model_has_no_calibration_error() -> None:
 
 def test_a_models_first_choices_are_asked_for(model: Transducer) -> None:
     examples = [Example("abc", ("cba", "other")), Example("b", ("b",)), Example("", ("",))]
-    found = calibrate(model, examples, batch_size=2)
     forced = list(model.score((each.source, each.references[0]) for each in examples))
+    asked = model.evaluate(examples, [metric("exact")], forcing=True)
+    assert (asked.forced, asked.lengths) == (forced, [4, 2, 1])
+    assert model.evaluate(examples, [metric("exact")]).forced == []
+    found = calibrate(forced)
     sure = [math.exp(best) for output in forced for best in output.best_log_probs]
     assert found.tokens == len(sure) == 4 + 2 + 1
     assert found.confidence == pytest.approx(np.mean(sure))
     right = [output.token_log_probs[n] == best for output in forced for n, best in enumerate(output.best_log_probs)]
     assert found.accuracy == pytest.approx(np.mean(right))
     with pytest.raises(ValueError, match="no reference"):
-        calibrate(model, [Example("abc")])
+        model.evaluate([Example("abc")], [], forcing=True)
 
 
 def test_a_report_of_numbers_has_no_calibration(model: Transducer) -> None:
@@ -264,7 +268,7 @@ def read(page: str) -> Reader:
 def test_the_page_of_an_evaluation(model: Transducer, trained: Path) -> None:
     examples = [Example("abc", (NASTY,)), Example(NASTY, ("cba", "other")), Example("zz", ("q r",))] * 4
     metrics = [metric(name) for name in ("cer", "exact", "perplexity")]
-    own = systems.of_model(str(trained), model, examples, metrics)
+    own = systems.of_model(str(trained), model, examples, metrics, forcing=True)
     judged = judge(own, model, trained, examples, "test", Parts().of_report(model), FEW)
     other = system("other.txt", [NASTY, "cba", "q"] * 4, examples, "cer", "exact")
     reader = read(evaluation_page(judged, compare([own, other], examples, "test", FEW)))
@@ -279,7 +283,12 @@ def test_the_page_of_an_evaluation(model: Transducer, trained: Path) -> None:
         "Worst by cer",
         "At random",
     ]
-    assert reader.tags.count("svg") == 4
+    assert reader.texts["h1"] == [f"Evaluation of {trained}"]
+    assert reader.tags.count("svg") == 1
+    assert [text.strip() for text in reader.texts["caption"]] == [
+        *("words in the source", "times the rarest word of the source stands in training"),
+        "whole source in training",
+    ] * 2  # as bars of one metric, and all metrics as numbers
     assert reader.tags.count("article") == 10 + 10 + 10
     assert any(NASTY in text for text in reader.texts["dd"] + reader.texts["del"] + reader.texts["mark"])
     alone = read(evaluation_page(judge(own, model, trained, examples, "test", Parts(), FEW)))
@@ -304,11 +313,36 @@ def drawing(figure: str, tag: str) -> list[dict[str, str]]:
 
 
 def test_bars_are_as_long_as_their_values() -> None:
-    figure = bars("c", ["a", "b", "c"], [20.0, 10.0, math.inf], [Interval(15, 40), None, None], ["", "", ""], 40.0)
-    boxes, (whisker,) = drawing(figure, "rect"), drawing(figure, "line")
-    assert [float(box["width"]) for box in boxes] == [125, 62.5]  # what is infinite has none
-    assert float(whisker["x2"]) - float(whisker["x1"]) == pytest.approx(250 * 25 / 40, abs=0.01)
-    assert {float(box["x"]) for box in boxes} == {float(whisker["x1"]) - 250 * 15 / 40}
+    intervals = [Interval(15, 40), None, None]
+    figure = bars("title", "cer", ["a", "b", "c"], [20.0, 10.0, math.inf], intervals, [1234, 5, 6], 40.0)
+    styles = [each["style"] for each in drawing(figure, "span") if "style" in each]
+    assert styles == ["width: 50%", "left: 37.5%; width: 62.5%", "width: 25%"]  # what is infinite has none
+    assert '<th scope="row">a</th>' in figure
+    assert re.findall("<td>([^<]*)</td>", figure) == ["20.0", "1,234", "10.0", "5", "–", "6"]
+
+
+def test_confusions_are_shaded_by_their_share_of_the_row() -> None:
+    examples = [Example("x", ("A A A A",)), Example("x", ("B",))]
+    (found,) = label_breakdowns([metric("accuracy")], [Prediction("A A A B"), Prediction("A")], examples)
+    cells = re.findall(r'<span style="[^"]*--(\w+)\) (\d+)%[^"]*"( class="right")?>([^<]*)</span>', confusions(found))
+    right = ' class="right"'
+    assert cells == [
+        ("blue", "34", right, "3"),
+        ("orange", "11", "", "1"),
+        ("orange", "45", "", "1"),
+        ("blue", "0", right, ""),
+    ]
+    assert all(contrast_of_shade(colors) > 4.5 for colors in (LIGHT, DARK))
+
+
+def contrast_of_shade(colors: dict[str, str]) -> float:
+    """That of text on the deepest shade of either colour."""
+
+    def mixed(hue: str) -> str:
+        pairs = ((int(colors[each][at : at + 2], 16) for each in (hue, "paper")) for at in (1, 3, 5))
+        return "#" + "".join(f"{round((DEEPEST * one + (100 - DEEPEST) * other) / 100):02x}" for one, other in pairs)
+
+    return min(contrast(colors["ink"], mixed(hue)) for hue in ("blue", "orange"))
 
 
 def test_reliability_is_drawn_from_the_lower_left_to_the_upper_right() -> None:

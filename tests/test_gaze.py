@@ -7,6 +7,7 @@ import base64
 import io
 import re
 import sys
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from transduce.data.tokenizers import Symbols
 from transduce.inspect.gaze import Gaze, gaze
 from transduce.inspect.heat import coloured, density, page, panels, plot
 from transduce.inspect.pointing import Named, inside, pointed
-from transduce.pages import images
+from transduce.pages import images, signals
+from transduce.pages.page import foreign
 from transduce.protocols import Model
 from transduce.search.greedy import Greedy
 from transduce.transducer import Transducer
@@ -183,7 +185,8 @@ def test_a_page_and_a_drawing_have_a_panel_for_each_token(path: str, tmp_path: P
     assert panels(found)[0].shape == (120, 150, 3)  # of 8 by 10 pixels, fifteen times as large
     written = page(found)
     assert written.count("data:image/png;base64,") == 6  # and what it read
-    assert '<figcaption class="">$small$</figcaption>' in written
+    assert f'<figcaption class="">{foreign("$small$")}<small class="faint"> ' in written
+    assert [f'alt="{escape(line)}"' in written for line in found.lines()] == [True] * 5
     assert not re.search(r"https?://", written)
     pytest.importorskip("matplotlib", reason="needs the extra plots")
     plot(found, tmp_path / "heat.png")
@@ -227,7 +230,7 @@ def embedded(markup: str) -> Image.Image:
 
 def test_a_picture_is_small_and_part_of_the_page(tmp_path: Path) -> None:
     Image.new("RGB", (2000, 500), "red").save(tmp_path / "<large>.png")
-    markup = images.shown(str(tmp_path / "<large>.png"))
+    markup = signals.shown(str(tmp_path / "<large>.png"))
     assert embedded(markup).size == (320, 80)
     assert "&lt;large&gt;.png" in markup
     assert len(markup) < 4000
@@ -245,7 +248,7 @@ def test_a_clip_is_its_frames_in_a_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\nbroken", b"text"])
 def test_what_is_no_picture_is_its_name(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "x.png").write_bytes(content)
-    assert images.shown(str(tmp_path / "x.png")).startswith("<small")
+    assert signals.shown(str(tmp_path / "x.png")).startswith("<small")
     assert images.picture(tmp_path / "missing.png") is None
 
 
@@ -257,4 +260,4 @@ def test_a_picture_too_large_to_open_is_its_name(tmp_path: Path, monkeypatch: py
 
 def test_without_pillow_there_are_names(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
-    assert images.shown(path).startswith("<small")
+    assert signals.shown(path).startswith("<small")

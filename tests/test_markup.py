@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from transduce.inspect import beam_page
+from transduce.inspect import beam_page, heat, lattice
 from transduce.pages import drawing
 from transduce.pages.drawing import Drawing, text
-from transduce.pages.markup import Markup, element, joined
-from transduce.pages.page import STYLE, document, notes, write
+from transduce.pages.markup import Markup, element, joined, table
+from transduce.pages.page import STYLE, document, foreign, notes, section, write
 from transduce.pages.palette import DARK, HUES, LIGHT, variables, written_out
-from transduce.reports import comparison, figures, passages
+from transduce.reports import evaluation, passages
 from transduce.reports.distance import drawing as table_drawing
 from transduce.reports.distance import page as table_page
 
-STYLES = [STYLE, *(each.STYLE for each in (drawing, beam_page, comparison, figures, passages))]
+STYLES = [STYLE, *(each.STYLE for each in (drawing, beam_page, evaluation, heat, lattice, passages))]
 STYLES += [table_drawing.STYLE, table_page.STYLE]
 
 
@@ -28,6 +28,21 @@ def test_text_is_escaped_and_markup_is_not() -> None:
     )
     assert joined(["a", Markup("<i></i>")], "<") == "a&lt;<i></i>"
     assert document("<b>", "&", element("p", "<"), style="p { }").count("&lt;b&gt;") == 2
+
+
+def test_a_table_has_a_caption_and_says_what_heads_what() -> None:
+    markup = table(["a", "<"], [["b", "1"]], "both")
+    assert markup.startswith('<div class="wide"><table><caption>both</caption><thead><tr><th scope="col">a</th>')
+    assert '<th scope="col">&lt;</th>' in markup
+    assert '<tr><th scope="row">b</th><td>1</td></tr>' in markup
+    assert "caption" not in table(["a"], [])
+
+
+def test_a_page_has_one_heading_and_a_text_its_own_direction() -> None:
+    page = document("<שלום>", "about", section("part", "x"), heading=foreign("<שלום>"))
+    assert page.count("<h1>") == page.count("<main>") == page.count("<h2>") == 1
+    assert '<h1><bdi lang="">&lt;שלום&gt;</bdi></h1>' in page
+    assert "<title>&lt;שלום&gt;</title>" in page
 
 
 def test_what_holds_nothing_is_not_closed() -> None:

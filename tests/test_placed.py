@@ -172,3 +172,13 @@ def test_the_best_alignment_is_painted() -> None:
 def test_no_frames(frames: int) -> None:
     with pytest.raises(ValueError, match=f"{frames} frames: at least 1"):
         of_text("Hi", frames)
+
+
+def test_long_symbols_have_room_beside_their_rows() -> None:
+    """And are left out where they do not fit."""
+    lattice = of_text("ab", 3)
+    short, long = (ET.fromstring(svg(lattice, symbols, best=False)) for symbols in (["a", "b"], ["a", "eight"]))
+    assert float(long.get("width", "")) == float(short.get("width", "")) + 10
+    texts = [each.text for each in long.iter(f"{{http://www.w3.org/2000/svg}}text")]
+    assert (texts.count("eight"), texts.count("a")) == (1, 1 + 2)
+    assert long.get("aria-label") == "all alignments of a eight with 3 frames"

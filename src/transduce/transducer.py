@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -79,11 +80,14 @@ class Output:
 @dataclass(frozen=True)
 class Evaluation:
     """The predictions for some examples, each metric's statistics of them, and how long the search for them took, text
-    in to text out (``seconds``)."""
+    in to text out (``seconds``). ``lengths`` are those of the sources, in tokens or steps; ``forced``, where that was
+    asked for, the first references with the model's probability of them."""
 
     statistics: list[Statistics]
     predictions: list[Prediction]
     seconds: float
+    lengths: list[int]
+    forced: list[Output]
 
     @property
     def scores(self) -> dict[str, float]:
@@ -238,17 +242,11 @@ class Transducer:
         all sources, or one for each. A generator: it reads up to 64 batches ahead, to put sources of like length
         together, and answers as it goes; with batches of one it answers each source before it reads the next.
         """
-        answer = partial(Transducer.answer, search=search or self.search)
-        asked = aligned(sources, prefix=prefix, constraints=constraints)
-        for window in windows(enumerate(asked, 1), batch_size, self._ahead):
-            ids = self._sources([(number, source) for number, (source, *_) in window])
-            rows = [
-                (len(row), (self._cut(row, number), self._beginning(written), self._tokenized(wanted, number)))
-                for row, (number, (_, written, wanted)) in zip(ids, window, strict=True)
-            ]
-            answers = sorted_batches(rows, batch_size, partial(self._each, answer))
-            for (number, (*_, wanted)), hypotheses in zip(window, answers, strict=True):
-                yield self._outputs(hypotheses, wanted, number)
+        every = aligned(sources, prefix=prefix, constraints=constraints)
+        for window in windows(enumerate(every, 1), batch_size, self._ahead):
+            read = self._sources([(number, source) for number, (source, *_) in window])
+            wanted = [(number, written, phrases) for number, (_, written, phrases) in window]
+            yield from self._found(read, wanted, search or self.search, batch_size)
 
     def stream(self, source: str, search: Search[Any] | None = None) -> Iterator[str]:
         """The best output of one source, piece by piece, as soon as the search has decided it; together, its text.
@@ -267,16 +265,9 @@ class Transducer:
 
     def score(self, pairs: Iterable[tuple[str, str]], batch_size: int = 64) -> Iterator[Output]:
         """For each pair of a source and a target, in order, the target with the model's probability of it."""
-
         for window in windows(enumerate(pairs, 1), batch_size, self._ahead):
-            sources = self._sources([(number, source) for number, (source, _) in window])
-            targets = self.target_tokenizer.encode([target for _, (_, target) in window])
-            rows = [
-                (max(len(source), len(target)), self._cut_pair(source, target, number))
-                for (number, _), source, target in zip(window, sources, targets, strict=True)
-            ]
-            for hypothesis in sorted_batches(rows, batch_size, partial(self._each, Transducer.force)):
-                yield self._output(hypothesis)
+            read = self._sources([(number, source) for number, (source, _) in window])
+            yield from self._given(read, [(number, target) for number, (_, target) in window], batch_size)
 
     def evaluate(
         self,
@@ -285,22 +276,31 @@ class Transducer:
         search: Search[Any] | None = None,
         batch_size: int = 64,
         clock: Callable[[], float] = time.perf_counter,
+        forcing: bool = False,
     ) -> Evaluation:
         """The best output for each example, measured; the search is timed by ``clock``, in seconds.
 
-        Where every metric is of the references, nothing is searched for.
+        Where every metric is of the references, nothing is searched for; where none is, the references are asked about
+        if ``forcing`` says so. Each source is read once for both.
         """
-        best: list[Output | None] = [None] * len(examples)
-        began = clock()
-        if not all(metric.needs_forcing for metric in metrics):
-            outputs = self.predict((example.source for example in examples), search, batch_size)
-            best = [hypotheses[0] for hypotheses in outputs]
-        seconds = clock() - began
-        forced: list[Output | None] = [None] * len(examples)
-        if any(metric.needs_forcing for metric in metrics):
-            forced = list(self.score(((e.source, references(e)[0]) for e in examples), batch_size))
-        predictions = [_prediction(*both) for both in zip(best, forced, strict=True)]
-        return Evaluation(statistics(metrics, predictions, examples), predictions, seconds)
+        searching = not all(metric.needs_forcing for metric in metrics)
+        forcing = forcing or any(metric.needs_forcing for metric in metrics)
+        best: list[Output] = []
+        forced: list[Output] = []
+        lengths: list[int] = []
+        seconds = 0.0
+        for window in windows(enumerate(examples, 1), batch_size, self._ahead):
+            began = clock()
+            read = self._sources([(number, example.source) for number, example in window])
+            if searching:
+                wanted = [(number, "", None) for number, _ in window]
+                best += (found[0] for found in self._found(read, wanted, search or self.search, batch_size))
+                seconds += clock() - began
+            if forcing:
+                forced += self._given(read, [(number, references(each)[0]) for number, each in window], batch_size)
+            lengths += map(len, read)
+        predictions = [_prediction(*both) for both in zip_longest(best, forced)]
+        return Evaluation(statistics(metrics, predictions, examples), predictions, seconds, lengths, forced)
 
     # --------------------------------------------------------------- batches
 
@@ -331,6 +331,32 @@ class Transducer:
         return self.padded(self._sources([*enumerate(sources, 1)]))
 
     # --------------------------------------------------------------- details
+
+    def _found(
+        self,
+        sources: Sequence[Any],
+        wanted: Sequence[tuple[int, str, Constraints | None]],
+        search: Search[Any],
+        batch_size: int,
+    ) -> Iterator[list[Output]]:
+        """The search's hypotheses for rows of sources, each with its number, its output's beginning and its phrases."""
+        rows = [
+            (len(row), (self._cut(row, number), self._beginning(written), self._tokenized(phrases, number)))
+            for row, (number, written, phrases) in zip(sources, wanted, strict=True)
+        ]
+        answer = partial(Transducer.answer, search=search)
+        answers = sorted_batches(rows, batch_size, partial(self._each, answer))
+        for (number, _, phrases), hypotheses in zip(wanted, answers, strict=True):
+            yield self._outputs(hypotheses, phrases, number)
+
+    def _given(self, sources: Sequence[Any], numbered: Sequence[tuple[int, str]], batch_size: int) -> Iterator[Output]:
+        """The target of each of some rows of sources, as it was numbered, with the model's probability of it."""
+        targets = self.target_tokenizer.encode([target for _, target in numbered])
+        rows = [
+            (max(len(source), len(target)), self._cut_pair(source, target, number))
+            for (number, _), source, target in zip(numbered, sources, targets, strict=True)
+        ]
+        return map(self._output, sorted_batches(rows, batch_size, partial(self._each, Transducer.force)))
 
     @property
     def _ahead(self) -> int:

@@ -41,17 +41,20 @@ def compare(
     from transduce.evaluation.comparison import compare as compared
     from transduce.metrics.base import metric as metric_named
     from transduce.pages.page import write
+    from transduce.pages.signals import shown
     from transduce.reports.comparison import comparison_page
 
     named = [Trained(path, checkpoint, None, device, threads, plugin=plugin) for path in systems]
     run = next((each for each in named if not each.run.is_file()), None)
     if run is None and not corpus.of_files:
         raise ValueError("files of outputs do not say of what: give --source and --target (or --pairs), or a run")
-    settings = {} if run is None else run.load().settings
+    first = None if run is None else run.load()
+    settings = {} if first is None else first.settings
     examples = corpus.read_files(settings) if run is None or corpus.of_files else corpus.read(settings, run.runs[0])
     metrics = [metric_named(name) for name in metric or settings.get("metrics", METRICS)]
     every = [system(each, examples, metrics, beam, batch_size) for each in named]
     found = compared(every, examples, corpus.name, resampled.resampling)
     if report is not None:
-        write(report, comparison_page(found))
+        of_paths = first is not None and first.source_tokenizer.signal
+        write(report, comparison_page(found, shown if of_paths else str))
     print(json.dumps(found.record(), indent=1) if as_json else "\n".join(found.lines()))

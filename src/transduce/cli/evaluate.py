@@ -40,8 +40,8 @@ def evaluate(
     from transduce.evaluation.judging import Parts, judge
     from transduce.metrics.base import metric as named
     from transduce.metrics.confusions import breakable
-    from transduce.pages.images import shown
     from transduce.pages.page import write
+    from transduce.pages.signals import shown
     from transduce.reports.evaluation import evaluation_page
 
     transducer, resampling = trained.load(beam), resampled.resampling
@@ -50,7 +50,7 @@ def evaluate(
     lines = against is not None and against.is_file() and corpus.of_files  # one for each line of the other's outputs
     examples = corpus.read_files(transducer.settings) if lines else corpus.read(transducer.settings, trained.runs[0])
     search, parts = resized(transducer, beam), parts.of_report(transducer) if report else parts
-    own = systems.of_model(str(trained.run), transducer, examples, metrics, search, batch_size)
+    own = systems.of_model(str(trained.run), transducer, examples, metrics, search, batch_size, parts.calibration)
     judged = judge(own, transducer, trained.runs[0], examples, corpus.name, parts, resampling)
     compared = None
     if against is not None:

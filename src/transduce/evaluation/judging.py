@@ -42,13 +42,12 @@ def judge(
     parts: Parts,
     resampling: Resampling | None = None,
 ) -> Results:
-    """Results of what ``transducer``, from ``run``, gave for the examples (``systems.of_model``)."""
+    """Results of what ``transducer``, from ``run``, gave for the examples: ``systems.of_model``, with ``forcing`` where
+    the calibration is wanted."""
     resampling = resampling or Resampling()
-    tokenizer, met, steps = transducer.source_tokenizer, None, None
-    if parts.bins and tokenizer.signal:
-        steps = [len(row) for example in examples for row in tokenizer.encode([example.source])]
-    elif parts.bins:
-        met = met_in_training(transducer.settings, run, examples)
+    signal = transducer.source_tokenizer.signal
+    met = met_in_training(transducer.settings, run, examples) if parts.bins and not signal else None
+    steps = system.lengths if signal else None
     metrics = [each.metric for each in system.statistics]
     rates = [metric for metric in metrics if parts.errors and isinstance(metric, ErrorRate)]
     return Results(
@@ -58,6 +57,6 @@ def judge(
         resampling,
         groupings(system.statistics, examples, met, parts.bins, resampling, steps) if parts.bins else [],
         [error_breakdown(rate, system.predictions, examples) for rate in rates],
-        calibrate(transducer, examples) if parts.calibration else None,
+        calibrate(system.forced) if parts.calibration else None,
         label_breakdowns(metrics, system.predictions, examples) if parts.errors else [],
     )

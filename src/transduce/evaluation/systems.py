@@ -9,7 +9,7 @@ from typing import Any
 
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.protocols import Metric, Search
-from transduce.transducer import Transducer
+from transduce.transducer import Output, Transducer
 from transduce.types import Example, Prediction
 
 
@@ -17,8 +17,9 @@ from transduce.types import Example, Prediction
 class System:
     """The outputs of a system for some examples, and each metric's statistics of them.
 
-    ``seconds`` is how long a model took for them, ``vocabulary`` the fingerprint of what its tokens are; a file has
-    neither.
+    ``seconds`` is how long a model took for them, ``vocabulary`` the fingerprint of what its tokens are, ``lengths``
+    those of the sources as the model reads them, ``forced`` the references with its probability of them, where that
+    was asked for; a file has nothing of these.
     """
 
     name: str
@@ -26,6 +27,8 @@ class System:
     statistics: list[Statistics]
     seconds: float | None = None
     vocabulary: str | None = None
+    lengths: Sequence[int] = ()
+    forced: Sequence[Output] = ()
 
     @property
     def scores(self) -> dict[str, float]:
@@ -39,11 +42,12 @@ def of_model(
     metrics: Sequence[Metric],
     search: Search[Any] | None = None,
     batch_size: int = 64,
+    forcing: bool = False,
 ) -> System:
-    """A trained model, with its own search or another."""
-    found = transducer.evaluate(examples, metrics, search, batch_size)
+    """A trained model, with its own search or another; ``forcing`` asks it about the references too."""
+    found = transducer.evaluate(examples, metrics, search, batch_size, forcing=forcing)
     vocabulary = transducer.target_tokenizer.fingerprint
-    return System(name, found.predictions, found.statistics, found.seconds, vocabulary)
+    return System(name, found.predictions, found.statistics, found.seconds, vocabulary, found.lengths, found.forced)
 
 
 def of_file(path: Path, examples: Sequence[Example], metrics: Sequence[Metric]) -> System:

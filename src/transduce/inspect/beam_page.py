@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from transduce.inspect.beams import BeamTree, Node
 from transduce.pages.drawing import Drawing, path, text
 from transduce.pages.markup import Markup, element, table
-from transduce.pages.page import document, section
+from transduce.pages.page import document, foreign, notes, section
 
 ROW, LETTER, GAP = 26, 7.9, 46  # pixels: between rows, the width of a letter, between columns
 MARGIN, SCORE = 18, 90  # around the drawing, and behind the last column
 
 STYLE = """
-.view { overflow-x: auto; display: none; margin-top: 1rem; } label { margin: 0 1.2rem 0 .3rem; }
-#kept:checked ~ .kept, #all:checked ~ .all { display: block; }
+fieldset { border: 0; padding: 0; margin: 0; min-width: 0; } legend { float: left; margin-right: .8rem; }
+label { display: inline-block; margin-right: 1.2rem; } .view { overflow-x: auto; display: none; margin-top: 1rem; }
+.tree:has(#kept:checked) .kept, .tree:has(#all:checked) .all { display: block; }
 svg .node { font: 13px ui-monospace, "DejaVu Sans Mono", monospace; } svg .score { font-size: 11px; }
 svg .pruned text { fill: var(--faint); } svg .best text { fill: var(--blue); font-weight: 600; }
 svg .edge { fill: none; stroke: var(--faint); stroke-opacity: .45; }
@@ -28,26 +29,36 @@ svg .edge.best { stroke: var(--blue); stroke-opacity: 1; } svg .edge.pruned { st
 def page(tree: BeamTree, pruned: bool = False) -> str:
     """The tree with its outputs in a table; what was pruned can be shown and hidden, ``pruned`` at first."""
     outputs = [
-        [output, f"{hypothesis.score:.3f}", f"{hypothesis.log_prob:.3f}"]
+        [foreign(output), f"{hypothesis.score:.3f}", f"{hypothesis.log_prob:.3f}"]
         for hypothesis, output in zip(tree.hypotheses, tree.texts, strict=True)
     ]
     told = (
-        "Each token continues the one to its left. The wider the line, the more probable the token; rest on one to see "
-        "its log-probability and that of all up to it. ■ finished."
+        "Each token continues the one to its left; the best output runs along the top, in blue. The wider the line, "
+        "the more probable the token; rest on one to see its log-probability and that of all up to it. ■ is a finished "
+        "output, with the score of what was returned."
     )
+    ranked = "The best comes first: outputs are ranked by their score, and the log-probability is the model's own."
+    drawn = element(
+        "div",
+        element(
+            "fieldset",
+            element("legend", "Show"),
+            _choice("kept", "what was in the beam", not pruned),
+            _choice("all", "and what was pruned", pruned),
+        ),
+        element("div", drawing(tree.root.without_pruned()).inline(), class_="view kept"),
+        element("div", drawing(tree.root).inline(), class_="view all"),
+        class_="tree",
+    )
+    summary = element("summary", "the tree as text")
+    lines = element("details", summary, element("pre", "\n".join(tree.lines()), lang=""))
     return document(
         tree.source,
         "What the search saw of it",
-        section("Outputs", table(["", "score", "log-probability"], outputs)),
-        section(
-            "The tree",
-            element("p", told, class_="faint"),
-            *_choice("kept", "what was in the beam", not pruned),
-            *_choice("all", "and what was pruned", pruned),
-            element("div", drawing(tree.root.without_pruned()).inline(), class_="view kept"),
-            element("div", drawing(tree.root).inline(), class_="view all"),
-        ),
+        section("Outputs", table(["output", "score", "log-probability"], outputs), notes(ranked)),
+        section("The tree", element("p", told, class_="faint"), drawn, lines),
         style=STYLE,
+        heading=foreign(tree.source),
     )
 
 
@@ -56,9 +67,9 @@ def svg(tree: BeamTree, pruned: bool = False) -> str:
     return drawing(tree.root if pruned else tree.root.without_pruned()).alone(STYLE)
 
 
-def _choice(name: str, label: str, chosen: bool) -> tuple[Markup, Markup]:
+def _choice(name: str, label: str, chosen: bool) -> Markup:
     checked = {"checked": ""} if chosen else {}
-    return element("input", type="radio", name="view", id=name, **checked), element("label", label, for_=name)
+    return element("label", element("input", type="radio", name="view", id=name, **checked), f" {label}")
 
 
 @dataclass(frozen=True)
@@ -80,7 +91,12 @@ def drawing(root: Node) -> Drawing:
     left = [MARGIN + sum(widest[:column]) * LETTER + column * GAP for column in range(len(widest))]
     width, height = left[-1] + widest[-1] * LETTER + SCORE, 2 * MARGIN + ROW * max(each.row for each in placed)
     edges = [_edge(each, left) for each in reversed(placed)]  # that of the best on top
-    return Drawing(round(width), height, "the tree", [*edges, *(_label(each, left) for each in placed)])
+    return Drawing(
+        round(width),
+        height,
+        "the tree of the search; the same is below as text",
+        [*edges, *(_label(each, left) for each in placed)],
+    )
 
 
 def _placed(root: Node) -> list[_Placed]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from transduce.inspect.gaze import Gaze
 from transduce.pages import images
 from transduce.pages.markup import element
-from transduce.pages.page import document, section
+from transduce.pages.page import document, foreign, section
 from transduce.pages.palette import FAINT, HUES, INK
 from transduce.pages.plots import figure
 from transduce.types import EOS, SPECIALS
@@ -26,7 +26,8 @@ DEEP, PALE = 0.65, 0.35  # how much of what is looked at most is heat, how much 
 LEAST, MOST = 120, 640  # pixels: a side of what is shown is no shorter, none longer
 
 STYLE = """
-.looks { display: flex; flex-wrap: wrap; gap: 1.2rem; } .looks img { image-rendering: pixelated; max-width: 100%; }
+.looks { display: flex; flex-wrap: wrap; gap: 1.2rem; }
+.looks img { image-rendering: pixelated; border: 1px solid var(--rule); }
 .looks figcaption { color: var(--ink); font: 1rem ui-monospace, monospace; } .looks .faint { color: var(--faint); }
 """
 
@@ -56,13 +57,19 @@ def page(found: Gaze) -> str:
 
     looks = [
         element(
-            "figure", element("figcaption", token, class_=_kind(token)), images.image(Image.fromarray(drawn), token)
+            "figure",
+            element(
+                "figcaption", foreign(token), element("small", f" {share:.2f}", class_="faint"), class_=_kind(token)
+            ),
+            images.image(Image.fromarray(drawn), told),
         )
-        for token, drawn in zip(found.tokens, panels(found), strict=True)
+        for token, drawn, told, (share, _) in zip(
+            found.tokens, panels(found), found.lines(), found.strongest(), strict=True
+        )
     ]
     told = (
-        "Where the model looked just before it wrote each of these; the more orange, the more. Averaged over its "
-        "attentions."
+        "Where the model looked just before it wrote each of these, averaged over its attentions: the more orange, the "
+        "more. The place that got most is as orange as can be, whatever its share of all, which is the number."
     )
     return document(
         found.text,
@@ -70,6 +77,7 @@ def page(found: Gaze) -> str:
         section("What it read", element("div", images.image(_background(found), found.source), class_="looks")),
         section("Where it looked", element("p", told, class_="faint"), element("div", *looks, class_="looks")),
         style=STYLE,
+        heading=foreign(found.text),
     )
 
 
@@ -90,6 +98,7 @@ def plot(found: Gaze, path: str | Path) -> None:
     for ax, token, each in zip(axes, found.tokens, drawn, strict=False):
         ax.imshow(each)
         ax.set_title(token, fontsize=11, color=FAINT if _kind(token) else INK, pad=4, parse_math=False)
+    sheet.supxlabel("the more orange, the more was looked at before the word was written", fontsize=8, color=FAINT)
     sheet.savefig(path, dpi=160, bbox_inches="tight", pad_inches=0.15)
 
 

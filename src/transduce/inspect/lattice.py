@@ -11,11 +11,14 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from transduce.ctc.lattice import Lattice
+from transduce.metrics.units import columns
 from transduce.pages.drawing import Drawing, path, text
 from transduce.pages.markup import Markup, element
 from transduce.types import PAD, Padded
 
 ACROSS, DOWN, LEFT, TOP = 64, 46, 74, 52  # pixels: from a frame to the next, from a state to the next, and the margins
+LETTER = 10  # pixels: of a state's name, on the left, where LEFT has room for four of them
+FITTING = 3  # letters: longer symbols stand beside the rows alone, and not in the circles
 SYMBOL, BLANK, NOTHING = 15, 8, 2.5  # radii
 LEAST = 0.002  # shares that are not drawn
 
@@ -62,8 +65,12 @@ def drawing(lattice: Lattice, symbols: Sequence[str], best: bool = True) -> Draw
         for state, name in enumerate(states)
     )
     parts = [*heads, *names, *_steps(lattice, frames, way), *dots]
-    about = f"all alignments of {''.join(symbols)} with {frames} frames"
-    return Drawing(_x(frames - 1) + LEFT / 2, _y(len(states) - 1) + TOP / 2, about, parts)
+    more = max(0, LETTER * (max(map(columns, symbols), default=0) - 4))
+    if more:
+        parts = [element("g", *parts, transform=f"translate({more} 0)")]
+    between = "" if all(len(symbol) == 1 for symbol in symbols) else " "
+    about = f"all alignments of {between.join(symbols)} with {frames} frames"
+    return Drawing(more + _x(frames - 1) + LEFT / 2, _y(len(states) - 1) + TOP / 2, about, parts)
 
 
 def svg(lattice: Lattice, symbols: Sequence[str], best: bool = True) -> str:
@@ -102,7 +109,7 @@ def _dot(name: str, t: int, state: int, share: float, painted: bool) -> Markup:
     inside = [element("circle", **place)]
     if share > LEAST:
         inside.append(element("circle", class_="share", fill_opacity=round(share, 3), **place))
-    if name and share > LEAST:
+    if 0 < columns(name) <= FITTING and share > LEAST:
         inside.append(text(_x(t), _y(state), name, class_="symbol"))
     title = element("title", f"{name or 'blank'} in frame {t}: {100 * share:.1f} %")
     return element("g", title, *inside, class_=" ".join(kind for kind, there in kinds.items() if there))

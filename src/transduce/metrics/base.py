@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Sequence
 
 from transduce.metrics.bleu import Bleu, Chrf, ChrfPlusPlus, Ter
@@ -59,6 +60,13 @@ def metric(name: str) -> Metric:
         nearest = f'did you mean "{close[0]}"? ' if close else ""
         raise ValueError(f"no metric {name!r}: {nearest}Known: {', '.join(METRICS)}")
     return METRICS[name]()
+
+
+def meaning(metric: Metric) -> str:
+    """What a metric measures, and which way is better, in a sentence or two: how its docstring begins."""
+    first, _, _ = (inspect.getdoc(type(metric)) or "").partition("\n\n")
+    told = " ".join(first.removeprefix(f"``{metric.name}``: ").replace("``", "").split())
+    return f"{told} {'More' if metric.higher_is_better else 'Less'} is better.".lstrip()
 
 
 def evaluate(

@@ -50,7 +50,8 @@ class ErrorRate:
 
 
 class CharacterErrorRate(ErrorRate):
-    """``cer``: over Unicode code points, spaces included, nothing normalised."""
+    """``cer``: edits in percent of the length of the nearest reference, in Unicode code points, spaces included,
+    nothing normalised."""
 
     name = "cer"
     unit = "character"
@@ -60,7 +61,8 @@ class CharacterErrorRate(ErrorRate):
 
 
 class WordErrorRate(ErrorRate):
-    """``wer``: over words between white space. What the pronunciation literature calls WER is ``item_error``."""
+    """``wer``: edits in percent of the length of the nearest reference, in words between white space. What the
+    pronunciation literature calls WER is ``item_error``."""
 
     name = "wer"
     unit = "word"
@@ -70,7 +72,8 @@ class WordErrorRate(ErrorRate):
 
 
 class PhonemeErrorRate(WordErrorRate):
-    """``per``: over symbols between white space, as phonemes are written."""
+    """``per``: edits in percent of the length of the nearest reference, in symbols between white space, as phonemes are
+    written."""
 
     name = "per"
     unit = "symbol"

@@ -48,7 +48,8 @@ class Perplexity:
 
 
 class PerplexityWord(Perplexity):
-    """``perplexity_word``: the same surprise for each word of the first reference, between white space, and its end.
+    """``perplexity_word``: the surprise of ``perplexity`` for each word of the first reference, between white space,
+    and its end.
 
     Models with different vocabularies compare, if none of them is spared words it does not know (``<unk>``).
     """
@@ -61,7 +62,7 @@ class PerplexityWord(Perplexity):
 
 
 class PerplexityByte(Perplexity):
-    """``perplexity_byte``: the same surprise for each byte of the first reference, as UTF-8, and its end.
+    """``perplexity_byte``: the surprise of ``perplexity`` for each byte of the first reference, as UTF-8, and its end.
 
     Its logarithm to base 2 is bits per byte. Models with different vocabularies compare as in ``perplexity_word``.
     """

@@ -42,18 +42,12 @@ def picture(path: str | Path, longest: int = 320) -> Image | None:
 
 
 def image(pixels: Image, about: str, scale: int = 1) -> Markup:
-    """The picture as part of the page, ``scale`` times as large."""
+    """The picture as part of the page, ``scale`` times as large, its pixels seen one by one."""
     file = io.BytesIO()
     pixels.convert("RGB").save(file, "PNG")
     data = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
-    return element("img", src=data, alt=about, width=scale * pixels.width, height=scale * pixels.height)
-
-
-def shown(path: str, longest: int = 320) -> Markup:
-    """The picture at a path, with its name; the name alone where there is none."""
-    found = picture(path, longest)
-    name = element("small", path, class_="faint")
-    return name if found is None else element("span", image(found, path), element("br"), name)
+    sharp = {"style": "image-rendering: pixelated"} if scale > 1 else {}
+    return element("img", src=data, alt=about, width=scale * pixels.width, height=scale * pixels.height, **sharp)
 
 
 def _row(frames: list[Image], longest: int) -> Image:

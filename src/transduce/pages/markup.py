@@ -27,14 +27,15 @@ def joined(children: Iterable[str], between: str = "") -> Markup:
     return Markup(_escaped(between).join(map(_escaped, children)))
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> Markup:
     """The first column names the row."""
     cells = [element("tr", *(element("th", each, scope="col") for each in head))]
     body = [
         element("tr", element("th", first, scope="row"), *(element("td", each) for each in rest))
         for first, *rest in rows
     ]
-    inside = element("table", element("thead", *cells), element("tbody", *body))
+    above = [element("caption", caption)] if caption else []
+    inside = element("table", *above, element("thead", *cells), element("tbody", *body))
     return element("div", inside, class_="wide")
 
 

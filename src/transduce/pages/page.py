@@ -11,33 +11,45 @@ from transduce.pages.palette import variables
 
 STYLE = """
 body { max-width: 72rem; margin: 3rem auto 5rem; padding: 0 1.5rem; background: var(--paper); color: var(--ink);
-  font: 15px/1.55 system-ui, sans-serif; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: 0; overflow-wrap: anywhere; }
+  font: 15px/1.55 system-ui, sans-serif; overflow-wrap: anywhere; }
+@media (max-width: 40rem) { body { margin-top: 1.5rem; padding: 0 1rem; } tr > :first-child { max-width: 40vw; } }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0; }
 h2 { font-size: 1.1rem; margin: 2.6rem 0 .6rem; }
 p { margin: .3rem 0 .8rem; max-width: 46rem; } .faint, figcaption, summary { color: var(--faint); }
 small, figcaption { font-size: .85rem; } summary { cursor: pointer; margin-top: .8rem; }
-code { font: .85em ui-monospace, monospace; overflow-wrap: anywhere; }
+code { font: .85em ui-monospace, monospace; }
 pre { font: .95em/1.6 ui-monospace, monospace; background: var(--card); border-radius: 6px; padding: .8rem 1rem;
   overflow-x: auto; }
-figure { margin: 0; } figcaption { margin-bottom: .4rem; }
+figure { margin: 0; } figcaption { margin-bottom: .4rem; } img { max-width: 100%; height: auto; }
+audio { display: block; width: 20rem; max-width: 100%; }
 .wide { overflow-x: auto; margin-bottom: .8rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; overflow-wrap: break-word; }
+caption { text-align: left; color: var(--faint); font-size: .85rem; }
 th, td { padding: .3rem 1.1rem .3rem 0; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap; }
-thead th { color: var(--faint); font-weight: 500; } tbody th { font-weight: 600; white-space: normal; }
-tr > :first-child { text-align: left; } tr > :last-child { padding-right: 0; }
+thead th { color: var(--faint); font-weight: 500; vertical-align: bottom; }
+tbody th { font-weight: 600; } tr > th:first-child { white-space: normal; }
+tr > :first-child { text-align: left; position: sticky; left: 0; background: var(--paper); }
+tr > :last-child { padding-right: 0; }
 """
 
 
-def document(title: str, about: str, *sections: Markup, style: str = "") -> str:
-    """The whole page; ``about`` is the line under its title, ``style`` that of what is in it."""
+def document(title: str, about: str, *sections: Markup, style: str = "", heading: str = "") -> str:
+    """The whole page; ``about`` is the line under its title, ``style`` that of what is in it, ``heading`` the title as
+    it is to be written where that is more than text."""
     sheet = "\n".join([variables(), STYLE, drawing.STYLE, style])
     head = element("head", CHARACTERS, VIEWPORT, element("title", title), element("style", Markup(sheet)))
-    body = element("body", element("h1", title), element("p", about, class_="faint"), *sections)
+    top = element("h1", heading or title), element("p", about, class_="faint")
+    body = element("body", element("main", *top, *sections))
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
 def section(heading: str, *parts: str) -> Markup:
     return element("section", element("h2", heading), *parts)
+
+
+def foreign(text: str) -> Markup:
+    """A text in whatever language, within a line: it runs its own way, and is not read aloud as English."""
+    return element("bdi", text, lang="")
 
 
 def notes(*lines: str) -> Markup:

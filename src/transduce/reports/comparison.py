@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from transduce.evaluation.comparison import Comparison
 from transduce.evaluation.results import written
+from transduce.metrics.base import meaning
 from transduce.metrics.significance import LEVEL
 from transduce.pages.markup import Markup, element, table
 from transduce.pages.page import document, notes, section
 from transduce.reports import passages
 
 STYLE = """
+.real, .unreal { display: inline-block; min-width: 8rem; white-space: normal; color: var(--faint); }
 .real { color: var(--blue); font-weight: 600; }
 """
 
 
-def comparison_page(found: Comparison) -> str:
-    """Scores, differences, and for each pair the examples that changed most."""
+def comparison_page(found: Comparison, source: passages.Source = str) -> str:
+    """Scores, differences, and for each pair the examples that changed most, whose sources are shown by ``source``
+    (``signals.shown`` for paths)."""
     title = "Comparison of " + ", ".join(found.short.values())
     parts = [_scores(found), differences(found)]
     for place, one in enumerate(found.systems):
         for other in found.systems[place + 1 :]:
             names = [found.short[system.name] for system in (one, other)]
             numbers = passages.changed(one, other)
-            cards = passages.cards(numbers, found.examples, [one, other], names)
-            parts.append(section(f"Most changed between {names[0]} and {names[1]}", cards))
+            cards = passages.cards(numbers, found.examples, [one, other], names, source)
+            parts.append(section(f"Most changed between {names[0]} and {names[1]}", passages.LEGEND, cards))
     return document(title, f"{found.corpus}: {len(found.examples):,} examples", *parts, style=STYLE + passages.STYLE)
 
 
@@ -32,10 +35,18 @@ def differences(found: Comparison) -> Markup:
     rows, short = [], found.short
     for pair in found.pairs:
         p = pair.difference.bootstrap_p, pair.difference.randomisation_p, pair.adjusted_p
-        verdict = element("span", found.verdict(pair), class_="real" if pair.real else "faint")
+        verdict = element("span", found.verdict(pair), class_="real" if pair.real else "unreal")
         of = [f"{pair.difference.value:+.2f}", written(pair.difference.interval, "+"), *(f"{each:.4f}" for each in p)]
         rows.append([f"{pair.metric}: {short[pair.one]} − {short[pair.other]}", *of, verdict])
-    head = ["", "difference", "95 % interval", "p bootstrap", "p randomised", "p Holm", f"real at {LEVEL}?"]
+    head = [
+        "metric: one − other",
+        "difference",
+        "95 % interval",
+        "p bootstrap",
+        "p randomised",
+        "p Holm",
+        f"real at {LEVEL}?",
+    ]
     told = [
         f"A difference is real where p of the randomisation test, corrected for the number of pairs (Holm), is at most "
         f"{LEVEL}; {found.resampling.signature}.",
@@ -50,5 +61,7 @@ def _scores(found: Comparison) -> Markup:
         + [f"{system.scores[name]:.2f} {written(interval)}" for name, interval in found.intervals[system.name].items()]
         for system in found.systems
     ]
-    signatures = [f"{name}: {signature}" for name, signature in found.signatures.items()]
-    return section("Scores", table(["", *found.metrics], rows), notes(*signatures))
+    meanings = {each.name: meaning(each.metric) for each in found.systems[0].statistics}
+    told = [f"{name}: {meanings[name]} {signature}" for name, signature in found.signatures.items()]
+    told.append("In brackets what 95 % of resampled corpora would score.")
+    return section("Scores", table(["system", *found.metrics], rows), notes(*told))

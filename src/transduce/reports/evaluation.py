@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from transduce.evaluation.comparison import Comparison
 from transduce.evaluation.groups import Grouping
 from transduce.evaluation.results import Results, written
+from transduce.metrics.base import meaning
 from transduce.metrics.calibration import Calibration
 from transduce.metrics.confusions import LabelBreakdown
 from transduce.metrics.errors import ErrorBreakdown
@@ -21,16 +22,16 @@ STYLE = comparison.STYLE + figures.STYLE + passages.STYLE
 
 def evaluation_page(results: Results, against: Comparison | None = None, source: passages.Source = str) -> str:
     """Scores, differences from another system, groups of sources, errors, calibration, and examples to read, whose
-    sources are shown by ``source`` (``images.shown`` for paths of pictures)."""
+    sources are shown by ``source`` (``signals.shown`` for paths)."""
     system, examples = results.system, results.examples
-    took = "" if system.seconds is None else f", found in {system.seconds:.1f} s"
+    took = "" if system.seconds is None else f", outputs found in {system.seconds:.1f} s"
     ranked = passages.first(system).name
     parts = [_scores(results)]
     if against is not None:
         parts.append(comparison.differences(against))
     if results.groupings:
         drawn = _figures(results.groupings, ranked)
-        parts.append(section(f"{ranked} by the source", drawn, *_tables(results)))
+        parts.append(section(f"{ranked} by the source", element("p", BARS, class_="faint"), drawn, *_tables(results)))
     if results.errors:
         parts.append(section("Errors", *map(_errors, results.errors)))
     if results.labels:
@@ -40,24 +41,19 @@ def evaluation_page(results: Results, against: Comparison | None = None, source:
     if against is not None:
         both, names = against.systems, list(against.short.values())
         cards = passages.cards(passages.changed(both[0], both[1]), examples, both, names, source)
-        parts.append(section(f"Most changed from {names[1]}", LEGEND, cards))
+        parts.append(section(f"Most changed from {names[1]}", passages.LEGEND, cards))
     kinds = {
         f"Worst by {ranked}": passages.worst(system, examples),
         "At random": passages.drawn(examples, results.resampling.seed),
     }
     for heading, numbers in kinds.items():
-        parts.append(section(heading, LEGEND, passages.cards(numbers, examples, [system], ["output"], source)))
-    return document(system.name, f"{results.corpus}: {len(examples):,} examples{took}", *parts, style=STYLE)
+        cards = passages.cards(numbers, examples, [system], ["output"], source)
+        parts.append(section(heading, passages.LEGEND, cards))
+    told = f"{results.corpus}: {len(examples):,} examples{took}"
+    return document(f"Evaluation of {system.name}", told, *parts, style=STYLE)
 
 
-LEGEND = element(
-    "p",
-    element("mark", "marked"),
-    " is not in the nearest reference, ",
-    element("del", "struck"),
-    " is missing; the number is the example's own score.",
-    class_="faint",
-)
+BARS = "All bars begin at 0 and are of one scale; the line across the end of a bar is its 95 % interval."
 
 
 def _scores(results: Results) -> Markup:
@@ -66,8 +62,9 @@ def _scores(results: Results) -> Markup:
         [name, f"{scores[name]:.2f}", written(interval), element("code", signatures[name])]
         for name, interval in results.intervals.items()
     ]
-    told = f"Intervals hold 95 % of resampled corpora: {results.resampling.signature}."
-    return section("Scores", table(["", "score", "95 % interval", "signature"], rows), notes(told))
+    told = [f"{each.name}: {meaning(each.metric)}" for each in results.system.statistics]
+    told.append(f"Intervals hold 95 % of resampled corpora: {results.resampling.signature}.")
+    return section("Scores", table(["metric", "score", "95 % interval", "signature"], rows), notes(*told))
 
 
 def _figures(groupings: Sequence[Grouping], name: str) -> Markup:
@@ -86,8 +83,8 @@ def _figures(groupings: Sequence[Grouping], name: str) -> Markup:
 def _grouped(grouping: Grouping, name: str, full: float) -> Markup:
     found = grouping.bins
     intervals = [each.intervals.get(name) for each in found]
-    counts = [f"{each.examples:,} examples" for each in found]
-    return figures.bars(grouping.title, grouping.labels, [each.scores[name] for each in found], intervals, counts, full)
+    values, counts = [each.scores[name] for each in found], [each.examples for each in found]
+    return figures.bars(grouping.title, name, grouping.labels, values, intervals, counts, full)
 
 
 def _tables(results: Results) -> list[Markup]:
@@ -97,11 +94,12 @@ def _tables(results: Results) -> list[Markup]:
         return []
     tables = [
         table(
-            [grouping.title, "examples", *names],
+            ["group", "examples", *names],
             [
                 [label, f"{each.examples:,}", *(f"{each.scores[name]:.2f}" for name in names)]
                 for label, each in zip(grouping.labels, grouping.bins, strict=True)
             ],
+            grouping.title,
         )
         for grouping in results.groupings
     ]
@@ -117,24 +115,33 @@ def _errors(found: ErrorBreakdown) -> Markup:
     ]
     rows += [[f"{shown(each['reference'])} → nothing", f"{each['count']:,}"] for each in record["deleted"]]
     rows += [[f"nothing → {shown(each['predicted'])}", f"{each['count']:,}"] for each in record["inserted"]]
-    told = element("p", f"{found.metric}: {counts} of {found.length:,} {found.unit}s.")
+    told = element("p", f"{found.metric}: {counts}; the references have {found.length:,} {found.unit}s.")
     frequent = element("details", element("summary", "the most frequent"), table(["reference → output", "times"], rows))
     return element("div", told, frequent)
 
 
 def _labels(found: LabelBreakdown) -> Markup:
     head, *rows = found.rows()
-    matrix = found.matrix()
-    if not matrix:
+    if not found.confusions:
         return table(head, rows)
-    confused = element("details", element("summary", "which is taken for which"), table(matrix[0], matrix[1:]))
+    summary = element("summary", "which is taken for which")
+    told = (
+        "A row for each label of the references: how often each label was predicted in its place, right ones in blue."
+    )
+    confused = element("details", summary, element("p", told, class_="faint"), figures.confusions(found))
     return element("div", table(head, rows), confused)
 
 
 def _calibration(found: Calibration) -> Markup:
     told = (
-        f"The model is {100 * found.confidence:.1f} % sure of its first choice on average, and right in "
+        f"The model is {100 * found.confidence:.1f} % sure of its first choice of a token on average, and right in "
         f"{100 * found.accuracy:.1f} % of {found.tokens:,} tokens. "
-        f"Expected calibration error: {100 * found.error:.2f} %."
+        f"Expected calibration error, how far the one lies from the other on average: {100 * found.error:.2f} %."
     )
-    return section("Calibration", element("p", told), figures.reliability(found), notes(found.signature))
+    read = (
+        "The larger a point, the more tokens. On the dashed line the model is right as often as it is sure; below the "
+        "line it is too sure, above it not sure enough."
+    )
+    points = element("details", element("summary", "the points as a table"), figures.shares(found))
+    curve = element("p", read, class_="faint"), figures.reliability(found)
+    return section("Calibration", element("p", told), *curve, points, notes(found.signature))

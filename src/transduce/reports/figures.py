@@ -1,4 +1,4 @@
-"""Small pictures drawn as SVG: bars with their intervals, and a reliability curve."""
+"""Small pictures of numbers: tables with bars and shades in them, and a reliability curve."""
 
 from __future__ import annotations
 
@@ -6,55 +6,85 @@ import math
 from collections.abc import Sequence
 
 from transduce.metrics.calibration import Calibration
+from transduce.metrics.confusions import LabelBreakdown
 from transduce.metrics.significance import Interval
 from transduce.pages.drawing import Drawing, box, line, text
-from transduce.pages.markup import Markup, element
+from transduce.pages.markup import Markup, element, table
 
-HIGH, LABEL, LONG = 22, 86, 250  # pixels: a row, the room for its label, the longest bar
-SIDE = 220  # of the square of a reliability curve
+SIDE, ROOM = 220, 48  # pixels: of the square of a reliability curve, and for what is written beside it
+DEEPEST = 45  # percent of colour in a cell, under text that must be read
 
 STYLE = """
-.figures { display: flex; flex-wrap: wrap; gap: 1.8rem 2.5rem; }
-svg .bar { fill: var(--blue); opacity: .75; } svg .point { fill: var(--blue); }
-svg .curve { fill: none; stroke: var(--blue); stroke-width: 1.5; }
+.figures { display: flex; flex-wrap: wrap; gap: 1.2rem 2.5rem; align-items: start; }
+.bars { max-width: 100%; } .bars td, .bars th { padding-right: .8rem; }
+.bars td, .bars tbody th { border-bottom: 0; padding-top: .1rem; padding-bottom: .1rem; }
+.bars tbody th { font-weight: 500; white-space: nowrap; } .bars :is(td, th):nth-child(2) { text-align: left; }
+.bar { display: block; position: relative; height: 14px; width: clamp(5rem, 33vw, 16rem); }
+.bar > * { position: absolute; top: 0; bottom: 0; left: 0; background: var(--blue); opacity: .75; }
+.bar > .whisker { top: 6px; bottom: 6px; background: var(--ink); opacity: 1; }
+.matrix td { padding: 0; } .matrix thead th { padding-right: .5rem; }
+.matrix span { display: block; padding: .3rem .5rem; } .matrix .right { font-weight: 600; }
+svg .point { fill: var(--blue); } svg .curve { fill: none; stroke: var(--blue); stroke-width: 1.5; }
 svg .frame { fill: none; stroke: var(--rule); } svg .diagonal { stroke: var(--faint); stroke-dasharray: 4 4; }
 """
 
 
 def bars(
-    caption: str,
+    title: str,
+    measured: str,
     labels: Sequence[str],
     values: Sequence[float],
     intervals: Sequence[Interval | None],
-    notes: Sequence[str],
+    counts: Sequence[int],
     full: float,
 ) -> Markup:
-    """A bar for each label, from 0 to at most ``full``, with its value, its interval as a whisker, and a note on the
-    right."""
-    scale = LONG / (full or 1.0)
-    rows = []
-    for row, (label, value, interval, note) in enumerate(zip(labels, values, intervals, notes, strict=True)):
-        middle = HIGH * (row + 0.5)
-        rows += [text(LABEL - 8, middle, label, text_anchor="end")]
-        if math.isfinite(value):
-            rows.append(box(LABEL, middle - 7, scale * abs(value), 14, class_="bar"))
-        end = value
-        if interval and math.isfinite(interval.high) and math.isfinite(interval.low):
-            rows.append(line(LABEL + scale * abs(interval.low), middle, LABEL + scale * abs(interval.high), middle))
-            end = max(value, interval.high)
-        place = LABEL + (scale * abs(end) if math.isfinite(end) else 0) + 8
-        rows.append(text(place, middle, f"{value:.1f}"))
-        rows.append(text(LABEL + LONG + 60, middle, note, class_="faint"))
-    return Drawing(LABEL + LONG + 165, HIGH * len(labels), caption, rows).captioned(caption)
+    """A table with a row for each label: a bar from 0 to at most ``full`` with its interval as a whisker, the value,
+    and of how many examples; ``measured`` is the name of the values."""
+    rows = [
+        [label, _bar(value, interval, full), f"{value:.1f}" if math.isfinite(value) else "–", f"{count:,}"]
+        for label, value, interval, count in zip(labels, values, intervals, counts, strict=True)
+    ]
+    return element("div", table(["group", "", measured, "examples"], rows, title), class_="bars")
+
+
+def _bar(value: float, interval: Interval | None, full: float) -> Markup:
+    def share(number: float) -> float:
+        return 100 * abs(number) / (full or 1.0)
+
+    parts = [element("span", style=f"width: {share(value):.4g}%")] if math.isfinite(value) else []
+    if interval and math.isfinite(interval.high) and math.isfinite(interval.low):
+        low, high = sorted(map(share, (interval.low, interval.high)))
+        told = f"95 %: {interval.low:.1f} to {interval.high:.1f}"
+        at = f"left: {low:.4g}%; width: {high - low:.4g}%"
+        parts.append(element("span", class_="whisker", style=at, title=told))
+    return element("span", *parts, class_="bar")
+
+
+def confusions(found: LabelBreakdown) -> Markup:
+    """How often each label was predicted in the place of each: a cell is the darker, the larger its share of the row,
+    and blue where it is right."""
+    head, *rows = found.matrix()
+    labels = list(found.labels)[: len(rows)]
+    shaded = [
+        [name, *(_shaded(found, row, label) for label in labels)] for row, (name, *_) in zip(labels, rows, strict=True)
+    ]
+    return element("div", table(head, shaded), class_="matrix")
+
+
+def _shaded(found: LabelBreakdown, row: str, label: str) -> Markup:
+    count = found.confusions[row, label]
+    share = DEEPEST * count / max(1, found.labels[row].reference)
+    hue, kind = ("blue", {"class": "right"}) if row == label else ("orange", dict[str, str]())
+    shade = f"background: color-mix(in srgb, var(--{hue}) {share:.0f}%, transparent)"
+    return element("span", f"{count:,}" if count else "", style=shade, **kind)
 
 
 def reliability(found: Calibration) -> Markup:
     """How often tokens are right against how sure the model is of them: below the diagonal it is too sure."""
-    room = 34
-    rows = [line(room, room / 2 + SIDE, room + SIDE, room / 2, class_="diagonal")]
-    rows.append(box(room, room / 2, SIDE, SIDE, class_="frame"))
+    left, top, middle = ROOM, ROOM / 4, ROOM + SIDE / 2
+    rows = [line(left, top + SIDE, left + SIDE, top, class_="diagonal"), box(left, top, SIDE, SIDE, class_="frame")]
     most = max(each.tokens for each in found.bins)
-    points = [(room + SIDE * each.confidence, room / 2 + SIDE * (1 - each.accuracy)) for each in found.bins]
+    points = [(left + SIDE * each.confidence, top + SIDE * (1 - each.accuracy)) for each in found.bins]
     along = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     rows.append(element("polyline", points=along, class_="curve"))
     for (x, y), each in zip(points, found.bins, strict=True):
@@ -63,7 +93,21 @@ def reliability(found: Calibration) -> Markup:
         rows.append(element("circle", element("title", told), cx=x, cy=y, r=size, class_="point"))
     for share in (0, 50, 100):
         at = SIDE * share / 100
-        rows.append(text(room + at, room / 2 + SIDE + 14, str(share), text_anchor="middle", class_="faint"))
-        rows.append(text(room - 6, room / 2 + SIDE - at, str(share), text_anchor="end", class_="faint"))
-    caption = "% of tokens right (upwards) by how sure the model is of them (%); the larger a point, the more tokens"
-    return Drawing(SIDE + 2 * room, SIDE + room / 2 + 24, caption, rows).captioned(caption)
+        rows.append(text(left + at, top + SIDE + 14, str(share), text_anchor="middle", class_="faint"))
+        rows.append(text(left - 6, top + SIDE - at, str(share), text_anchor="end", class_="faint"))
+    rows.append(text(middle, top + SIDE + 32, "how sure the model is, %", text_anchor="middle", class_="faint"))
+    upwards = f"rotate(-90 12 {top + SIDE / 2:g})"
+    side: dict[str, str] = {"text_anchor": "middle", "class_": "faint", "transform": upwards}
+    rows.append(text(12, top + SIDE / 2, "how often it is right, %", **side))
+    about = "How often tokens are right by how sure the model is of them"
+    return Drawing(SIDE + 1.5 * ROOM, SIDE + top + ROOM, about, rows).inline()
+
+
+def shares(found: Calibration) -> Markup:
+    """The points of the curve as a table."""
+    rows = [
+        [f"{100 * each.low:.0f}–{100 * each.high:.0f} %", f"{each.tokens:,}"]
+        + [f"{100 * share:.1f} %" for share in (each.confidence, each.accuracy)]
+        for each in found.bins
+    ]
+    return table(["sure", "tokens", "sure on average", "right"], rows)

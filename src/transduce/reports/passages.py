@@ -18,11 +18,23 @@ Source = Callable[[str], str]  # what a card shows of a source: the text itself,
 
 STYLE = """
 .card { background: var(--card); border-radius: 6px; padding: .7rem 1rem; margin: .7rem 0; }
-.card dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; margin: 0; }
-.card dt { color: var(--faint); } .card dd { margin: 0; overflow-wrap: anywhere; white-space: pre-wrap; }
+.card h3 { font-size: .85rem; font-weight: 400; margin: 0; color: var(--faint); }
+.card dl { display: grid; grid-template-columns: fit-content(11rem) minmax(0, 1fr); gap: .15rem 1rem; margin: 0; }
+@media (max-width: 40rem) { .card dl { grid-template-columns: fit-content(5.5rem) minmax(0, 1fr); } }
+.card dt { color: var(--faint); } .card dd { margin: 0; white-space: pre-wrap; justify-self: start; max-width: 100%; }
+.card .own { margin-inline-start: .8em; white-space: nowrap; }
 mark, del { color: inherit; border-radius: 3px; padding: 0 .12em; }
 mark { background: var(--blue-wash); } del { background: var(--orange-wash); text-decoration-color: var(--faint); }
 """
+
+LEGEND = element(
+    "p",
+    element("mark", "marked"),
+    " is not in the nearest reference, ",
+    element("del", "struck"),
+    " is missing from the output; the number is the example's own score.",
+    class_="faint",
+)
 
 
 def worst(system: System, examples: Sequence[Example], shown: int = SHOWN) -> list[int]:
@@ -72,16 +84,18 @@ def cards(
         rows = [_row("source", source(example.source)), *(_row("reference", text) for text in example.references)]
         for name, system, each in zip(names, systems, statistics, strict=True):
             text = system.predictions[number].text
-            score = f"  {each.of([number]).score:.1f}"
+            score = f"{each.name} {each.of([number]).score:.1f}"
             nearest = min(example.references, key=lambda wanted: Levenshtein.distance(text, wanted), default=text)
-            rows.append(_row(name, joined([compared(text, nearest), element("small", score, class_="faint")])))
-        heading = element("small", f"example {number + 1}", class_="faint")
+            marked = joined([compared(text, nearest), element("small", element("bdi", score), class_="faint own")])
+            rows.append(_row(name, marked))
+        heading = element("h3", f"example {number + 1}")
         made.append(element("article", heading, element("dl", *rows), class_="card"))
     return joined(made)
 
 
 def _row(name: str, text: str) -> Markup:
-    return joined([element("dt", name), element("dd", text)])
+    """A text may be of any language, and run either way."""
+    return joined([element("dt", name), element("dd", text, dir="auto", lang="")])
 
 
 def _goodness(statistics: Statistics) -> Floats:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from transduce.metrics.distance import Edit, EditTable, Kind
@@ -17,7 +19,7 @@ HUES: dict[Kind, str] = {
     "delete": "red",
     "insert": "blue",
 }
-HIGH = 54  # pixels of a cell; it is as wide, or wider where units are long
+HIGH = 54  # pixels of a cell; it is as wide, or wider where a unit is long
 DIGIT, LETTER = 5, 10  # pixels: half a digit of a cell's number, a letter of a unit
 
 STYLE = """
@@ -31,21 +33,22 @@ svg .unit, svg .cell text { font-size: 17px; text-anchor: middle; } svg .unit { 
 def drawing(table: EditTable[Any]) -> Drawing:
     """Every cell with its back-pointers. Those of optimal alignments have the colour of their edit; a cell is the
     darker, the more of these alignments pass it; the cells of ``table.alignment()`` are framed."""
-    longest = max((columns(shown(unit)) for unit in (*table.source, *table.target)), default=1)
-    wide = max(HIGH, LETTER * longest + 18)
+    edges = [0, *accumulate([_wide(table.source), HIGH, *(_wide([unit]) for unit in table.target)])]
     distances = table.distances
     framed = set(passed(table.alignment()))
     cells = [(i, j) for i, row in enumerate(distances) for j in range(len(row))]
-    heads = [(0.5, j + 1.5, unit) for j, unit in enumerate([START, *table.target])]
-    margins = [(i + 1.5, 0.5, unit) for i, unit in enumerate([START, *table.source])]
+    heads = [(0.5, _middle(edges, j), unit) for j, unit in enumerate([START, *table.target])]
+    margins = [(i + 1.5, _middle(edges, -1), unit) for i, unit in enumerate([START, *table.source])]
     parts = [
         element("defs", *map(_tip, [*HUES, "other"])),
-        *(text(wide * x, HIGH * y, shown(unit), class_="unit") for y, x, unit in heads + margins),
-        *(_cell(table, i, j, distances[i][j], (i, j) in framed, wide) for i, j in cells),
-        *(_arrow(edit, i, j, distances, table.passing[i][j] > 0, wide) for i, j in cells for edit in table.edits(i, j)),
+        *(text(x, HIGH * y, shown(unit), class_="unit") for y, x, unit in heads + margins),
+        *(_cell(table, i, j, distances[i][j], (i, j) in framed, edges) for i, j in cells),
+        *(_arrow(edit, i, j, table, edges) for i, j in cells for edit in table.edits(i, j)),
     ]
-    size = wide * (len(table.target) + 2), HIGH * (len(table.source) + 2)
-    return Drawing(*size, "table of edit distances", parts)
+    size = edges[-1], HIGH * (len(table.source) + 2)
+    rows, across = len(table.source) + 1, len(table.target) + 1
+    about = f"table of edit distances, {rows} rows by {across} columns; the last cell has {distances[-1][-1]:g}"
+    return Drawing(*size, about, parts)
 
 
 def named(edit: Edit[Any]) -> str:
@@ -54,34 +57,47 @@ def named(edit: Edit[Any]) -> str:
     return f"{edit.kind} {source} by {target}" if edit.kind == "substitute" else f"{edit.kind} {source or target}"
 
 
-def _cell(table: EditTable[Any], i: int, j: int, cost: float, framed: bool, wide: int) -> Markup:
+def _wide(units: Iterable[object]) -> int:
+    """Pixels of a column that has these units in it."""
+    return max(HIGH, LETTER * max((columns(shown(unit)) for unit in units), default=1) + 18)
+
+
+def _middle(edges: Sequence[int], j: int) -> float:
+    """Of column j; of the names of rows, -1."""
+    return (edges[j + 1] + edges[j + 2]) / 2
+
+
+def _cell(table: EditTable[Any], i: int, j: int, cost: float, framed: bool, edges: Sequence[int]) -> Markup:
     """A rectangle with the least cost, which is explained where one points at it."""
     ways = [f"{named(edit)}: {total - edit.cost:g} + {edit.cost:g} = {total:g}" for edit, total in table.options(i, j)]
     title = "\n".join([f"D[{i}, {j}] = {cost:g}", *ways])
     share = table.passing[i][j] / table.count
     shade = round(0.06 + 0.24 * share, 3) if share else 0
     frame = {"class": "framed"} if framed else {}
-    square = box(wide * (j + 1) + 1, HIGH * (i + 1) + 1, wide - 2, HIGH - 2, rx=5, fill_opacity=shade, **frame)
-    number = text(wide * (j + 1.5), HIGH * (i + 1.5), f"{cost:g}")
+    left, right = edges[j + 1 : j + 3]
+    square = box(left + 1, HIGH * (i + 1) + 1, right - left - 2, HIGH - 2, rx=5, fill_opacity=shade, **frame)
+    number = text(_middle(edges, j), HIGH * (i + 1.5), f"{cost:g}")
     return element("g", element("title", title), square, number, class_="cell")
 
 
-def _arrow(edit: Edit[Any], i: int, j: int, distances: list[list[float]], optimal: bool, wide: int) -> Markup:
+def _arrow(edit: Edit[Any], i: int, j: int, table: EditTable[Any], edges: Sequence[int]) -> Markup:
     """From a cell to the one it was computed from; that of a transposition bends round the cell it skips."""
     up, left = len(edit.source), len(edit.target)
-    (x, y), (to_x, to_y) = (
-        _beside(distances, *ends, wide) for ends in ((i, j, -up, -left), (i - up, j - left, up, left))
-    )
-    bend = f"Q{(x + to_x) / 2 + wide / 3:g} {(y + to_y) / 2 - HIGH / 3:g} " if up > 1 else "L"
-    kind = edit.kind if optimal else "other"
+    ends = (i, j, -up, -left), (i - up, j - left, up, left)
+    (x, y), (to_x, to_y) = (_beside(table.distances, *end, edges) for end in ends)
+    across = edges[j + 2] - edges[j + 1]
+    bend = f"Q{(x + to_x) / 2 + across / 3:g} {(y + to_y) / 2 - HIGH / 3:g} " if up > 1 else "L"
+    kind = edit.kind if table.passing[i][j] > 0 else "other"
     along = f"M{x:g} {y:g} {bend}{to_x:g} {to_y:g}"
     return path(along, element("title", named(edit)), class_=f"arrow {kind}", marker_end=f"url(#{kind})")
 
 
-def _beside(distances: list[list[float]], i: int, j: int, down: int, right: int, wide: int) -> tuple[float, float]:
+def _beside(
+    distances: list[list[float]], i: int, j: int, down: int, right: int, edges: Sequence[int]
+) -> tuple[float, float]:
     """A point at the edge of a cell's number, on the side where an arrow comes or goes."""
     number = DIGIT * len(f"{distances[i][j]:g}") + 5
-    x = wide * (j + 1.5) + (right > 0) * number - (right < 0) * number
+    x = _middle(edges, j) + (right > 0) * number - (right < 0) * number
     return x, HIGH * (i + 1.5) + ((down > 0) - (down < 0)) * (11 if right else 13)
 
 

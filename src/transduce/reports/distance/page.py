@@ -10,11 +10,20 @@ from typing import Any
 from transduce.metrics.distance import Alignment, Edit, EditTable, Kind
 from transduce.metrics.units import columns, shown
 from transduce.pages.markup import Markup, element, joined
-from transduce.pages.page import document, section, write
+from transduce.pages.page import document, foreign, section, write
 from transduce.reports.distance import drawing
 from transduce.reports.distance.terminal import GAP, prices
 
 LISTED = 50  # alignments on a page
+READ = (
+    "The number in a cell is the least cost of turning what stands on the left, down to its row, into what stands "
+    "above, up to its column. Its arrows point to the cells that it was computed from; each way along coloured arrows "
+    "from the last cell to the first is an optimal alignment."
+)
+RULE = (
+    "x is the source, on the left, y the target, above; D[i, j] is the cost of turning the first i of x into the first "
+    "j of y."
+)
 
 STYLE = """
 .key { display: inline-block; margin-right: 1.2em; } .key::before { content: "← "; }
@@ -44,13 +53,20 @@ def page(table: EditTable[Any]) -> str:
     left = table.count - LISTED
     more = [element("p", f"and {left:,} more", class_="faint")] if left > 0 else []
     alignments = f"{table.count:,} optimal alignment{'' if table.count == 1 else 's'}"
+    source, target = _joined(table.source), _joined(table.target)
     return document(
-        f"{_joined(table.source)} → {_joined(table.target)}",
+        f"{source} → {target}",
         f"edit distance {table.distance:g}",
-        section("The table", element("div", drawing.drawing(table).inline(), class_="wide"), *_key(table)),
-        section("The rule that filled it", _rule(table)),
+        section(
+            "The table",
+            element("p", READ, class_="faint"),
+            element("div", drawing.drawing(table).inline(), class_="wide"),
+            *_key(table),
+        ),
+        section("The rule that filled it", _rule(table), element("p", RULE, class_="faint")),
         section(alignments, _listed(islice(table.alignments(), LISTED)), *more),
         style=drawing.STYLE + STYLE,
+        heading=joined([foreign(source), " → ", foreign(target)]),
     )
 
 
