@@ -39,6 +39,8 @@ from transduce.data.settings import Data
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Interval, middle
 from transduce.metrics.statistics import Statistics, statistics
+from transduce.pages.palette import FAINT, HUES, INK, RULE
+from transduce.pages.plots import figure
 from transduce.types import Example, Prediction
 
 Floats = NDArray[np.float64]
@@ -47,6 +49,8 @@ Forecaster = Callable[[Floats], Floats]  # the steps after a history
 STEPS = SEASON = 12  # months
 METRICS = ("mae", "rmse", "mase-12")
 REFERENCE = "ETS"
+TITLES = {"co2": "carbon dioxide in the air, ppm", "elnino": "temperature of the sea, °C"}
+MARKS = "os^Dv"  # of the forecasts in the picture, which lie close together
 RESAMPLES, SEED = 2000, 1
 
 
@@ -221,21 +225,25 @@ def table(task: Task, given: argparse.Namespace, work: Path, lines: list[str]) -
 
 def draw(drawn: dict[str, dict[str, str]], path: Path) -> None:
     """The last window of each series: what was read and what came in black, the forecasts but the naive in colours."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
-    for axes, (dataset, texts) in zip(figure.subplots(1, len(drawn), squeeze=False)[0], drawn.items(), strict=True):
+    sheet = figure(11, 4)
+    for axes, (dataset, texts) in zip(sheet.subplots(1, len(drawn), squeeze=False)[0], drawn.items(), strict=True):
         numbers = {name: [float(step) for step in text.split()] for name, text in texts.items() if "naive" not in name}
         source, truth = numbers.pop("source"), numbers.pop("what came")
-        axes.plot(range(1 - len(source), len(truth) + 1), [*source, *truth], color="black", label="the series")
-        for name, forecast in numbers.items():
-            axes.plot(range(1, len(forecast) + 1), forecast, label=name, linewidth=1.2)
-        axes.axvline(0.5, color="#7b8794", linewidth=0.8, linestyle=":")
-        axes.set_title(dataset)
-        axes.set_xlabel("months from the forecast")
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
-    figure.savefig(path, dpi=110)
+        months = range(1 - len(source), len(truth) + 1)
+        axes.plot(months, [*source, *truth], color=INK, linewidth=2.4, label="the series")
+        for (name, forecast), hue, mark in zip(numbers.items(), HUES, MARKS, strict=False):
+            axes.plot(months[-len(truth) :], forecast, f"{mark}-", color=hue, label=name, linewidth=1.3, markersize=4)
+        axes.axvspan(0.5, len(truth) + 0.5, color=RULE, alpha=0.4, linewidth=0)
+        axes.set_title(TITLES[dataset], loc="left", fontsize=11, color=INK)
+        axes.set_xlabel("months; 1 to 12 were forecast", color=FAINT)
+        axes.set_xticks(range(-SEASON, STEPS + 1, 6))
+        axes.set_xlim(-SEASON - 0.5, STEPS + 0.5)
+        axes.grid(axis="y", color=RULE, linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0, labelsize=9, labelcolor=INK)
+    sheet.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False, labelcolor=INK)
+    sheet.savefig(path, dpi=160)
 
 
 if __name__ == "__main__":

@@ -316,7 +316,10 @@ def test_a_picture_of_both_panels(results: Results, monkeypatch: pytest.MonkeyPa
 def test_the_labels_leave_out_what_all_share() -> None:
     assert picture._labels(["m-de-en-lstm", "m-de-en-gru"]) == ["lstm", "gru"]
     assert picture._labels(["alone-here"]) == ["alone-here"]
-    assert len({str(color) for color in picture._colors(16)}) == 16
+    looks = {tuple(look.values()) for look in picture._looks(16)}
+    assert len(looks) == 16
+    assert len({color for color, *_ in looks}) == 8
+    assert len({(mark, line) for _, mark, line in looks}) == 2  # those who see no colours tell half of them apart
 
 
 def test_nothing_is_drawn_of_nothing(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import cycle, islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HIGH = 0.34  # inches of a row
+MARKS = {"o": "-", "s": "--", "^": ":"}  # and the lines that go with them
 
 
 def draw(results: Results) -> None:
@@ -33,13 +35,13 @@ def draw(results: Results) -> None:
     bent = any(len(curve) > 1 for curve in curves)
     drawn = figure(11 if bent else 6.5, max(3.6, 1.5 + HIGH * len(rows)))
     axes = drawn.subplots(1, 2 if bent else 1, squeeze=False)[0]
-    colors = _colors(len(rows))
-    _scores(axes[0], rows, name, colors)
+    looks = _looks(len(rows))
+    _scores(axes[0], rows, name, looks)
     if bent:
         found = results.measurements[0]
-        _lengths(axes[1], curves, colors)
+        _lengths(axes[1], curves, looks)
         axes[1].set_xlabel(f"{found.length_unit} in the source", color=FAINT)
-        axes[1].set_title("by the length of the source", loc="left", fontsize=11, color=INK)
+        axes[1].set_title(f"{name} by the length of the source, marked as on the left", loc="left", fontsize=11, color=INK)
     less = "" if metric(name).higher_is_better else ", less is better"
     seeds = max(len(row.cells) for row in rows)
     over = "one seed" if seeds == 1 else f"mean and range of {seeds} seeds"
@@ -47,12 +49,13 @@ def draw(results: Results) -> None:
     drawn.savefig(results.out / PICTURE, dpi=160)
 
 
-def _scores(ax: Axes, rows: Sequence[Row], name: str, colors: Sequence[Any]) -> None:
+def _scores(ax: Axes, rows: Sequence[Row], name: str, looks: Sequence[dict[str, Any]]) -> None:
     """A row for each variant, the best on top: every seed a dot, the mean a bar with its number."""
-    for y, (row, color) in enumerate(zip(rows, colors, strict=True)):
-        score = row.score(name)
+    for y, (row, look) in enumerate(zip(rows, looks, strict=True)):
+        score, color = row.score(name), look["color"]
         ax.plot([score.low, score.high], [y, y], color=color, linewidth=2, alpha=0.4)
-        ax.plot(score.values, [y] * len(score.values), "o", color=color, markersize=6.5, markeredgecolor=PAPER)
+        dots = look | {"linestyle": "none", "markersize": 6.5, "markeredgecolor": PAPER}
+        ax.plot(score.values, [y] * len(score.values), **dots)
         if len(score.values) > 1:
             ax.plot([score.mean], [y], "|", color=color, markersize=17, markeredgewidth=2)
         ax.annotate(
@@ -64,10 +67,10 @@ def _scores(ax: Axes, rows: Sequence[Row], name: str, colors: Sequence[Any]) -> 
     _plain(ax, "x")
 
 
-def _lengths(ax: Axes, curves: Sequence[Sequence[tuple[float, float]]], colors: Sequence[Any]) -> None:
-    """A line for each variant, in the colour of its row."""
-    for curve, color in reversed(list(zip(curves, colors, strict=True))):  # the best drawn last, on top
-        ax.plot(*zip(*curve, strict=True), "o-", color=color, linewidth=1.8, markersize=4, markeredgecolor=PAPER)
+def _lengths(ax: Axes, curves: Sequence[Sequence[tuple[float, float]]], looks: Sequence[dict[str, Any]]) -> None:
+    """A line for each variant, in the colour of its row, and with its mark."""
+    for curve, look in reversed(list(zip(curves, looks, strict=True))):  # the best drawn last, on top
+        ax.plot(*zip(*curve, strict=True), **look, linewidth=1.8, markersize=5, markeredgecolor=PAPER)
     _plain(ax, "both")
 
 
@@ -81,13 +84,10 @@ def _curve(row: Row, name: str) -> list[tuple[float, float]]:
     return [(length, fmean(scores)) for length, scores in sorted(points.items())]
 
 
-def _colors(count: int) -> list[Any]:
-    """Hues that are told apart easily; of more rows than there are such, a scale from the best to the worst."""
-    if count <= len(HUES):
-        return HUES[:count]
-    from matplotlib import colormaps
-
-    return [colormaps["turbo"](0.05 + 0.9 * row / (count - 1)) for row in range(count)]
+def _looks(count: int) -> list[dict[str, Any]]:
+    """The colour, the mark and the line of each row: hues that are told apart easily, then the same with others."""
+    looks = [{"color": hue, "marker": mark, "linestyle": line} for mark, line in MARKS.items() for hue in HUES]
+    return list(islice(cycle(looks), count))
 
 
 def _labels(names: Sequence[str]) -> list[str]:

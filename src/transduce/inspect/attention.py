@@ -93,10 +93,10 @@ def plot(found: AttentionMap, path: str | Path) -> None:
         _panel(ax, found, weights_TS)
         if panels > 1:
             ax.set_title(name, fontsize=8, color=FAINT, pad=10)
-    axes[0].set_ylabel("written, from top to bottom", color=FAINT, fontsize=9)
-    drawn.supxlabel("read: a row's shares sum to 1", color=FAINT, fontsize=9)
+    axes[0].set_ylabel("written", color=FAINT, fontsize=9)
+    axes[0].set_xlabel("read", color=FAINT, fontsize=9)
     bar = drawn.colorbar(axes[-1].collections[0], ax=list(axes), shrink=0.6, aspect=18, ticks=[0, 0.5, 1])
-    bar.set_label("share of attention", color=FAINT, fontsize=9)
+    bar.set_label("share of attention; a row sums to 1", color=FAINT, fontsize=9)
     bar.ax.tick_params(length=0, labelsize=8, labelcolor=FAINT)
     bar.outline.set_visible(False)
     drawn.savefig(path, dpi=160, bbox_inches="tight", pad_inches=0.15)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from transduce.inspect.beams import BeamTree, Node
+from transduce.metrics.units import columns, shown
 from transduce.pages.drawing import Drawing, path, text
 from transduce.pages.markup import Markup, element, table
 from transduce.pages.page import document, foreign, notes, section
@@ -87,7 +88,7 @@ def drawing(root: Node) -> Drawing:
     placed = _placed(root)
     widest = [0] * (1 + max(each.column for each in placed))
     for each in placed:
-        widest[each.column] = max(widest[each.column], len(each.node.token))
+        widest[each.column] = max(widest[each.column], columns(_word(each.node)))
     left = [MARGIN + sum(widest[:column]) * LETTER + column * GAP for column in range(len(widest))]
     width, height = left[-1] + widest[-1] * LETTER + SCORE, 2 * MARGIN + ROW * max(each.row for each in placed)
     edges = [_edge(each, left) for each in reversed(placed)]  # that of the best on top
@@ -128,6 +129,11 @@ def _reach(node: Node) -> int:
     return columns
 
 
+def _word(node: Node) -> str:
+    """A token as it is drawn: an accent alone is seen, too."""
+    return shown(node.token)
+
+
 def _kind(node: Node) -> str:
     return "best" if node.best else node.fate
 
@@ -137,7 +143,7 @@ def _edge(placed: _Placed, left: Sequence[float]) -> Markup:
     parent = placed.parent
     if parent is None:
         return Markup()
-    behind, end = left[parent.column] + LETTER * len(parent.node.token) + 5, left[placed.column] - 6
+    behind, end = left[parent.column] + LETTER * columns(_word(parent.node)) + 5, left[placed.column] - 6
     above, y = MARGIN + parent.row * ROW, MARGIN + placed.row * ROW
     turn, bend = end - GAP + 10, (GAP - 10) / 2
     along = f"M{behind:.0f} {y} H{end:.0f}"
@@ -149,10 +155,10 @@ def _edge(placed: _Placed, left: Sequence[float]) -> Markup:
 
 def _label(placed: _Placed, left: Sequence[float]) -> Markup:
     node, x = placed.node, left[placed.column]
-    words: list[str] = [node.token]
+    words: list[str] = [_word(node)]
     if node.fate == "finished":
         score = "" if node.score is None else f"{node.score:.3f}"
-        words.append(element("tspan", f"■ {score}", class_="score", x=f"{x + LETTER * len(node.token) + 6:.0f}"))
+        words.append(element("tspan", f"■ {score}", class_="score", x=f"{x + LETTER * columns(_word(node)) + 6:.0f}"))
     told = f"log p {node.log_prob:.3f} (p {math.exp(node.log_prob):.3f}), with all before it {node.total:.3f}"
     label = text(round(x), MARGIN + placed.row * ROW, *words, class_="node")
     return element("g", element("title", told), label, class_=_kind(node))

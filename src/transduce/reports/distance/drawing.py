@@ -20,7 +20,7 @@ HUES: dict[Kind, str] = {
     "insert": "blue",
 }
 HIGH = 54  # pixels of a cell; it is as wide, or wider where a unit is long
-DIGIT, LETTER = 5, 10  # pixels: half a digit of a cell's number, a letter of a unit
+DIGIT, LETTER = 5, 11  # pixels: half a digit of a cell's number, a letter of a unit
 
 STYLE = """
 svg .unit, svg .cell text { font-size: 17px; text-anchor: middle; } svg .unit { font-weight: 600; }
