@@ -179,6 +179,6 @@ def test_long_symbols_have_room_beside_their_rows() -> None:
     lattice = of_text("ab", 3)
     short, long = (ET.fromstring(svg(lattice, symbols, best=False)) for symbols in (["a", "b"], ["a", "eight"]))
     assert float(long.get("width", "")) == float(short.get("width", "")) + 10
-    texts = [each.text for each in long.iter(f"{{http://www.w3.org/2000/svg}}text")]
+    texts = [each.text for each in long.iter("{http://www.w3.org/2000/svg}text")]
     assert (texts.count("eight"), texts.count("a")) == (1, 1 + 2)
     assert long.get("aria-label") == "all alignments of a eight with 3 frames"

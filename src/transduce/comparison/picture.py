@@ -41,7 +41,8 @@ def draw(results: Results) -> None:
         found = results.measurements[0]
         _lengths(axes[1], curves, looks)
         axes[1].set_xlabel(f"{found.length_unit} in the source", color=FAINT)
-        axes[1].set_title(f"{name} by the length of the source, marked as on the left", loc="left", fontsize=11, color=INK)
+        title = f"{name} by the length of the source, marked as on the left"
+        axes[1].set_title(title, loc="left", fontsize=11, color=INK)
     less = "" if metric(name).higher_is_better else ", less is better"
     seeds = max(len(row.cells) for row in rows)
     over = "one seed" if seeds == 1 else f"mean and range of {seeds} seeds"
