@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from test_resume import At, KilledError, kill, same_bytes
 from transduce import api, config
 from transduce.data.corpora import Columns, DataError, Files, read
+from transduce.training.callbacks import Callback
 
 Call = Callable[..., tuple[int, str, str]]
 NOUNS, VERBS = ["dog", "cat", "mouse", "owl", "ox"], ["sees", "bites", "hears", "likes"]
@@ -132,6 +134,25 @@ def test_nbest(run: Path) -> None:
     found = next(api.load(run).predict(["the owl bites an ox"], api.load(run).search.resized(nbest=2)))
     assert len({output.text for output in found}) == 2
     assert found[0].log_prob > found[1].log_prob
+
+
+def test_words_are_dropped_alike_after_a_kill(corpus: Path, tmp_path: Path) -> None:
+    """The law *resume*, of a model that takes words for unknown ones as it trains."""
+    settings: dict[str, Any] = {f"data.{split}.path": str(corpus / "a.conllu") for split in ("train", "valid")}
+    settings |= {"model.encoder": SPELLED, "model.encoder.embedding.word_dropout": 0.5}
+    settings |= {"training.steps": 7, "training.checkpoint_every": 2, "training.average": 2}
+    settings |= {"training.batching.tokens": 300, "training.validation.times": 2, "training.precision": "float32"}
+
+    def train(run: str, *callbacks: Callback, **options: Any) -> Path:
+        api.train("tagging", tmp_path / run, settings, callbacks=callbacks, device="cpu", progress=False, **options)
+        return tmp_path / run
+
+    with pytest.raises(KilledError):
+        train("killed", At(5, kill))
+    same_bytes(train("killed", resume=True), train("whole"))
+    settings["model.encoder.embedding.word_dropout"] = 0.0
+    with pytest.raises(AssertionError):
+        same_bytes(train("not dropped"), tmp_path / "whole")
 
 
 def test_unequal_lines_are_told(tmp_path: Path) -> None:
