@@ -17,6 +17,7 @@ from transduce.search.allocation.topk import TopK
 from transduce.search.constraints import Held
 from transduce.search.filters.base import Filter
 from transduce.search.forcing import force
+from transduce.search.leaving import staying
 from transduce.search.observer import Expansion, Observer
 from transduce.search.ranking import Average, Ranking
 from transduce.search.step import Begun, Next, advance, begin, check_length, source_lengths
@@ -79,13 +80,13 @@ class Beam:
             log_prob_BC = beam.log_probs(following, candidates)
             if self.observer is not None:
                 begins = begun.tokens_BT if length == begun.tokens_BT.shape[1] + 1 else None
-                self.observer(Expansion(length, beam.source_B, candidates, log_prob_BC, begins))
+                self.observer(_shown(beam, Expansion(length, beam.source_B, candidates, log_prob_BC, begins)))
             finished.collect(beam, candidates, log_prob_BC)
-            going = finished.going(beam, candidates) if length < self.max_length else []
-            if not going:
+            going_B = finished.going(beam, candidates)
+            if length == self.max_length or not any(going_B):
                 break
-            beam, rows_N, keep_B = beam.extend(candidates, log_prob_BC, going)
-            whole = len(going) == len(candidates.total_BC)
+            beam, rows_N, keep_B = beam.extend(candidates, log_prob_BC, going_B)
+            whole = len(keep_B) == len(candidates.total_BC)
             front = tree.reorder(front, rows_N) if whole else tree.select(front, rows_N, keep_B)
             front = front.write(beam.tokens_BKT[:, :, -1].reshape(-1, 1), followers)
             yield beam
@@ -112,6 +113,8 @@ class _Finished:
     def collect(self, beam: _Prefixes, candidates: Candidates, log_prob_BC: Tensor) -> None:
         """Those that end now, written out; of two that are the same, from two groups of a beam, the better."""
         for b, c in candidates.ended_BC.nonzero().tolist():
+            if not beam.going_B[b]:
+                continue
             k, source = candidates.origin_BC[b, c], beam.source_B[b]
             tokens = (*beam.tokens_BKT[b, k].tolist(), int(candidates.token_BC[b, c]))
             each = (*beam.log_probs_BKT[b, k].tolist(), float(log_prob_BC[b, c]))
@@ -120,20 +123,21 @@ class _Finished:
             if other is None or other.score < score:
                 self.found[source][tokens] = Hypothesis(tokens, sum(each), score, each)
 
-    def going(self, beam: _Prefixes, candidates: Candidates) -> list[int]:
-        """The rows b whose search goes on."""
-        going = []
+    def going(self, beam: _Prefixes, candidates: Candidates) -> list[bool]:
+        """Of each row b, whether its search goes on."""
         best_B = candidates.live_total_BK.amax(-1).tolist()
-        for b, (source, total) in enumerate(zip(beam.source_B, best_B, strict=True)):
-            found = self.found[source]
-            if len(found) >= self.search.nbest:
-                if len(found) >= self.search.size:
-                    continue
-                worst = sorted((h.score for h in found.values()), reverse=True)[self.search.nbest - 1]
-                if self._bound(total, beam.length + 2, source) <= worst:
-                    continue
-            going.append(b)
-        return going
+        rows = zip(beam.going_B, beam.source_B, best_B, strict=True)
+        return [going and self._hopeful(source, total, beam.length + 2) for going, source, total in rows]
+
+    def _hopeful(self, source: int, total: float, length: int) -> bool:
+        """Whether a living prefix of such a total can still matter."""
+        found = self.found[source]
+        if len(found) < self.search.nbest:
+            return True
+        if len(found) >= self.search.size:
+            return False
+        worst = sorted((h.score for h in found.values()), reverse=True)[self.search.nbest - 1]
+        return self._bound(total, length, source) > worst
 
     def _bound(self, total: float, length: int, source: int) -> float:
         """What a living prefix may score yet: totals only fall, so at most as if it ended well at once, or late."""
@@ -154,12 +158,13 @@ class _Finished:
 @dataclass(frozen=True)
 class _Prefixes:
     """The living hypotheses: their scores in sum [B, K], their tokens and the log-probability of each, whose they
-    are."""
+    are, and whether that source's search goes on, or has finished and not left yet."""
 
     total_BK: Tensor
     tokens_BKT: Tensor
     log_probs_BKT: Tensor
     source_B: list[int]
+    going_B: list[bool]
 
     @staticmethod
     def start(begun: Begun, size: int, first: list[int]) -> _Prefixes:
@@ -169,7 +174,7 @@ class _Prefixes:
         tokens_BKT, log_probs_BKT = (
             each_BT[:, None].expand(-1, K, -1) for each_BT in (begun.tokens_BT, begun.log_probs_BT)
         )
-        return _Prefixes(total_BK, tokens_BKT, log_probs_BKT, list(range(B)))
+        return _Prefixes(total_BK, tokens_BKT, log_probs_BKT, list(range(B)), [True] * B)
 
     @property
     def length(self) -> int:
@@ -181,10 +186,12 @@ class _Prefixes:
         place_BC = candidates.origin_BC * log_probs_NV.shape[1] + candidates.token_BC
         return log_probs_NV.view(len(place_BC), -1).gather(1, place_BC).double()
 
-    def extend(self, candidates: Candidates, log_prob_BC: Tensor, going: list[int]) -> tuple[_Prefixes, Tensor, Tensor]:
-        """The prefixes of the sources still going, one token longer; the rows they came from, and those sources."""
+    def extend(
+        self, candidates: Candidates, log_prob_BC: Tensor, going_B: list[bool]
+    ) -> tuple[_Prefixes, Tensor, Tensor]:
+        """The prefixes of the sources that stay, one token longer; the rows they came from, and those sources."""
         K = self.total_BK.shape[1]
-        keep_B = torch.tensor(going, device=self.total_BK.device)
+        keep_B = staying(torch.tensor(going_B, device=self.total_BK.device))
         live_BK = candidates.live_BK[keep_B]
         origin_BK, token_BK, log_prob_BK = (
             whole_BC[keep_B].gather(1, live_BK) for whole_BC in (candidates.origin_BC, candidates.token_BC, log_prob_BC)
@@ -194,5 +201,15 @@ class _Prefixes:
             torch.cat([kept_BKT.flatten(0, 1)[rows_N].view(*origin_BK.shape, -1), new_BK[:, :, None]], 2)
             for kept_BKT, new_BK in ((self.tokens_BKT, token_BK), (self.log_probs_BKT, log_prob_BK))
         )
-        source_B = [self.source_B[b] for b in going]
-        return _Prefixes(candidates.live_total_BK[keep_B], tokens_BKT, log_probs_BKT, source_B), rows_N, keep_B
+        kept = keep_B.tolist()
+        sources, going = [self.source_B[b] for b in kept], [going_B[b] for b in kept]
+        return _Prefixes(candidates.live_total_BK[keep_B], tokens_BKT, log_probs_BKT, sources, going), rows_N, keep_B
+
+
+def _shown(beam: _Prefixes, expansion: Expansion) -> Expansion:
+    """What an observer sees: the sources whose search goes on."""
+    rows = [b for b, going in enumerate(beam.going_B) if going]
+    keep_B = torch.tensor(rows, device=beam.total_BK.device)
+    candidates, log_prob_BC = tree.select((expansion.candidates, expansion.log_prob_BC), keep_B)
+    sources = [beam.source_B[b] for b in rows]
+    return replace(expansion, source_B=sources, candidates=candidates, log_prob_BC=log_prob_BC)

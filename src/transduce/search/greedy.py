@@ -16,6 +16,7 @@ from transduce.search.constraints import Held
 from transduce.search.filters.base import Filter
 from transduce.search.forcing import force
 from transduce.search.largest import largest
+from transduce.search.leaving import staying
 from transduce.search.step import advance, begin, check_length
 from transduce.types import EOS, Hypothesis, Padded
 
@@ -59,18 +60,19 @@ class Greedy:
         """What is written in each step: rows, their tokens [N], the tokens' log-probabilities."""
         front, begun = begin(model, source, prefix, self.filters, self.max_length)
         source_N = torch.arange(len(front.token_N), device=front.token_N.device)
+        going_N = torch.ones_like(source_N, dtype=torch.bool)
         for token_N, log_prob_N in zip(begun.tokens_BT.unbind(1), begun.log_probs_BT.unbind(1), strict=True):
             yield source_N.tolist(), token_N, log_prob_N
         for place in range(begun.tokens_BT.shape[1], self.max_length):
             following, front = advance(model, self.filters, front, place, last=place == self.max_length - 1)
             token_N = largest(following.scores_NV, 1)[1][:, 0]
-            yield source_N.tolist(), token_N, following.log_prob(token_N)
-            going = token_N != EOS
-            if not going.all():  # finished rows leave the batch
-                stay = going.nonzero()[:, 0]
-                if not len(stay):
-                    break
-                token_N, source_N, front = token_N[stay], source_N[stay], tree.select(front, stay)
+            yield source_N[going_N].tolist(), token_N[going_N], following.log_prob(token_N)[going_N]
+            going_N = going_N & (token_N != EOS)
+            stay = staying(going_N)
+            if not len(stay):
+                break
+            if len(stay) < len(going_N):
+                token_N, source_N, going_N, front = tree.select((token_N, source_N, going_N, front), stay)
             front = front.write(token_N[:, None], self.filters)
 
     def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:

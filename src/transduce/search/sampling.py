@@ -16,6 +16,7 @@ from transduce.search import draws
 from transduce.search.constraints import Held
 from transduce.search.filters.base import Filter
 from transduce.search.forcing import force
+from transduce.search.leaving import room, staying
 from transduce.search.step import Begun, advance, begin, check_length
 from transduce.search.truncation import Truncation
 from transduce.types import EOS, Hypothesis, Padded
@@ -112,8 +113,8 @@ def drawn(q_NV: Tensor, quantile_N: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Samples:
-    """Which sample each row is, and which rows are only there to make as many of every source (``real_N`` False):
-    finished samples leave, but what a source's samples share is kept once for a number of rows."""
+    """Which sample each row is, and which rows have finished (``real_N`` False): they leave as ``staying`` says, and as
+    many of every source, as what a source's samples share is kept once for a number of rows."""
 
     row_N: Tensor
     real_N: Tensor
@@ -127,7 +128,7 @@ class _Samples:
         """The rows that stay, the sources that do, and the samples they are then."""
         going_BK = (going_N & self.real_N).view(-1, self.size)
         counts_B = going_BK.sum(1)
-        sources_B, size = counts_B.nonzero()[:, 0], int(counts_B.max())
+        sources_B, size = staying(counts_B > 0), min(self.size, room(int(counts_B.max())))
         if size * len(sources_B) == len(going_N):
             return torch.arange(len(going_N)), sources_B, replace(self, real_N=going_BK.view(-1))
         place_BK = going_BK[sources_B].byte().argsort(dim=1, descending=True, stable=True)[:, :size]
