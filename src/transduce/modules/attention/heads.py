@@ -20,8 +20,8 @@ from transduce.types import Memory
 class Heads(nn.Module):
     """softmax(q k' / sqrt(D) + bias) v for every head: Vaswani et al. 2017, eq. 1.
 
-    On the CPU written as two products and a softmax: at the lengths of sentences faster, forward and backward, than
-    the fused kernel, which is used elsewhere while nobody looks at the weights. ``also`` adds to what is read of the
+    By the fused kernel while nobody looks at the weights; on the CPU, where gradients are wanted, as two products and a
+    softmax, which at the lengths of sentences is faster, forward and backward. ``also`` adds to what is read of the
     values, given the weights.
     """
 
@@ -38,7 +38,8 @@ class Heads(nn.Module):
         bias: Tensor,
         also: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        if query_BHTD.device.type != "cpu" and not self.weights._forward_hooks and also is None:
+        slow = query_BHTD.device.type == "cpu" and torch.is_grad_enabled()
+        if not slow and not self.weights._forward_hooks and also is None:
             p = self.dropout.p if self.training else 0.0
             return nn.functional.scaled_dot_product_attention(
                 query_BHTD, key_BHSD, value_BHSD, bias.to(query_BHTD.dtype), dropout_p=p

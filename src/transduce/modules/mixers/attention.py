@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -61,15 +61,16 @@ class Past:
         if not self.filled:
             return Past(key_BHTD, value_BHTD, key_BHTD.shape[2])
         filled = self.filled + key_BHTD.shape[2]
-        index = places_BT[:, None, :, None].expand_as(key_BHTD)
         if torch.is_grad_enabled():
+            index = places_BT[:, None, :, None].expand_as(key_BHTD)
             key, value = (_room(old, filled) for old in (self.key_BHSD, self.value_BHSD))
             return Past(key.scatter(2, index, key_BHTD), value.scatter(2, index, value_BHTD), filled)
         key, value = self.key_BHSD, self.value_BHSD
         if key.shape[2] < filled:
             key, value = (_room(old, filled + ROOM) for old in (key, value))
-        return replace(self, key_BHSD=key.scatter_(2, index, key_BHTD), value_BHSD=value.scatter_(2, index, value_BHTD),
-                       filled=filled)  # fmt: skip
+        rows_B1 = torch.arange(len(key), device=key.device)[:, None]
+        key[rows_B1, :, places_BT], value[rows_B1, :, places_BT] = key_BHTD.transpose(1, 2), value_BHTD.transpose(1, 2)
+        return Past(key, value, filled)
 
 
 def _room(old_BHSD: Tensor, positions: int) -> Tensor:
