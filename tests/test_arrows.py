@@ -20,7 +20,7 @@ LAYERS: list[set[str]] = [
     {"encoders", "decoders", "statistical"},
     {"models"},
     {"search", "metrics"},
-    {"crew", "directory"},
+    {"crew", "directory", "precision"},
     {"transducer"},
     {"training", "inspect", "representations", "reranking", "export"},
     {"progress", "plugins", "api", "comparison", "evaluation", "reports", "serving", "cli", "__main__"},

@@ -22,13 +22,13 @@ from transduce import api, config
 from transduce.data.batching import Place
 from transduce.models.weights import weights
 from transduce.modules.dropout import Dropout
+from transduce.precision import autocast, choose_precision
 from transduce.training import run as training_run
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started, Update, Validated
 from transduce.training.checkpoint import State
 from transduce.training.loop import DivergenceError, Judgement, Loop
 from transduce.training.objectives import CrossEntropy, Trainable
 from transduce.training.optimization import Constant, ReduceOnPlateau
-from transduce.training.precision import autocast, choose_precision
 from transduce.training.run import RunExistsError
 from transduce.training.settings import Budget, Training, Validation
 from transduce.types import EOS, Batch, Example, Padded

@@ -31,6 +31,7 @@ from transduce.metrics.statistics import Statistics, statistics
 from transduce.models.fit import check_fit
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.models.weights import load_weights
+from transduce.precision import Precision, check_precision, predict_in
 from transduce.protocols import Metric, Model, Search
 from transduce.search.constraints import Constraints, Tokenized, constrained, listed
 from transduce.search.lexicon import Lexicon
@@ -131,8 +132,10 @@ class Transducer:
         fusion: Sequence[float] | None = None,
         settings: Mapping[str, Any] | Sequence[str] = (),
         size: int | None = None,
+        precision: Precision = "float32",
     ) -> Transducer:
-        """The model of a run directory; ``device`` is cpu, cuda, mps or auto.
+        """The model of a run directory; ``device`` is cpu, cuda, mps or auto, ``precision`` float32 or bfloat16, in
+        which products are several times as fast where the processor multiplies it natively, and outputs may differ.
 
         "RUN+RUN" are several as one, the mean of their probabilities, or with weights in ``fusion`` their log-linear
         mixture: the same checkpoint of each, with the search and the settings of the first. A language model among
@@ -140,10 +143,17 @@ class Transducer:
         change the search, as ``changed`` does.
         """
         runs, where = members(run), choose_device(device)
+        check_precision(precision)
         every = [cls._load(each, checkpoint, where) for each in runs]
+        alone = len(every) == 1 and fusion is None
+        loaded = every[0] if alone else cls._mixed(runs, every, fusion)
+        predict_in(precision, loaded.model, where)
+        return loaded.changed(settings, size)
+
+    @classmethod
+    def _mixed(cls, runs: list[Path], every: list[Transducer], fusion: Sequence[float] | None) -> Transducer:
+        """Several as one, with what belongs to the first."""
         first = every[0]
-        if len(every) == 1 and fusion is None:
-            return first.changed(settings, size)
         reader = next((number for number, each in enumerate(every) if each.conditional), 0)
         for path, other in zip(runs, every, strict=True):
             check_vocabularies(every[reader], runs[reader], other, path)
@@ -151,7 +161,7 @@ class Transducer:
         mixture = Ensemble(models) if fusion is None else Fusion(models, fusion)
         kind = {"type": "ensemble"} if fusion is None else {"type": "fusion", "weights": list(fusion)}
         table = {**kind, "models": [each.settings["model"] for each in every]}
-        mixed = cls(
+        return cls(
             mixture.eval(),
             first.search,
             every[reader].source_tokenizer,
@@ -160,7 +170,6 @@ class Transducer:
             every[reader].max_source_length,
             every[reader].token_for_token,
         )
-        return mixed.changed(settings, size)
 
     @classmethod
     def _load(cls, run: Path, checkpoint: Checkpoint, device: torch.device) -> Transducer:

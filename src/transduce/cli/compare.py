@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from transduce.cli.corpus import Corpus
-from transduce.cli.options import BatchSize, BeamSize, Device, Metrics, Plugins, Report, Resampled, Threads, Trained
+from transduce.cli.options import (
+    BatchSize,
+    BeamSize,
+    Device,
+    Metrics,
+    Plugins,
+    Precision,
+    Report,
+    Resampled,
+    Threads,
+    Trained,
+)
 from transduce.cli.systems import system
 
 METRICS = ["bleu", "chrf++", "ter"]  # of files of outputs, where no run says what matters
@@ -28,6 +39,7 @@ def compare(
     checkpoint: Annotated[str, typer.Option(help="best, last or average of each run.")] = "best",
     device: Device = "auto",
     threads: Threads = None,
+    precision: Precision = "float32",
     plugin: Plugins = None,
     report: Report = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
@@ -44,7 +56,7 @@ def compare(
     from transduce.pages.signals import shown
     from transduce.reports.comparison import comparison_page
 
-    named = [Trained(path, checkpoint, None, device, threads, plugin=plugin) for path in systems]
+    named = [Trained(path, checkpoint, None, device, threads, precision=precision, plugin=plugin) for path in systems]
     run = next((each for each in named if not each.run.is_file()), None)
     if run is None and not corpus.of_files:
         raise ValueError("files of outputs do not say of what: give --source and --target (or --pairs), or a run")

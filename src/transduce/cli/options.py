@@ -25,6 +25,7 @@ TargetFile = Annotated[Path | None, typer.Option("--target", help="Its targets, 
 BeamSize = Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1 is greedy.")]
 BatchSize = Annotated[int, typer.Option(min=1, help="Sentences searched at a time.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")]
+Precision = Annotated[str, typer.Option(help="float32, or bfloat16: faster where it is native, less exact.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads; all cores if not given.")]
 Metrics = Annotated[list[str] | None, typer.Option("--metric", help="Metrics instead of the run's own.")]
 Report = Annotated[Path | None, typer.Option(help="Write a page for the browser.", metavar="FILE.html")]
@@ -59,6 +60,7 @@ class Trained:
     shortlist: Annotated[
         bool, typer.Option("--shortlist", help="Search among the words that `transduce shortlist RUN` has learned.")
     ] = False
+    precision: Precision = "float32"
     workers: Annotated[
         int, typer.Option(min=1, help="Processes that share the work, each with --threads, by default one.")
     ] = 1
@@ -76,8 +78,15 @@ class Trained:
         if self.threads is not None:
             torch.set_num_threads(self.threads)
         weights = None if self.fusion is None else numbers(self.fusion, "--fusion")
-        checkpoint: Any = self.checkpoint
-        transducer = Transducer.load(self.run, checkpoint, self.device, weights, self.settings or (), beam)
+        transducer = Transducer.load(
+            self.run,
+            self.checkpoint,  # type: ignore[arg-type]
+            self.device,
+            weights,
+            self.settings or (),
+            beam,
+            self.precision,  # type: ignore[arg-type]
+        )
         if self.shortlist:
             transducer.search = Shortlist(self.runs[0] / SHORTLIST, transducer.search)
         if self.workers > 1:

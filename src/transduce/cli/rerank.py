@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -39,7 +39,7 @@ class Criteria:
     coverage: Annotated[float, typer.Option(help="The weight of how much of the source was read (Wu et al. 2016).")] = 0
     length: Annotated[float, typer.Option(help="What a token adds.")] = 0.0
 
-    def reranker(self, transducer: Transducer, batch_size: int) -> Reranker:
+    def reranker(self, transducer: Transducer, batch_size: int, precision: str) -> Reranker:
         from transduce.inspect.coverage import Coverage
         from transduce.metrics.base import metric
         from transduce.reranking.loglinear import Channel, Direct, Language, Length, LogLinear, Own, Score
@@ -67,7 +67,7 @@ class Criteria:
             (Length(), self.length),
         ]
         for kind, given in named:
-            other, weight = _weighted(given, str(transducer.device))
+            other, weight = _weighted(given, str(transducer.device), precision)
             features.append((kind(other, batch_size), weight))
         return LogLinear(tuple(features))
 
@@ -89,7 +89,7 @@ def rerank(
 
     write = formats.choose(format, formats.PREDICTIONS)
     transducer = trained.load(beam)
-    reranker = criteria.reranker(transducer, batch_size)
+    reranker = criteria.reranker(transducer, batch_size, trained.precision)
     asked, answered = itertools.tee(reading.lines(files))
     found = ranked(transducer, asked, reranker, transducer.search.resized(beam, nbest), batch_size)
     for source, outputs in zip(answered, found, strict=True):
@@ -97,15 +97,15 @@ def rerank(
             print(line, flush=batch_size == 1)
 
 
-def _weighted(given: str, device: str) -> tuple[Transducer, float]:
+def _weighted(given: str, device: str, precision: Any) -> tuple[Transducer, float]:
     """The model and the weight of RUN=0.5, or RUN, which has the weight 1."""
     from transduce.transducer import Transducer
 
     run, equals, number = given.rpartition("=")
     if not equals or Path(given).is_dir():
-        return Transducer.load(given, device=device), 1.0
+        return Transducer.load(given, device=device, precision=precision), 1.0
     try:
         weight = float(number)
     except ValueError:
         raise ValueError(f"{given!r}: a run directory and its weight were expected, such as runs/model=0.5") from None
-    return Transducer.load(run, device=device), weight
+    return Transducer.load(run, device=device, precision=precision), weight

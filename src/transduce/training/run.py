@@ -18,6 +18,7 @@ from transduce.data.settings import Data
 from transduce.directory import choose_device
 from transduce.metrics.base import metric
 from transduce.models.fit import check_words
+from transduce.precision import autocast, bound_kernel_cache, choose_precision
 from transduce.spec import UNKNOWN
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started
@@ -26,7 +27,6 @@ from transduce.training.freezing import freeze
 from transduce.training.initialisation import Inheritance, Predecessor
 from transduce.training.loop import Judgement, Loop
 from transduce.training.objectives import Trainable
-from transduce.training.precision import autocast, bound_kernel_cache, choose_precision
 from transduce.training.settings import Init, Settings
 from transduce.transducer import Transducer
 from transduce.types import Example, Facts

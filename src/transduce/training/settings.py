@@ -10,6 +10,7 @@ from transduce.data.batching import Batching
 from transduce.data.settings import Data
 from transduce.directory import Checkpoint
 from transduce.models.fit import check_fit
+from transduce.precision import Wanted
 from transduce.protocols import Model, Objective, Search
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
@@ -18,8 +19,6 @@ from transduce.training.clocks import Clock
 from transduce.training.objectives import CrossEntropy
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule
 from transduce.types import Factory
-
-Precision = Literal["auto", "float32", "bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class Training:
     optimizer: Optimizer = field(default_factory=Adam)
     schedule: Schedule = field(default_factory=InverseSquareRoot)
     clip: float = 1.0
-    precision: Precision = "auto"
+    precision: Wanted = "auto"
     validation: Validation = field(default_factory=Validation)
     checkpoint_every: int | None = None
     average: int = 1
