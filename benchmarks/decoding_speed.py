@@ -1,15 +1,16 @@
 """How fast does a Transformer decode, here and by Hugging Face's ``generate``, with the same weights?
 
     pip install -e '.[benchmarks]'
-    python benchmarks/decoding_speed.py RUN [--rounds 5] [--beam 1 5] [--batch 64 256] [--workers 1 2]
-                                        [--out benchmarks/results/FILE.md]
+    python benchmarks/decoding_speed.py RUN [--rounds 5] [--precision float32 bfloat16] [--beam 1 5]
+                                        [--batch 64 256] [--workers 1 2] [--out benchmarks/results/FILE.md]
 
 RUN is of the recipe multi30k-de-en-transformer-post: MarianMTModel, into which its weights are copied, knows only
 post-norm. Both read the run's test split, batches of like length, and write at most 60 tokens, loading excluded: ours
-text in to text out, theirs ids in to ids out. They take turns, each block a process of its own, so that whatever else
-the machine does falls on both; the ratio is the median of the rounds' own ratios, each side with the ``--batch`` that
-is its best. With several ``--workers`` ours has as many processes with one thread each, theirs as many threads. Outputs
-should agree but for ties and the different rules by which beams stop.
+text in to text out, theirs ids in to ids out, in float32. They take turns, each block a process of its own, so that
+whatever else the machine does falls on all; the ratio is the median of the rounds' own ratios, each side with the
+``--batch`` that is its best. With several ``--workers`` ours has as many processes with one thread each, theirs as many
+threads. In float32 outputs should agree but for ties and the different rules by which beams stop; BLEU says what those
+in bfloat16 are worth.
 """
 
 from __future__ import annotations
@@ -34,11 +35,14 @@ from transduce.crew import Crew
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
 from transduce.data.windows import sorted_batches
+from transduce.metrics.base import metric
+from transduce.metrics.statistics import statistics
+from transduce.precision import Precision
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.training.run import cache_folder
 from transduce.transducer import Transducer
-from transduce.types import BOS, EOS, PAD
+from transduce.types import BOS, EOS, PAD, Example, Prediction
 
 LONGEST = 60
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "processor": time.process_time}
@@ -56,24 +60,27 @@ class Setting:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Sentences a second, and what was written for each, without its end."""
+    """Sentences a second, what was written for each, without its end, and how good it is."""
 
     sentences_per_second: float
     outputs: list[tuple[int, ...]]
+    bleu: float
 
 
-def ours(setting: Setting) -> Decoded:
+def ours(precision: Precision, setting: Setting) -> Decoded:
     torch.set_num_threads(1)
-    transducer, texts = _loaded(setting)
+    transducer, given = _loaded(setting, precision)
+    texts = [example.source for example in given]
     search = Greedy(LONGEST) if setting.beam == 1 else Beam(setting.beam, max_length=LONGEST)
     if setting.workers > 1:
-        transducer.crew = Crew(partial(transduce.load, setting.run, device="cpu"), setting.workers)
+        load = partial(transduce.load, setting.run, device="cpu", precision=precision)
+        transducer.crew = Crew(load, setting.workers)
         list(transducer.crew(_wait, range(setting.workers)))  # until each has loaded the model
     list(transducer.predict(texts[: 4 * setting.workers], search, 4))
     began = CLOCKS[setting.clock]()
     found = list(transducer.predict(texts, search, setting.batch))
     seconds = CLOCKS[setting.clock]() - began
-    return Decoded(len(texts) / seconds, [outputs[0].ids[:-1] for outputs in found])
+    return _decoded(transducer, given, [outputs[0].ids[:-1] for outputs in found], seconds)
 
 
 def _wait(_: Transducer, __: int) -> None:
@@ -83,7 +90,7 @@ def _wait(_: Transducer, __: int) -> None:
 @torch.inference_mode()
 def theirs(setting: Setting) -> Decoded:
     torch.set_num_threads(setting.workers)
-    transducer, texts = _loaded(setting)
+    transducer, given = _loaded(setting)
     model = marian(transducer.model, transducer.settings["model"])
     options = {"num_beams": setting.beam, "do_sample": False, "early_stopping": False, "max_new_tokens": LONGEST}
 
@@ -93,20 +100,24 @@ def theirs(setting: Setting) -> Decoded:
             found = model.generate(input_ids=source.values, attention_mask=source.mask.long(), **options)
             yield [tuple(id for id in row if id not in (PAD, BOS, EOS)) for row in found.tolist()]
 
-    rows = [(len(ids), ids) for ids in transducer.source_tokenizer.encode(texts)]
+    rows = [(len(ids), ids) for ids in transducer.source_tokenizer.encode([example.source for example in given])]
     sorted_batches(rows[:8], 4, decode)
     began = CLOCKS[setting.clock]()
     found = sorted_batches(rows, setting.batch, decode)
-    return Decoded(len(rows) / (CLOCKS[setting.clock]() - began), found)
+    return _decoded(transducer, given, found, CLOCKS[setting.clock]() - began)
 
 
-def _loaded(setting: Setting) -> tuple[Transducer, list[str]]:
+def _loaded(setting: Setting, precision: Precision = "float32") -> tuple[Transducer, list[Example]]:
     """The run, and what it reads."""
-    transducer = transduce.load(setting.run, device="cpu")
+    transducer = transduce.load(setting.run, device="cpu", precision=precision)
     data = config.build(transducer.settings["data"], Data, path="data")
-    return transducer, [example.source for example in examples(data, "test", cache_folder(data, setting.run))][
-        : setting.limit
-    ]
+    return transducer, examples(data, "test", cache_folder(data, setting.run))[: setting.limit]
+
+
+def _decoded(transducer: Transducer, given: list[Example], outputs: list[tuple[int, ...]], seconds: float) -> Decoded:
+    written = [Prediction(transducer.target_tokenizer.decode((*ids, EOS))) for ids in outputs]
+    (bleu,) = statistics([metric("bleu")], written, given)
+    return Decoded(len(outputs) / seconds, outputs, bleu.score)
 
 
 # ----------------------------------------------------------------- our weights in their model
@@ -187,6 +198,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--precision", nargs="+", default=["float32", "bfloat16"], help="of ours; theirs is float32")
     parser.add_argument("--beam", type=int, nargs="+", default=[1, 5])
     parser.add_argument("--batch", type=int, nargs="+", default=[64, 256], help="each side has what is best for it")
     parser.add_argument("--workers", type=int, nargs="+", default=[1])
@@ -201,43 +213,52 @@ def main() -> None:
         "",
         machine(),
         "",
-        f"Medians of {given.rounds} rounds, float32, seconds of the {given.clock} clock.",
-        "",
-        "| search | cores | transduce (batch) | Hugging Face generate (batch) | times | equal outputs |",
-        "|---|---|---|---|---|---|",
+        f"Medians of {given.rounds} rounds, seconds of the {given.clock} clock, each with the batch that is its best.",
     ]
     for beam, workers in product(given.beam, given.workers):
         settings = {batch: Setting(given.run, beam, batch, workers, given.limit, given.clock) for batch in given.batch}
-        rounds = [_round(settings, number) for number in range(given.rounds)]
-        told.append(_row("greedy" if beam == 1 else f"beam {beam}", workers, rounds))
+        sides: Sides = {f"transduce, {name}": partial(ours, name) for name in given.precision}
+        sides["Hugging Face generate, float32"] = theirs
+        rounds = [_round(sides, settings, number) for number in range(given.rounds)]
+        name, cores = "greedy" if beam == 1 else f"beam {beam}", f"{workers} core{'s' * (workers > 1)}"
+        told += ["", f"## {name.capitalize()}, {cores}", "", *_table(rounds)]
         print("\n".join(told), flush=True)
         write(given.out, told)
 
 
-Round = dict[int, tuple[Decoded, Decoded]]
+Sides = dict[str, Callable[[Setting], Decoded]]
+Round = dict[str, dict[int, Decoded]]
 
 
-def _round(settings: dict[int, Setting], number: int) -> Round:
-    """Ours and theirs by batch."""
-    turns = (ours, theirs) if number % 2 == 0 else (theirs, ours)
-    found: Round = {}
+def _round(sides: Sides, settings: dict[int, Setting], number: int) -> Round:
+    """Each side by batch, one after the other, and in the next round the other way round."""
+    found: Round = {name: {} for name in sides}
     for batch, setting in settings.items():
-        blocks = {turn: alone(turn, setting) for turn in turns}
-        found[batch] = blocks[ours], blocks[theirs]
+        for name in list(sides)[:: -1 if number % 2 else 1]:
+            found[name][batch] = alone(sides[name], setting)
     return found
 
 
-def _row(name: str, workers: int, rounds: list[Round]) -> str:
-    best = []  # of each side: its batch, and its speed in each round
-    for side in (0, 1):
-        speeds = {batch: [found[batch][side].sentences_per_second for found in rounds] for batch in rounds[0]}
-        batch = max(speeds, key=lambda batch: median(speeds[batch]))
-        best.append((batch, speeds[batch]))
-    times = median(one / other for one, other in zip(*(speeds for _, speeds in best), strict=True))
-    one, other = (rounds[0][batch][side].outputs for side, (batch, _) in enumerate(best))
-    equal = sum(output == there for output, there in zip(one, other, strict=True))
-    cells = " | ".join(f"{median(speeds):,.1f} ({batch})" for batch, speeds in best)
-    return f"| {name} | {workers} | {cells} | {times:.2f} | {equal:,} of {len(one):,} |"
+def _table(rounds: list[Round]) -> list[str]:
+    speeds, first = {}, {}  # of each side with its best batch: in each round, and what it wrote
+    for side, found in rounds[0].items():
+        each = {batch: [found[side][batch].sentences_per_second for found in rounds] for batch in found}
+        batch = max(each, key=lambda batch: median(each[batch]))
+        speeds[f"{side} ({batch})"], first[f"{side} ({batch})"] = each[batch], found[batch]
+    *_, other = speeds
+    exact = next(iter(first.values()))
+    lines = [
+        "| side (batch) | sentences a second | times theirs | BLEU | lines unlike the first row's |",
+        "|---|---|---|---|---|",
+    ]
+    for side, own in speeds.items():
+        times = median(one / another for one, another in zip(own, speeds[other], strict=True))
+        unlike = sum(one != another for one, another in zip(first[side].outputs, exact.outputs, strict=True))
+        lines.append(
+            f"| {side} | {median(own):,.1f} | {times:.2f} | {first[side].bleu:.2f} "
+            f"| {unlike:,} of {len(exact.outputs):,} |"
+        )
+    return lines
 
 
 if __name__ == "__main__":
