@@ -15,7 +15,8 @@ from families import FAMILIES, PARALLEL, build
 from transduce.data.factors import FactoredTokenizer
 from transduce.data.features import FeaturesTokenizer
 from transduce.data.labels import LabelledTokenizer
-from transduce.data.tokenizers import Bpe, Bytes, Characters, Symbols, Tokenizer, Unit, Words
+from transduce.data.text import Bpe, Bytes, Characters, Symbols, Words
+from transduce.data.tokenizers import Tokenizer, Unit
 from transduce.inspect.alignments import Reading, Side, check_unknowns, read, words_of
 from transduce.inspect.attention import attention
 from transduce.inspect.taps import attended

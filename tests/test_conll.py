@@ -12,7 +12,7 @@ from transduce.data.corpora import Columns, DataError, Files, Row, check, read
 from transduce.data.preparation import examples, prepare
 from transduce.data.settings import Data, Lines, Units
 from transduce.data.survey import survey
-from transduce.data.tokenizers import Characters, Symbols
+from transduce.data.text import Characters, Symbols
 
 UNIVERSAL = """\
 # text = It doesn't.

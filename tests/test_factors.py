@@ -20,7 +20,7 @@ from transduce.data.labels import LabelError
 from transduce.data.preparation import Tokenizers, prepare
 from transduce.data.saved import load
 from transduce.data.settings import Data, Lines, Units
-from transduce.data.tokenizers import Characters, Symbols
+from transduce.data.text import Characters, Symbols
 from transduce.inspect.attention import attention
 from transduce.modules.factors import ConcatenatedFactors, SummedFactors, grouped
 from transduce.protocols import Encoder, Model

@@ -15,7 +15,7 @@ from transduce.data.labels import LabelError
 from transduce.data.preparation import Tokenizers, examples, prepare
 from transduce.data.saved import load
 from transduce.data.settings import Data, Units
-from transduce.data.tokenizers import Bpe, Bytes, Characters, Words
+from transduce.data.text import Bpe, Bytes, Characters, Words
 from transduce.types import EOS, SPECIALS, UNK
 
 LINES = ["V;PST;3\tsing on", "V;PRS\tV", "\tsing", "N\t"]

@@ -18,7 +18,7 @@ from PIL import Image
 
 from transduce import config
 from transduce.data.signals.picture import Picture
-from transduce.data.tokenizers import Symbols
+from transduce.data.text import Symbols
 from transduce.inspect.gaze import Gaze, gaze
 from transduce.inspect.heat import coloured, density, page, panels, plot
 from transduce.inspect.pointing import Named, inside, pointed

@@ -18,7 +18,8 @@ from test_resume import At, KilledError, Report, kill, same_bytes
 from transduce import api, config
 from transduce.data.preparation import Tokenizers
 from transduce.data.spelled import Spelled
-from transduce.data.tokenizers import Characters, Symbols, Tokenizer
+from transduce.data.text import Characters, Symbols
+from transduce.data.tokenizers import Tokenizer
 from transduce.models.weights import save_weights, summarise
 from transduce.modules.embedding import Readout, TokenEmbedding
 from transduce.protocols import Model

@@ -27,7 +27,7 @@ from test_transformer import (
     torch_decoder,
 )
 from transduce import api, config
-from transduce.data.tokenizers import Characters
+from transduce.data.text import Characters
 from transduce.decoders.instant import DenseDecoder, InstantTransformer
 from transduce.inspect.attention import attention
 from transduce.models.fit import check_fit

@@ -15,7 +15,7 @@ from transduce.data.labels import LabelError, Labelled, Labels
 from transduce.data.preparation import Tokenizers, examples, prepare
 from transduce.data.saved import load
 from transduce.data.settings import Data, Units
-from transduce.data.tokenizers import Bpe, Bytes, Characters, Words
+from transduce.data.text import Bpe, Bytes, Characters, Words
 from transduce.types import EOS, SPECIALS, UNK
 
 LINES = ["4\tnoir\tgreat film", "4\tfarce\tfilm", "1\tnoir\t</s> <4>", "4\t4\t"]

@@ -20,7 +20,7 @@ from transduce import api, config
 from transduce.data.corpora import Columns, DataError, Files, read
 from transduce.data.preparation import examples, prepare
 from transduce.data.settings import Data, Units
-from transduce.data.tokenizers import Characters
+from transduce.data.text import Characters
 from transduce.models.mixtures import Fusion
 from transduce.protocols import Model
 from transduce.spec import ConfigError

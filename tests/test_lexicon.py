@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transduce.data.tokenizers import Bpe, Bytes, Characters, Symbols, TextTokenizer, Unigram, Words
+from transduce.data.text import Bpe, Bytes, Characters, Symbols, TextTokenizer, Unigram, Words
 from transduce.search.automata import Automata
 from transduce.search.lexicon import Lexicon
 from transduce.types import EOS, UNK

@@ -21,7 +21,7 @@ from transduce.data.preparation import prepare
 from transduce.data.saved import load
 from transduce.data.settings import Data, Units
 from transduce.data.survey import survey
-from transduce.data.tokenizers import Characters
+from transduce.data.text import Characters
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.numbers import NumberEmbedding, grouped
 from transduce.types import EOS, Padded

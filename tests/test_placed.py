@@ -15,7 +15,7 @@ import transduce
 from families import FAMILIES, build
 from transduce import api
 from transduce.ctc.paths import alignments, collapse, count
-from transduce.data.tokenizers import Characters
+from transduce.data.text import Characters
 from transduce.inspect.frames import aligned, placed
 from transduce.inspect.lattice import of_text, svg
 from transduce.search.frames.best_path import BestPath

@@ -18,7 +18,7 @@ from transduce.data.origins.strings import Reverse
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.preparation import Tokenizers, examples, prepare
 from transduce.data.settings import Data, Lines, Units
-from transduce.data.tokenizers import Bpe, Characters, Symbols
+from transduce.data.text import Bpe, Characters, Symbols
 from transduce.types import EOS, PAD, UNK, Facts
 
 TRAIN = ["ab\tA B", "abc\tA B C", "c\tC"]

@@ -22,7 +22,8 @@ from transduce.data.signals.clip import Clip
 from transduce.data.signals.picture import Picture
 from transduce.data.signals.sound import Sound
 from transduce.data.survey import survey
-from transduce.data.tokenizers import Characters, Words, cut
+from transduce.data.text import Characters, Words
+from transduce.data.tokenizers import cut
 
 HEIGHT = 4
 

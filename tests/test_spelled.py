@@ -16,7 +16,8 @@ from transduce.data.corpora import DataError
 from transduce.data.features import Features
 from transduce.data.saved import load
 from transduce.data.spelled import Spelled
-from transduce.data.tokenizers import Bpe, Bytes, Characters, Symbols, Tokenizer
+from transduce.data.text import Bpe, Bytes, Characters, Symbols
+from transduce.data.tokenizers import Tokenizer
 from transduce.models.fit import check_words
 from transduce.modules.spelling import KnownWords, pieces, words
 from transduce.protocols import Encoder, Model

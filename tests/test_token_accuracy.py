@@ -10,7 +10,7 @@ import torch
 
 from families import FAMILIES, PARALLEL, build, sources
 from test_laws import padded_targets, sources_alone
-from transduce.data.tokenizers import Characters
+from transduce.data.text import Characters
 from transduce.inspect.calibration import calibrate
 from transduce.metrics.base import evaluate, metric
 from transduce.search.greedy import Greedy

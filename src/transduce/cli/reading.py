@@ -54,7 +54,7 @@ def examples_of(files: Files, grouped: bool, signal: bool = False) -> list[Examp
     path, given from the folder of the file."""
     from transduce.data.preparation import examples
     from transduce.data.settings import Data, Lines, Units
-    from transduce.data.tokenizers import Characters
+    from transduce.data.text import Characters
 
     # a line more or less would set the answers against the wrong lines
     lines = Lines(undecodable="replace", malformed="error")

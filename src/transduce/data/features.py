@@ -17,7 +17,8 @@ from unicodedata import normalize
 from transduce.data.corpora import DataError
 from transduce.data.labels import LabelError, check_text
 from transduce.data.recorded import Recorded
-from transduce.data.tokenizers import SPACE, Tokenizer, Unit, checked, shifted
+from transduce.data.text import SPACE
+from transduce.data.tokenizers import Tokenizer, Unit, checked, shifted
 from transduce.types import BOS, EOS, PAD, UNK
 
 

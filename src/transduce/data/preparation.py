@@ -29,7 +29,8 @@ from transduce.data.origins.base import SPLITS
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.saved import load
 from transduce.data.settings import Data, Units
-from transduce.data.tokenizers import Characters, Tokenizer
+from transduce.data.text import Characters
+from transduce.data.tokenizers import Tokenizer
 from transduce.types import Example, Facts
 
 log = logging.getLogger("transduce")

@@ -13,7 +13,8 @@ from transduce.data.labels import LabelledTokenizer
 from transduce.data.numbers import NumbersTokenizer
 from transduce.data.signals.tokenizer import SignalTokenizer
 from transduce.data.spelled import SpelledTokenizer
-from transduce.data.tokenizers import TextTokenizer, Tokenizer
+from transduce.data.text import TextTokenizer
+from transduce.data.tokenizers import Tokenizer
 
 
 def load(path: str | Path) -> Tokenizer:

@@ -15,7 +15,8 @@ from itertools import takewhile
 import torch
 from torch import Tensor
 
-from transduce.data.tokenizers import SPACE, Tokenizer, cut
+from transduce.data.text import SPACE
+from transduce.data.tokenizers import Tokenizer, cut
 from transduce.data.windows import sorted_batches, windows
 from transduce.inspect.taps import attended
 from transduce.transducer import Output, Transducer
