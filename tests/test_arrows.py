@@ -14,7 +14,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 
 LAYERS: list[set[str]] = [
-    {"types", "protocols", "tree", "chain", "ctc", "names", "spec", "config", "recipes"},
+    {"types", "protocols", "tree", "chain", "ctc", "names", "spec", "config", "processor", "recipes"},
     {"pages"},
     {"data", "modules"},
     {"encoders", "decoders", "statistical"},

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
+from transduce.processor import multiplies_tiles
 from transduce.protocols import Autoregressive, Chain, Distribution, Framewise, Parallel, Regressor
 
 Precision = Literal["float32", "bfloat16"]
@@ -23,13 +24,18 @@ VERBS = sorted({verb for way in WAYS for verb in vars(way) if verb[0] != "_"})
 """What is asked of models."""
 
 
-def bound_kernel_cache() -> None:
-    """Let oneDNN, which multiplies bfloat16 on the CPU, remember few kernels; to be called before its first product.
+KERNELS = 1024 if multiplies_tiles() else 64
 
-    It keeps one for each shape of product, and sentences have thousands of shapes: its 1,024 take two gigabytes and
-    are slower than 64 (docs/log.md, 2026-11-20). What the environment says already stands.
+
+def bound_kernel_cache() -> None:
+    """Let oneDNN, which multiplies bfloat16 on the CPU, remember ``KERNELS`` of them; to be called before its first
+    product.
+
+    It keeps one for each shape of product, and sentences have thousands of shapes. Where a kernel is made in no time
+    its own 1,024 take two gigabytes and are slower than 64 (docs/log.md, 2026-11-20); where that takes 5 ms, training
+    is a tenth to two fifths slower with 64 (2026-11-21). What the environment says already stands.
     """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS))
 
 
 def choose_precision(wanted: Wanted, device: torch.device) -> Precision:

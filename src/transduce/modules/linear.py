@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import platform
-from pathlib import Path
-
 import torch
 from torch import Tensor, nn
 
-
-def _intel() -> bool:
-    """Whether the processor is one that MKL is made for."""
-    told = Path("/proc/cpuinfo")
-    return "Intel" in (told.read_text(encoding="utf-8", errors="replace") if told.exists() else platform.processor())
-
+from transduce.processor import is_intel
 
 FEW = 8  # rows; below that MKL is as fast
-ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and not _intel()
+ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and not is_intel()
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
