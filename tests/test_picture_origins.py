@@ -189,7 +189,7 @@ def test_what_is_unseen_is_never_met_in_training(scenes):
 
 
 def test_with_all_kinds_in_training_there_is_nothing_unseen(tmp_path):
-    splits = Scenes(pairs=100, held_out=2, size=24, unseen=False).prepare(tmp_path)
+    splits = Scenes(pairs=300, held_out=2, size=24, unseen=False).prepare(tmp_path)
     assert set().union(*map(kinds, records(splits.train))) == set(KINDS)
     assert not (tmp_path / "seen").exists()
 

@@ -21,7 +21,7 @@ SQUARES = 3  # a side: no two objects stand in the same one
 KINDS: tuple[Kind, ...] = tuple(itertools.product(COLOURS, SHAPES))
 UNSEEN: dict[Split, tuple[Kind, ...]] = {
     "valid": (("red", "circle"), ("green", "square"), ("blue", "triangle"), ("yellow", "cross")),
-    "test": (("green", "circle"), ("blue", "square"), ("yellow", "triangle"), ("purple", "cross")),
+    "test": (("purple", "circle"), ("white", "diamond"), ("cyan", "bar"), ("orange", "cross")),
 }
 """What no object in training is; every colour and every shape is met there with others."""
 SEEN = tuple(kind for kind in KINDS if kind not in UNSEEN["valid"] + UNSEEN["test"])
@@ -67,7 +67,7 @@ class Scenes:
     """Pictures of two objects, or up to ``most``, and captions: "a small red circle is left of a large blue square
     which is above a small green cross". Their sides are ``size`` pixels.
 
-    Objects have one of two sizes, six colours and four shapes; no two of a scene are alike, and each has a square of
+    Objects have one of two sizes, eight colours and six shapes; no two of a scene are alike, and each has a square of
     its own, of three by three. Several captions are true: training has one of them, drawn by chance, the other splits
     all. With ``unseen``, every scene of valid and of test has an object whose colour and shape are never together in
     training (``UNSEEN``; others in each of the two), and the folder ``seen``, beside theirs, is like test without.

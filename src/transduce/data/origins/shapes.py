@@ -24,8 +24,10 @@ COLOURS = {
     "yellow": (240, 214, 50),
     "purple": (168, 70, 214),
     "white": (240, 240, 240),
+    "cyan": (56, 208, 214),
+    "orange": (240, 140, 36),
 }
-SHAPES = ("circle", "square", "triangle", "cross")
+SHAPES = ("circle", "square", "triangle", "cross", "diamond", "bar")
 DIGITS = tuple("0123456789")
 GROUND = (24, 26, 34)
 FINE = 4  # drawn so many times larger, for smooth edges
@@ -67,6 +69,12 @@ def _draw(pen: Any, thing: Thing) -> None:
         pen.rectangle((left, top, right - 1, bottom - 1), fill=colour)
     elif thing.shape == "triangle":
         pen.polygon([((left + right) / 2, top), (right - 1, bottom - 1), (left, bottom - 1)], fill=colour)
+    elif thing.shape == "diamond":
+        x, y = (left + right) / 2, (top + bottom) / 2
+        pen.polygon([(x, top), (right - 1, y), (x, bottom - 1), (left, y)], fill=colour)
+    elif thing.shape == "bar":
+        quarter = (bottom - top) / 4
+        pen.rectangle((left, top + quarter, right - 1, bottom - quarter - 1), fill=colour)
     elif thing.shape == "cross":
         third = (right - left) / 3
         pen.rectangle((left + third, top, right - third - 1, bottom - 1), fill=colour)
