@@ -416,9 +416,8 @@ class Transducer:
         if len(ids) <= self.max_source_length:
             return ids
         signal = self.source_tokenizer.signal
-        if (
-            self.source_tokenizer.numeric and not signal
-        ):  # what comes next hangs on the end of a series, so no part can be left out
+        # What comes next hangs on the end of a series, so that no part of it can be left out.
+        if self.source_tokenizer.numeric and not signal:
             raise DataError(
                 f"input {number} has {len(ids) - 1} numbers, more than data.lines.max_source_length allows "
                 f"({self.max_source_length}, EOS included): give the last of them"

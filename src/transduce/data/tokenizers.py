@@ -15,10 +15,10 @@ class Tokenizer(Protocol):
     """Text to ids, each closed with EOS, and ids to text; ids 0 to 3 are ``types.SPECIALS``.
 
     The first ``labels`` ids of every line stand for what is said beside the text; of those behind them each token has
-    ``factors``. ``entries`` are what the ids stand
-    for, no two alike: equal ones in two vocabularies are the same token. ``pieces`` are what each adds to a text, with
-    the space before it that begins a word; nothing, where it is not of the text. ``spans`` say where in a text each of
-    its ids stands, from the first character to behind the last; EOS, and what is said beside the text, have none of it.
+    ``factors``. ``entries`` are what the ids stand for, no two alike: equal ones in two vocabularies are one token.
+    ``pieces`` are what each adds to a text, with the space before it that begins a word; nothing, where it is not of
+    the text. ``spans`` say where in a text each of its ids stands, from the first character to behind the last; EOS,
+    and what is said beside the text, have none of it.
     ``length`` is the number of tokens in a row of ids, EOS and labels not counted.
     ``extended`` is this vocabulary with what only another knows after it; it raises DataError where that cannot be.
     The last ``words`` ids stand for whole words, which the others spell behind them.
