@@ -20,9 +20,10 @@ from transduce.data.tokenizers import Tokenizer, Unit
 from transduce.inspect.alignments import Reading, Side, check_unknowns, read, words_of
 from transduce.inspect.attention import attention
 from transduce.inspect.taps import attended
+from transduce.outputs import Output
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
-from transduce.transducer import Output, Transducer
+from transduce.transducer import Transducer
 from transduce.types import UNK
 
 SOURCES = ["a", "abcde", "ab", "dcbae", ""]

@@ -20,8 +20,9 @@ LAYERS: list[set[str]] = [
     {"encoders", "decoders", "statistical"},
     {"models"},
     {"search", "metrics"},
-    {"crew", "directory", "precision"},
+    {"crew", "directory", "outputs", "precision"},
     {"transducer"},
+    {"loading"},
     {"training", "inspect", "representations", "reranking", "export"},
     {"progress", "plugins", "api", "comparison", "evaluation", "reports", "serving", "cli", "__main__"},
 ]

@@ -18,6 +18,7 @@ from test_laws import pick
 from transduce import api, config
 from transduce.encoders.dense import DenseEncoder
 from transduce.inspect.attention import attention
+from transduce.loading import load
 from transduce.models.fit import check_fit
 from transduce.models.forecaster import Forecaster
 from transduce.models.mixtures import Ensemble
@@ -27,7 +28,6 @@ from transduce.search.forecast import Forecast
 from transduce.spec import ConfigError
 from transduce.training.objectives import CrossEntropy, ParallelCrossEntropy
 from transduce.training.regression import AbsoluteError, Huber, SquaredError
-from transduce.transducer import Transducer
 from transduce.types import EOS, Batch, Padded
 
 C = 2
@@ -314,7 +314,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_raw_numbers_go_in_and_come_out(run: Path) -> None:
     """A wave goes on; one that is far above what was met goes on up there."""
-    transducer = Transducer.load(run, device="cpu")
+    transducer = load(run, device="cpu")
     t = range(12)
     source = " ".join(f"{10 * math.sin(i * math.pi / 4):.6f},{1000 + 3 * math.cos(i * math.pi / 4):.6f}" for i in t[:8])
     steps = [list(map(float, step.split(","))) for step in transducer(source).split()]
@@ -346,7 +346,7 @@ def test_the_command_line_forecasts_and_measures(run: Path, capsys: pytest.Captu
 
 
 def test_bad_input_is_told_by_its_number(run: Path) -> None:
-    transducer = Transducer.load(run, device="cpu")
+    transducer = load(run, device="cpu")
     good = " ".join(["1,1000"] * 8)
     with pytest.raises(ValueError, match=r"input 2: '1,2 nan,3' has 'nan' for step 2, channel 1"):
         transducer([good, "1,2 nan,3"])

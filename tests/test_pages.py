@@ -16,8 +16,8 @@ import test_laws
 from families import build
 from transduce import config, names
 from transduce.cli.app import app
+from transduce.loading import load
 from transduce.plugins import load_plugins
-from transduce.transducer import Transducer
 from transduce.types import Memory, Padded
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -90,7 +90,7 @@ def test_the_series_of_the_page_is_forecast(sales: Path) -> None:
         block for block in re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) if "sales" in block
     )
     app([*shlex.split(command.replace("\\\n", " "))[1:], "--set", "training.steps=2"], standalone_mode=False)
-    forecast = Transducer.load(sales / "runs" / "sales")(" ".join(["100,3"] * 28))
+    forecast = load(sales / "runs" / "sales")(" ".join(["100,3"] * 28))
     assert len([float(number) for number in forecast.split()]) == 7
 
 

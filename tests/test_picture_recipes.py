@@ -16,6 +16,7 @@ import pytest
 from transduce import api, recipes
 from transduce.inspect.gaze import gaze
 from transduce.inspect.pointing import pointed
+from transduce.loading import load
 from transduce.transducer import Transducer
 from transduce.types import UNK
 
@@ -127,7 +128,7 @@ def test_every_recipe_of_pictures_is_here() -> None:
 @pytest.mark.parametrize("recipe", SETTINGS)
 def test_a_recipe_learns_and_writes(recipe: str, trained: Callable[[str], Path], call: Call) -> None:
     run = trained(recipe)
-    outputs = Transducer.load(run, device="cpu")(sources(run))
+    outputs = load(run, device="cpu")(sources(run))
     assert len(outputs) == 2
     if recipe.startswith("mnist"):
         assert set(outputs) <= set("0123456789")
@@ -166,7 +167,7 @@ def test_captions_are_measured_by_where_they_point(
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     script = runpy.run_path(str(BENCHMARKS / "pointing.py"))
     run = trained("captions")
-    transducer = Transducer.load(run, device="cpu")
+    transducer = load(run, device="cpu")
     pairs = script["test_pairs"](transducer.settings, run)
     given = {path: record["target"][0] for path, record in zip(sources(run, FEW), records(pairs), strict=True)}
     measured = script["main"].__globals__

@@ -15,11 +15,12 @@ from test_cli import told
 from transduce.inspect.alignments import read
 from transduce.inspect.coverage import Coverage
 from transduce.metrics.base import metric
+from transduce.outputs import Output
 from transduce.reranking.base import distinct, rerank
 from transduce.reranking.loglinear import Channel, Direct, Language, Length, LogLinear, Own, Score
 from transduce.reranking.risk import MinimumRisk
 from transduce.search.sampling import Sampling
-from transduce.transducer import Output, Transducer
+from transduce.transducer import Transducer
 from transduce.types import Example, Prediction
 
 Call = Callable[..., tuple[int, str, str]]

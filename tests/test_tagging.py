@@ -14,6 +14,7 @@ import pytest
 from test_resume import At, KilledError, kill, same_bytes
 from transduce import api, config
 from transduce.data.corpora import Columns, DataError, Files, read
+from transduce.loading import load
 from transduce.training.callbacks import Callback
 
 Call = Callable[..., tuple[int, str, str]]
@@ -121,7 +122,7 @@ def test_a_source_that_is_cut_loses_its_labels(run: Path, call: Call, tmp_path: 
     table["data"]["lines"]["max_source_length"] = 12
     (short / "config.toml").write_text(config.write(table), encoding="utf-8")
     source, labels = "the owl bites an ox", "high up" if run.name == "classification" else "O B-who O B-whom I-whom"
-    (found,) = api.load(short).score([(source, labels)])
+    (found,) = load(short).score([(source, labels)])
     assert found.text == (labels if run.name == "classification" else "O B-who O")
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text(f"{source}\t{labels}\n", encoding="utf-8")
@@ -131,7 +132,7 @@ def test_a_source_that_is_cut_loses_its_labels(run: Path, call: Call, tmp_path: 
 
 
 def test_nbest(run: Path) -> None:
-    found = next(api.load(run).predict(["the owl bites an ox"], api.load(run).search.resized(nbest=2)))
+    found = next(load(run).predict(["the owl bites an ox"], load(run).search.resized(nbest=2)))
     assert len({output.text for output in found}) == 2
     assert found[0].log_prob > found[1].log_prob
 

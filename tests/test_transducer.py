@@ -148,7 +148,7 @@ def test_what_is_set_is_for_a_search_of_the_size_given(model: Transducer, traine
     with pytest.raises(config.ConfigError, match="nbest = 4, size = 2"):
         model.changed(asked)
     assert model.changed(asked, size=5).search == Beam(5, 4, 6)
-    assert transduce.Transducer.load(trained, settings=asked, size=5).search == Beam(5, 4, 6)
+    assert transduce.load(trained, settings=asked, size=5).search == Beam(5, 4, 6)
     assert model.changed({"search.type": "greedy"}, size=5).search == Greedy()
 
 

@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transduce import recipes
-    from transduce.api import load, train
+    from transduce.api import train
     from transduce.comparison.sweep import sweep
     from transduce.crew import Crew
+    from transduce.loading import load
     from transduce.metrics.distance import distance
     from transduce.names import register
+    from transduce.outputs import Output
     from transduce.search.constraints import Constraints
     from transduce.training.callbacks import Callback
-    from transduce.transducer import Output, Transducer
+    from transduce.transducer import Transducer
 
 __version__ = "0.1.0"
 
@@ -44,10 +46,10 @@ _PLACES = {
     "Callback": "transduce.training.callbacks",
     "Constraints": "transduce.search.constraints",
     "Crew": "transduce.crew",
-    "Output": "transduce.transducer",
+    "Output": "transduce.outputs",
     "Transducer": "transduce.transducer",
     "distance": "transduce.metrics.distance",
-    "load": "transduce.api",
+    "load": "transduce.loading",
     "register": "transduce.names",
     "sweep": "transduce.comparison.sweep",
     "train": "transduce.api",

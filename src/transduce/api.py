@@ -13,10 +13,9 @@ from typing import Any
 
 import torch
 
-from transduce import config, recipes
+from transduce import config, loading, recipes
 from transduce.data.settings import Units
-from transduce.directory import Checkpoint, find_weights, members
-from transduce.precision import Precision
+from transduce.directory import find_weights, members
 from transduce.progress import ProgressBar
 from transduce.training.callbacks import Callback, Started, TensorBoard
 from transduce.training.checkpoint import CONFIG
@@ -75,29 +74,12 @@ def train(
         raise KeyboardInterrupt
     if finished.reason == "SIGTERM":
         raise SystemExit(128 + signal.SIGTERM)
-    return Transducer.load(run, device=device)
+    return loading.load(run, device=device)
 
 
 def run_folder(recipe: str | Path, out: str | Path | None) -> Path:
     """``out``, or runs/ and the recipe's name."""
     return Path(out) if out is not None else Path("runs") / Path(recipe).stem
-
-
-def load(
-    run: str | Path,
-    checkpoint: Checkpoint = "best",
-    device: str = "auto",
-    fusion: Sequence[float] | None = None,
-    settings: Mapping[str, Any] | Sequence[str] = (),
-    precision: Precision = "float32",
-) -> Transducer:
-    """The model of a run directory: ``load("runs/g2p")("knowledge")``.
-
-    ``load("runs/a+runs/b")`` is the ensemble of two runs of one vocabulary; ``fusion = [0.7, 0.3]`` mixes them
-    log-linearly instead. ``settings`` change the search: ``{"search.size": 10}`` or ``["search.size=10"]``.
-    ``precision = "bfloat16"`` is several times as fast where the processor multiplies it natively; outputs may differ.
-    """
-    return Transducer.load(run, checkpoint, device, fusion, settings, precision=precision)
 
 
 def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> config.Table:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import torch
@@ -21,22 +20,17 @@ from transduce import config
 from transduce.crew import Crew
 from transduce.data.corpora import DataError
 from transduce.data.labels import LabelError
-from transduce.data.preparation import Tokenizers
-from transduce.data.settings import Lines
 from transduce.data.tokenizers import Tokenizer, cut
 from transduce.data.windows import SIGNALS_AHEAD, WINDOW, aligned, sorted_batches, windows
-from transduce.directory import Checkpoint, choose_device, find_weights, members
 from transduce.metrics.references import references
-from transduce.metrics.statistics import Statistics, statistics
+from transduce.metrics.statistics import statistics
 from transduce.models.fit import check_fit
-from transduce.models.mixtures import Ensemble, Fusion
-from transduce.models.weights import load_weights
-from transduce.precision import Precision, check_precision, predict_in
-from transduce.protocols import Metric, Model, Search
+from transduce.outputs import Evaluation, Output, prediction
+from transduce.protocols import Metric, Search
 from transduce.search.constraints import Constraints, Tokenized, constrained, listed
 from transduce.search.lexicon import Lexicon
 from transduce.search.streaming import stream
-from transduce.types import PAD, SPECIALS, Example, Hypothesis, Padded, Prediction
+from transduce.types import PAD, SPECIALS, Example, Hypothesis, Padded
 
 log = logging.getLogger("transduce")
 
@@ -46,54 +40,6 @@ UNFINISHED = "\ufffd"  # what a decoder makes of the first bytes of a character
 
 Asked = tuple[list[Any], list[int], Tokenized | None]  # a source's ids, those of its output's beginning, its phrases
 Pair = tuple[list[Any], list[Any]]  # the ids of a source and of a target
-
-
-@dataclass(frozen=True)
-class Output:
-    """One hypothesis as people read it: its text, its tokens as written, and the model's log-probabilities.
-
-    ``tokens`` has the closing ``</s>``; ``log_prob`` sums ``token_log_probs`` (natural logarithm); ``score`` is what
-    the search ranked by. Of a target that was scored, ``best_log_probs`` are those of the model's first choice in each
-    place, given what stands before it; an end that follows from the source is no choice. ``alignment``, where it was
-    asked for, has pairs of a source word and a word of the text that was written from it, both counted from 0;
-    ``frames``, of a model of alignments, the first and the last frame of each token but the end, counted from 0.
-    ``missing`` are the required phrases that it lacks, each with its alternatives.
-    """
-
-    text: str
-    tokens: tuple[str, ...]
-    log_prob: float
-    score: float
-    token_log_probs: tuple[float, ...]
-    best_log_probs: tuple[float, ...] = ()
-    ids: tuple[int, ...] = ()  # of the tokens
-    alignment: tuple[tuple[int, int], ...] | None = None
-    frames: tuple[tuple[int, int], ...] | None = None
-    missing: tuple[tuple[str, ...], ...] = ()
-
-    @property
-    def right(self) -> list[bool]:
-        """Of a target that was scored: of each choice, whether the model's first one is the target's."""
-        # both are differences to the same normaliser, so that those of the same token are equal to the bit
-        return [own >= best for own, best in zip(self.token_log_probs, self.best_log_probs, strict=False)]
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The predictions for some examples, each metric's statistics of them, and how long the search for them took, text
-    in to text out (``seconds``). ``lengths`` are those of the sources, in tokens or steps; ``forced``, where that was
-    asked for, the first references with the model's probability of them."""
-
-    statistics: list[Statistics]
-    predictions: list[Prediction]
-    seconds: float
-    lengths: list[int]
-    forced: list[Output]
-
-    @property
-    def scores(self) -> dict[str, float]:
-        """By the names of the metrics."""
-        return {each.name: each.score for each in self.statistics}
 
 
 class Transducer:
@@ -122,67 +68,6 @@ class Transducer:
         self.max_source_length = max_source_length
         self.token_for_token = token_for_token
         self.crew: Crew[Transducer] | None = None
-
-    @classmethod
-    def load(
-        cls,
-        run: str | Path,
-        checkpoint: Checkpoint = "best",
-        device: str = "auto",
-        fusion: Sequence[float] | None = None,
-        settings: Mapping[str, Any] | Sequence[str] = (),
-        size: int | None = None,
-        precision: Precision = "float32",
-    ) -> Transducer:
-        """The model of a run directory; ``device`` is cpu, cuda, mps or auto, ``precision`` float32 or bfloat16, in
-        which products are several times as fast where the processor multiplies it natively, and outputs may differ.
-
-        "RUN+RUN" are several as one, the mean of their probabilities, or with weights in ``fusion`` their log-linear
-        mixture: the same checkpoint of each, with the search and the settings of the first. A language model among
-        them reads no source (shallow fusion: Gulcehre et al. 2015). ``settings`` and ``size``
-        change the search, as ``changed`` does.
-        """
-        runs, where = members(run), choose_device(device)
-        check_precision(precision)
-        every = [cls._load(each, checkpoint, where) for each in runs]
-        alone = len(every) == 1 and fusion is None
-        loaded = every[0] if alone else cls._mixed(runs, every, fusion)
-        predict_in(precision, loaded.model, where)
-        return loaded.changed(settings, size)
-
-    @classmethod
-    def _mixed(cls, runs: list[Path], every: list[Transducer], fusion: Sequence[float] | None) -> Transducer:
-        """Several as one, with what belongs to the first."""
-        first = every[0]
-        reader = next((number for number, each in enumerate(every) if each.conditional), 0)
-        for path, other in zip(runs, every, strict=True):
-            check_vocabularies(every[reader], runs[reader], other, path)
-        models = [each.model for each in every]
-        mixture = Ensemble(models) if fusion is None else Fusion(models, fusion)
-        kind = {"type": "ensemble"} if fusion is None else {"type": "fusion", "weights": list(fusion)}
-        table = {**kind, "models": [each.settings["model"] for each in every]}
-        return cls(
-            mixture.eval(),
-            first.search,
-            every[reader].source_tokenizer,
-            first.target_tokenizer,
-            {**first.settings, "model": table},
-            every[reader].max_source_length,
-            every[reader].token_for_token,
-        )
-
-    @classmethod
-    def _load(cls, run: Path, checkpoint: Checkpoint, device: torch.device) -> Transducer:
-        path = find_weights(run, checkpoint)
-        settings = config.read(run / "config.toml")
-        tokenizers = Tokenizers.load(run / "tokenizers")
-        model: Any = config.build(settings.get("model", {}), Model, tokenizers.facts, "model")
-        load_weights(model, path)
-        search: Search[Any] = config.build(settings.get("search", {}), Search, path="search")
-        lines = config.build(settings.get("data", {}).get("lines", {}), Lines, path="data.lines")
-        model.to(device).eval()
-        limits = lines.max_source_length, lines.unequal != "keep"
-        return cls(model, search, tokenizers.source, tokenizers.target, settings, *limits)
 
     def changed(self, settings: Mapping[str, Any] | Sequence[str], size: int | None = None) -> Transducer:
         """The same model with another search: ``{"search.size": 10}``, or as ``--set`` has it, ``["search.size=10"]``.
@@ -308,7 +193,7 @@ class Transducer:
             if forcing:
                 forced += self._given(read, [(number, references(each)[0]) for number, each in window], batch_size)
             lengths += map(len, read)
-        predictions = [_prediction(*both) for both in zip_longest(best, forced)]
+        predictions = [prediction(*both) for both in zip_longest(best, forced)]
         return Evaluation(statistics(metrics, predictions, examples), predictions, seconds, lengths, forced)
 
     # --------------------------------------------------------------- batches
@@ -447,28 +332,4 @@ class Transducer:
             hypothesis.token_log_probs,
             hypothesis.best_log_probs,
             tuple(hypothesis.tokens),
-        )
-
-
-def _prediction(output: Output | None, given: Output | None) -> Prediction:
-    """What was found, where something was searched for, and what the model makes of a reference that was given."""
-    prediction = Prediction("") if output is None else Prediction(output.text, output.log_prob)
-    if given is None:
-        return prediction
-    right = given.right
-    return replace(prediction, forced_log_prob=given.log_prob, forced_length=len(right), forced_right=sum(right))
-
-
-def check_vocabularies(one: Transducer, run: Path, other: Transducer, other_run: Path) -> None:
-    """Raise ValueError unless two runs cut text into the same ids: their models' words must be each other's, those of
-    a source only where there is one."""
-    pairs = {"target": (one.target_tokenizer, other.target_tokenizer)}
-    if one.conditional and other.conditional:
-        pairs = {"source": (one.source_tokenizer, other.source_tokenizer), **pairs}
-    differing = [side for side, (ours, theirs) in pairs.items() if ours.fingerprint != theirs.fingerprint]
-    if differing:
-        raise ValueError(
-            f"{run} and {other_run} have different {' and '.join(differing)} vocabularies, so their models cannot be "
-            "mixed word by word; train both on the same data with the same data.units, or rerank as text: `transduce "
-            "rerank` with --direct or --language-model"
         )

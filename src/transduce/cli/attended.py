@@ -14,7 +14,8 @@ from transduce.cli import reading
 
 if TYPE_CHECKING:
     from transduce.inspect.alignments import Reading
-    from transduce.transducer import Output, Transducer
+    from transduce.outputs import Output
+    from transduce.transducer import Transducer
 
     Answers = Iterable[tuple[str, list[Output]]]
 

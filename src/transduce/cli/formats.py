@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from transduce.transducer import Output
+    from transduce.outputs import Output
 
     Writer = Callable[[str, list[Output]], Iterator[str]]
 

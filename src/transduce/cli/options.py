@@ -71,27 +71,27 @@ class Trained:
         import torch
 
         from transduce.crew import Crew
+        from transduce.loading import load
         from transduce.search.shortlist import Shortlist
-        from transduce.transducer import Transducer
 
         load_plugins(self.plugin)
         if self.threads is not None:
             torch.set_num_threads(self.threads)
         weights = None if self.fusion is None else numbers(self.fusion, "--fusion")
-        transducer = Transducer.load(
+        transducer = load(
             self.run,
             self.checkpoint,  # type: ignore[arg-type]
             self.device,
             weights,
             self.settings or (),
-            beam,
             self.precision,  # type: ignore[arg-type]
+            beam,
         )
         if self.shortlist:
             transducer.search = Shortlist(self.runs[0] / SHORTLIST, transducer.search)
         if self.workers > 1:
-            load = functools.partial(replace(self, workers=1).load, beam)
-            transducer.crew = Crew(load, self.workers, self.threads or 1)
+            another = functools.partial(replace(self, workers=1).load, beam)
+            transducer.crew = Crew(another, self.workers, self.threads or 1)
         return transducer
 
     @property

@@ -99,13 +99,13 @@ def rerank(
 
 def _weighted(given: str, device: str, precision: Any) -> tuple[Transducer, float]:
     """The model and the weight of RUN=0.5, or RUN, which has the weight 1."""
-    from transduce.transducer import Transducer
+    from transduce.loading import load
 
     run, equals, number = given.rpartition("=")
     if not equals or Path(given).is_dir():
-        return Transducer.load(given, device=device, precision=precision), 1.0
+        return load(given, device=device, precision=precision), 1.0
     try:
         weight = float(number)
     except ValueError:
         raise ValueError(f"{given!r}: a run directory and its weight were expected, such as runs/model=0.5") from None
-    return Transducer.load(run, device=device, precision=precision), weight
+    return load(run, device=device, precision=precision), weight

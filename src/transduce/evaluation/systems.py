@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from transduce.metrics.statistics import Statistics, statistics
+from transduce.outputs import Output
 from transduce.protocols import Metric, Search
-from transduce.transducer import Output, Transducer
+from transduce.transducer import Transducer
 from transduce.types import Example, Prediction
 
 

@@ -19,7 +19,8 @@ from transduce.data.text import SPACE
 from transduce.data.tokenizers import Tokenizer, cut
 from transduce.data.windows import sorted_batches, windows
 from transduce.inspect.taps import attended
-from transduce.transducer import Output, Transducer
+from transduce.outputs import Output
+from transduce.transducer import Transducer
 from transduce.types import EOS, SPECIALS, UNK
 
 Span = tuple[int, int]

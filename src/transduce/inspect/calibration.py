@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from transduce.metrics.calibration import Calibration, Shares, calibration
-from transduce.transducer import Output
+from transduce.outputs import Output
 
 
 def calibrate(forced: Sequence[Output], bins: int = 15, shares: Shares = "width") -> Calibration:

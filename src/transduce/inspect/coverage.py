@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from transduce.inspect.alignments import read
-from transduce.transducer import Output, Transducer
+from transduce.outputs import Output
+from transduce.transducer import Transducer
 
 LEAST = 1e-10  # attention to a column that has got none: its logarithm must be a number
 

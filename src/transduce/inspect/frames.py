@@ -15,8 +15,9 @@ import torch
 from transduce.ctc.lattice import Lattice, Span
 from transduce.data.tokenizers import cut
 from transduce.data.windows import SIGNALS_AHEAD, WINDOW, sorted_batches, windows
+from transduce.outputs import Output
 from transduce.protocols import Framewise, lacking_verbs
-from transduce.transducer import Output, Transducer
+from transduce.transducer import Transducer
 from transduce.types import Padded
 
 

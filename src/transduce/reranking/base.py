@@ -8,8 +8,9 @@ from itertools import tee
 from typing import Any, Protocol
 
 from transduce.data.windows import windows
+from transduce.outputs import Output
 from transduce.protocols import Search
-from transduce.transducer import Output, Transducer
+from transduce.transducer import Transducer
 
 
 class Reranker(Protocol):

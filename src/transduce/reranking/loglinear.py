@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from transduce.outputs import Output
 from transduce.reranking.base import distinct, ordered
-from transduce.transducer import Output, Transducer
+from transduce.transducer import Transducer
 
 Pair = tuple[str, Output]  # a source, and an output of it
 

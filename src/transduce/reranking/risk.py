@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from transduce.outputs import Output
 from transduce.protocols import Metric
 from transduce.reranking.base import distinct, ordered
-from transduce.transducer import Output
 from transduce.types import Example, Prediction
 
 

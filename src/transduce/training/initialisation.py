@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from transduce import config
 from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
+from transduce.loading import load
 from transduce.models.weights import summarise
 from transduce.protocols import Model
 from transduce.training.settings import Init
-from transduce.transducer import Transducer
 from transduce.types import Facts
 
 
@@ -69,7 +69,7 @@ class Predecessor:
 
     def __init__(self, init: Init) -> None:
         self.init = init
-        self.transducer = Transducer.load(init.run, init.checkpoint, "cpu")
+        self.transducer = load(init.run, init.checkpoint, "cpu")
         self.tokenizers = Tokenizers(self.transducer.source_tokenizer, self.transducer.target_tokenizer)
 
     def settings(self, table: config.Table) -> config.Table:
