@@ -44,6 +44,7 @@ TABLES: dict[str, config.Table] = {
     "columns, wide": {"type": "columns", "stages": [3, 4], "shrink": 1, **TALL},
     "patches": {"type": "patches", "patch": [3, 2], **TALL},
     "map": {"type": "map", "stages": [4, 6], "blocks": 2, "positions": "sinusoidal", **TALL},
+    "map, steps": {"type": "map", "stages": [4, 6], "stem": 2, **TALL},
     "frames": {"type": "frames", "columns": 3, "embedding": {"type": "map", "height": 4, "stages": [3, 4]}},
     "frames, max": {
         "type": "frames",
@@ -65,6 +66,7 @@ CELLS: dict[str, Any] = {
     "columns": lambda n: -(-n // 4),
     "patches": lambda n: 2 * -(-n // 2),
     "map": lambda n: 3 * -(-n // 2),
+    "map, steps": lambda n: 2 * -(-n // 4),
     "convolutional attention": lambda n: 3 * -(-n // 2),
     "closed": lambda n: -(-n // 4) + 1,
 }
@@ -313,7 +315,8 @@ def test_closed_ends_with_a_vector_of_its_own() -> None:
         ({"type": "map", "height": 6}, "has 12 numbers: make these equal"),
         ({"type": "patches", "height": 12, "patch": [5, 2]}, "height 12 does not divide into patches of 5 rows"),
         ({"type": "columns", "height": 12, "stages": [4]}, r"stages = \[4\], shrink = 4"),
-        ({"type": "map", "height": 12, "stages": []}, r"stages = \[\], blocks = 1"),
+        ({"type": "map", "height": 12, "stages": []}, r"stages = \[\], blocks = 1, stem = 1"),
+        ({"type": "map", "height": 12, "stem": 0}, "stem = 0: at least one"),
         ({"type": "features", "stack": 0}, "stack = 0"),
         ({"type": "frames", "columns": 5, "embedding": "features"}, "frame of 12 numbers does not divide"),
         ({"type": "frames", "columns": 3, "embedding": {"type": "map", "height": 3}}, "has 4 numbers"),

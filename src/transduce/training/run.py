@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,8 @@ def train(
     report = (*prepared.report.lines(), *(inherited.lines() if inherited else ()), *frozen, *_changes(point, table))
     # once the checkpoint is known to fit, lest a slip spoil the run's own settings
     _write_run(run, table, prepared, inherited)
-    judge = Judge(trainable, settings, prepared, _validation_examples(settings, prepared, cache))
+    computing = autocast(settings.training.precision, where)
+    judge = Judge(trainable, settings, prepared, _validation_examples(settings, prepared, cache), computing)
     every = [JsonLines(run / "metrics.jsonl"), *callbacks]
     parameters = sum(p.numel() for p in model.parameters())
     started = Started(run, parameters, state.step, str(where), settings.training.precision, report)
@@ -95,7 +97,7 @@ def train(
         batches=Batches(prepared.train, settings.training.batching, settings.training.seed),
         training=settings.training,
         judge=judge if prepared.valid is not None else None,
-        autocast=autocast(settings.training.precision, where),
+        autocast=computing,
         callbacks=every,
         run=run,
         configuration=config.write(table),
@@ -199,16 +201,25 @@ def _validation_examples(settings: Settings, prepared: Prepared, cache: Path) ->
 
 
 class Judge:
-    """Validates: the loss over data.valid in float32, and the metrics through search."""
+    """Validates: the loss as training computes it, over data.valid, and the metrics through search in float32.
+
+    Where the metrics look at some of the examples only, the loss looks at as large a share of the batches.
+    """
 
     def __init__(
-        self, trainable: Trainable, settings: Settings, prepared: Prepared, validation_examples: list[Example]
+        self,
+        trainable: Trainable,
+        settings: Settings,
+        prepared: Prepared,
+        validation_examples: list[Example],
+        autocast: Callable[[], AbstractContextManager[Any]],
     ) -> None:
         validation = settings.training.validation
         self.trainable = trainable
         self.valid = prepared.valid
         self.examples = validation_examples
         self.batching = settings.training.batching
+        self.autocast = autocast
         self.metrics = [metric(name) for name in validation.metrics]
         self.transducer = Transducer(
             trainable.model,
@@ -232,8 +243,10 @@ class Judge:
     def _loss(self) -> float:
         assert self.valid is not None
         total, count = 0.0, 0
-        for ids in Batches(self.valid, self.batching, seed=0).epoch(0):
+        share = len(self.valid) // len(self.examples) if self.examples else 1
+        for ids in Batches(self.valid, self.batching, seed=0).epoch(0)[:: max(1, share)]:
             batch = self.valid.batch(ids).to(self.transducer.device)
-            loss, _ = self.trainable(batch, 1.0, None)
+            with self.autocast():
+                loss, _ = self.trainable(batch, 1.0, None)
             total, count = total + float(loss.plain), count + loss.count
         return total / count
