@@ -10,6 +10,7 @@ import sys
 from html import escape
 from pathlib import Path
 from typing import Any
+from wave import open as wave_file
 
 import numpy as np
 import pytest
@@ -18,8 +19,9 @@ from PIL import Image
 
 from transduce import config
 from transduce.data.signals.picture import Picture
+from transduce.data.signals.sound import Sound
 from transduce.data.text import Symbols
-from transduce.inspect.gaze import Gaze, gaze
+from transduce.inspect.gaze import Gaze, Spectrum, gaze
 from transduce.inspect.heat import coloured, density, page, panels, plot
 from transduce.inspect.pointing import Named, inside, pointed
 from transduce.pages import images, signals
@@ -196,9 +198,55 @@ def test_a_page_and_a_drawing_have_a_panel_for_each_token(path: str, tmp_path: P
 
 
 def test_a_source_that_cannot_be_drawn_is_told(tmp_path: Path) -> None:
-    (tmp_path / "x.wav").write_bytes(b"RIFF")
-    with pytest.raises(ValueError, match="is no picture and no clip to draw on; without --out it is told in words"):
-        page(Gaze(str(tmp_path / "x.wav"), "", LOOKED.tokens, LOOKED.weights, LOOKED.boxes_N4))
+    (tmp_path / "clip").mkdir()
+    with pytest.raises(ValueError, match="is no picture to draw on; without --out it is told in words"):
+        page(Gaze(str(tmp_path / "clip"), "", LOOKED.tokens, LOOKED.weights, LOOKED.boxes_N4))
+
+
+# ---------------------------------------------------------------- recordings
+
+HEARD = Gaze(
+    "x.wav",
+    "one",
+    ("one", "</s>"),
+    {"only": torch.tensor([[0.9, 0.1], [0.2, 0.8]])},
+    torch.tensor([[0, 0, 0.5, 1.0], [0.5, 0, 1.0, 1.0]]),
+    Spectrum(torch.tensor([[0.0, 0], [0, 1], [0, 0], [2, 0]]), ("0.00 s", "0.01 s", "0.02 s", "0.03 s")),
+)
+
+
+def test_where_in_a_recording_is_when() -> None:
+    assert HEARD.lines() == [" one  0.90 at 0.00 s to 0.01 s", "</s>  0.80 at 0.02 s to 0.03 s"]
+
+
+def test_a_recording_is_drawn_as_its_spectrum() -> None:
+    """Four steps of two bands, each 60 pixels wide: the loud low band at the end is black, at the bottom right."""
+    first_HW3, last_HW3 = (drawn.astype(int) for drawn in panels(HEARD))
+    assert first_HW3.shape == (120, 240, 3)
+    assert last_HW3[90, 210].sum() < last_HW3[30, 210].sum()
+    red, _, blue = first_HW3[30, 30]
+    assert red > blue + 60  # looked at
+    red, _, blue = first_HW3[30, 230]
+    assert red < blue + 30
+    assert page(HEARD).count("data:image/png;base64,") == 3
+
+
+def test_a_model_that_hears_tells_when(tmp_path: Path) -> None:
+    wave = (np.sin(np.arange(2400) / 3) * 8000).astype("<i2")
+    with wave_file(str(tmp_path / "tone.wav"), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(wave.tobytes())
+    source, target = Sound(8000, mels=8).learn([]), Symbols().learn(["one two"])
+    subsampled = {"type": "bag", "width": 6, "embedding": {"type": "subsampling", "channels": 2}}
+    table = {"type": "encoder-decoder", "encoder": subsampled, "decoder": DECODERS["bahdanau"]}
+    model: Any = config.build(table, Model, Facts(len(source), len(target), source.factors), "model")
+    found = gaze(Transducer(model.eval(), Greedy(6), source, target), str(tmp_path / "tone.wav"), "one")
+    assert found.spectrum is not None
+    assert found.spectrum.bands_SD.shape == (len(found.spectrum.times), 8)
+    assert all(re.search(r"at 0\.\d\d s to 0\.\d\d s$", line) for line in found.lines())
+    assert len(panels(found)) == 2
 
 
 # ------------------------------------------------------------------ pointing

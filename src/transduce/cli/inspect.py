@@ -22,7 +22,7 @@ def inspect(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Draw it (.png, .svg, .pdf; heat maps of a picture: .html too; a tree: .html, .svg; frames: .svg)."
+            help="Draw it (.png, .svg, .pdf; heat maps of a signal: .html too; a tree: .html, .svg; frames: .svg)."
         ),
     ] = None,
     head: Annotated[int | None, typer.Option(min=0, help="One of many heads; their average if not given.")] = None,

@@ -1,11 +1,13 @@
 """Where in a picture, a clip or a recording a model looked as it wrote each token.
 
-T target tokens, N states of the signal, each with a box: left, top, right and bottom, as fractions of it.
+T target tokens, N states of the signal, each with a box: left, top, right and bottom, as fractions of it; S steps of a
+recording, D bands.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,15 +19,32 @@ from transduce.types import EOS
 
 
 @dataclass(frozen=True)
+class Spectrum:
+    """A recording as a model reads it, the lowest band first, and at which time each step is ("0.35 s")."""
+
+    bands_SD: Tensor
+    times: tuple[str, ...]
+
+    def span(self, left: float, right: float) -> str:
+        """From the first to the last step of a part, given by its edges as fractions."""
+        steps = len(self.times)
+        first = min(round(left * steps), steps - 1)
+        last = min(max(round(right * steps) - 1, first), steps - 1)
+        return f"{self.times[first]} to {self.times[last]}"
+
+
+@dataclass(frozen=True)
 class Gaze:
     """``weights`` [T, N], by the name of the attention in the model, in the order of its layers: the shares of
-    attention that the places ``boxes_N4`` got just before each of ``tokens`` was written, their rows summing to 1."""
+    attention that the places ``boxes_N4`` got just before each of ``tokens`` was written, their rows summing to 1.
+    ``spectrum`` is there for a recording, which cannot be looked at as it is."""
 
     source: str
     text: str
     tokens: tuple[str, ...]
     weights: dict[str, Tensor]
     boxes_N4: Tensor
+    spectrum: Spectrum | None = None
 
     def mean(self) -> Tensor:
         """[T, N]: the average over the model's attentions."""
@@ -40,12 +59,15 @@ class Gaze:
         ]
 
     def lines(self) -> list[str]:
-        """For the terminal: each token with where it looked most, in percent of the width and the height."""
+        """For the terminal: each token with where it looked most, in percent of the width and the height, or when."""
         margin = max(map(len, self.tokens))
         told = []
-        for token, (share, box) in zip(self.tokens, self.strongest(), strict=True):
-            left, top, right, bottom = (round(100 * edge) for edge in box)
-            told.append(f"{token:>{margin}}  {share:.2f} at {left}-{right} % across, {top}-{bottom} % down")
+        for token, (share, (left, top, right, bottom)) in zip(self.tokens, self.strongest(), strict=True):
+            if self.spectrum:
+                place = self.spectrum.span(left, right)
+            else:
+                place = f"{100 * left:.0f}-{100 * right:.0f} % across, {100 * top:.0f}-{100 * bottom:.0f} % down"
+            told.append(f"{token:>{margin}}  {share:.2f} at {place}")
         return told
 
 
@@ -57,14 +79,16 @@ def gaze(transducer: Transducer, source: str, target: str | None = None, head: i
     ValueError where the model has no attention to the source, where it does not know where its states lie, or has no
     such head.
     """
-    if not transducer.source_tokenizer.signal:
+    reader: Any = transducer.source_tokenizer
+    if not reader.signal:
         raise ValueError(f"{source!r} is text to this model, which has no places in a picture: ask for its attention")
     if target is None:
         ids = list(next(transducer.predict([source]))[0].ids)
     else:
         (ids,) = transducer.target_tokenizer.encode([target])
-    (steps,) = transducer.source_tokenizer.encode([source])
-    found = attended(transducer, [cut(steps, transducer.max_source_length, transducer.source_tokenizer)], [ids], head)
+    (steps,) = reader.encode([source])
+    steps = cut(steps, transducer.max_source_length, reader)
+    found = attended(transducer, [steps], [ids], head)
     real = len(found.columns[0])
     return Gaze(
         source,
@@ -72,4 +96,5 @@ def gaze(transducer: Transducer, source: str, target: str | None = None, head: i
         tuple(transducer.target_tokenizer.tokens(ids)),
         {name: weights_BTS[0, : len(ids), :real].float().cpu() for name, weights_BTS in found.weights.items()},
         found.boxes_BS4[0, :real].float().cpu() if found.boxes_BS4 is not None else torch.zeros(real, 4),
+        Spectrum(torch.as_tensor(steps), tuple(reader.tokens(steps))) if reader.spectral else None,
     )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from transduce.inspect.gaze import Gaze
+from transduce.inspect.gaze import Gaze, Spectrum
 from transduce.pages import images
 from transduce.pages.markup import element
 from transduce.pages.page import document, foreign, section
@@ -121,13 +121,25 @@ def write(found: Gaze, out: Path) -> None:
 
 
 def _background(found: Gaze) -> Image:
-    """The source as it is drawn: as it is, small ones larger by a whole factor."""
-    source = images.picture(found.source, MOST)
+    """The source as it is drawn: as it is, a recording as its spectrum, small ones larger by a whole factor."""
+    source = _spectrum(found.spectrum) if found.spectrum else images.picture(found.source, MOST)
     if source is None:
-        raise ValueError(f"{found.source} is no picture and no clip to draw on; without --out it is told in words")
+        raise ValueError(f"{found.source} is no picture to draw on; without --out it is told in words")
     factor = -(-LEAST // min(source.size)) if min(source.size) < LEAST else 1
     factor = max(1, min(factor, MOST // max(source.size)))
     return source.resize((factor * source.width, factor * source.height), 0)
+
+
+def _spectrum(found: Spectrum) -> Image:
+    """A pixel for each step, left to right, and band, the lowest at the bottom: the louder, the darker."""
+    from PIL import Image
+
+    low, high = found.bands_SD.min(), found.bands_SD.max()
+    loud_SD = (found.bands_SD - low) / (high - low).clamp(min=1e-9)
+    grey_DS = (255 * (1 - loud_SD.T.flip(0))).round().byte()
+    drawn = Image.fromarray(grey_DS.numpy()).convert("RGB")
+    drawn.thumbnail((MOST, MOST))
+    return drawn
 
 
 def _pixels(low: float, high: float, size: int) -> slice:

@@ -38,6 +38,7 @@ class Clip:
     pixels: int = LARGEST
 
     signal = True
+    spectral = False
 
     def __post_init__(self) -> None:
         check_size(self.height, self.width, self.channels)

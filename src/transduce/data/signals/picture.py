@@ -43,6 +43,7 @@ class Picture:
     pixels: int = LARGEST
 
     signal = True
+    spectral = False
 
     def __post_init__(self) -> None:
         check_size(self.height, self.width, self.channels)

@@ -38,6 +38,7 @@ class Sound:
     seconds: float = 60.0
 
     signal = True
+    spectral = True
     size = 1
 
     def __post_init__(self) -> None:

@@ -25,7 +25,8 @@ FLOOR = 1e-3  # of what is divided by: silence and blank paper are not blown up
 
 class Signal(Unit, Protocol):
     """A unit that reads files. ``read`` gives the steps [S, channels * size] of one, at least one of them, and raises
-    SignalError; ``place`` is the name of a step, for people.
+    SignalError; ``place`` is the name of a step, for people. The numbers of a step that is ``spectral`` are bands of a
+    spectrum, the lowest first; of any other they are pixels.
 
     ``normalisation`` is "none", "corpus" (of each channel the mean and standard deviation of the training set) or any
     other word: those of the file itself.
@@ -39,6 +40,9 @@ class Signal(Unit, Protocol):
 
     @property
     def size(self) -> int: ...
+
+    @property
+    def spectral(self) -> bool: ...
 
     def read(self, path: str) -> Steps: ...
 
@@ -57,6 +61,10 @@ class SignalTokenizer(RecordedNumbers):
     @property
     def factors(self) -> int:
         return self._unit.channels * self._unit.size
+
+    @property
+    def spectral(self) -> bool:
+        return self._unit.spectral
 
     def encode(self, texts: Sequence[str]) -> list[Steps]:
         """The steps [S, D] of each file; raises SignalError where one cannot be read.
