@@ -6,11 +6,11 @@
 
 RUN is of the recipe multi30k-de-en-transformer-post: MarianMTModel, into which its weights are copied, knows only
 post-norm. Both read the run's test split, batches of like length, and write at most 60 tokens, loading excluded: ours
-text in to text out, theirs ids in to ids out, in float32. They take turns, each block a process of its own, so that
-whatever else the machine does falls on all; the ratio is the median of the rounds' own ratios, each side with the
-``--batch`` that is its best. With several ``--workers`` ours has as many processes with one thread each, theirs as many
-threads. In float32 outputs should agree but for ties and the different rules by which beams stop; BLEU says what those
-in bfloat16 are worth.
+text in to text out, theirs ids in to ids out, in the same precisions. They take turns, each block a process of its own,
+so that whatever else the machine does falls on all; the ratio, to theirs in the first ``--precision``, is the median of
+the rounds' own ratios, each side with the ``--batch`` that is its best. With several ``--workers`` ours has as many
+processes with one thread each, theirs as many threads. In float32 outputs should agree but for ties and the different
+rules by which beams stop; BLEU says what those in bfloat16 are worth.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ def _wait(_: Transducer, __: int) -> None:
 
 
 @torch.inference_mode()
-def theirs(setting: Setting) -> Decoded:
+def theirs(precision: Precision, setting: Setting) -> Decoded:
     torch.set_num_threads(setting.workers)
     transducer, given = _loaded(setting)
-    model = marian(transducer.model, transducer.settings["model"])
+    model = marian(transducer.model, transducer.settings["model"]).to(getattr(torch, precision))
     options = {"num_beams": setting.beam, "do_sample": False, "early_stopping": False, "max_new_tokens": LONGEST}
 
     def decode(batches: Iterable[list[list[int]]]) -> Iterator[list[tuple[int, ...]]]:
@@ -198,7 +198,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--precision", nargs="+", default=["float32", "bfloat16"], help="of ours; theirs is float32")
+    parser.add_argument("--precision", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
     parser.add_argument("--beam", type=int, nargs="+", default=[1, 5])
     parser.add_argument("--batch", type=int, nargs="+", default=[64, 256], help="each side has what is best for it")
     parser.add_argument("--workers", type=int, nargs="+", default=[1])
@@ -218,7 +218,7 @@ def main() -> None:
     for beam, workers in product(given.beam, given.workers):
         settings = {batch: Setting(given.run, beam, batch, workers, given.limit, given.clock) for batch in given.batch}
         sides: Sides = {f"transduce, {name}": partial(ours, name) for name in given.precision}
-        sides["Hugging Face generate, float32"] = theirs
+        sides |= {f"Hugging Face generate, {name}": partial(theirs, name) for name in reversed(given.precision)}
         rounds = [_round(sides, settings, number) for number in range(given.rounds)]
         name, cores = "greedy" if beam == 1 else f"beam {beam}", f"{workers} core{'s' * (workers > 1)}"
         told += ["", f"## {name.capitalize()}, {cores}", "", *_table(rounds)]
