@@ -99,6 +99,18 @@ def test_what_cannot_be_at_the_lower_rate_is_gone():
     assert np.abs(resampled(tone(3500), 0.5)[100:-100]).max() < 0.01
 
 
+@pytest.mark.parametrize("ratio", [0.01, 0.3, 1.0, 2.0])
+def test_something_is_left_of_a_single_sample(ratio):
+    assert len(resampled(np.ones(1, np.float32), ratio)) >= 1
+
+
+def test_without_the_library_for_other_rates(monkeypatch):
+    monkeypatch.setitem(sys.modules, "soxr", None)
+    assert len(resampled(tone(700), 1)) == len(tone(700))
+    with pytest.raises(DataError, match=r"'soxr' is not installed: pip install 'transduce\[audio\]'"):
+        resampled(tone(700), 0.5)
+
+
 # ------------------------------------------------------------------------ unit
 
 
