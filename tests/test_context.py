@@ -21,7 +21,7 @@ from transduce.modules.cells.fused import GRU, LSTM
 from transduce.modules.recurrent import Stack
 from transduce.modules.wirings import Context, Luong
 from transduce.protocols import Model
-from transduce.types import EOS, Facts, Memory, Padded
+from transduce.types import EOS, Facts, Memory, MemoryWidths, Padded
 
 ROWS, POSITIONS, INPUTS, WIDTH, MEMORY = 2, 4, 3, 5, 7
 SUMMARY_WIDTHS = (4, 2)
@@ -38,7 +38,7 @@ def memory(rows: int = ROWS) -> Memory:
 
 def wiring(cell: Any, layers: int = 1, **options: Any) -> Any:
     stack = partial(Stack, cell=cell, width=WIDTH, layers=layers, dropout=0.0)
-    return spread(Context(INPUTS, MEMORY, SUMMARY_WIDTHS, stack, 0.0, **options))
+    return spread(Context(INPUTS, MemoryWidths(MEMORY, SUMMARY_WIDTHS), stack, 0.0, **options))
 
 
 # --------------------------------------------------------------- the wiring

@@ -15,7 +15,7 @@ from transduce.decoders.convs2s import ConvS2SDecoder
 from transduce.encoders.convs2s import ConvS2SEncoder
 from transduce.modules.convolution import Convolution, GatedConvolution, convolve, scale_gradient
 from transduce.modules.embedding import TokenEmbedding
-from transduce.types import Memory, Padded
+from transduce.types import Memory, MemoryWidths, Padded
 
 SOURCE_WORDS, TARGET_WORDS, E, D, LAYERS = 11, 9, 5, 6, 3
 ROWS = [[4, 5, 6, 7, 8, 2], [9, 3, 2], [2]]
@@ -30,7 +30,9 @@ def encoder(kernel: int = 3) -> ConvS2SEncoder:
 
 
 def decoder(kernel: int = 3) -> ConvS2SDecoder:
-    return spread(ConvS2SDecoder(TARGET_WORDS, E, (E,), embedding_width=E, width=D, layers=LAYERS, kernel=kernel))
+    return spread(
+        ConvS2SDecoder(TARGET_WORDS, MemoryWidths(E, (E,)), embedding_width=E, width=D, layers=LAYERS, kernel=kernel)
+    )
 
 
 def numbers(tensor: torch.Tensor) -> Array:
@@ -151,7 +153,7 @@ def test_a_gated_convolution_keeps_the_variance() -> None:
 
 
 def test_embeddings_are_drawn_as_in_the_paper() -> None:
-    plain = ConvS2SDecoder(2000, 16, (16,), embedding_width=16, width=8)
+    plain = ConvS2SDecoder(2000, MemoryWidths(16, (16,)), embedding_width=16, width=8)
     assert plain.embedding.weight.std().item() == pytest.approx(0.1, rel=0.03)
     assert TokenEmbedding(2000, 16, scaled=False).weight.std().item() == pytest.approx(0.25, rel=0.03)
 
@@ -187,9 +189,9 @@ def test_an_even_kernel_has_no_centre() -> None:
 
 def test_a_kernel_reads_something() -> None:
     with pytest.raises(ValueError, match="kernel = 0: a convolution reads at least one position"):
-        ConvS2SDecoder(11, 256, (256,), kernel=0)
+        ConvS2SDecoder(11, MemoryWidths(256, (256,)), kernel=0)
 
 
 def test_embeddings_as_wide_as_the_memory() -> None:
     with pytest.raises(ValueError, match=r"embedding_width = 4: .*memory of width 6; make the two equal"):
-        ConvS2SDecoder(11, 6, (6,), embedding_width=4)
+        ConvS2SDecoder(11, MemoryWidths(6, (6,)), embedding_width=4)

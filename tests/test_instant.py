@@ -40,7 +40,7 @@ from transduce.search.ranking import Average
 from transduce.spec import ConfigError
 from transduce.training.objectives import CrossEntropy, ParallelCrossEntropy
 from transduce.transducer import Transducer
-from transduce.types import Batch, Emission, Memory, Padded
+from transduce.types import Batch, Emission, Memory, MemoryWidths, Padded
 
 STATES = torch.randn(2, 5, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
 MEMORY = Memory(Padded(STATES, SOURCE.lengths), (STATES[:, 0], STATES[:, 1, :3]), None)
@@ -52,7 +52,7 @@ MEMORY = Memory(Padded(STATES, SOURCE.lengths), (STATES[:, 0], STATES[:, 1, :3])
 @torch.no_grad()
 def test_the_transformer_is_torchs_decoder_without_a_causal_mask(norm: str) -> None:
     ours = spread(InstantTransformer(
-        VOCABULARY, WIDTH, (WIDTH,), 9, WIDTH, LAYERS, HEADS, HIDDEN, norm=RESIDUALS[norm]
+        VOCABULARY, MemoryWidths(WIDTH, (WIDTH,)), 9, WIDTH, LAYERS, HEADS, HIDDEN, norm=RESIDUALS[norm]
     ))  # fmt: skip
     lengths, pe = torch.tensor([3, 4]), paper_positions(4)
     from_start, from_end = ours.ends.weight[:WIDTH], ours.ends.weight[WIDTH:]
@@ -71,7 +71,7 @@ def test_the_transformer_is_torchs_decoder_without_a_causal_mask(norm: str) -> N
 
 @torch.no_grad()
 def test_the_dense_decoder_has_weights_for_each_position() -> None:
-    ours = spread(DenseDecoder(VOCABULARY, WIDTH, (WIDTH, 3), max_length=5, width=4))
+    ours = spread(DenseDecoder(VOCABULARY, MemoryWidths(WIDTH, (WIDTH, 3)), max_length=5, width=4))
     got = ours(ours.start(MEMORY), torch.tensor([3, 1]), 3)
     summary = torch.cat([STATES[:, 0], STATES[:, 1, :3]], 1)
     for t in range(3):
@@ -168,7 +168,7 @@ def test_what_is_too_long_is_told() -> None:
 @pytest.mark.parametrize("decoder", [DenseDecoder, InstantTransformer])
 def test_nothing_is_no_length(decoder: Any) -> None:
     with pytest.raises(ValueError, match="max_length = 0: an output of at least one"):
-        decoder(VOCABULARY, WIDTH, (WIDTH,), max_length=0)
+        decoder(VOCABULARY, MemoryWidths(WIDTH, (WIDTH,)), max_length=0)
 
 
 @pytest.mark.parametrize(("size", "nbest"), [(2, 3), (2, 0), (0, 0)])

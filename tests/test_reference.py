@@ -47,6 +47,6 @@ def test_what_holders_hand_is_not_asked_of_people(script: ModuleType) -> None:
     handed = script.handed_by_holders()
     assert handed["Energy"] == {"query_width", "memory_width"}
     assert "input_width" in handed["Wiring"]
-    assert "`summary_widths`" not in script.reference()
+    assert "| `memory` |" not in script.reference()
     assert "| `embedding_width` | an integer | `256` |" in script.reference()
     assert "| `units` | a table | required |" in script.reference()

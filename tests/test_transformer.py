@@ -19,7 +19,7 @@ from transduce.modules.mixers.attention import SelfAttention
 from transduce.modules.positions import Learned, NoPositions, Sinusoidal
 from transduce.modules.residual import PostNorm, PreNorm
 from transduce.protocols import Encoder
-from transduce.types import Facts, Memory, Padded
+from transduce.types import Facts, Memory, MemoryWidths, Padded
 
 VOCABULARY, WIDTH, HEADS, HIDDEN, LAYERS = 11, 8, 2, 12, 3
 SOURCE = Padded(torch.tensor([[4, 5, 6, 7, 2], [8, 9, 2, 0, 0]]), torch.tensor([5, 3]))
@@ -34,9 +34,8 @@ def encoder(norm: str) -> TransformerEncoder:
 
 
 def decoder(norm: str, memory_width: int = WIDTH) -> TransformerDecoder:
-    stack = TransformerDecoder(
-        VOCABULARY, memory_width, (memory_width,), Sinusoidal, WIDTH, LAYERS, HEADS, HIDDEN, 0.1, RESIDUALS[norm]
-    )
+    memory = MemoryWidths(memory_width, (memory_width,))
+    stack = TransformerDecoder(VOCABULARY, memory, Sinusoidal, WIDTH, LAYERS, HEADS, HIDDEN, 0.1, RESIDUALS[norm])
     return spread(stack)
 
 
@@ -205,7 +204,7 @@ def test_an_array_of_mixers_is_one_a_layer_from_the_lowest() -> None:
     assert [getattr(layer.mixer, "number", None) for layer in stack.layers] == [1.0, None, 3.0]
 
 
-@pytest.mark.parametrize("stack", [TransformerEncoder, partial(TransformerDecoder, memory_width=8, summary_widths=())])
+@pytest.mark.parametrize("stack", [TransformerEncoder, partial(TransformerDecoder, memory=MemoryWidths(8, ()))])
 def test_an_array_of_mixers_must_fit_the_layers(stack: Any) -> None:
     with pytest.raises(ValueError, match=r"mixer has 2 entries, the stack 3 layers: give one for all, or one a layer"):
         stack(VOCABULARY, positions=Sinusoidal, width=8, layers=3, heads=2, mixer=[SelfAttention, SelfAttention])

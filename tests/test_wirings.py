@@ -22,7 +22,7 @@ from transduce.modules.bridges import CopyBridge, LinearBridge, ZeroBridge
 from transduce.modules.cells.fused import GRU, LSTM
 from transduce.modules.recurrent import Layer, Stack, reverse
 from transduce.modules.wirings import Bahdanau, Luong, Plain
-from transduce.types import Memory, Padded
+from transduce.types import Memory, MemoryWidths, Padded
 
 ORACLES = {LSTM: nn.LSTM, GRU: nn.GRU}
 CELLS = pytest.mark.parametrize("cell", ORACLES, ids=lambda cell: cell.__name__)
@@ -131,7 +131,7 @@ def memory() -> Memory:
 def build(wiring: Any, cell: Any, energy: Any, **options: bool) -> Any:
     attention = partial(GlobalAttention, energy=energy)
     stack = partial(Stack, cell=cell, width=WIDTH, layers=LAYERS, dropout=0.0)
-    return spread(wiring(INPUTS, MEMORY, (), stack, 0.0, attention, **options))
+    return spread(wiring(INPUTS, MemoryWidths(MEMORY, ()), stack, 0.0, attention, **options))
 
 
 def first_states(cell: Any) -> Any:
@@ -247,7 +247,9 @@ def test_input_feeding_feeds() -> None:
 
 
 def test_plain_wiring_is_the_stack() -> None:
-    ours = spread(Plain(INPUTS, MEMORY, (), partial(Stack, cell=LSTM, width=WIDTH, layers=LAYERS, dropout=0.0), 0.0))
+    ours = spread(
+        Plain(INPUTS, MemoryWidths(MEMORY, ()), partial(Stack, cell=LSTM, width=WIDTH, layers=LAYERS, dropout=0.0), 0.0)
+    )
     x = randn(ROWS, POSITIONS, INPUTS)
     features, state = ours(x, ours.start(memory(), first_states(LSTM)))
     expected, after = ours.stack.unroll(x, first_states(LSTM))

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from torch import Tensor, nn
 
 from transduce.chain import Trellis
-from transduce.types import Batch, Emission, Example, Hypothesis, Loss, Memory, Padded, Prediction
+from transduce.types import Batch, Emission, Example, Hypothesis, Loss, Memory, MemoryWidths, Padded, Prediction
 
 S = TypeVar("S")  # a decoder's or model's state: a tree of tensors (tree.py)
 M_contra = TypeVar("M_contra", contravariant=True)
@@ -115,8 +115,8 @@ def lacking_verbs(model: type, way: type) -> list[str]:
 
 
 class Pooler(Protocol):
-    """What an encoder leaves of a source as one vector, [B, width]; made with its ``memory_width`` and
-    ``summary_widths``."""
+    """What an encoder leaves of a source as one vector, [B, width]; made with the widths of its
+    ``memory``."""
 
     width: int
 
@@ -130,6 +130,11 @@ class Encoder(Protocol):
     summary_widths: tuple[int, ...]
 
     def __call__(self, source: Any) -> Memory: ...
+
+
+def memory_widths(encoder: Encoder) -> MemoryWidths:
+    """What a decoder, or a pooling, has to know of an encoder."""
+    return MemoryWidths(encoder.width, encoder.summary_widths)
 
 
 class Table(Protocol):

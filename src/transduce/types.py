@@ -96,6 +96,15 @@ class Emission:
 
 
 @dataclass(frozen=True)
+class MemoryWidths:
+    """How wide the memory is that an encoder will leave: the last axis of its ``states``, those of its ``summary``'s
+    leaves."""
+
+    states: int
+    summary: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Hypothesis:
     """One output: ``tokens`` with its closing EOS, their log-probabilities under the model (natural
     logarithm, summed in ``log_prob``), and ``score``, by which the search ranked it.

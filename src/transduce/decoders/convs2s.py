@@ -15,7 +15,7 @@ from transduce.modules.embedding import Readout, TokenEmbedding
 from transduce.modules.module_list import module_list
 from transduce.modules.positions import Learned, Positions
 from transduce.tree import Shared
-from transduce.types import Factory, Memory, Padded
+from transduce.types import Factory, Memory, MemoryWidths, Padded
 
 Scales = tuple[Tensor, ...]
 """g / |V| [B, O] of a layer's convolution, query and output: a row of them for each source, all rows alike."""
@@ -73,8 +73,7 @@ class ConvS2SDecoder(nn.Module):
     def __init__(
         self,
         target_vocabulary: int,
-        memory_width: int,
-        summary_widths: tuple[int, ...],
+        memory: MemoryWidths,
         positions: Factory[Positions] = Learned,
         embedding_width: int = 256,
         width: int = 256,
@@ -83,10 +82,10 @@ class ConvS2SDecoder(nn.Module):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        if embedding_width != memory_width:
+        if embedding_width != memory.states:
             raise ValueError(
                 f"embedding_width = {embedding_width}: queries, which contain the target's embedding, are compared "
-                f"with a memory of width {memory_width}; make the two equal"
+                f"with a memory of width {memory.states}; make the two equal"
             )
         self.width = embedding_width
         self.embedding = TokenEmbedding(target_vocabulary, embedding_width, scaled=False)

@@ -22,7 +22,7 @@ from transduce.modules.positions import Sinusoidal
 from transduce.modules.residual import PreNorm, Residual
 from transduce.protocols import Mixer
 from transduce.tree import Shared
-from transduce.types import Factory, Memory
+from transduce.types import Factory, Memory, MemoryWidths
 
 
 class DenseDecoder(nn.Module):
@@ -35,8 +35,7 @@ class DenseDecoder(nn.Module):
     def __init__(
         self,
         target_vocabulary: int,
-        memory_width: int,
-        summary_widths: tuple[int, ...],
+        memory: MemoryWidths,
         max_length: int = 255,
         width: int = 256,
         dropout: float = 0.1,
@@ -44,7 +43,7 @@ class DenseDecoder(nn.Module):
         super().__init__()
         self.max_length = check_max_length(max_length)
         self.width = width
-        self.linear = projection(sum(summary_widths), width, max_length)
+        self.linear = projection(sum(memory.summary), width, max_length)
         self.dropout = Dropout(dropout)
         self.projection = Readout(width, target_vocabulary)
 
@@ -81,8 +80,7 @@ class InstantTransformer(nn.Module):
     def __init__(
         self,
         target_vocabulary: int,
-        memory_width: int,
-        summary_widths: tuple[int, ...],
+        memory: MemoryWidths,
         max_length: int = 255,
         width: int = 256,
         layers: int = 3,
@@ -98,7 +96,7 @@ class InstantTransformer(nn.Module):
         self.ends = projection(width, width, 2)  # W, then V
         self.dropout = Dropout(dropout)
         self.layers = module_list(
-            InstantLayer(width, mix, transform, CrossAttention(width, memory_width, heads, dropout), norm, dropout)
+            InstantLayer(width, mix, transform, CrossAttention(width, memory.states, heads, dropout), norm, dropout)
             for mix, transform in sublayers(layers, width, heads, dropout, mixer, feedforward)
         )
         self.norm = norm(width=width, dropout=dropout).final()

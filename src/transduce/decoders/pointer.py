@@ -12,7 +12,7 @@ from torch.nn.functional import logsigmoid
 from transduce.modules.linear import projection
 from transduce.protocols import Attention, Decoder, Table
 from transduce.tree import Shared
-from transduce.types import Factory, Memory
+from transduce.types import Factory, Memory, MemoryWidths
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,7 @@ class PointerGenerator(nn.Module):
         self,
         source_vocabulary: int,
         target_vocabulary: int,
-        memory_width: int,
-        summary_widths: tuple[int, ...],
+        memory: MemoryWidths,
         decoder: Factory[Decoder[Any]],
         attention: Factory[Attention[Any]],
     ) -> None:
@@ -68,9 +67,9 @@ class PointerGenerator(nn.Module):
                 f"a word is copied by its id, but the source has {source_vocabulary} and the target "
                 f"{target_vocabulary} words: learn one vocabulary for both (data.units.joint)"
             )
-        self.decoder = decoder(memory_width=memory_width, summary_widths=summary_widths)
+        self.decoder = decoder(memory=memory)
         self.width = self.decoder.width
-        self.attention = attention(query_width=self.width, memory_width=memory_width)
+        self.attention = attention(query_width=self.width, memory_width=memory.states)
         self.gate = projection(self.attention.width + self.width + self.embedding.weight.shape[1], 1)
 
     @property

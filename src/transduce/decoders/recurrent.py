@@ -14,7 +14,7 @@ from transduce.modules.embedding import Readout, TokenEmbedding
 from transduce.modules.recurrent import Stack
 from transduce.modules.wirings import Wiring
 from transduce.protocols import Cell
-from transduce.types import Factory, Memory
+from transduce.types import Factory, Memory, MemoryWidths
 
 
 class RecurrentDecoder(nn.Module):
@@ -26,8 +26,7 @@ class RecurrentDecoder(nn.Module):
     def __init__(
         self,
         target_vocabulary: int,
-        memory_width: int,
-        summary_widths: tuple[int, ...],
+        memory: MemoryWidths,
         cell: Factory[Cell[Any]],
         wiring: Factory[Wiring],
         bridge: Factory[Bridge],
@@ -42,15 +41,14 @@ class RecurrentDecoder(nn.Module):
         self.dropout = Dropout(dropout)
         self.wiring = wiring(
             input_width=embedding_width,
-            memory_width=memory_width,
-            summary_widths=summary_widths,
+            memory=memory,
             stack=partial(Stack, cell=cell, width=width, layers=layers, dropout=dropout, residual=residual),
             dropout=dropout,
         )
         self.width = self.wiring.width
         template = self.wiring.stack.start(1, self.embedding.weight)
         self.bridge = bridge(
-            summary_widths=summary_widths, state_widths=tuple(leaf.shape[-1] for leaf in tree.leaves(template))
+            summary_widths=memory.summary, state_widths=tuple(leaf.shape[-1] for leaf in tree.leaves(template))
         )
         self.projection = Readout(self.width, target_vocabulary, dropout)
 

@@ -21,7 +21,7 @@ from transduce.modules.positions import Positions
 from transduce.modules.residual import PreNorm, Residual
 from transduce.protocols import CausalMixer
 from transduce.tree import Shared
-from transduce.types import Factory, Memory
+from transduce.types import Factory, Memory, MemoryWidths
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,14 @@ class TransformerDecoder(nn.Module):
     """The decoder of Vaswani et al. 2017, pre- or post-norm.
 
     ``mixer`` is one for all layers or an array of one a layer, the first for the lowest; theirs is self-attention.
-    ``feedforward`` is the hidden width of the plain form, or a table. With a ``memory_width`` of 0 there is nothing to
+    ``feedforward`` is the hidden width of the plain form, or a table. With a ``memory`` of width 0 there is nothing to
     attend to, and its layers are without that attention (Liu et al. 2018, "decoder-only").
     """
 
     def __init__(
         self,
         target_vocabulary: int,
-        memory_width: int,
-        summary_widths: tuple[int, ...],
+        memory: MemoryWidths,
         positions: Factory[Positions],
         width: int = 256,
         layers: int = 3,
@@ -61,8 +60,8 @@ class TransformerDecoder(nn.Module):
         self.positions = positions(width=width)
         self.dropout = Dropout(dropout)
         self.layers = module_list(
-            DecoderLayer(width, mix, transform, CrossAttention(width, memory_width, heads, dropout), norm, dropout)
-            if memory_width
+            DecoderLayer(width, mix, transform, CrossAttention(width, memory.states, heads, dropout), norm, dropout)
+            if memory.states
             else CausalLayer(width, mix, transform, norm, dropout)
             for mix, transform in sublayers(layers, width, heads, dropout, mixer, feedforward)
         )

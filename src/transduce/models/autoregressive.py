@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from transduce import tree
 from transduce.models.tying import share
-from transduce.protocols import Decoder, Encoder
-from transduce.types import Factory, Memory, Padded
+from transduce.protocols import Decoder, Encoder, memory_widths
+from transduce.types import Factory, Memory, MemoryWidths, Padded
 
 
 class EncoderDecoder(nn.Module):
@@ -25,7 +25,7 @@ class EncoderDecoder(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.decoder = decoder(memory_width=encoder.width, summary_widths=encoder.summary_widths)
+        self.decoder = decoder(memory=memory_widths(encoder))
         if tie != "none":
             share(self.decoder.projection, self.decoder.embedding, "the target embedding with the readout")
         if tie == "all":
@@ -45,14 +45,14 @@ class EncoderDecoder(nn.Module):
 class LanguageModel(nn.Module):
     """p(y) = prod_t p(y_t | y_<t): a decoder that has nothing to read but what it wrote itself.
 
-    Of a source it counts the rows. The decoder is told of a memory of no states and no features, ``memory_width`` 0; it
-    is one that can do without: a recurrent one that is wired ``plain``, or a Transformer. ``tie`` "target" makes its
-    embedding and its readout one parameter.
+    Of a source it counts the rows. The decoder is told of a memory without states and features, of widths 0; it is one
+    that can do without: a recurrent one that is wired ``plain``, or a Transformer. ``tie`` "target" makes its embedding
+    and its readout one parameter.
     """
 
     def __init__(self, decoder: Factory[Decoder[Any]], tie: Literal["none", "target"] = "none") -> None:
         super().__init__()
-        self.decoder = decoder(memory_width=0, summary_widths=(0,))
+        self.decoder = decoder(memory=MemoryWidths(0, (0,)))
         if tie == "target":
             share(self.decoder.projection, self.decoder.embedding, "the embedding with the readout")
 

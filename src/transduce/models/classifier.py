@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout
 from transduce.modules.pooling import LastState
-from transduce.protocols import Encoder, Pooler
+from transduce.protocols import Encoder, Pooler, memory_widths
 from transduce.types import Emission, Factory
 
 
@@ -29,7 +29,7 @@ class Classifier(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.pooling = pooling(memory_width=encoder.width, summary_widths=encoder.summary_widths)
+        self.pooling = pooling(memory=memory_widths(encoder))
         self.dropout = Dropout(dropout)
         self.projection = Readout(self.pooling.width, target_vocabulary)
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from transduce.decoders.ctc import CTCDecoder
 from transduce.models.mixtures import Fusion
-from transduce.protocols import Decoder, Encoder
+from transduce.protocols import Decoder, Encoder, memory_widths
 from transduce.types import Factory, Padded
 
 
@@ -58,7 +58,7 @@ class JointCTC(nn.Module):
         if not 0 <= weight <= 1:
             raise ValueError(f"weight = {weight}: the share of CTC in the score, 0 to 1, was expected")
         self.encoder = encoder
-        own: Any = decoder(memory_width=encoder.width, summary_widths=encoder.summary_widths)
+        own: Any = decoder(memory=memory_widths(encoder))
         aligned: Any = CTCDecoder(encoder.width, target_vocabulary, stretch, dropout)
         self.mixture = Fusion([own, aligned], [1 - weight, weight], renormalise=False)
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.modules.numbers import grouped
-from transduce.protocols import Encoder, InstantDecoder
+from transduce.protocols import Encoder, InstantDecoder, memory_widths
 from transduce.types import Factory, Padded
 
 Level = Literal["none", "last", "window"]
@@ -42,7 +42,7 @@ class Forecaster(nn.Module):
                 f'and {target_vocabulary} written: set model.level = "none", or data.origin.targets to all columns'
             )
         self.encoder = encoder
-        self.decoder = decoder(memory_width=encoder.width, summary_widths=encoder.summary_widths)
+        self.decoder = decoder(memory=memory_widths(encoder))
         self.steps, self.channels, self.level = self.decoder.max_length, target_vocabulary, level
 
     def predict(self, source: Padded, steps_B: Tensor) -> Tensor:

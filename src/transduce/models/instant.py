@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from transduce.models.tying import share
 from transduce.modules.lengths import LengthClassifier
-from transduce.protocols import Encoder, InstantDecoder
+from transduce.protocols import Encoder, InstantDecoder, memory_widths
 from transduce.types import Emission, Factory
 
 
@@ -33,7 +33,7 @@ class Instant(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.decoder = decoder(memory_width=encoder.width, summary_widths=encoder.summary_widths)
+        self.decoder = decoder(memory=memory_widths(encoder))
         self.length = LengthClassifier(encoder.summary_widths, self.decoder.max_length)
         if tie == "all":
             share(self.decoder.projection, cast(Any, encoder).embedding, "the readout with the source embedding")

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from transduce import tree
 from transduce.modules.linear import projection
-from transduce.types import Memory, Padded
+from transduce.types import Memory, MemoryWidths, Padded
 
 Pooling = Literal["mean", "sum", "max"]
 
@@ -27,9 +27,9 @@ class LastState(nn.Module):
     """The summary as it is: of a recurrent encoder the last state of every layer and direction, of others what they
     leave in its place (an average)."""
 
-    def __init__(self, memory_width: int, summary_widths: tuple[int, ...]) -> None:
+    def __init__(self, memory: MemoryWidths) -> None:
         super().__init__()
-        self.width = sum(summary_widths)
+        self.width = sum(memory.summary)
 
     def forward(self, memory: Memory) -> Tensor:
         return torch.cat(tree.leaves(memory.summary), -1)
@@ -38,9 +38,9 @@ class LastState(nn.Module):
 class MeanPooling(nn.Module):
     """The average of the states, EOS among them."""
 
-    def __init__(self, memory_width: int, summary_widths: tuple[int, ...]) -> None:
+    def __init__(self, memory: MemoryWidths) -> None:
         super().__init__()
-        self.width = memory_width
+        self.width = memory.states
 
     def forward(self, memory: Memory) -> Tensor:
         return pool(Padded(memory.read_BSD, memory.states.lengths), "mean")
@@ -49,9 +49,9 @@ class MeanPooling(nn.Module):
 class MaxPooling(nn.Module):
     """The largest value of each feature over time (Collobert et al. 2011; over convolutions Kim 2014)."""
 
-    def __init__(self, memory_width: int, summary_widths: tuple[int, ...]) -> None:
+    def __init__(self, memory: MemoryWidths) -> None:
         super().__init__()
-        self.width = memory_width
+        self.width = memory.states
 
     def forward(self, memory: Memory) -> Tensor:
         return pool(Padded(memory.read_BSD, memory.states.lengths), "max")
@@ -60,10 +60,10 @@ class MaxPooling(nn.Module):
 class AttentionPooling(nn.Module):
     """sum_s a_s h_s, a = softmax_s(u' tanh(W h_s + b)): what to read is learned (Yang et al. 2016, section 2.2)."""
 
-    def __init__(self, memory_width: int, summary_widths: tuple[int, ...], hidden: int = 64) -> None:
+    def __init__(self, memory: MemoryWidths, hidden: int = 64) -> None:
         super().__init__()
-        self.width = memory_width
-        self.linear = projection(memory_width, hidden)
+        self.width = memory.states
+        self.linear = projection(memory.states, hidden)
         self.query = projection(hidden, 1, bias=False)
 
     def forward(self, memory: Memory) -> Tensor:

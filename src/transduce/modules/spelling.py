@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from transduce.modules.linear import projection
 from transduce.modules.pooling import LastState
-from transduce.protocols import Encoder, Pooler
+from transduce.protocols import Encoder, Pooler, memory_widths
 from transduce.types import BOS, EOS, PAD, Factory, Padded
 
 
@@ -42,7 +42,7 @@ class SpelledWords(nn.Module):
             )
         self.alphabet = vocabulary
         self.encoder = encoder
-        self.pooling = pooling(memory_width=encoder.width, summary_widths=encoder.summary_widths)
+        self.pooling = pooling(memory=memory_widths(encoder))
         self.projection = projection(self.pooling.width, width - word_width)
         self.known = KnownWords(source_words, vocabulary, word_width, word_dropout) if word_width else None
 

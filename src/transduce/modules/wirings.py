@@ -1,8 +1,8 @@
 """How a recurrent decoder's cells and its attention are wired: where the context enters, and when it is asked for.
 
 A wiring makes and owns the ``stack`` of cells, whose input's width only it knows, and turns embedded tokens [B, T, E]
-into features [B, T, width], from a ``WiringState`` to the next. It is told the widths of the memory's states and of
-its summary's leaves, and uses what it needs of them.
+into features [B, T, width], from a ``WiringState`` to the next. It is told the widths of the memory, and uses
+what it needs of them.
 B rows, T positions, W the cells' width, M the context's, G what a cell projects its input to.
 """
 
@@ -19,7 +19,7 @@ from transduce.modules.linear import Linear, projection
 from transduce.modules.recurrent import Stack, State
 from transduce.protocols import Attention
 from transduce.tree import Shared, leaves
-from transduce.types import Factory, Memory
+from transduce.types import Factory, Memory, MemoryWidths
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,7 @@ class Plain(nn.Module):
     def __init__(
         self,
         input_width: int,
-        memory_width: int,
-        summary_widths: tuple[int, ...],
+        memory: MemoryWidths,
         stack: Factory[Stack],
         dropout: float,
     ) -> None:
@@ -73,8 +72,7 @@ class Bahdanau(nn.Module):
     def __init__(
         self,
         input_width: int,
-        memory_width: int,
-        summary_widths: tuple[int, ...],
+        memory: MemoryWidths,
         stack: Factory[Stack],
         dropout: float,
         attention: Factory[Attention[Any]],
@@ -82,7 +80,7 @@ class Bahdanau(nn.Module):
         super().__init__()
         self.stack = stack(input_width=input_width)
         self.width = width = self.stack.width
-        self.attention = over_memory(attention, width, memory_width)
+        self.attention = over_memory(attention, width, memory)
         # The cell's input is [embedding; context]: its product with the embeddings is made for all positions at
         # once, that with the context step by step, and the two are added.
         self.context = Linear(self.attention.width, self.stack.first.projected_width, bias=False)
@@ -116,8 +114,7 @@ class Luong(nn.Module):
     def __init__(
         self,
         input_width: int,
-        memory_width: int,
-        summary_widths: tuple[int, ...],
+        memory: MemoryWidths,
         stack: Factory[Stack],
         dropout: float,
         attention: Factory[Attention[Any]],
@@ -126,7 +123,7 @@ class Luong(nn.Module):
         super().__init__()
         self.stack = stack(input_width=input_width)
         self.width = width = self.stack.width
-        self.attention = over_memory(attention, width, memory_width)
+        self.attention = over_memory(attention, width, memory)
         self.mix = projection(self.attention.width + width, width)
         self.dropout = Dropout(dropout)
         self.feed = Linear(width, self.stack.first.projected_width, bias=False) if input_feeding else None
@@ -175,20 +172,18 @@ class Context(nn.Module):
     def __init__(
         self,
         input_width: int,
-        memory_width: int,
-        summary_widths: tuple[int, ...],
+        memory: MemoryWidths,
         stack: Factory[Stack],
         dropout: float,
         wiring: Factory[Wiring] = Plain,
         deep_output: bool = False,
     ) -> None:
         super().__init__()
-        context_width = sum(summary_widths)
+        context_width = sum(memory.summary)
         self.dropout = Dropout(dropout)
         self.wiring = wiring(
             input_width=input_width + context_width,
-            memory_width=memory_width,
-            summary_widths=summary_widths,
+            memory=memory,
             stack=stack,
             dropout=dropout,
         )
@@ -222,8 +217,8 @@ def _beside(x_NTE: Tensor, context_BM: Tensor) -> Tensor:
     return torch.cat([x_BQE, context_BM[:, None].expand(B, x_BQE.shape[1], M)], -1).view(N, T, E + M)
 
 
-def over_memory(attention: Factory[Attention[Any]], query_width: int, memory_width: int) -> Attention[Any]:
+def over_memory(attention: Factory[Attention[Any]], query_width: int, memory: MemoryWidths) -> Attention[Any]:
     """The attention of a wiring; ValueError where there is no memory, as in a language model."""
-    if not memory_width:
+    if not memory.states:
         raise ValueError('there is no source to attend to: a language model\'s recurrent decoder is wired "plain"')
-    return attention(query_width=query_width, memory_width=memory_width)
+    return attention(query_width=query_width, memory_width=memory.states)
