@@ -266,6 +266,8 @@ def test_words_of_what_is_there_are_compared_with_its_box() -> None:
 def test_a_place_is_where_its_middle_is() -> None:
     assert inside((0.0, 0.0, 0.5, 0.5), (0.2, 0.2, 0.3, 0.3))
     assert not inside((0.0, 0.0, 0.5, 0.5), (0.3, 0.0, 1.0, 1.0))
+    assert not inside((0.0, 0.0, 0.5, 0.5), (0.3, 0.0, 1.0, 1.0), margin=0.04)
+    assert inside((0.0, 0.0, 0.5, 0.5), (0.3, 0.0, 1.0, 1.0), margin=0.06)
 
 
 # ------------------------------------------------------------ pictures in pages

@@ -7,6 +7,7 @@ import json
 import runpy
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,7 @@ def test_captions_are_measured_by_where_they_point(
     pairs = script["test_pairs"](transducer.settings, run)
     given = {path: record["target"][0] for path, record in zip(sources(run, FEW), records(pairs), strict=True)}
     measured = script["main"].__globals__
-    monkeypatch.setitem(measured, "pointing", lambda transducer, pictures: writes(given, transducer, pictures))
+    monkeypatch.setitem(measured, "pointing", partial(writes, given))
     monkeypatch.setattr(sys, "argv", ["pointing.py", str(run), "--pictures", "4", "--out", str(tmp_path / "out.md")])
     script["main"]()
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
@@ -180,6 +181,7 @@ def test_captions_are_measured_by_where_they_point(
     named = sum(UNK not in ids for ids in transducer.target_tokenizer.encode(names))  # few pictures teach few words
     assert named >= 4
     assert counts == [3 * named, named, named, named]  # of the two objects of four pictures, three words each
+    assert [row.count("|") for row in rows] == [5] * 5
     assert rows[-1] in (tmp_path / "out.md").read_text()
 
 
@@ -187,6 +189,6 @@ def records(pairs: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in pairs.read_text(encoding="utf-8").splitlines()]
 
 
-def writes(given: dict[str, str], transducer: Transducer, pictures: Any) -> Iterator[Any]:
+def writes(given: dict[str, str], transducer: Transducer, pictures: Any, margin: float) -> Iterator[Any]:
     """The measure, as if the model had written the captions given."""
-    return (pointed(gaze(transducer, path, given[path]), objects) for path, objects in pictures)
+    return (pointed(gaze(transducer, path, given[path]), objects, margin) for path, objects in pictures)

@@ -28,31 +28,34 @@ class Pointed:
     inside: bool
 
 
-def pointed(found: Gaze, objects: Iterable[Named]) -> list[Pointed]:
+def pointed(found: Gaze, objects: Iterable[Named], margin: float = 0.0) -> list[Pointed]:
     """The words that name an object which is there, wherever it is named; what is named and is not there has no place.
 
-    A place is inside a box where its middle is. Tokens are words.
+    A place is inside a box where its middle is, or no further off than ``margin``, a fraction of the picture's sides.
+    Tokens are words.
     """
     strongest, answers = found.strongest(), []
     for each in objects:
         for start in _places(found.tokens, each.words.split()):
             for part in range(len(each.words.split())):
                 _, looked = strongest[start + part]
-                answers.append(Pointed(part, inside(looked, each.box)))
+                answers.append(Pointed(part, inside(looked, each.box, margin)))
     return answers
 
 
-def pointing(transducer: Transducer, pictures: Iterable[tuple[str, Sequence[Named]]]) -> Iterator[list[Pointed]]:
+def pointing(
+    transducer: Transducer, pictures: Iterable[tuple[str, Sequence[Named]]], margin: float = 0.0
+) -> Iterator[list[Pointed]]:
     """For each picture, by its path and its objects, how the model's own output points at them."""
     for path, objects in pictures:
-        yield pointed(gaze(transducer, path), objects)
+        yield pointed(gaze(transducer, path), objects, margin)
 
 
-def inside(looked: Box, box: Box) -> bool:
-    """Whether the middle of a place lies in a box."""
+def inside(looked: Box, box: Box, margin: float = 0.0) -> bool:
+    """Whether the middle of a place lies in a box, or no further from it than the margin."""
     left, top, right, bottom = looked
     x, y = (left + right) / 2, (top + bottom) / 2
-    return box[0] <= x <= box[2] and box[1] <= y <= box[3]
+    return box[0] - margin <= x <= box[2] + margin and box[1] - margin <= y <= box[3] + margin
 
 
 def _places(tokens: Sequence[str], words: Sequence[str]) -> list[int]:
