@@ -4,7 +4,7 @@
 
 Of every word of an object's name ("small", "red", "circle") in the model's own captions: the share whose strongest
 attention, averaged over heads and layers, fell on a place whose middle lies in the object's box, and the share where
-it lies there or no further off than the pointing game allows (Zhang et al. 2016, section 4.1). Objects that are named
+it lies there or no further off than the pointing game allows (Zhang et al. 2016). Objects that are named
 and are not there do not count. PAIRS.jsonl is what the origin ``scenes`` writes beside its pictures; by default the
 test split of the run.
 """
@@ -42,11 +42,8 @@ def main() -> None:
     args = parser.parse_args()
     transducer = transduce.load(args.run, args.checkpoint)
     pairs = args.pairs or test_pairs(transducer.settings, args.run)
-    strict, near = (
-        [each for one in pointing(transducer, islice(scenes(pairs), args.pictures), margin) for each in one]
-        for margin in (0.0, MARGIN)
-    )
-    if not strict:
+    answers = [each for one in pointing(transducer, islice(scenes(pairs), args.pictures)) for each in one]
+    if not answers:
         raise SystemExit(f"{args.run} names no object that is in the pictures of {pairs}: there is nothing to measure")
     parts = [("all words", set(range(len(PARTS)))), *((name, {part}) for part, name in enumerate(PARTS))]
     table = [
@@ -54,8 +51,9 @@ def main() -> None:
         "|---|---|---|---|",
     ]
     for name, wanted in parts:
-        shares = [[each.inside for each in found if each.part in wanted] for found in (strict, near)]
-        cells = [name, f"{len(shares[0]):,}", *(f"{100 * mean(some):.1f}" for some in shares)]
+        off = [each.off for each in answers if each.part in wanted]
+        shares = (100 * mean(each <= margin for each in off) for margin in (0.0, MARGIN))
+        cells = [name, f"{len(off):,}", *(f"{share:.1f}" for share in shares)]
         table.append(f"| {' | '.join(cells)} |")
     lines = ["# Where captions look", "", machine(), "", f"{args.run}, {pairs}", "", *table]
     print("\n".join(lines))

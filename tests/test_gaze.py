@@ -23,7 +23,7 @@ from transduce.data.signals.sound import Sound
 from transduce.data.text import Symbols
 from transduce.inspect.gaze import Gaze, Spectrum, gaze
 from transduce.inspect.heat import coloured, density, page, panels, plot
-from transduce.inspect.pointing import Named, inside, pointed
+from transduce.inspect.pointing import Named, Pointed, distance, pointed
 from transduce.pages import images, signals
 from transduce.pages.page import foreign
 from transduce.protocols import Model
@@ -264,10 +264,10 @@ def test_words_of_what_is_there_are_compared_with_its_box() -> None:
 
 
 def test_a_place_is_where_its_middle_is() -> None:
-    assert inside((0.0, 0.0, 0.5, 0.5), (0.2, 0.2, 0.3, 0.3))
-    assert not inside((0.0, 0.0, 0.5, 0.5), (0.3, 0.0, 1.0, 1.0))
-    assert not inside((0.0, 0.0, 0.5, 0.5), (0.3, 0.0, 1.0, 1.0), margin=0.04)
-    assert inside((0.0, 0.0, 0.5, 0.5), (0.3, 0.0, 1.0, 1.0), margin=0.06)
+    assert distance((0.0, 0.0, 0.5, 0.5), (0.2, 0.2, 0.3, 0.3)) == 0
+    assert distance((0.0, 0.0, 0.5, 0.5), (0.3, 0.0, 1.0, 1.0)) == pytest.approx(0.05)
+    assert distance((0.0, 0.0, 0.5, 0.5), (0.3, 0.0, 1.0, 0.1)) == pytest.approx(0.15)
+    assert (Pointed(0, 0.0).inside, Pointed(0, 0.05).inside) == (True, False)
 
 
 # ------------------------------------------------------------ pictures in pages

@@ -189,6 +189,6 @@ def records(pairs: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in pairs.read_text(encoding="utf-8").splitlines()]
 
 
-def writes(given: dict[str, str], transducer: Transducer, pictures: Any, margin: float) -> Iterator[Any]:
+def writes(given: dict[str, str], transducer: Transducer, pictures: Any) -> Iterator[Any]:
     """The measure, as if the model had written the captions given."""
-    return (pointed(gaze(transducer, path, given[path]), objects, margin) for path, objects in pictures)
+    return (pointed(gaze(transducer, path, given[path]), objects) for path, objects in pictures)

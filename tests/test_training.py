@@ -427,3 +427,25 @@ def test_validation_examples_are_spread(monkeypatch: pytest.MonkeyPatch) -> None
 
     assert chosen(3) == ["0", "3", "6"]
     assert chosen(None) == chosen(99) == [str(number) for number in range(10)]
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("metrics", [["exact"], []])
+def test_validation_loses_as_training_does_and_on_as_much_as_metrics_see(
+    precision: str, metrics: list[str], tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one of many examples for the metrics, the loss is of one batch; without metrics, of all."""
+    judged: list[tuple[bool, int]] = []
+    forward = Trainable.forward
+
+    def spied(trainable: Trainable, given: Batch, *rest: Any) -> Any:
+        if not trainable.training:
+            judged.append((torch.is_autocast_enabled("cpu"), len(given.ids)))
+        return forward(trainable, given, *rest)
+
+    monkeypatch.setattr(Trainable, "forward", spied)
+    options = {"precision": precision, "steps": 1, "batching.sentences": 2}
+    options |= {"validation.times": 1, "validation.examples": 1, "validation.metrics": metrics}
+    train(tmp_path / "run", tiny | {f"training.{key}": value for key, value in options.items()})
+    assert {bfloat16 for bfloat16, _ in judged} == {precision == "bfloat16"}
+    assert (sum(rows for _, rows in judged) <= 2) == bool(metrics)

@@ -21,41 +21,42 @@ class Named:
 
 @dataclass(frozen=True)
 class Pointed:
-    """A word of an object's name, the ``part``-th of it, and whether the strongest attention to any one place as it
-    was written was inside the object's box."""
+    """A word of an object's name, the ``part``-th of it, and how far ``off`` the object's box the place was that had
+    the strongest attention as it was written: 0 inside, else a fraction of the picture's sides."""
 
     part: int
-    inside: bool
+    off: float
+
+    @property
+    def inside(self) -> bool:
+        return not self.off
 
 
-def pointed(found: Gaze, objects: Iterable[Named], margin: float = 0.0) -> list[Pointed]:
+def pointed(found: Gaze, objects: Iterable[Named]) -> list[Pointed]:
     """The words that name an object which is there, wherever it is named; what is named and is not there has no place.
 
-    A place is inside a box where its middle is, or no further off than ``margin``, a fraction of the picture's sides.
-    Tokens are words.
+    A place is where its middle is. Tokens are words.
     """
     strongest, answers = found.strongest(), []
     for each in objects:
         for start in _places(found.tokens, each.words.split()):
             for part in range(len(each.words.split())):
                 _, looked = strongest[start + part]
-                answers.append(Pointed(part, inside(looked, each.box, margin)))
+                answers.append(Pointed(part, distance(looked, each.box)))
     return answers
 
 
-def pointing(
-    transducer: Transducer, pictures: Iterable[tuple[str, Sequence[Named]]], margin: float = 0.0
-) -> Iterator[list[Pointed]]:
+def pointing(transducer: Transducer, pictures: Iterable[tuple[str, Sequence[Named]]]) -> Iterator[list[Pointed]]:
     """For each picture, by its path and its objects, how the model's own output points at them."""
     for path, objects in pictures:
-        yield pointed(gaze(transducer, path), objects, margin)
+        yield pointed(gaze(transducer, path), objects)
 
 
-def inside(looked: Box, box: Box, margin: float = 0.0) -> bool:
-    """Whether the middle of a place lies in a box, or no further from it than the margin."""
+def distance(looked: Box, box: Box) -> float:
+    """How far the middle of a place is from a box, across or down, whichever is more; 0 inside."""
     left, top, right, bottom = looked
     x, y = (left + right) / 2, (top + bottom) / 2
-    return box[0] - margin <= x <= box[2] + margin and box[1] - margin <= y <= box[3] + margin
+    return max(0.0, box[0] - x, x - box[2], box[1] - y, y - box[3])
 
 
 def _places(tokens: Sequence[str], words: Sequence[str]) -> list[int]:

@@ -1,8 +1,8 @@
 """How a recurrent decoder's cells and its attention are wired: where the context enters, and when it is asked for.
 
 A wiring makes and owns the ``stack`` of cells, whose input's width only it knows, and turns embedded tokens [B, T, E]
-into features [B, T, width], from a ``WiringState`` to the next. It is told the widths of the memory, and uses
-what it needs of them.
+into features [B, T, width], from a ``WiringState`` to the next. It is told the widths of the memory, and uses what
+it needs of them.
 B rows, T positions, W the cells' width, M the context's, G what a cell projects its input to.
 """
 
