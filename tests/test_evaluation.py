@@ -473,6 +473,9 @@ def test_compare_runs_and_files(
     record = json.loads(call(*asked[:3], "--device=cpu", "--split=valid", "--trials=100", "--beam=1", "--json")[1])
     assert (record["corpus"], record["examples"]) == ("valid", 100)
     assert {pair["metric"] for pair in record["pairs"]} == {"exact", "cer"}  # the run's own
+    short = json.loads(call(*asked[:3], "--split=valid", "--trials=100", "--set=search.max_length=1", "--json")[1])
+    assert [each["metrics"]["exact"] for each in short["systems"]] == [0, 0]  # what is set holds for every run
+    assert short["systems"][0]["metrics"]["cer"] != record["systems"][0]["metrics"]["cer"]
 
 
 def test_outputs_of_other_systems_are_compared_without_any_run(files: dict[str, Path], call: Call) -> None:

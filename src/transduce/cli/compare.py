@@ -9,18 +9,7 @@ from typing import Annotated
 import typer
 
 from transduce.cli.corpus import Corpus
-from transduce.cli.options import (
-    BatchSize,
-    BeamSize,
-    Device,
-    Metrics,
-    Plugins,
-    Precision,
-    Report,
-    Resampled,
-    Threads,
-    Trained,
-)
+from transduce.cli.options import Loading, Measured, Report, Resampled
 from transduce.cli.systems import system
 
 METRICS = ["bleu", "chrf++", "ter"]  # of files of outputs, where no run says what matters
@@ -33,14 +22,8 @@ def compare(
     ],
     corpus: Corpus,
     resampled: Resampled,
-    metric: Metrics = None,
-    beam: BeamSize = None,
-    batch_size: BatchSize = 64,
-    checkpoint: Annotated[str, typer.Option(help="best, last or average of each run.")] = "best",
-    device: Device = "auto",
-    threads: Threads = None,
-    precision: Precision = "float32",
-    plugin: Plugins = None,
+    measured: Measured,
+    loading: Loading,
     report: Report = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
@@ -50,21 +33,20 @@ def compare(
     tested by paired bootstrap and by paired approximate randomisation; a difference is real where p of the latter,
     with Holm's correction over all pairs, is at most 0.05.
     """
+    from transduce.directory import members
     from transduce.evaluation.comparison import compare as compared
-    from transduce.metrics.base import metric as metric_named
     from transduce.pages.page import write
     from transduce.pages.signals import shown
     from transduce.reports.comparison import comparison_page
 
-    named = [Trained(path, checkpoint, None, device, threads, precision=precision, plugin=plugin) for path in systems]
-    run = next((each for each in named if not each.run.is_file()), None)
+    run = next((each for each in systems if not each.is_file()), None)
     if run is None and not corpus.of_files:
         raise ValueError("files of outputs do not say of what: give --source and --target (or --pairs), or a run")
-    first = None if run is None else run.load()
+    first = None if run is None else loading.of(run, measured.beam)
     settings = {} if first is None else first.settings
-    examples = corpus.read_files(settings) if run is None or corpus.of_files else corpus.read(settings, run.runs[0])
-    metrics = [metric_named(name) for name in metric or settings.get("metrics", METRICS)]
-    every = [system(each, examples, metrics, beam, batch_size) for each in named]
+    examples = corpus.read_files(settings) if run is None or corpus.of_files else corpus.read(settings, members(run)[0])
+    metrics = measured.metrics(settings.get("metrics", METRICS))
+    every = [system(each, loading, measured, examples, metrics) for each in systems]
     found = compared(every, examples, corpus.name, resampled.resampling)
     if report is not None:
         of_paths = first is not None and first.source_tokenizer.signal

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from transduce.cli.corpus import Corpus
-from transduce.cli.options import BatchSize, BeamSize, Metrics, Report, Resampled, Trained, resized
+from transduce.cli.options import Measured, Report, Resampled, Trained, resized
 from transduce.cli.systems import system
 
 
@@ -18,9 +17,7 @@ def evaluate(
     trained: Trained,
     corpus: Corpus,
     resampled: Resampled,
-    metric: Metrics = None,
-    beam: BeamSize = None,
-    batch_size: BatchSize = 64,
+    measured: Measured,
     bins: Annotated[
         int | None, typer.Option(min=1, help="Results by length, rarest word, seen or new, in so many groups.")
     ] = None,
@@ -38,23 +35,30 @@ def evaluate(
     from transduce.evaluation import systems
     from transduce.evaluation.comparison import compare
     from transduce.evaluation.judging import Parts, judge
-    from transduce.metrics.base import metric as named
     from transduce.metrics.confusions import breakable
     from transduce.pages.page import write
     from transduce.pages.signals import shown
     from transduce.reports.evaluation import evaluation_page
 
-    transducer, resampling = trained.load(beam), resampled.resampling
-    metrics = [named(name) for name in metric or transducer.settings["metrics"]]
+    transducer, resampling = trained.load(measured.beam), resampled.resampling
+    metrics = measured.metrics(transducer.settings["metrics"])
     parts = Parts(bins, errors and breakable(metrics), calibration)
     lines = against is not None and against.is_file() and corpus.of_files  # one for each line of the other's outputs
     examples = corpus.read_files(transducer.settings) if lines else corpus.read(transducer.settings, trained.runs[0])
-    search, parts = resized(transducer, beam), parts.of_report(transducer) if report else parts
-    own = systems.of_model(str(trained.run), transducer, examples, metrics, search, batch_size, parts.calibration)
+    parts = parts.of_report(transducer) if report else parts
+    own = systems.of_model(
+        str(trained.run),
+        transducer,
+        examples,
+        metrics,
+        resized(transducer, measured.beam),
+        measured.batch_size,
+        parts.calibration,
+    )
     judged = judge(own, transducer, trained.runs[0], examples, corpus.name, parts, resampling)
     compared = None
     if against is not None:
-        other = system(replace(trained, run=against, fusion=None), examples, metrics, beam, batch_size)
+        other = system(against, trained, measured, examples, metrics)
         compared = compare([own, other], examples, corpus.name, resampling)
     if report is not None:
         write(report, evaluation_page(judged, compared, shown if transducer.source_tokenizer.signal else str))

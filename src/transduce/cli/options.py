@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,7 @@ from transduce.plugins import load_plugins
 
 if TYPE_CHECKING:
     from transduce.metrics.significance import Resampling
-    from transduce.protocols import Search
+    from transduce.protocols import Metric, Search
     from transduce.transducer import Transducer
 
 Files = Annotated[list[Path] | None, typer.Argument(help="Text files, a source a line; standard input if none.")]
@@ -27,7 +27,6 @@ BatchSize = Annotated[int, typer.Option(min=1, help="Sentences searched at a tim
 Device = Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")]
 Precision = Annotated[str, typer.Option(help="float32, or bfloat16: faster where it is native, less exact.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads; all cores if not given.")]
-Metrics = Annotated[list[str] | None, typer.Option("--metric", help="Metrics instead of the run's own.")]
 Report = Annotated[Path | None, typer.Option(help="Write a page for the browser.", metavar="FILE.html")]
 Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="A Python file or module that registers classes.")]
 Sets = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: model.encoder.layers=2")]
@@ -35,26 +34,17 @@ Sets = Annotated[list[str] | None, typer.Option("--set", help="Change a setting:
 SHORTLIST = "shortlist.safetensors"  # in a run directory
 
 
-@dataclass(frozen=True)
-class Trained:
-    """What every command that uses a trained model asks: which, and how to load it."""
+@dataclass(frozen=True, kw_only=True)
+class Loading:
+    """How a command loads runs, whichever they are."""
 
-    run: Annotated[
-        Path,
-        typer.Argument(
-            help="A run directory, as `transduce train` made it; RUN+RUN are several as one.", metavar="RUN"
-        ),
-    ]
     checkpoint: Annotated[str, typer.Option(help="best, last or average; of several runs the same of each.")] = "best"
-    fusion: Annotated[
-        str | None, typer.Option(help="Weights of several runs, 0.7,0.3: log-linear instead of the mean.")
-    ] = None
     device: Device = "auto"
     threads: Threads = None
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="Change the search: search.size=10, search.type=greedy; the run's other settings stay."
+            "--set", help="Change the search: search.size=10, search.type=greedy; a run's other settings stay."
         ),
     ] = None
     shortlist: Annotated[
@@ -66,20 +56,21 @@ class Trained:
     ] = 1
     plugin: Plugins = None
 
-    def load(self, beam: int | None = None) -> Transducer:
-        """The model; what is set of its search is made for a ``beam`` of that size, if it has one (``resized``)."""
+    def of(self, run: Path, beam: int | None = None, weights: Sequence[float] | None = None) -> Transducer:
+        """A run's model; what is set of its search is made for a ``beam`` of that size, if it has one (``resized``).
+        ``weights`` mix several runs, as for ``loading.load``."""
         import torch
 
         from transduce.crew import Crew
+        from transduce.directory import members
         from transduce.loading import load
         from transduce.search.shortlist import Shortlist
 
         load_plugins(self.plugin)
         if self.threads is not None:
             torch.set_num_threads(self.threads)
-        weights = None if self.fusion is None else numbers(self.fusion, "--fusion")
         transducer = load(
-            self.run,
+            run,
             self.checkpoint,  # type: ignore[arg-type]
             self.device,
             weights,
@@ -88,11 +79,29 @@ class Trained:
             beam,
         )
         if self.shortlist:
-            transducer.search = Shortlist(self.runs[0] / SHORTLIST, transducer.search)
+            transducer.search = Shortlist(members(run)[0] / SHORTLIST, transducer.search)
         if self.workers > 1:
-            another = functools.partial(replace(self, workers=1).load, beam)
+            another = functools.partial(replace(self, workers=1).of, run, beam, weights)
             transducer.crew = Crew(another, self.workers, self.threads or 1)
         return transducer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained(Loading):
+    """What every command that uses a trained model asks: which, and how to load it."""
+
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="A run directory, as `transduce train` made it; RUN+RUN are several as one.", metavar="RUN"
+        ),
+    ]
+    fusion: Annotated[
+        str | None, typer.Option(help="Weights of several runs, 0.7,0.3: log-linear instead of the mean.")
+    ] = None
+
+    def load(self, beam: int | None = None) -> Transducer:
+        return self.of(self.run, beam, None if self.fusion is None else numbers(self.fusion, "--fusion"))
 
     @property
     def runs(self) -> list[Path]:
@@ -100,6 +109,20 @@ class Trained:
         from transduce.directory import members
 
         return members(self.run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What is measured of a model, or of several side by side, and by what search."""
+
+    metric: Annotated[list[str] | None, typer.Option(help="Metrics instead of the run's own.")] = None
+    beam: BeamSize = None
+    batch_size: BatchSize = 64
+
+    def metrics(self, own: Sequence[str]) -> list[Metric]:
+        from transduce.metrics.base import metric
+
+        return [metric(name) for name in self.metric or own]
 
 
 @dataclass(frozen=True)
@@ -165,6 +188,6 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """Parameters with their annotations evaluated."""
     hints = typing.get_type_hints(function, include_extras=True)
     return [
-        parameter.replace(annotation=hints[parameter.name])
+        parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY)
         for parameter in inspect.signature(function).parameters.values()
     ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.options import Trained, resized
+from transduce.cli.options import Loading, Measured, resized
 
 if TYPE_CHECKING:
     from transduce.evaluation.systems import System
@@ -14,12 +15,13 @@ if TYPE_CHECKING:
 
 
 def system(
-    named: Trained, examples: Sequence[Example], metrics: Sequence[Metric], beam: int | None, batch_size: int
+    named: Path, loading: Loading, measured: Measured, examples: Sequence[Example], metrics: Sequence[Metric]
 ) -> System:
     """The outputs of a run's model, with its own search or a beam of another size, or those of a file."""
     from transduce.evaluation import systems
 
-    if named.run.is_file():
-        return systems.of_file(named.run, examples, metrics)
-    transducer = named.load(beam)
-    return systems.of_model(str(named.run), transducer, examples, metrics, resized(transducer, beam), batch_size)
+    if named.is_file():
+        return systems.of_file(named, examples, metrics)
+    transducer = loading.of(named, measured.beam)
+    search = resized(transducer, measured.beam)
+    return systems.of_model(str(named), transducer, examples, metrics, search, measured.batch_size)
