@@ -111,6 +111,17 @@ def test_hypotheses_folded_into_queries_are_a_repeated_memory() -> None:
     assert_close(weights, repeated_weights)
 
 
+def test_dropout_leaves_weights_out_of_what_is_read_in_training_alone() -> None:
+    torch.manual_seed(1)
+    attend = GlobalAttention(WIDTH, WIDTH, Additive, dropout=0.5).double()
+    query, kept = randn(ROWS, QUERIES, WIDTH), memory()
+    context, weights, _ = attend(query, attend.start(kept))
+    assert not torch.equal(context, torch.einsum("bts,bsd->btd", weights, kept.states.values))
+    assert_close(weights.sum(-1), torch.ones(ROWS, QUERIES, dtype=torch.float64))  # what is returned is whole
+    attend.eval()
+    assert_close(attend(query, attend.start(kept))[0], torch.einsum("bts,bsd->btd", weights, kept.states.values))
+
+
 def test_weights_are_never_narrower_than_float32() -> None:
     mask = torch.tensor([[True, False]])
     assert mask_bias(mask, torch.bfloat16).dtype == torch.float32

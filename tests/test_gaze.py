@@ -264,10 +264,21 @@ def test_words_of_what_is_there_are_compared_with_its_box() -> None:
 
 
 def test_a_place_is_where_its_middle_is() -> None:
-    assert distance((0.0, 0.0, 0.5, 0.5), (0.2, 0.2, 0.3, 0.3)) == 0
-    assert distance((0.0, 0.0, 0.5, 0.5), (0.3, 0.0, 1.0, 1.0)) == pytest.approx(0.05)
-    assert distance((0.0, 0.0, 0.5, 0.5), (0.3, 0.0, 1.0, 0.1)) == pytest.approx(0.15)
+    assert LOOKED.peaks()[0] == pytest.approx((0.25, 0.25))
+    assert distance((0.25, 0.25), (0.2, 0.2, 0.3, 0.3)) == 0
+    assert distance((0.25, 0.25), (0.3, 0.0, 1.0, 1.0)) == pytest.approx(0.05)
+    assert distance((0.25, 0.25), (0.3, 0.0, 1.0, 0.1)) == pytest.approx(0.15)
     assert (Pointed(0, 0.0).inside, Pointed(0, 0.05).inside) == (True, False)
+
+
+def test_smoothed_attention_is_strongest_where_most_of_it_is_near() -> None:
+    """Two neighbours with less each than a third place far away, but with more together."""
+    boxes = torch.tensor([[0.0, 0, 0.1, 0.1], [0.1, 0, 0.2, 0.1], [0.8, 0.8, 0.9, 0.9]])
+    looked = Gaze("x.png", "", ("a",), {"only": torch.tensor([[0.33, 0.3, 0.37]])}, boxes)
+    assert looked.peaks() == [pytest.approx((0.85, 0.85))]
+    assert looked.peaks(0.09) == [pytest.approx((0.1, 0.05), abs=0.01)]  # between the two, a little nearer the first
+    there = [Named("a", (0, 0, 0.3, 0.3))]
+    assert [pointed(looked, there, deviation)[0].inside for deviation in (0.0, 0.09)] == [False, True]
 
 
 # ------------------------------------------------------------ pictures in pages

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from transduce.inspect.gaze import Gaze, gaze
-from transduce.transducer import Transducer
+from transduce.inspect.gaze import Gaze
 
 Box = tuple[float, ...]  # left, top, right and bottom
 
@@ -21,8 +20,8 @@ class Named:
 
 @dataclass(frozen=True)
 class Pointed:
-    """A word of an object's name, the ``part``-th of it, and how far ``off`` the object's box the place was that had
-    the strongest attention as it was written: 0 inside, else a fraction of the picture's sides."""
+    """A word of an object's name, the ``part``-th of it, and how far ``off`` the object's box attention was strongest
+    as it was written: 0 inside, else a fraction of the picture's sides."""
 
     part: int
     off: float
@@ -32,31 +31,23 @@ class Pointed:
         return not self.off
 
 
-def pointed(found: Gaze, objects: Iterable[Named]) -> list[Pointed]:
+def pointed(found: Gaze, objects: Iterable[Named], deviation: float = 0.0) -> list[Pointed]:
     """The words that name an object which is there, wherever it is named; what is named and is not there has no place.
 
-    A place is where its middle is. Tokens are words.
+    ``deviation`` smooths the attention first (``Gaze.peaks``). Tokens are words.
     """
-    strongest, answers = found.strongest(), []
+    peaks, answers = found.peaks(deviation), []
     for each in objects:
         for start in _places(found.tokens, each.words.split()):
             for part in range(len(each.words.split())):
-                _, looked = strongest[start + part]
-                answers.append(Pointed(part, distance(looked, each.box)))
+                answers.append(Pointed(part, distance(peaks[start + part], each.box)))
     return answers
 
 
-def pointing(transducer: Transducer, pictures: Iterable[tuple[str, Sequence[Named]]]) -> Iterator[list[Pointed]]:
-    """For each picture, by its path and its objects, how the model's own output points at them."""
-    for path, objects in pictures:
-        yield pointed(gaze(transducer, path), objects)
-
-
-def distance(looked: Box, box: Box) -> float:
-    """How far the middle of a place is from a box, across or down, whichever is more; 0 inside."""
-    left, top, right, bottom = looked
-    x, y = (left + right) / 2, (top + bottom) / 2
-    return max(0.0, box[0] - x, x - box[2], box[1] - y, y - box[3])
+def distance(point: tuple[float, float], box: Box) -> float:
+    """How far a point is from a box, across or down, whichever is more; 0 inside."""
+    (x, y), (left, top, right, bottom) = point, box
+    return max(0.0, left - x, x - right, top - y, y - bottom)
 
 
 def _places(tokens: Sequence[str], words: Sequence[str]) -> list[int]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.modules.attention.masks import mask_bias
+from transduce.modules.dropout import Dropout
 from transduce.protocols import Energy
 from transduce.tree import Shared
 from transduce.types import Factory, Memory
@@ -44,14 +45,16 @@ class AttentionKeys:
 class GlobalAttention(nn.Module):
     """The expectation of what the memory gives to read, under softmax(energy): Bahdanau et al. 2015, eq. 5-6.
 
+    In training a share ``dropout`` of the weights is left out of what is read, and of nothing else, as with many heads.
     The weights pass through ``weights``, an identity: hook it to look at them.
     """
 
-    def __init__(self, query_width: int, memory_width: int, energy: Factory[Energy]) -> None:
+    def __init__(self, query_width: int, memory_width: int, energy: Factory[Energy], dropout: float = 0.0) -> None:
         super().__init__()
         self.width = memory_width
         self.energy = energy(query_width=query_width, memory_width=memory_width)
         self.weights = nn.Identity()
+        self.dropout = Dropout(dropout)
 
     def start(self, memory: Memory) -> Shared[AttentionKeys]:
         return Shared(AttentionKeys.of(memory, self.energy))
@@ -62,4 +65,4 @@ class GlobalAttention(nn.Module):
         B = keys.key_BSK.shape[0]
         query_BQD = query_NTD.reshape(B, N // B * T, -1)
         weights_BQS = self.weights(torch.softmax(self.energy(query_BQD, keys.key_BSK) + keys.bias_B1S, -1))
-        return keys.read(weights_BQS).view(N, T, -1), weights_BQS.view(N, T, -1), state
+        return keys.read(self.dropout(weights_BQS)).view(N, T, -1), weights_BQS.view(N, T, -1), state
