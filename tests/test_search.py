@@ -76,7 +76,7 @@ def slow_beam(
 ) -> tuple[list[tuple[float, tuple[int, ...]]], int]:
     """The best finished hypotheses, (score, tokens), and the steps taken, by the definition: ``size`` prefixes live,
     an end counts among the ``size`` best continuations, all are ended at ``max_length``. Stops when ``size`` have
-    finished, and never because those alive cannot win."""
+    finished and the best alive is no better as it stands, and never because those alive cannot win."""
     live, finished = [(0.0, ())], []
     for length in range(1, beam.max_length + 1):
         continuations = [
@@ -90,9 +90,11 @@ def slow_beam(
             (beam.ranking(total, length, source_length), y) for total, y in continuations[: beam.size] if y[-1] == EOS
         ]
         live = [(total, y) for total, y in continuations if y[-1] != EOS][: beam.size]
-        if len(finished) >= beam.size or not live:
+        best = sorted(finished, reverse=True)[: beam.nbest]
+        alive = beam.ranking(live[0][0], length, source_length) if live else float("-inf")
+        if not live or (len(finished) >= beam.size and alive <= best[-1][0]):
             break
-    return sorted(finished, reverse=True)[: beam.nbest], length
+    return best, length
 
 
 @pytest.mark.parametrize("ranking", [LogProbability(), Average(), Wu(), Wu(1.5)], ids=repr)
@@ -113,6 +115,15 @@ def test_beam_search_is_its_definition_and_stopping_early_loses_nothing(
             assert len(model.rows) <= steps
             saved += steps - len(model.rows)
     assert (saved > 0) is (nbest < size)  # the bound has stopped some searches, or the test would say nothing
+
+
+def test_a_sure_output_is_not_lost_to_improbable_ends_before_it() -> None:
+    """As many have ended as the beam is wide, each of them an accident, while the sure one is still being written."""
+    model = Lookup(1)
+    model.logits[:] = 0.0
+    model.logits[..., EOS], model.logits[..., 5] = 2.0, 6.0
+    (found,), *_ = Beam(3, max_length=8)(model, all_of(model))
+    assert found.tokens == (5,) * 7 + (EOS,)
 
 
 def test_greedy_search_is_its_definition() -> None:

@@ -29,9 +29,9 @@ class Beam:
     """The ``size`` most probable prefixes, extended step by step; returns the ``nbest`` finished ones by ``ranking``.
 
     ``filters`` say what may be written, ``allocation`` which continuations live on. With the usual one, an end counts
-    when it is among the ``size`` best continuations. A source is done when ``size`` hypotheses have finished, or none
-    in the beam can still overtake the ``nbest`` best; whatever is unfinished after ``max_length`` - 1 tokens is ended
-    there. A beam of one is greedy search. ``observer`` is shown each step.
+    when it is among the ``size`` best continuations. A source is done when none in the beam can still overtake the
+    ``nbest`` best finished ones or, once ``size`` have finished, none is better as it stands; whatever is unfinished
+    after ``max_length`` - 1 tokens is ended there. A beam of one is greedy search. ``observer`` is shown each step.
     """
 
     size: int = 5
@@ -127,22 +127,21 @@ class _Finished:
         """Of each row b, whether its search goes on."""
         best_B = candidates.live_total_BK.amax(-1).tolist()
         rows = zip(beam.going_B, beam.source_B, best_B, strict=True)
-        return [going and self._hopeful(source, total, beam.length + 2) for going, source, total in rows]
+        return [going and self._hopeful(source, total, beam.length + 1) for going, source, total in rows]
 
     def _hopeful(self, source: int, total: float, length: int) -> bool:
-        """Whether a living prefix of such a total can still matter."""
-        found = self.found[source]
-        if len(found) < self.search.nbest:
-            return True
-        if len(found) >= self.search.size:
-            return False
-        worst = sorted((h.score for h in found.values()), reverse=True)[self.search.nbest - 1]
-        return self._bound(total, length, source) > worst
+        """Whether living prefixes of ``length`` tokens, the best of such a total, can still matter.
 
-    def _bound(self, total: float, length: int, source: int) -> float:
-        """What a living prefix may score yet: totals only fall, so at most as if it ended well at once, or late."""
-        ranking, lengths = self.search.ranking, self.source_lengths
-        return max(ranking(total, length, lengths[source]), ranking(total, self.search.max_length, lengths[source]))
+        That ``size`` have finished is no reason to stop by itself: where a model is sure, all but one of the best
+        continuations are improbable, some of these end, and have filled the beam before the sure one ends.
+        """
+        found, search = self.found[source], self.search
+        if len(found) < search.nbest:
+            return True
+        worst = sorted((h.score for h in found.values()), reverse=True)[search.nbest - 1]
+        # Totals only fall: a prefix scores at most as if it ended well at once, or late.
+        ends = (length,) if len(found) >= search.size else (length + 1, search.max_length)
+        return max(search.ranking(total, end, self.source_lengths[source]) for end in ends) > worst
 
     def agreed(self, beam: _Prefixes) -> tuple[int, ...]:
         """What the best finished and all living hypotheses of the first source begin with."""
