@@ -257,6 +257,15 @@ def test_the_table_has_means_and_ranges(results: Results) -> None:
     assert lines[4][6] == "4,322"
 
 
+def test_where_nothing_is_searched_no_time_of_a_search_is_told(tmp_path: Path) -> None:
+    forced = measured(50.0, search_seconds=0.0, greedy_seconds=0.0)
+    found = answered(tmp_path / "forced", {"steps=1-seed1": forced}, {"training.steps": [1]}, (1,))
+    head, _, row = table.table(found).splitlines()
+    assert head.endswith("| updates | training tokens/s |")
+    assert row.count("|") == head.count("|")
+    assert "Milliseconds" not in table.page(found)
+
+
 def test_the_page_says_what_was_asked_and_what_is_missing(results: Results, tmp_path: Path) -> None:
     page = table.page(results)
     assert "Recipe: `reverse`" in page

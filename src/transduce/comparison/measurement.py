@@ -48,9 +48,8 @@ class Measurement:
 
     ``metrics`` are on ``split`` by the run's own search, as `transduce evaluate` has them; ``search_seconds`` and
     ``greedy_seconds`` are for a sentence, text in to text out, by the clock of the training (0 where no metric is of
-    an output); ``tokens_per_second`` is
-    the median of the training log, target tokens without padding; ``training_seconds`` include validation;
-    ``lengths`` are in ``length_unit``.
+    an output); ``tokens_per_second`` is the median of the training log, target tokens without padding;
+    ``training_seconds`` include validation; ``lengths`` are in ``length_unit``.
     """
 
     split: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from transduce.comparison.grid import Grid
 from transduce.comparison.measurement import Measurement
@@ -14,6 +14,13 @@ from transduce.metrics.base import metric
 from transduce.spec import shown
 
 PICTURE = "results.png"
+NUMBERS: tuple[tuple[str, Callable[[Measurement], float], str], ...] = (
+    ("updates", lambda each: each.updates, ",.0f"),
+    ("training tokens/s", lambda each: each.tokens_per_second, ",.0f"),
+    ("search, ms", lambda each: 1000 * each.search_seconds, ".1f"),
+    ("greedy, ms", lambda each: 1000 * each.greedy_seconds, ".1f"),
+)
+"""Beside scores and parameters: titles, what is averaged over seeds, and how it is written."""
 
 
 def write(results: Results) -> None:
@@ -47,25 +54,20 @@ def table(results: Results) -> str:
     if not results.rows:
         return "Nothing is finished."
     names = results.metrics
-    head = ["", *names, "seeds", "parameters", "updates", "training tokens/s", "search, ms", "greedy, ms"]
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *(_cells(row, names) for row in results.rows)]
+    numbers = [each for each in NUMBERS if any(each[1](found) for found in results.measurements)]  # none where 0 in all
+    head = ["", *names, "seeds", "parameters", *(title for title, _, _ in numbers)]
+    cells = (
+        [
+            row.variant.name,
+            *(written(row.score(name)) for name in names),
+            str(len(row.cells)),
+            _parameters(row.spread(lambda each: each.parameters).mean),
+            *(format(row.spread(of).mean, form) for _, of, form in numbers),
+        ]
+        for row in results.rows
+    )
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *cells]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _cells(row: Row, names: Sequence[str]) -> list[str]:
-    rest: list[tuple[Callable[[Measurement], float], str]] = [
-        (lambda each: each.updates, ",.0f"),
-        (lambda each: each.tokens_per_second, ",.0f"),
-        (lambda each: 1000 * each.search_seconds, ".1f"),
-        (lambda each: 1000 * each.greedy_seconds, ".1f"),
-    ]
-    return [
-        row.variant.name,
-        *(written(row.score(name)) for name in names),
-        str(len(row.cells)),
-        _parameters(row.spread(lambda each: each.parameters).mean),
-        *(format(row.spread(of).mean, form) for of, form in rest),
-    ]
 
 
 def written(spread: Spread) -> str:
@@ -118,8 +120,12 @@ def _notes(results: Results) -> str:
             f"Measured on {' and '.join(splits)} with each run's own search; the best by {results.metrics[0]} is first"
             + (f"; of {', '.join(worst)} less is better." if worst else "."),
             _of_seeds(results.rows),
-            "Training tokens/s: target tokens without padding, the median of each run's log. Milliseconds: for one "
-            "sentence of the split searched in batches of 64, text in to text out.",
+            "Training tokens/s: target tokens without padding, the median of each run's log."
+            + (
+                " Milliseconds: for one sentence of the split searched in batches of 64, text in to text out."
+                if any(each.search_seconds for each in found)
+                else ""
+            ),
             *(f"{'; '.join(_conditions(found))}.",),
             *signatures,
         )
