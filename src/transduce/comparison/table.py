@@ -54,15 +54,15 @@ def table(results: Results) -> str:
     if not results.rows:
         return "Nothing is finished."
     names = results.metrics
-    numbers = [each for each in NUMBERS if any(each[1](found) for found in results.measurements)]  # none where 0 in all
-    head = ["", *names, "seeds", "parameters", *(title for title, _, _ in numbers)]
+    known = [(title, of, form) for title, of, form in NUMBERS if any(map(of, results.measurements))]  # 0: not measured
+    head = ["", *names, "seeds", "parameters", *(title for title, _, _ in known)]
     cells = (
         [
             row.variant.name,
             *(written(row.score(name)) for name in names),
             str(len(row.cells)),
             _parameters(row.spread(lambda each: each.parameters).mean),
-            *(format(row.spread(of).mean, form) for _, of, form in numbers),
+            *(format(row.spread(of).mean, form) for _, of, form in known),
         ]
         for row in results.rows
     )
