@@ -144,10 +144,13 @@ def tau(ours: Mapping[str, float], theirs: Mapping[str, float]) -> float:
 def section(task: str, found: Mapping[str, Measured]) -> list[str]:
     theirs = {cell: value for cell, value in zip(CELLS, PUBLISHED[task], strict=True) if cell in found}
     ours = {cell: found[cell].mean for cell in theirs}
-    spread = statistics.fmean(each.spread for each in found.values())
+    spreads = [each.spread for each in found.values() if len(each.accuracies) > 1]
+    if not spreads:
+        return [f"## {task}", "", "One seed each: what of this is chance is not known.", ""]
+    spread = statistics.fmean(spreads)
     asked = [(a, b) for a, b in itertools.permutations(ours, 2) if theirs[a] - theirs[b] > spread]
     contradicted = [f"{a} over {b} ({theirs[a] - theirs[b]:.1f})" for a, b in asked if ours[a] <= ours[b]]
-    seeds = min(len(each.accuracies) for each in found.values())
+    seeds = sorted({len(each.accuracies) for each in found.values()})
     lines = [f"## {task}", "", "| cell | theirs | ours | parameters | seconds |", "|---|---:|---:|---:|---:|"]
     for cell in theirs:
         each = found[cell]
@@ -160,8 +163,8 @@ def section(task: str, found: Mapping[str, Measured]) -> list[str]:
     return [
         *lines,
         "",
-        f"{' or '.join(f'{count:,}' for count in updates)} updates, {seeds} seeds. Over seeds a cell's accuracy "
-        f"spreads by {spread:.2f} on average, {max(each.spread for each in found.values()):.2f} at most. Of "
+        f"{' or '.join(f'{count:,}' for count in updates)} updates, {' or '.join(map(str, seeds))} seeds. Over seeds a "
+        f"cell's accuracy spreads by {spread:.2f} on average, {max(spreads):.2f} at most. Of "
         f"{math.comb(len(ours), 2)} pairs of cells the paper's gap is larger than the average in {len(asked)}; "
         f"{len(asked) - len(contradicted)} of these are in its order here. Kendall's tau over all pairs: "
         f"{tau(ours, theirs):.2f}.",
