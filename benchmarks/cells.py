@@ -146,7 +146,7 @@ def section(task: str, found: Mapping[str, Measured]) -> list[str]:
     ours = {cell: found[cell].mean for cell in theirs}
     spreads = [each.spread for each in found.values() if len(each.accuracies) > 1]
     if not spreads:
-        return [f"## {task}", "", "One seed each: what of this is chance is not known.", ""]
+        raise SystemExit(f"{task} has one seed of each cell, which tells no spread: sweep with --seeds 2")
     spread = statistics.fmean(spreads)
     asked = [(a, b) for a, b in itertools.permutations(ours, 2) if theirs[a] - theirs[b] > spread]
     contradicted = [f"{a} over {b} ({theirs[a] - theirs[b]:.1f})" for a, b in asked if ours[a] <= ours[b]]
