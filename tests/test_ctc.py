@@ -263,14 +263,15 @@ def test_each_state_gives_several_frames() -> None:
         assert_close(frames.values[:, 3 * s + r].exp(), logits.softmax(-1))
 
 
-def test_a_decoder_with_attention_is_half_of_a_joint_model() -> None:
-    """The log-probability of an output is the weighted sum of the two."""
-    model = build(FAMILIES["ctc and attention"])
+@pytest.mark.parametrize("weight", [0.0, 0.4, 1.0])
+def test_a_decoder_with_attention_is_half_of_a_joint_model(weight: float) -> None:
+    """The log-probability of an output is the weighted sum of the two; 0 asks attention alone, 1 CTC alone."""
+    model = build(FAMILIES["ctc and attention"] | {"weight": weight})
     together = batch(LENGTHS, [4, 2, 3])
     frames, decoder, state = model.parts(together.source)
     outputs = Padded(together.target.values, together.target.lengths - 1)
     attention = CrossEntropy().of(decoder, state, together.target).total
-    mixed = -0.4 * log_likelihood(frames, outputs).sum() + 0.6 * attention
+    mixed = -weight * log_likelihood(frames, outputs).sum() + (1 - weight) * attention
     assert_close(CrossEntropy()(model, together)[0].total, mixed)
 
 
