@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -54,13 +55,17 @@ def padded_targets(rows: list[list[int]]) -> Padded:
     return Padded(torch.tensor([row + [PAD] * (int(lengths.max()) - len(row)) for row in rows]), lengths)
 
 
-@pytest.mark.parametrize("grad", [True, False])
-def test_chunk(model: Any, grad: bool) -> None:
+@pytest.mark.parametrize(
+    ("grad", "cuts"),
+    [(False, list(itertools.combinations(range(1, 7), 2))), (True, [(1, 2), (2, 6), (4, 5)])],
+    ids=["search", "training"],
+)
+def test_chunk(model: Any, grad: bool, cuts: list[tuple[int, int]]) -> None:
     """Wherever the target is cut, with the state threaded through: the same logits."""
     source, tokens_BT = sources(LENGTHS), targets(3, 7)
     with torch.set_grad_enabled(grad):
         whole = logits(model, tokens_BT, source)
-        for first, second in itertools.combinations(range(1, 7), 2):
+        for first, second in cuts:
             state, outputs = model.start(source), []
             for begin, end in ((0, first), (first, second), (second, 7)):
                 output, state = model.extend(tokens_BT[:, begin:end], state)
@@ -143,7 +148,7 @@ SEARCHES: dict[str, Any] = {
     "beam 3": Beam(3, 3, max_length=6),
     "beam 5, wu": Beam(5, 2, max_length=6, ranking=Wu()),
     "samples": Sampling(3, temperature=0.8, truncations=(Nucleus(0.9),), max_length=6),
-    "exact": Exact(2, max_length=4, beam=2, together=3, states=2),  # most prefixes are read again
+    "exact": Exact(2, max_length=3, beam=2, together=3, states=2),  # most prefixes are read again
 }
 
 
@@ -155,10 +160,11 @@ def search(request: pytest.FixtureRequest) -> Any:
 def test_exact(model: Any) -> None:
     """No other search finds an output that is more probable."""
     source = sources(LENGTHS)
-    longest = Exact(max_length=6, beam=1)(model, source)
+    explored = Exact(max_length=4, beam=1).explore(model, source)
+    assert all(each.finished for each in explored)
     for name, search in SEARCHES.items():
-        for (best,), hypotheses in zip(longest, search(model, source), strict=True):
-            assert max(h.log_prob for h in hypotheses) <= best.log_prob + 1e-9, name
+        for exact, hypotheses in zip(explored, replace(search, max_length=4)(model, source), strict=True):
+            assert max(h.log_prob for h in hypotheses) <= exact.hypotheses[0].log_prob + 1e-9, name
 
 
 def test_score(model: Any, search: Any) -> None:
@@ -167,10 +173,12 @@ def test_score(model: Any, search: Any) -> None:
     for row, hypotheses in enumerate(search(model, source)):
         assert hypotheses
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
-        for hypothesis in hypotheses:
+        again = force(
+            model, pick(source, [row] * len(hypotheses)), padded_targets([list(h.tokens) for h in hypotheses])
+        )
+        for hypothesis, forced in zip(hypotheses, again, strict=True):
             assert hypothesis.tokens[-1] == EOS
             assert not {PAD, BOS, EOS} & set(hypothesis.tokens[:-1])
-            (forced,) = force(model, pick(source, [row]), padded_targets([list(hypothesis.tokens)]))
             assert forced.log_prob == pytest.approx(hypothesis.log_prob, abs=1e-9)
             assert forced.token_log_probs == pytest.approx(hypothesis.token_log_probs, abs=1e-9)
 

@@ -172,7 +172,7 @@ for unit in (Characters(), Words(), Symbols(), Bpe(size=300), Unigram(size=300))
 
 def test_learning_is_the_same_in_every_process(monkeypatch):
     seen = set()
-    for seed in ("1", "2", "3"):
+    for seed in ("1", "2"):
         monkeypatch.setenv("PYTHONHASHSEED", seed)
         run = subprocess.run([sys.executable, "-c", LEARN], capture_output=True, text=True, check=True)
         assert run.stderr == ""  # no progress bars
