@@ -155,6 +155,24 @@ def test_boxes_tile_the_source(name: str, embedding: Any) -> None:
             assert boxes_S4[length - 1].tolist() == [0, 0, 1, 1]
 
 
+@pytest.mark.parametrize("front", ["map", "map, steps", "columns", "subsampling", "patches", "stacked"])
+def test_a_box_is_around_the_middle_of_what_its_vector_sees(front: str) -> None:
+    """The pixels on which a vector in the middle of a wide source depends reach equally far to either side of it."""
+    module, length = build(TABLES[front]), 61
+    seen_S = torch.zeros(length, dtype=torch.bool)
+    source, boxes_N4 = signal([length]), module.boxes(signal([length]))[0]
+    place = int((boxes_N4[:, 0] > 0.4).nonzero()[0])
+    for seed in range(9):  # a rectifier may be shut
+        torch.manual_seed(seed)
+        values = torch.randn_like(source.values).requires_grad_()
+        out_D = module.embed(Padded(values, source.lengths)).values[0, place]
+        (gradient_BSD,) = torch.autograd.grad((out_D * torch.randn_like(out_D)).sum(), values)
+        seen_S |= (gradient_BSD[0] != 0).any(1)
+    left, _, right, _ = boxes_N4[place].tolist()
+    first, last = (int(seen_S.nonzero()[end]) for end in (0, -1))
+    assert (first + last + 1) / 2 == pytest.approx(length * (left + right) / 2, abs=1e-4)
+
+
 def test_it_reads_float32_and_trains_in_its_own_type(name: str) -> None:
     module = build(TABLES[name]).float()
     embedded = module.embed(signal(LENGTHS))  # of float64

@@ -59,7 +59,7 @@ class FeatureMap(nn.Module):
         return self.grid(source).flat()
 
     def boxes(self, source: Padded) -> Tensor:
-        return boxes((self.cell, self.cell), self.height, source.lengths)
+        return boxes((self.cell, self.cell), self.height, source.lengths, strided=True)
 
 
 def stage(inputs: int, outputs: int, stride: int, blocks: int) -> list[ResidualBlock]:

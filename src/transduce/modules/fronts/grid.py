@@ -92,16 +92,23 @@ def cells(rows: int, widths_B: Tensor) -> tuple[Tensor, Tensor]:
     return places_N // widths_B[:, None], places_N % widths_B[:, None]
 
 
-def boxes(cell: tuple[int, int], height: int, widths_B: Tensor) -> Tensor:
+def boxes(cell: tuple[int, int], height: int, widths_B: Tensor, strided: bool = False) -> Tensor:
     """[B, N, 4]: where the cells of a grid lie, each of so many rows and columns of pictures of ``height`` and
-    ``widths_B``. Zeros past a source's last cell."""
+    ``widths_B``: a cell has the pixels that it is made of, or, of ``strided`` convolutions, which are centred on the
+    first of these, those that it is nearest to. Zeros past a source's last cell."""
     tall, wide = cell
-    own_B = shortened(widths_B, wide)
-    row_BN, column_BN = cells(-(-height // tall), own_B)
-    left, right = (((column_BN + side) * wide / widths_B[:, None]).clamp(max=1) for side in (0, 1))
-    top, bottom = (((row_BN + side) * tall / height).clamp(max=1) for side in (0, 1))
+    row_BN, column_BN = cells(-(-height // tall), shortened(widths_B, wide))
+    left, right = _edges(column_BN, wide, widths_B[:, None], strided)
+    top, bottom = _edges(row_BN, tall, torch.full_like(widths_B, height)[:, None], strided)
     real_BN = row_BN * tall < height
     return torch.stack([left, top, right, bottom], -1) * real_BN[..., None]
+
+
+def _edges(place_BN: Tensor, size: int, extent_B1: Tensor, strided: bool) -> tuple[Tensor, Tensor]:
+    """Begin and end of each place as fractions of the extent, to which the last one reaches."""
+    back = (size - 1) / 2 if strided else 0.0
+    begin_BN, end_BN = (((place_BN + side) * size - back).clamp(min=0) / extent_B1 for side in (0, 1))
+    return begin_BN, end_BN.masked_fill((place_BN + 1) * size >= extent_B1, 1.0)
 
 
 class GridPositions(nn.Module):

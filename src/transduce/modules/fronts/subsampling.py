@@ -32,4 +32,4 @@ class Subsampling(nn.Module):
         return Padded(self.out(left.values.flatten(1, 2).transpose(1, 2)), left.widths)
 
     def boxes(self, source: Padded) -> Tensor:
-        return boxes((1, 4), 1, source.lengths)
+        return boxes((1, 4), 1, source.lengths, strided=True)
