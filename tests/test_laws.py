@@ -55,14 +55,12 @@ def padded_targets(rows: list[list[int]]) -> Padded:
     return Padded(torch.tensor([row + [PAD] * (int(lengths.max()) - len(row)) for row in rows]), lengths)
 
 
-@pytest.mark.parametrize(
-    ("grad", "cuts"),
-    [(False, list(itertools.combinations(range(1, 7), 2))), (True, [(1, 2), (2, 6), (4, 5)])],
-    ids=["search", "training"],
-)
-def test_chunk(model: Any, grad: bool, cuts: list[tuple[int, int]]) -> None:
-    """Wherever the target is cut, with the state threaded through: the same logits."""
+@pytest.mark.parametrize("grad", [True, False])
+def test_chunk(model: Any, grad: bool) -> None:
+    """Wherever the target is cut, with the state threaded through: the same logits; with gradients, which search never
+    asks for, at some places only."""
     source, tokens_BT = sources(LENGTHS), targets(3, 7)
+    cuts = list(itertools.combinations(range(1, 7), 2))[:: 4 if grad else 1]
     with torch.set_grad_enabled(grad):
         whole = logits(model, tokens_BT, source)
         for first, second in cuts:
@@ -144,7 +142,6 @@ def test_fork(model: Any) -> None:
 
 SEARCHES: dict[str, Any] = {
     "greedy": Greedy(max_length=6),
-    "beam 1": Beam(1, max_length=6),
     "beam 3": Beam(3, 3, max_length=6),
     "beam 5, wu": Beam(5, 2, max_length=6, ranking=Wu()),
     "samples": Sampling(3, temperature=0.8, truncations=(Nucleus(0.9),), max_length=6),
