@@ -21,7 +21,7 @@ from transduce.modules.fronts.columns import Columns
 from transduce.modules.fronts.feature_map import FeatureMap
 from transduce.modules.fronts.features import Features
 from transduce.modules.fronts.frames import Frames
-from transduce.modules.fronts.grid import Grid, GridPositions
+from transduce.modules.fronts.grid import Grid, GridPositions, boxes
 from transduce.modules.fronts.layers import GridConvolution
 from transduce.modules.fronts.patches import Patches
 from transduce.modules.fronts.subsampling import Subsampling
@@ -171,6 +171,15 @@ def test_a_box_is_around_the_middle_of_what_its_vector_sees(front: str) -> None:
     left, _, right, _ = boxes_N4[place].tolist()
     first, last = (int(seen_S.nonzero()[end]) for end in (0, -1))
     assert (first + last + 1) / 2 == pytest.approx(length * (left + right) / 2, abs=1e-4)
+
+
+def test_boxes_of_strided_cells_in_both_directions() -> None:
+    """Of nine pixels cells of four have their middles in 0.5, 4.5 and 8.5, and meet half way between."""
+    boxes_YX4 = boxes((4, 4), 9, torch.tensor([9]), strided=True)[0].unflatten(0, (3, 3))
+    edges = torch.tensor([0, 2.5, 6.5, 9]) / 9
+    for place in range(3):
+        assert_close(boxes_YX4[:, place, [0, 2]], edges[place : place + 2].expand(3, 2))
+        assert_close(boxes_YX4[place, :, [1, 3]], edges[place : place + 2].expand(3, 2))
 
 
 def test_it_reads_float32_and_trains_in_its_own_type(name: str) -> None:

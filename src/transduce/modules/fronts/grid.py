@@ -94,8 +94,8 @@ def cells(rows: int, widths_B: Tensor) -> tuple[Tensor, Tensor]:
 
 def boxes(cell: tuple[int, int], height: int, widths_B: Tensor, strided: bool = False) -> Tensor:
     """[B, N, 4]: where the cells of a grid lie, each of so many rows and columns of pictures of ``height`` and
-    ``widths_B``: a cell has the pixels that it is made of, or, of ``strided`` convolutions, which are centred on the
-    first of these, those that it is nearest to. Zeros past a source's last cell."""
+    ``widths_B``. The cells of ``strided`` convolutions are centred on the first of their pixels, and their boxes have
+    the pixels nearest to that. Zeros past a source's last cell."""
     tall, wide = cell
     row_BN, column_BN = cells(-(-height // tall), shortened(widths_B, wide))
     left, right = _edges(column_BN, wide, widths_B[:, None], strided)
