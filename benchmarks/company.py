@@ -28,7 +28,7 @@ from transduce.search.beam import Beam
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.search.shortlist import Listed, Shortlist
-from transduce.training.run import cache_folder
+from transduce.training.data import cache_folder
 from transduce.transducer import Transducer
 
 SIZES = (1, 7, 64)

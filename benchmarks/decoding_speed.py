@@ -40,7 +40,7 @@ from transduce.metrics.statistics import statistics
 from transduce.precision import Precision
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
-from transduce.training.run import cache_folder
+from transduce.training.data import cache_folder
 from transduce.transducer import Transducer
 from transduce.types import BOS, EOS, PAD, Example, Prediction
 

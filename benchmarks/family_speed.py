@@ -31,7 +31,8 @@ from transduce import config
 from transduce.data.batching import Batches, Place
 from transduce.data.preparation import examples, prepare
 from transduce.data.settings import Data
-from transduce.training.run import cache_folder, train
+from transduce.training.data import cache_folder
+from transduce.training.run import train
 from transduce.training.settings import Training
 
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}

@@ -21,7 +21,7 @@ from report import machine, write
 import transduce
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
-from transduce.training.run import split_of
+from transduce.training.data import split_of
 
 PUBLISHED = {"deu": 97.43, "heb": 99.1, "bul": 99.63, "vep": 99.65, "aym": 99.98}
 """Exact match in percent: Pimentel, Ryskina et al., "SIGMORPHON 2021 Shared Task on Morphological Reinflection"."""

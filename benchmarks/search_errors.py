@@ -28,7 +28,7 @@ from transduce.search.exact import Exact, Exploration
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability
-from transduce.training.run import split_of
+from transduce.training.data import split_of
 from transduce.types import Hypothesis, Padded
 
 MARGIN = 1e-4

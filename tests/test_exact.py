@@ -153,7 +153,7 @@ def test_states_are_few_however_many_sources_and_steps(together: int, states: in
     """64 sources wait with one state each and 64 / together are explored; a step of a beam of one, or of the search,
     has a state for each row that it reads, its parent's and its source's, and joins them, and makes the next."""
     most = {}
-    for count, expansions in [(64, 40), (64, 160), (100, 160)]:
+    for count, expansions in [(64, 60), (100, 60)]:
         model = Counting(count)
         search = Exact(max_length=9, expansions=expansions, beam=1, together=together, states=states)
         explored = search.explore(model, all_of(model))
@@ -161,7 +161,7 @@ def test_states_are_few_however_many_sources_and_steps(together: int, states: in
         most[count, expansions] = max(model.alive)
     active = ROWS // together
     assert max(most.values()) <= 64 + active * (1 + states) + 4 * 64
-    assert most[100, 160] == most[64, 160]
+    assert most[100, 60] == most[64, 60]
 
 
 def test_prefixes_on_the_way_back_are_few() -> None:

@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +22,6 @@ from transduce.data.batching import Place
 from transduce.models.weights import weights
 from transduce.modules.dropout import Dropout
 from transduce.precision import autocast, choose_precision
-from transduce.training import run as training_run
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started, Update, Validated
 from transduce.training.checkpoint import State
 from transduce.training.loop import DivergenceError, Judgement, Loop
@@ -31,6 +29,7 @@ from transduce.training.objectives import CrossEntropy, Trainable
 from transduce.training.optimization import Constant, ReduceOnPlateau
 from transduce.training.run import RunExistsError
 from transduce.training.settings import Budget, Training, Validation
+from transduce.training.validation import spread
 from transduce.types import EOS, Batch, Example, Padded
 
 CPU = torch.device("cpu")
@@ -414,19 +413,11 @@ def test_files_of_unequal_length_are_refused_before_anything_is_written(tiny: di
     assert not (tmp_path / "run").exists()
 
 
-def test_validation_examples_are_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validation_examples_are_spread() -> None:
     """Dictionaries are sorted: the first examples are no sample of them."""
     found = [Example(str(number), (str(number),)) for number in range(10)]
-    monkeypatch.setattr(training_run, "examples", lambda data, split, cache: found)
-
-    def chosen(wanted: int | None) -> list[str]:
-        validation = SimpleNamespace(metrics=("exact",), examples=wanted)
-        settings: Any = SimpleNamespace(training=SimpleNamespace(validation=validation), data=None)
-        prepared: Any = SimpleNamespace(valid=object())
-        return [example.source for example in training_run._validation_examples(settings, prepared, Path())]
-
-    assert chosen(3) == ["0", "3", "6"]
-    assert chosen(None) == chosen(99) == [str(number) for number in range(10)]
+    assert [example.source for example in spread(found, 3)] == ["0", "3", "6"]
+    assert spread(found, None) == spread(found, 99) == found
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

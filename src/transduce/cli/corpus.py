@@ -48,7 +48,7 @@ class Corpus:
 
     def read(self, settings: dict[str, Any], run: Path) -> list[Example]:
         """The files' examples, or those of the run's split, by its own ``group_references``."""
-        from transduce.training.run import split_of
+        from transduce.training.data import split_of
 
         if self.of_files:
             units = settings["data"]["units"]

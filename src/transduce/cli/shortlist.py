@@ -28,7 +28,7 @@ def shortlist(
     from transduce.search.shortlist import Candidates, always
     from transduce.statistical.association import associate
     from transduce.statistical.association import frequent as most_frequent
-    from transduce.training.run import prepared_for
+    from transduce.training.data import prepared_for
     from transduce.types import EOS, SPECIALS
 
     load_plugins(plugin)

@@ -21,7 +21,7 @@ from transduce.metrics.base import metric
 from transduce.metrics.bins import Bin, binned, lengths, unit_of
 from transduce.plugins import load_plugins
 from transduce.training.clocks import CLOCKS
-from transduce.training.run import cache_folder, split_of
+from transduce.training.data import cache_folder, split_of
 from transduce.transducer import Transducer
 
 ASKED, MEASURED = "asked.toml", "measured.json"  # in a cell's folder: its configuration as asked, and what came of it

@@ -25,7 +25,8 @@ from transduce.data.preparation import Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.plugins import load_plugins
 from transduce.training.checkpoint import CONFIG
-from transduce.training.run import cache_folder, check, flatten
+from transduce.training.data import cache_folder
+from transduce.training.run import check, flatten
 from transduce.training.settings import Settings
 
 log = logging.getLogger("transduce.sweep")

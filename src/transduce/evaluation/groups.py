@@ -16,7 +16,7 @@ from transduce.data.settings import Data
 from transduce.metrics.bins import Bin, binned, lengths, rarities, unit_of, units
 from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import Statistics
-from transduce.training.run import cache_folder
+from transduce.training.data import cache_folder
 from transduce.types import Example
 
 log = logging.getLogger("transduce")

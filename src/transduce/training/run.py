@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 
 from transduce import config
 from transduce.data.batching import Batches
-from transduce.data.preparation import Prepared, Tokenizers, examples, prepare
+from transduce.data.preparation import Prepared
 from transduce.data.settings import Data
 from transduce.directory import choose_device
 from transduce.metrics.base import metric
@@ -24,13 +23,14 @@ from transduce.spec import UNKNOWN
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started
 from transduce.training.checkpoint import CONFIG, State, load_training, resume_point
+from transduce.training.data import cache_folder, prepare_for
 from transduce.training.freezing import freeze
 from transduce.training.initialisation import Inheritance, Predecessor
-from transduce.training.loop import Judgement, Loop
+from transduce.training.loop import Loop
 from transduce.training.objectives import Trainable
 from transduce.training.settings import Init, Settings
-from transduce.transducer import Transducer
-from transduce.types import Example, Facts
+from transduce.training.validation import judge_of
+from transduce.types import Facts
 
 log = logging.getLogger("transduce")
 
@@ -59,48 +59,39 @@ def train(
     if (run / CONFIG).exists() and not resume:
         raise RunExistsError(run)
     point = resume_point(run / "checkpoints") if resume else None
-    init = config.build(table["init"], Init, path="init") if "init" in table else None
-    predecessor = Predecessor(init) if init and point is None else None
-    if predecessor:
-        table = predecessor.settings(table)
-    data = config.build(table["data"], Data, path="data")
-    cache = cache_folder(data, run)
-    prepared = _prepare(data, cache, run, init, predecessor)
-    table = config.resolve(table, Settings, prepared.facts)
-    check_words(table["model"], prepared.facts)
-    table["training"]["precision"] = choose_precision(table["training"]["precision"], where)
-    settings = config.build(table, Settings, prepared.facts)
-    check_augmentation(settings.training.augmentation, prepared.tokenizers.source.signal)
+    plan = _settle(table, run, point, where)
     run.mkdir(parents=True, exist_ok=True)
 
-    torch.manual_seed(settings.training.seed)
-    model: Any = settings.model()
-    inherited = predecessor.hand_over(model, table["model"], prepared.tokenizers) if predecessor else None
-    frozen = freeze(model, settings.training.freeze)
+    training = plan.settings.training
+    torch.manual_seed(training.seed)
+    model: Any = plan.settings.model()
+    inherited = plan.hand_over(model)
+    frozen = freeze(model, training.freeze)
     model.to(where)
-    trainable = Trainable(model, settings.objective)
-    optimizer = settings.training.optimizer(model.parameters())
+    trainable = Trainable(model, plan.settings.objective)
+    optimizer = training.optimizer(model.parameters())
     state = State() if point is None else load_training(point, model, optimizer)
-    report = (*prepared.report.lines(), *(inherited.lines() if inherited else ()), *frozen, *_changes(point, table))
+    told = inherited.lines() if inherited else ()
+    report = (*plan.prepared.report.lines(), *told, *frozen, *_changes(point, plan.table))
     # once the checkpoint is known to fit, lest a slip spoil the run's own settings
-    _write_run(run, table, prepared, inherited)
-    computing = autocast(settings.training.precision, where)
-    judge = Judge(trainable, settings, prepared, _validation_examples(settings, prepared, cache), computing)
+    _write_run(run, plan, inherited)
+    computing = autocast(training.precision, where)
+    judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing)
     every = [JsonLines(run / "metrics.jsonl"), *callbacks]
     parameters = sum(p.numel() for p in model.parameters())
-    started = Started(run, parameters, state.step, str(where), settings.training.precision, report)
+    started = Started(run, parameters, state.step, str(where), training.precision, report)
     for callback in every:
         callback.on_start(started)
     loop = Loop(
         trainable=trainable,
         optimizer=optimizer,
-        batches=Batches(prepared.train, settings.training.batching, settings.training.seed),
-        training=settings.training,
-        judge=judge if prepared.valid is not None else None,
+        batches=Batches(plan.prepared.train, training.batching, training.seed),
+        training=training,
+        judge=judge,
         autocast=computing,
         callbacks=every,
         run=run,
-        configuration=config.write(table),
+        configuration=config.write(plan.table),
         state=state,
     )
     return loop()
@@ -114,45 +105,48 @@ def check(table: config.Table) -> None:
         metric(name)
 
 
-def cache_folder(data: Data, run: Path) -> Path:
-    """Where prepared data lies: ``data.cache``, or beside the run, so that its sisters find it too."""
-    return Path(data.cache) if data.cache else run.parent / ".cache"
+@dataclass(frozen=True)
+class _Plan:
+    """What a run is to be: its settings, as a table with nothing left open and as objects, and its data."""
+
+    table: config.Table
+    settings: Settings
+    prepared: Prepared
+    cache: Path
+    predecessor: Predecessor | None
+
+    def hand_over(self, model: Any) -> Inheritance | None:
+        if self.predecessor is None:
+            return None
+        return self.predecessor.hand_over(model, self.table["model"], self.prepared.tokenizers)
 
 
-def split_of(settings: config.Table, run: Path, split: str) -> list[Example]:
-    """A split of the data that a run was trained on."""
-    data = config.build(settings["data"], Data, path="data")
-    return examples(data, split, cache_folder(data, run))
+def _settle(table: config.Table, run: Path, point: Path | None, where: torch.device) -> _Plan:
+    """Read the data and see that all fits it; what goes on from a checkpoint ``point`` needs no predecessor."""
+    init = config.build(table["init"], Init, path="init") if "init" in table else None
+    predecessor = Predecessor(init) if init and point is None else None
+    if predecessor:
+        table = predecessor.settings(table)
+    data = config.build(table["data"], Data, path="data")
+    cache = cache_folder(data, run)
+    prepared = prepare_for(run, data, cache, init, predecessor)
+    table = config.resolve(table, Settings, prepared.facts)
+    check_words(table["model"], prepared.facts)
+    table["training"]["precision"] = choose_precision(table["training"]["precision"], where)
+    settings = config.build(table, Settings, prepared.facts)
+    check_augmentation(settings.training.augmentation, prepared.tokenizers.source.signal)
+    return _Plan(table, settings, prepared, cache, predecessor)
 
 
-def prepared_for(run: Path) -> Prepared:
-    """The pairs that a run was trained on and validated with, encoded by its own tokenizers."""
-    if not (run / CONFIG).exists():
-        raise FileNotFoundError(f"{run} is no run directory: it has no {CONFIG}; train one with `transduce train`")
-    data = config.build(config.read(run / CONFIG)["data"], Data, path="data")
-    return _prepare(data, cache_folder(data, run), run, None, None)
-
-
-def _prepare(data: Data, cache: Path, run: Path, init: Init | None, predecessor: Predecessor | None) -> Prepared:
-    """The data by the run's own tokenizers where it is one already, its predecessor's or newly learned ones else."""
-    if not (run / CONFIG).exists():
-        return prepare(data, cache) if predecessor is None else predecessor.prepare(data, cache)
-    own = Tokenizers.load(run / "tokenizers")
-    if init and init.vocabulary != "own":
-        return prepare(data, cache, own)
-    prepared = prepare(data, cache)  # where nothing has changed, these are the same, and found in the cache
-    return prepared if own.fingerprints == prepared.tokenizers.fingerprints else prepare(data, cache, own)
-
-
-def _write_run(run: Path, table: config.Table, prepared: Prepared, inherited: Inheritance | None) -> None:
+def _write_run(run: Path, plan: _Plan, inherited: Inheritance | None) -> None:
     """Whatever is written is written beside its place and renamed, config.toml last: it is what makes it a run."""
     folder = run / "tokenizers"
     folder.mkdir(exist_ok=True)
-    prepared.tokenizers.save(folder)
+    plan.prepared.tokenizers.save(folder)
     if inherited is not None:
         (run / "init.json").write_text(json.dumps(inherited.as_json(), indent=1), encoding="utf-8")
     new = run / (CONFIG + ".new")
-    new.write_text(config.write(table), encoding="utf-8")
+    new.write_text(config.write(plan.table), encoding="utf-8")
     new.rename(run / CONFIG)
 
 
@@ -184,69 +178,3 @@ def flatten(table: config.Table, path: str = "") -> dict[str, Any]:
     for key, value in table.items():
         flat |= flatten(value, f"{path}{key}.") if isinstance(value, dict) else {path + key: value}
     return flat
-
-
-# ------------------------------------------------------------------ validation
-
-
-def _validation_examples(settings: Settings, prepared: Prepared, cache: Path) -> list[Example]:
-    """``validation.examples`` of data.valid, evenly spaced (dictionaries are sorted: the first ones are no sample), or
-    all; none where there is no such split or no metric asks for them."""
-    validation = settings.training.validation
-    if prepared.valid is None or not validation.metrics:
-        return []
-    found = examples(settings.data, "valid", cache)
-    wanted = min(validation.examples or len(found), len(found))
-    return [found[number * len(found) // wanted] for number in range(wanted)]
-
-
-class Judge:
-    """Validates: the loss as training computes it, over data.valid, and the metrics through search in float32.
-
-    Where the metrics look at some of the examples only, the loss looks at as large a share of the batches.
-    """
-
-    def __init__(
-        self,
-        trainable: Trainable,
-        settings: Settings,
-        prepared: Prepared,
-        validation_examples: list[Example],
-        autocast: Callable[[], AbstractContextManager[Any]],
-    ) -> None:
-        validation = settings.training.validation
-        self.trainable = trainable
-        self.valid = prepared.valid
-        self.examples = validation_examples
-        self.batching = settings.training.batching
-        self.autocast = autocast
-        self.metrics = [metric(name) for name in validation.metrics]
-        self.transducer = Transducer(
-            trainable.model,
-            validation.search,
-            prepared.source_tokenizer,
-            prepared.target_tokenizer,
-            max_source_length=settings.data.lines.max_source_length,
-            token_for_token=settings.data.lines.unequal != "keep",
-        )
-
-    def __call__(self) -> Judgement:
-        loss = self._loss()
-        if not self.metrics:
-            return Judgement(loss, {}, loss)
-        scores = self.transducer.evaluate(self.examples, self.metrics, batch_size=128).scores
-        first = self.metrics[0]
-        value = scores[first.name]
-        return Judgement(loss, scores, -value if first.higher_is_better else value)
-
-    @torch.no_grad()
-    def _loss(self) -> float:
-        assert self.valid is not None
-        total, count = 0.0, 0
-        share = len(self.valid) // len(self.examples) if self.examples else 1
-        for ids in Batches(self.valid, self.batching, seed=0).epoch(0)[:: max(1, share)]:
-            batch = self.valid.batch(ids).to(self.transducer.device)
-            with self.autocast():
-                loss, _ = self.trainable(batch, 1.0, None)
-            total, count = total + float(loss.plain), count + loss.count
-        return total / count

@@ -1,0 +1,45 @@
+"""A run's data: where it is kept once prepared, and by whose tokenizers it is encoded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from transduce import config
+from transduce.data.preparation import Prepared, Tokenizers, examples, prepare
+from transduce.data.settings import Data
+from transduce.training.checkpoint import CONFIG
+from transduce.training.initialisation import Predecessor
+from transduce.training.settings import Init
+from transduce.types import Example
+
+
+def cache_folder(data: Data, run: Path) -> Path:
+    """Where prepared data lies: ``data.cache``, or beside the run, so that its sisters find it too."""
+    return Path(data.cache) if data.cache else run.parent / ".cache"
+
+
+def split_of(settings: config.Table, run: Path, split: str) -> list[Example]:
+    """A split of the data that a run was trained on."""
+    data = config.build(settings["data"], Data, path="data")
+    return examples(data, split, cache_folder(data, run))
+
+
+def prepared_for(run: Path) -> Prepared:
+    """The pairs that a run was trained on and validated with, encoded by its own tokenizers."""
+    if not (run / CONFIG).exists():
+        raise FileNotFoundError(f"{run} is no run directory: it has no {CONFIG}; train one with `transduce train`")
+    data = config.build(config.read(run / CONFIG)["data"], Data, path="data")
+    return prepare_for(run, data, cache_folder(data, run))
+
+
+def prepare_for(
+    run: Path, data: Data, cache: Path, init: Init | None = None, predecessor: Predecessor | None = None
+) -> Prepared:
+    """The data by the run's own tokenizers where it is one already, its predecessor's or newly learned ones else."""
+    if not (run / CONFIG).exists():
+        return prepare(data, cache) if predecessor is None else predecessor.prepare(data, cache)
+    own = Tokenizers.load(run / "tokenizers")
+    if init and init.vocabulary != "own":
+        return prepare(data, cache, own)
+    prepared = prepare(data, cache)  # where nothing has changed, these are the same, and found in the cache
+    return prepared if own.fingerprints == prepared.tokenizers.fingerprints else prepare(data, cache, own)
