@@ -15,13 +15,13 @@ import torch
 
 from transduce import config, loading, recipes
 from transduce.data.settings import Units
-from transduce.directory import find_weights, members
+from transduce.directory import Checkpoint, find_weights, members
 from transduce.progress import ProgressBar
 from transduce.training.callbacks import Callback, Started, TensorBoard
 from transduce.training.checkpoint import CONFIG
 from transduce.training.run import RunExistsError, check
 from transduce.training.run import train as run_training
-from transduce.training.settings import Init
+from transduce.training.settings import Distillation, Init
 from transduce.transducer import Transducer
 
 HELD_OUT = 20  # one in so many of ``pairs`` is kept for validation
@@ -39,6 +39,7 @@ def train(
     threads: int | None = None,
     progress: bool = True,
     init: str | Path | None = None,
+    teacher: str | Path | None = None,
 ) -> Transducer:
     """Train a recipe (or a .toml file) and return the best model.
 
@@ -49,7 +50,7 @@ def train(
     ``runs/NAME``; one that holds a run is refused unless ``resume`` goes on with it or ``overwrite`` deletes it, which
     it does when the new one has begun, so that a slip in the settings costs nothing. ``progress`` draws a bar on
     standard error. SIGINT and SIGTERM save a checkpoint before they do what they always do. ``init`` is a run to start
-    from (``[init]`` in docs/configuration.md).
+    from, ``teacher`` one to learn from (``[init]`` and ``[distillation]`` in docs/configuration.md).
     """
     if resume and overwrite:
         raise ValueError("resume goes on with a run and overwrite deletes it: give one of them")
@@ -60,6 +61,8 @@ def train(
     table = change(config.read(run / CONFIG) if there and resume else recipes.read(recipe), settings)
     if init is not None:
         table = config.assign(table, "init.run", str(init))
+    if teacher is not None:
+        table = config.assign(table, "distillation.teacher", str(teacher))
     _check(table, recipe)
     if there and not (resume or overwrite):
         raise RunExistsError(run)
@@ -114,7 +117,7 @@ class Forget(Callback):
 @contextmanager
 def _replacing(run: Path, table: config.Table) -> Iterator[tuple[Callback, ...]]:
     """A run set aside for another, and put back where that cannot begin."""
-    _keep_predecessor(run, table)
+    _keep_others(run, table)
     aside = run.with_name(f"{run.name}.replaced")
     if aside.exists():  # of a training that was killed before it began; the run that is there is newer
         shutil.rmtree(aside)
@@ -128,15 +131,21 @@ def _replacing(run: Path, table: config.Table) -> Iterator[tuple[Callback, ...]]
         raise
 
 
-def _keep_predecessor(run: Path, table: config.Table) -> None:
-    """Raise ValueError where the new run would start from the one that it replaces."""
+def _keep_others(run: Path, table: config.Table) -> None:
+    """Raise ValueError where the new run would start from the one that it replaces, or learn from it."""
+    wanted: dict[str, tuple[Path, Checkpoint]] = {}
     if "init" in table:
-        begin = config.build(table["init"], Init, path="init")
-        for member in members(begin.run):
-            find_weights(member, begin.checkpoint)
+        init = config.build(table["init"], Init, path="init")
+        wanted["init.run"] = init.run, init.checkpoint
+    if "distillation" in table:
+        distillation = config.build(table["distillation"], Distillation, path="distillation")
+        wanted["distillation.teacher"] = distillation.teacher, distillation.checkpoint
+    for name, (runs, checkpoint) in wanted.items():
+        for member in members(runs):
+            find_weights(member, checkpoint)
             if member.resolve() == run.resolve():
                 raise ValueError(
-                    f"init.run is {run} itself, which overwrite would delete; choose another directory (out)"
+                    f"{name} is {run} itself, which overwrite would delete; choose another directory (out)"
                 )
 
 

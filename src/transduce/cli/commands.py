@@ -34,6 +34,7 @@ def train(
     out: Annotated[Path | None, typer.Option(help="The run directory; runs/RECIPE if not given.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Train so long instead of the recipe's budget.")] = None,
     init: Annotated[Path | None, typer.Option(help="Start from this run, with what of it fits.", metavar="RUN")] = None,
+    teacher: Annotated[Path | None, typer.Option(help="Learn from this run, too, or RUN+RUN.", metavar="RUN")] = None,
     freeze: Annotated[str | None, typer.Option(help="What keeps its values: encoder,decoder.embedding")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete the run that is there.")] = False,
@@ -51,7 +52,17 @@ def train(
     if freeze is not None:
         changes.append(f"training.freeze={json.dumps(freeze.split(','))}")
     try:
-        api.train(recipe, out, changes, resume=resume, overwrite=overwrite, device=device, threads=threads, init=init)
+        api.train(
+            recipe,
+            out,
+            changes,
+            resume=resume,
+            overwrite=overwrite,
+            device=device,
+            threads=threads,
+            init=init,
+            teacher=teacher,
+        )
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     print(api.run_folder(recipe, out))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from transduce import tree
 from transduce.protocols import Distribution
@@ -18,3 +22,19 @@ def chunks(model: Distribution, output: Any) -> list[slice]:
     vocabulary = model.readout(tree.map(lambda leaf: leaf[:1], output)).shape[-1]
     size = max(1, CHUNK // vocabulary)
     return [slice(begin, begin + size) for begin in range(0, max(tree.rows(output), 1), size)]
+
+
+def summed(
+    model: Distribution, part: Callable[..., tuple[Tensor, ...]], output: Any, *beside: Any
+) -> tuple[Tensor, ...]:
+    """The sums that ``part`` gives of N features and of what stands beside them [N, ...]; where their logits would not
+    fit in a chunk they are made again for the backward pass."""
+    pieces = chunks(model, output)
+    if len(pieces) == 1:
+        return part(output, *beside)
+    every = (output, *beside)
+    sums = [
+        checkpoint(part, *(tree.map(itemgetter(piece), each) for each in every), use_reentrant=False)
+        for piece in pieces
+    ]
+    return tuple(torch.stack(column).sum() for column in zip(*sums, strict=True))

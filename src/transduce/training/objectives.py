@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from transduce import tree
 from transduce.protocols import Autoregressive, Distribution, Objective, Parallel
-from transduce.training.chunks import chunks
+from transduce.training.chunks import summed
 from transduce.training.forcing import Forcing, TeacherForcing
 from transduce.types import Batch, Loss, Padded
 
@@ -39,13 +37,17 @@ class CrossEntropy:
 
     def of(self, model: Any, state: Any, target: Padded, progress: float = 0.0) -> Loss:
         """The loss of a model, or a decoder, that has started already."""
-        forcing = self.forcing if model.training else TeacherForcing()
-        output, _ = model.extend(forcing(model, state, target, progress), state)
+        output, _ = model.extend(self.read(model, state, target, progress), state)
         mask_BT = target.mask
         target_N = target.values[mask_BT]
         real = tree.map(lambda leaf: leaf[mask_BT], output)
         total, nll = cross_entropy(model, real, target_N, self.smoothing)
         return Loss(total, len(target_N), {"nll": nll})
+
+    def read(self, model: Any, state: Any, target: Padded, progress: float) -> Tensor:
+        """What the model reads, ids [B, T]."""
+        forcing = self.forcing if model.training else TeacherForcing()
+        return forcing(model, state, target, progress)
 
 
 @dataclass(frozen=True)
@@ -91,13 +93,8 @@ def cross_entropy(model: Distribution, output: Any, target_N: Tensor, smoothing:
     def part(output: Any, target: Tensor) -> tuple[Tensor, Tensor]:
         return smoothed_cross_entropy(model.readout(output), target, smoothing)
 
-    pieces = chunks(model, output)
-    if len(pieces) == 1:
-        return part(output, target_N)
-    sums = [
-        checkpoint(part, tree.map(itemgetter(piece), output), target_N[piece], use_reentrant=False) for piece in pieces
-    ]
-    return torch.stack([total for total, _ in sums]).sum(), torch.stack([nll for _, nll in sums]).sum()
+    total, nll = summed(model, part, output, target_N)
+    return total, nll
 
 
 def smoothed_cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:

@@ -19,11 +19,13 @@ from transduce.directory import choose_device
 from transduce.metrics.base import metric
 from transduce.models.fit import check_words
 from transduce.precision import autocast, bound_kernel_cache, choose_precision
+from transduce.protocols import Objective
 from transduce.spec import UNKNOWN
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started
 from transduce.training.checkpoint import CONFIG, State, load_training, resume_point
 from transduce.training.data import cache_folder, prepare_for
+from transduce.training.distillation import Distilled, Teacher
 from transduce.training.freezing import freeze
 from transduce.training.initialisation import Inheritance, Predecessor
 from transduce.training.loop import Loop
@@ -68,10 +70,10 @@ def train(
     inherited = plan.hand_over(model)
     frozen = freeze(model, training.freeze)
     model.to(where)
-    trainable = Trainable(model, plan.settings.objective)
+    trainable = Trainable(model, plan.objective)
     optimizer = training.optimizer(model.parameters())
     state = State() if point is None else load_training(point, model, optimizer)
-    told = inherited.lines() if inherited else ()
+    told = (*(inherited.lines() if inherited else ()), *(plan.teacher.lines() if plan.teacher else ()))
     report = (*plan.prepared.report.lines(), *told, *frozen, *_changes(point, plan.table))
     # once the checkpoint is known to fit, lest a slip spoil the run's own settings
     _write_run(run, plan, inherited)
@@ -114,6 +116,12 @@ class _Plan:
     prepared: Prepared
     cache: Path
     predecessor: Predecessor | None
+    teacher: Teacher | None
+
+    @property
+    def objective(self) -> Objective[Any]:
+        own: Any = self.settings.objective
+        return Distilled(own, self.teacher.model, self.teacher.settings.share) if self.teacher else own
 
     def hand_over(self, model: Any) -> Inheritance | None:
         if self.predecessor is None:
@@ -135,7 +143,10 @@ def _settle(table: config.Table, run: Path, point: Path | None, where: torch.dev
     table["training"]["precision"] = choose_precision(table["training"]["precision"], where)
     settings = config.build(table, Settings, prepared.facts)
     check_augmentation(settings.training.augmentation, prepared.tokenizers.source.signal)
-    return _Plan(table, settings, prepared, cache, predecessor)
+    teacher = Teacher(settings.distillation, where) if settings.distillation else None
+    if teacher:
+        teacher.check(prepared.tokenizers)
+    return _Plan(table, settings, prepared, cache, predecessor, teacher)
 
 
 def _write_run(run: Path, plan: _Plan, inherited: Inheritance | None) -> None:

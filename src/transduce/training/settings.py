@@ -89,6 +89,23 @@ class Init:
 
 
 @dataclass(frozen=True)
+class Distillation:
+    """Another run, or several (RUN+RUN: an ensemble of them), to learn from: a ``share`` of the loss is cross-entropy
+    with its distribution over each next word in place of the target's (Hinton et al. 2015; Kim and Rush 2016).
+
+    It must have this run's vocabularies. It is asked with each batch, and needed until training has ended.
+    """
+
+    teacher: Path
+    checkpoint: Checkpoint = "best"
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share = {self.share}: more than 0 and at most 1 was expected")
+
+
+@dataclass(frozen=True)
 class Training:
     """One loop for every model.
 
@@ -142,6 +159,7 @@ class Settings:
     model: Factory[Model]
     training: Training
     init: Init | None = None
+    distillation: Distillation | None = None
     objective: Objective[Any] = field(default_factory=CrossEntropy)
     search: Search[Any] = field(default_factory=Beam)
     metrics: tuple[str, ...] = ("exact",)
@@ -150,5 +168,10 @@ class Settings:
         model: Any = getattr(self.model, "constructor", self.model)  # of a Spec; or the class itself
         check_fit("objective", "Objective", type(self.objective), model)
         check_fit("search", "Search", type(self.search), model)
+        if self.distillation and not isinstance(self.objective, CrossEntropy):
+            raise ValueError(
+                f"distillation is of what is learned by cross-entropy, and the objective is "
+                f"{type(self.objective).__name__}: leave out one, or train on the outputs of `transduce predict`"
+            )
         if self.training.validation.metrics:
             check_fit("training.validation.search", "Search", type(self.training.validation.search), model)
