@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,16 +11,17 @@ import torch
 from torch.testing import assert_close
 
 import transduce
-from families import FAMILIES, build, sources, targets
+from families import FAMILIES, PARALLEL, build, sources, targets
 from test_resume import At, KilledError, Report, kill, same_bytes
 from transduce import api, config
 from transduce.models.mixtures import Ensemble
 from transduce.search.forcing import shifted
-from transduce.training import chunks
+from transduce.training import chunks, distillation
 from transduce.training.callbacks import Callback
 from transduce.training.distillation import Distilled
 from transduce.training.forcing import WordDropout
 from transduce.training.objectives import CrossEntropy
+from transduce.training.settings import Distillation
 from transduce.types import BOS, EOS, PAD, UNK, Batch, Padded
 
 LUONG, TRANSFORMER = "luong, gru, scaled dot, fed", "transformer, pre-norm"
@@ -194,6 +196,20 @@ def test_mistakes_leave_no_run(
     with pytest.raises((ValueError, OSError), match=message):
         train(tmp_path / "run", tiny | {"distillation.teacher": str(trained)} | settings)
     assert not (tmp_path / "run" / "config.toml").exists()
+
+
+def test_a_teacher_has_a_distribution_over_each_next_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    instant = SimpleNamespace(model=build(next(iter(PARALLEL.values()))))
+    monkeypatch.setattr(distillation, "load", lambda *_: instant)
+    teacher: Any = distillation.Teacher(Distillation(Path("runs/instant")), torch.device("cpu"))
+    with pytest.raises(ValueError, match=r"runs/instant cannot extend.*`transduce predict`"):
+        teacher.check(None)
+
+
+def test_who_writes_all_at_once_has_no_teacher(trained: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"by cross-entropy, and the objective is ParallelCrossEntropy"):
+        api.train("multi30k-de-en-instant", tmp_path / "run", teacher=trained, device="cpu", progress=False)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_teacher_is_not_overwritten_by_its_pupil(tiny: dict[str, Any], own_run: Path) -> None:
