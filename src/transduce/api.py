@@ -117,7 +117,7 @@ class Forget(Callback):
 @contextmanager
 def _replacing(run: Path, table: config.Table) -> Iterator[tuple[Callback, ...]]:
     """A run set aside for another, and put back where that cannot begin."""
-    _keep_others(run, table)
+    _check_replaceable(run, table)
     aside = run.with_name(f"{run.name}.replaced")
     if aside.exists():  # of a training that was killed before it began; the run that is there is newer
         shutil.rmtree(aside)
@@ -131,7 +131,7 @@ def _replacing(run: Path, table: config.Table) -> Iterator[tuple[Callback, ...]]
         raise
 
 
-def _keep_others(run: Path, table: config.Table) -> None:
+def _check_replaceable(run: Path, table: config.Table) -> None:
     """Raise ValueError where the new run would start from the one that it replaces, or learn from it."""
     wanted: dict[str, tuple[Path, Checkpoint]] = {}
     if "init" in table:

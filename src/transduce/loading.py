@@ -83,11 +83,8 @@ def _mixed(runs: list[Path], every: list[Transducer], fusion: Sequence[float] | 
 def check_vocabularies(one: Transducer, run: Path, other: Transducer, other_run: Path) -> None:
     """Raise ValueError unless two runs cut text into the same ids: their models' words must be each other's, those of
     a source only where there is one."""
-    pairs = {"target": (one.target_tokenizer, other.target_tokenizer)}
-    if one.conditional and other.conditional:
-        pairs = {"source": (one.source_tokenizer, other.source_tokenizer), **pairs}
-    differing = [side for side, (ours, theirs) in pairs.items() if ours.fingerprint != theirs.fingerprint]
-    if differing:
+    ours, theirs = (Tokenizers(each.source_tokenizer, each.target_tokenizer) for each in (one, other))
+    if differing := ours.differing(theirs, one.conditional and other.conditional):
         raise ValueError(
             f"{run} and {other_run} have different {' and '.join(differing)} vocabularies, so their models cannot be "
             "mixed word by word; train both on the same data with the same data.units, or rerank as text: `transduce "

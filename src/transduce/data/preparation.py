@@ -79,6 +79,12 @@ class Tokenizers:
     def fingerprints(self) -> tuple[str, str]:
         return self.source.fingerprint, self.target.fingerprint
 
+    def differing(self, other: Tokenizers, conditional: bool = True) -> list[str]:
+        """The sides, "source" and "target", on which ids mean something else; the target alone where there is no
+        source to read."""
+        sides = zip(("source", "target"), self.fingerprints, other.fingerprints, strict=True)
+        return [side for side, ours, theirs in sides if ours != theirs and (conditional or side == "target")]
+
     @property
     def joint(self) -> bool:
         """One vocabulary for both sides."""

@@ -34,10 +34,8 @@ class Teacher:
                 f"distillation.teacher: the model of {name} cannot {' and '.join(lacking)}: it has no distribution "
                 "over each next word to learn from; train on the outputs of `transduce predict` instead"
             )
-        own = {"source": self.transducer.source_tokenizer, "target": self.transducer.target_tokenizer}
-        here = {"source": tokenizers.source, "target": tokenizers.target}
-        sides = ("source", "target") if self.transducer.conditional else ("target",)
-        if differing := [side for side in sides if own[side].fingerprint != here[side].fingerprint]:
+        own = Tokenizers(self.transducer.source_tokenizer, self.transducer.target_tokenizer)
+        if differing := own.differing(tokenizers, self.transducer.conditional):
             raise ValueError(
                 f"distillation.teacher: {name} has another {' and another '.join(differing)} vocabulary than this run; "
                 "train both on the same data with the same data.units, or start from a run of its vocabularies "
@@ -60,7 +58,7 @@ class Distilled:
     """
 
     objective: CrossEntropy
-    teacher: Any
+    teacher: Autoregressive[Any]
     share: float
 
     def __call__(self, model: Any, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -30,11 +29,9 @@ from transduce.training.freezing import freeze
 from transduce.training.initialisation import Inheritance, Predecessor
 from transduce.training.loop import Loop
 from transduce.training.objectives import Trainable
-from transduce.training.settings import Init, Settings
+from transduce.training.settings import Distillation, Init, Settings
 from transduce.training.validation import judge_of
 from transduce.types import Facts
-
-log = logging.getLogger("transduce")
 
 
 class RunExistsError(FileExistsError):
@@ -135,6 +132,8 @@ def _settle(table: config.Table, run: Path, point: Path | None, where: torch.dev
     predecessor = Predecessor(init) if init and point is None else None
     if predecessor:
         table = predecessor.settings(table)
+    taught = config.build(table["distillation"], Distillation, path="distillation") if "distillation" in table else None
+    teacher = Teacher(taught, where) if taught else None
     data = config.build(table["data"], Data, path="data")
     cache = cache_folder(data, run)
     prepared = prepare_for(run, data, cache, init, predecessor)
@@ -143,7 +142,6 @@ def _settle(table: config.Table, run: Path, point: Path | None, where: torch.dev
     table["training"]["precision"] = choose_precision(table["training"]["precision"], where)
     settings = config.build(table, Settings, prepared.facts)
     check_augmentation(settings.training.augmentation, prepared.tokenizers.source.signal)
-    teacher = Teacher(settings.distillation, where) if settings.distillation else None
     if teacher:
         teacher.check(prepared.tokenizers)
     return _Plan(table, settings, prepared, cache, predecessor, teacher)
