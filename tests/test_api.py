@@ -14,6 +14,7 @@ import transduce
 from transduce import api, config, names, recipes
 from transduce.modules.cells.fused import GRU
 from transduce.plugins import load_plugins
+from transduce.training.lock import alone
 
 PAIRS = [(text, text[::-1]) for text in ("ab", "cde", "fg", "h", "ijk", "lm", "nop", "q", "rst", "uv")] * 4
 
@@ -86,10 +87,28 @@ def test_other_settings_leave_the_budget() -> None:
 
 
 def test_overwrite_begins_anew(tiny: dict[str, Any], own_run: Path) -> None:
-    (own_run / "leftover").write_text("of the old run")
+    (own_run / "checkpoints" / "leftover").write_text("of the old run")
     train(own_run, tiny | {"training.steps": 1}, overwrite=True)
-    assert not (own_run / "leftover").exists()
+    assert not (own_run / "checkpoints" / "leftover").exists()
     assert json.loads((own_run / "checkpoints" / "last" / "state.json").read_text())["step"] == 1
+
+
+def test_overwrite_deletes_nothing_that_is_no_part_of_a_run(tiny: dict[str, Any], own_run: Path) -> None:
+    (own_run / "thesis.tex").write_text("years of work")
+    with pytest.raises(ValueError, match=r"overwrite would delete.*thesis\.tex; move it"):
+        train(own_run, tiny | {"training.steps": 1}, overwrite=True)
+    assert (own_run / "thesis.tex").read_text() == "years of work"
+    assert (own_run / "checkpoints" / "last").exists()
+
+
+@pytest.mark.parametrize("option", ["resume", "overwrite"])
+def test_two_trainings_in_one_directory_are_refused(option: str, tiny: dict[str, Any], own_run: Path) -> None:
+    before = (own_run / "config.toml").read_bytes()
+    with alone(own_run, "training"), pytest.raises(ValueError, match="another training is at work there"):
+        train(own_run, tiny, **{option: True})
+    assert (own_run / "config.toml").read_bytes() == before
+    assert (own_run / "checkpoints" / "last").exists()
+    train(own_run, {}, resume=True)  # nobody is there any more
 
 
 def test_runs_are_named_by_their_recipe() -> None:

@@ -15,10 +15,11 @@ import torch
 
 from transduce import config, loading, recipes
 from transduce.data.settings import Units
-from transduce.directory import Checkpoint, find_weights, members
+from transduce.directory import Checkpoint, find_weights, members, strangers
 from transduce.progress import ProgressBar
 from transduce.training.callbacks import Callback, Started, TensorBoard
 from transduce.training.checkpoint import CONFIG
+from transduce.training.lock import alone
 from transduce.training.run import RunExistsError, check
 from transduce.training.run import train as run_training
 from transduce.training.settings import Distillation, Init
@@ -118,6 +119,8 @@ class Forget(Callback):
 def _replacing(run: Path, table: config.Table) -> Iterator[tuple[Callback, ...]]:
     """A run set aside for another, and put back where that cannot begin."""
     _check_replaceable(run, table)
+    with alone(run, "training"):
+        pass  # and nobody is
     aside = run.with_name(f"{run.name}.replaced")
     if aside.exists():  # of a training that was killed before it began; the run that is there is newer
         shutil.rmtree(aside)
@@ -132,7 +135,12 @@ def _replacing(run: Path, table: config.Table) -> Iterator[tuple[Callback, ...]]
 
 
 def _check_replaceable(run: Path, table: config.Table) -> None:
-    """Raise ValueError where the new run would start from the one that it replaces, or learn from it."""
+    """Raise ValueError where there is more than a run to lose, or the new one would start from it or learn from it."""
+    if others := strangers(run):
+        raise ValueError(
+            f"{run}: overwrite would delete what is no part of a run: {', '.join(others[:5])}; move it elsewhere, or "
+            "choose another directory (out)"
+        )
     wanted: dict[str, tuple[Path, Checkpoint]] = {}
     if "init" in table:
         init = config.build(table["init"], Init, path="init")

@@ -9,6 +9,13 @@ import torch
 
 Checkpoint = Literal["best", "last", "average"]
 
+PARTS = {
+    *("config.toml", "config.toml.new", "tokenizers", "tokenizers.new", "tokenizers.old", "checkpoints", ".lock"),
+    *("metrics.jsonl", "metrics.new", "tensorboard", "data", "init.json", "shortlist.safetensors"),
+    *("asked.toml", "measured.json"),  # of a sweep
+}
+"""All that is ever written into a run directory."""
+
 
 def members(run: str | Path) -> list[Path]:
     """The run directories of "RUN+RUN"; one, where a directory has that very name."""
@@ -18,6 +25,11 @@ def members(run: str | Path) -> list[Path]:
     if not all(parts):
         raise ValueError(f"run {str(run)!r}: a run directory was expected before and after each +")
     return [Path(part) for part in parts]
+
+
+def strangers(run: Path) -> list[str]:
+    """What lies in a run directory and is no part of a run."""
+    return sorted(path.name for path in run.iterdir() if path.name not in PARTS)
 
 
 def find_weights(run: Path, checkpoint: Checkpoint) -> Path:

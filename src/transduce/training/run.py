@@ -22,11 +22,12 @@ from transduce.protocols import Objective
 from transduce.spec import UNKNOWN
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started
-from transduce.training.checkpoint import CONFIG, State, load_training, resume_point
+from transduce.training.checkpoint import CONFIG, State, load_training, replace_folder, resume_point
 from transduce.training.data import cache_folder, prepare_for
 from transduce.training.distillation import Distilled, Teacher
 from transduce.training.freezing import freeze
 from transduce.training.initialisation import Inheritance, Predecessor
+from transduce.training.lock import alone
 from transduce.training.loop import Loop
 from transduce.training.objectives import Trainable
 from transduce.training.settings import Distillation, Init, Settings
@@ -50,17 +51,23 @@ def train(
     """Train what ``table`` describes into the directory ``run``.
 
     Files, settings and their fit are checked before anything is learned. With ``resume`` an interrupted run goes on
-    from its last checkpoint (or begins, where there is none yet); without it a directory that holds a run is refused.
+    from its last checkpoint (or begins, where there is none yet); without it a directory that holds a run is refused,
+    as is one where another training is at work.
     """
     check(table)
     bound_kernel_cache()
     where = choose_device(device)
+    with alone(run, "training"):
+        return _train(table, run, resume, callbacks, where)
+
+
+def _train(
+    table: config.Table, run: Path, resume: bool, callbacks: Sequence[Callback], where: torch.device
+) -> Finished:
     if (run / CONFIG).exists() and not resume:
         raise RunExistsError(run)
     point = resume_point(run / "checkpoints") if resume else None
     plan = _settle(table, run, point, where)
-    run.mkdir(parents=True, exist_ok=True)
-
     training = plan.settings.training
     torch.manual_seed(training.seed)
     model: Any = plan.settings.model()
@@ -148,10 +155,12 @@ def _settle(table: config.Table, run: Path, point: Path | None, where: torch.dev
 
 
 def _write_run(run: Path, plan: _Plan, inherited: Inheritance | None) -> None:
-    """Whatever is written is written beside its place and renamed, config.toml last: it is what makes it a run."""
-    folder = run / "tokenizers"
-    folder.mkdir(exist_ok=True)
-    plan.prepared.tokenizers.save(folder)
+    """Whatever is written is written beside its place and renamed, config.toml last: it is what makes it a run.
+
+    A run that goes on has its tokenizers, and reads its data by them (``prepare_for``).
+    """
+    if not (run / CONFIG).exists():
+        replace_folder(run / "tokenizers", plan.prepared.tokenizers.save)
     if inherited is not None:
         (run / "init.json").write_text(json.dumps(inherited.as_json(), indent=1), encoding="utf-8")
     new = run / (CONFIG + ".new")
