@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+import torch
+from torch import nn
 
 from transduce import api
-from transduce.training.callbacks import Callback, Finished, Started, Update
-from transduce.training.checkpoint import replace_folder, resume_point
+from transduce.models.weights import save_tensors
+from transduce.training.callbacks import Callback, Finished, Started, Update, Validated
+from transduce.training.checkpoint import State, load_training, replace_folder, resume_point, save_training
+from transduce.training.optimization import Adam, AdamW
 
 BYTES = [
     "last/model.safetensors",
@@ -155,8 +159,25 @@ def test_signals_save_and_exit(
     same_bytes(run, trained)
 
 
+class AtValidation(Callback):
+    """Sends a signal to itself at the last validation."""
+
+    def on_validation(self, validated: Validated) -> None:
+        if validated.step == 8 and validated.what == "valid":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_signal_at_the_last_validation_saves_too(tiny: dict[str, Any], trained: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(SystemExit):
+        train(run, tiny, AtValidation())
+    same_bytes(run, trained)
+
+
 def test_resuming_a_finished_run_changes_nothing(trained: Path, own_run: Path) -> None:
+    written = (own_run / "tokenizers" / "source.json").stat().st_mtime_ns
     train(own_run, (), resume=True)
+    assert (own_run / "tokenizers" / "source.json").stat().st_mtime_ns == written, "lost, were the disk full"
     same_bytes(own_run, trained)
     assert events(own_run) == events(trained)
 
@@ -185,12 +206,57 @@ def test_settings_that_do_not_fit_the_checkpoint_leave_the_run_as_it_was(own_run
     assert (own_run / "config.toml").read_bytes() == before
 
 
+def test_a_damaged_checkpoint_is_named(own_run: Path) -> None:
+    path = own_run / "checkpoints" / "last" / "optimizer.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"optimizer\.safetensors is no whole safetensors file"):
+        train(own_run, {"training.steps": 9}, resume=True)
+
+
 def test_resuming_what_has_no_checkpoint_begins(tiny: dict[str, Any], trained: Path, tmp_path: Path) -> None:
     train(tmp_path / "run", tiny, resume=True)
     same_bytes(tmp_path / "run", trained)
 
 
 # ----------------------------------------------------------------- checkpoints
+
+
+def network() -> nn.Module:
+    """Matrices and vectors in turn, so that optimisers that sort them number them differently."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+
+
+def stepped(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    """One step; each parameter's first moment, by name."""
+    model(torch.ones(1, 3)).square().sum().backward()
+    optimizer.step()
+    return {name: optimizer.state[parameter]["exp_avg"].clone() for name, parameter in model.named_parameters()}
+
+
+def test_each_parameter_keeps_its_moments_under_another_optimizer(tmp_path: Path) -> None:
+    model, other = network(), network()
+    optimizer, another = Adam()(model.parameters()), AdamW()(other.parameters())
+    moments = stepped(model, optimizer)
+    save_training(tmp_path / "last", model, optimizer, State(), "")
+    load_training(tmp_path / "last", other, another)
+    for name, parameter in other.named_parameters():
+        assert torch.equal(another.state[parameter]["exp_avg"], moments[name])
+
+
+def test_moments_of_other_shapes_are_refused(tmp_path: Path) -> None:
+    model, other = network(), network()
+    optimizer = Adam()(model.parameters())
+    stepped(model, optimizer)
+    optimizer.state[model[0].weight]["exp_avg"] = torch.zeros(3)  # type: ignore[index]
+    save_training(tmp_path / "last", model, optimizer, State(), "")
+    with pytest.raises(ValueError, match=r"optimizer\.safetensors: statistics\.0\.weight\.exp_avg \(3,\) fits no"):
+        load_training(tmp_path / "last", other, Adam()(other.parameters()))
+
+
+def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="missing.*cannot be written"):
+        save_tensors({"a": torch.zeros(1)}, tmp_path / "missing" / "a.safetensors")
 
 
 def leave(folder: Path, name: str, content: str) -> None:

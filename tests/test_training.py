@@ -26,7 +26,7 @@ from transduce.training.callbacks import Callback, Finished, JsonLines, Started,
 from transduce.training.checkpoint import State
 from transduce.training.loop import DivergenceError, Judgement, Loop
 from transduce.training.objectives import CrossEntropy, Trainable
-from transduce.training.optimization import Constant, ReduceOnPlateau
+from transduce.training.optimization import Constant, Cosine, InverseSquareRoot, Linear, ReduceOnPlateau
 from transduce.training.run import RunExistsError
 from transduce.training.settings import Budget, Training, Validation
 from transduce.training.validation import spread
@@ -168,10 +168,25 @@ def test_patience_ends_training_at_the_best_model(tmp_path: Path) -> None:
     assert_close(saved(tmp_path, "best"), made.judge.seen[1])  # type: ignore[union-attr]
 
 
+def test_patience_counts_from_the_best_by_loss_where_metrics_are_level(tmp_path: Path) -> None:
+    validation = Validation(every=1, patience=2)
+    made, events = loop(tmp_path, steady(steps=100, validation=validation), values=[])
+    made.judge = iter([Judgement(loss, {}, 0.0) for loss in (4, 3, 2, 1, 2, 1)]).__next__
+    assert (made().reason, made.state.step, made.state.best_step) == ("patience", 6, 4)
+    assert [event.best for event in events.of(Validated)] == [True] * 4 + [False] * 2
+
+
 def test_a_validation_that_is_no_number_is_never_the_best(tmp_path: Path) -> None:
     validation = Validation(every=1)
     made, _ = loop(tmp_path, steady(steps=3, validation=validation), values=[math.nan, 2, math.nan])
     assert made().best_step == 2
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_there_is_a_model_even_where_no_validation_is_a_number(value: float, tmp_path: Path) -> None:
+    made, _ = loop(tmp_path, steady(steps=3, validation=Validation(every=1)), values=[value] * 3)
+    assert made().best_step == 1
+    assert saved(tmp_path, "best")
 
 
 @pytest.mark.parametrize("better", [True, False])
@@ -256,6 +271,17 @@ def test_training_without_sense_is_refused(options: dict[str, Any], message: str
 def test_validation_without_sense_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=rf"training\.validation\.{name} = 0: at least 1"):
         Validation(**{name: 0})
+
+
+@pytest.mark.parametrize("schedule", [Constant, InverseSquareRoot, Cosine, Linear, ReduceOnPlateau])
+def test_a_schedule_without_sense_is_refused(schedule: Any) -> None:
+    with pytest.raises(ValueError, match="warmup = -5: at least 0 was expected"):
+        schedule(warmup=-5)
+
+
+def test_a_plateau_waits_for_one_validation_at_least() -> None:
+    with pytest.raises(ValueError, match="patience = 0: at least 1 was expected"):
+        ReduceOnPlateau(patience=0)
 
 
 # ------------------------------------------------------------------ precision

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any, Literal, get_args
@@ -65,6 +65,15 @@ def autocast(precision: Wanted, device: torch.device) -> Callable[[], AbstractCo
     if precision == "float32":
         return contextlib.nullcontext
     return lambda: torch.autocast(device.type, torch.bfloat16)
+
+
+@contextlib.contextmanager
+def unrecorded() -> Iterator[None]:
+    """Without gradients, amid what has them: what autocast converts meanwhile is forgotten, lest older versions of
+    PyTorch (before its PR 165068) use it again where gradients are wanted, and lose them."""
+    with torch.no_grad():
+        yield
+    torch.clear_autocast_cache()
 
 
 def check_precision(name: str) -> None:

@@ -11,13 +11,29 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 
+def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """OSError where they cannot be written."""
+    try:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:  # what the library makes of a full disk, too
+        raise OSError(f"{path} cannot be written: {error}") from error
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """FileNotFoundError where there is no such file, ValueError where it is not whole."""
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path} is no whole safetensors file ({error}); copy or make it again") from error
+
+
 def weights(model: nn.Module) -> dict[str, Tensor]:
     """Every parameter once (tied ones under the first of their names)."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
 def save_weights(model: nn.Module, path: Path) -> None:
-    save_file({name: tensor.contiguous() for name, tensor in weights(model).items()}, path)
+    save_tensors(weights(model), path)
 
 
 @torch.no_grad()
@@ -52,8 +68,4 @@ def summarise(names: Collection[str], every: Collection[str]) -> list[str]:
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    try:
-        tensors = load_file(path)
-    except SafetensorError as error:
-        raise ValueError(f"{path} is no whole safetensors file ({error}); copy or train it again") from error
-    set_weights(model, tensors, str(path))
+    set_weights(model, load_tensors(path), str(path))

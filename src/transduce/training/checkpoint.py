@@ -7,7 +7,6 @@ another name, synced to disk and then put in the place of the old one.
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -16,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from transduce.data.batching import Place
-from transduce.models.weights import load_weights, save_weights
+from transduce.models.weights import load_tensors, load_weights, save_tensors, save_weights
 
 MODEL, OPTIMIZER, STATE, CONFIG = "model.safetensors", "optimizer.safetensors", "state.json", "config.toml"
+STATISTICS, GENERATOR = "statistics.", "generator."  # how names begin in OPTIMIZER
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,7 @@ class State:
 
     ``validations`` holds, of each validation, the value that chooses the best (lower is better, whatever the metric);
     ``best`` is that of checkpoints/best, which may be an average's, and its loss, which decides between equals.
+    ``stale`` counts the validations since the best.
     """
 
     step: int = 0
@@ -42,15 +42,8 @@ class State:
     best: tuple[float, float] | None = None
     validated_step: int = 0
     validations: tuple[float, ...] = ()
+    stale: int = 0
     recent: tuple[int, ...] = ()
-
-    @property
-    def stale(self) -> int:
-        """Validations since the best."""
-        best, since = math.inf, 0
-        for value in self.validations:
-            best, since = (value, 0) if value < best else (best, since + 1)
-        return since
 
 
 def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
@@ -104,7 +97,7 @@ def save_training(
 
     def fill(new: Path) -> None:
         save_weights(model, new / MODEL)
-        save_file(_optimizer_tensors(optimizer) | _generators(), new / OPTIMIZER)
+        save_tensors(_optimizer_tensors(model, optimizer) | _generators(), new / OPTIMIZER)
         (new / STATE).write_text(json.dumps(asdict(state), indent=1))
         (new / CONFIG).write_text(configuration, encoding="utf-8")
 
@@ -114,9 +107,9 @@ def save_training(
 def load_training(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
     """The inverse of ``save_training``, into a model and an optimiser freshly built."""
     load_weights(model, folder / MODEL)
-    tensors = load_file(folder / OPTIMIZER)
+    tensors = load_tensors(folder / OPTIMIZER)
     _restore_generators(tensors)
-    _restore_optimizer(optimizer, tensors, str(folder / OPTIMIZER))
+    _restore_optimizer(model, optimizer, tensors, str(folder / OPTIMIZER))
     state = json.loads((folder / STATE).read_text())
     state["place"] = Place(**state["place"])
     for name in ("validations", "recent", "best"):
@@ -159,9 +152,9 @@ def forget_recent(checkpoints: Path, keep: Iterable[int]) -> None:
 def average_recent(checkpoints: Path, steps: Iterable[int]) -> dict[str, Tensor]:
     """The mean of the recent weights, in float64 (Vaswani et al. 2017, section 6.1)."""
     paths = [_recent(checkpoints, step) for step in steps]
-    total = {name: tensor.double() for name, tensor in load_file(paths[0]).items()}
+    total = {name: tensor.double() for name, tensor in load_tensors(paths[0]).items()}
     for path in paths[1:]:
-        for name, tensor in load_file(path).items():
+        for name, tensor in load_tensors(path).items():
             total[name] += tensor
     return {name: tensor / len(paths) for name, tensor in total.items()}
 
@@ -173,39 +166,41 @@ def _recent(checkpoints: Path, step: int) -> Path:
 # ------------------------------------------------------- optimiser, generators
 
 
-def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    state = optimizer.state_dict()["state"]
+def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What the optimiser remembers of each parameter, by the parameter's name: optimisers number them differently."""
     return {
-        f"{number}.{name}": value
-        for number, own in state.items()
-        for name, value in own.items()
+        f"{STATISTICS}{name}.{kind}": value
+        for name, parameter in model.named_parameters()
+        for kind, value in optimizer.state.get(parameter, {}).items()
         if value is not None  # SGD's momentum, where it has none
     }
 
 
-def _restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], origin: str) -> None:
+def _restore_optimizer(
+    model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], origin: str
+) -> None:
     whole = optimizer.state_dict()
-    whole["state"] = {}
+    every = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    number = {parameter: place for place, parameter in enumerate(every)}
+    own = dict(model.named_parameters())
     for key, tensor in tensors.items():
-        number, _, name = key.partition(".")
-        if number.isdigit():
-            whole["state"].setdefault(int(number), {})[name] = tensor
-    count = sum(len(group["params"]) for group in whole["param_groups"])
-    if whole["state"].keys() - set(range(count)):
-        raise ValueError(
-            f"{origin} is of a model with more parameters than this one's {count}; was config.toml changed?"
-        )
+        if key.startswith(GENERATOR):
+            continue
+        name, _, kind = key.removeprefix(STATISTICS).rpartition(".")
+        if name not in own or tensor.shape not in (own[name].shape, ()):
+            raise ValueError(f"{origin}: {key} {tuple(tensor.shape)} fits no parameter; was config.toml changed?")
+        whole["state"].setdefault(number[own[name]], {})[kind] = tensor
     optimizer.load_state_dict(whole)
 
 
 def _generators() -> dict[str, Tensor]:
-    states = {"generator.cpu": torch.get_rng_state()}
+    states = {GENERATOR + "cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
-        states["generator.cuda"] = torch.cuda.get_rng_state()
+        states[GENERATOR + "cuda"] = torch.cuda.get_rng_state()
     return states
 
 
 def _restore_generators(tensors: Mapping[str, Tensor]) -> None:
-    torch.set_rng_state(tensors["generator.cpu"])
-    if torch.cuda.is_available() and "generator.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["generator.cuda"])
+    torch.set_rng_state(tensors[GENERATOR + "cpu"])
+    if torch.cuda.is_available() and GENERATOR + "cuda" in tensors:
+        torch.cuda.set_rng_state(tensors[GENERATOR + "cuda"])

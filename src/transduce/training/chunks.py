@@ -16,9 +16,12 @@ from transduce.protocols import Distribution
 CHUNK = 2**25  # logits held at once: 128 MiB in float32
 
 
-@torch.no_grad()
 def chunks(model: Distribution, output: Any) -> list[slice]:
-    """Parts of the features ``output`` [N, ...] whose logits are at most ``CHUNK``; at least one part."""
+    """Parts of the features ``output`` [N, ...] whose logits are at most ``CHUNK``; at least one part.
+
+    One row is read out, with a gradient where there are gradients: autocast keeps the weights it has converted, and,
+    before PyTorch's PR 165068, used them without a gradient once that had happened under ``no_grad``.
+    """
     vocabulary = model.readout(tree.map(lambda leaf: leaf[:1], output)).shape[-1]
     size = max(1, CHUNK // vocabulary)
     return [slice(begin, begin + size) for begin in range(0, max(tree.rows(output), 1), size)]

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.precision import unrecorded
 from transduce.protocols import Autoregressive
 from transduce.search.forcing import shifted
 from transduce.search.step import forbid_specials
@@ -83,7 +84,7 @@ class ScheduledSampling:
         own_BT[:, 0] = False
         return self.mix(model, state, gold_BT, own_BT, torch.rand(gold_BT.shape, device=gold_BT.device))
 
-    @torch.no_grad()
+    @unrecorded()
     def mix(self, model: Autoregressive[S], state: S, gold_BT: Tensor, own_BT: Tensor, quantile_BT: Tensor) -> Tensor:
         """``gold_BT`` with the model's word where ``own_BT``: the one at that quantile of its distribution."""
         mixed_BT, state, read = gold_BT.clone(), tree.fork(state), 0
@@ -116,7 +117,7 @@ class ParallelScheduledSampling(ScheduledSampling):
         if self.passes < 1:
             raise ValueError(f'passes = {self.passes}: at least 1 was expected; for none, forcing = "teacher"')
 
-    @torch.no_grad()
+    @unrecorded()
     def mix(self, model: Autoregressive[S], state: S, gold_BT: Tensor, own_BT: Tensor, quantile_BT: Tensor) -> Tensor:
         mixed_BT = gold_BT
         if not own_BT.any():

@@ -83,8 +83,9 @@ class Loop:
         try:
             with Interruption() as interruption:
                 reason = self._train(interruption)
-            if reason in ("budget", "patience"):
-                self._finish()
+                if reason in ("budget", "patience"):
+                    self._finish()
+                    reason = interruption.signal or reason
             self._save()
         except BaseException as error:
             self._close(type(error).__name__)
@@ -235,18 +236,19 @@ class Loop:
             self.state,
             validated_step=self.state.step,
             validations=(*self.state.validations, judgement.value),
+            stale=0 if self.state.best_step == self.state.step else self.state.stale + 1,
             reserve=max(self.state.reserve, 1.2 * took * (2 if self.training.average > 1 else 1)),
         )
         self.reported = self.clock()
 
     def _judge(self, what: str) -> Judgement:
-        """Validate the model as it is, keep it where it is the best so far, and tell."""
+        """Validate the model as it is, keep it where it is the best so far, and tell; what is no number is worst."""
         assert self.judge is not None
         self.trainable.eval()
         judgement = self.judge()
         self.trainable.train()
-        rank = (judgement.value, judgement.loss)
-        best = rank < (self.state.best or (math.inf, math.inf))
+        rank = _worst_if_none(judgement.value), _worst_if_none(judgement.loss)
+        best = self.state.best is None or rank < self.state.best
         if best:
             about = {"step": self.state.step, "what": what, "loss": judgement.loss, **judgement.metrics}
             save_model(self.checkpoints / "best", self.trainable.model, about)
@@ -291,6 +293,10 @@ class _Recent:
     norm: Tensor
     count: int
     rate: float
+
+
+def _worst_if_none(value: float) -> float:
+    return math.inf if math.isnan(value) else value
 
 
 def _sum(tensors: Iterable[Tensor]) -> Tensor:

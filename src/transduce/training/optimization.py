@@ -59,6 +59,11 @@ class Schedule(Protocol):
     def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float: ...
 
 
+def check_at_least(name: str, value: float | None, least: int) -> None:
+    if value is not None and not value >= least:
+        raise ValueError(f"{name} = {value}: at least {least} was expected")
+
+
 def warming(step: int, warmup: int) -> float:
     return min(1.0, step / warmup) if warmup else 1.0
 
@@ -68,6 +73,9 @@ class Constant:
     """Always the peak, after ``warmup`` updates of linear rise."""
 
     warmup: int = 0
+
+    def __post_init__(self) -> None:
+        check_at_least("warmup", self.warmup, 0)
 
     def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float:
         return warming(step, self.warmup)
@@ -79,6 +87,9 @@ class InverseSquareRoot:
 
     warmup: int = 4000
 
+    def __post_init__(self) -> None:
+        check_at_least("warmup", self.warmup, 0)
+
     def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float:
         return min(step / self.warmup, math.sqrt(self.warmup / step)) if self.warmup else step**-0.5
 
@@ -89,6 +100,9 @@ class Cosine:
 
     warmup: int = 0
     floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_at_least("warmup", self.warmup, 0)
 
     def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float:
         fallen = (1 + math.cos(math.pi * min(progress, 1.0))) / 2
@@ -102,6 +116,9 @@ class Linear:
     warmup: int = 0
     floor: float = 0.0
 
+    def __post_init__(self) -> None:
+        check_at_least("warmup", self.warmup, 0)
+
     def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float:
         return warming(step, self.warmup) * (1 - (1 - self.floor) * min(progress, 1.0))
 
@@ -113,6 +130,10 @@ class ReduceOnPlateau:
     factor: float = 0.5
     patience: int = 3
     warmup: int = 0
+
+    def __post_init__(self) -> None:
+        check_at_least("patience", self.patience, 1)
+        check_at_least("warmup", self.warmup, 0)
 
     def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float:
         best, waited, share = math.inf, 0, 1.0

@@ -17,7 +17,7 @@ from transduce.search.greedy import Greedy
 from transduce.training.augmentation.base import Augmentation
 from transduce.training.clocks import Clock
 from transduce.training.objectives import CrossEntropy
-from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule
+from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule, check_at_least
 from transduce.types import Factory
 
 
@@ -69,9 +69,9 @@ class Validation:
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        _at_least("training.validation.times", self.times, 0)
+        check_at_least("training.validation.times", self.times, 0)
         for name in ("every", "examples", "patience"):
-            _at_least(f"training.validation.{name}", getattr(self, name), 1)
+            check_at_least(f"training.validation.{name}", getattr(self, name), 1)
 
 
 @dataclass(frozen=True)
@@ -142,13 +142,8 @@ class Training:
     def __post_init__(self) -> None:
         Budget(self.steps, self.epochs, self.minutes)  # refuses what is no budget
         for name in ("accumulate", "average", "checkpoint_every"):
-            _at_least(f"training.{name}", getattr(self, name), 1)
-        _at_least("training.clip", self.clip, 0)
-
-
-def _at_least(name: str, value: float | None, least: int) -> None:
-    if value is not None and not value >= least:
-        raise ValueError(f"{name} = {value}: at least {least} was expected")
+            check_at_least(f"training.{name}", getattr(self, name), 1)
+        check_at_least("training.clip", self.clip, 0)
 
 
 @dataclass(frozen=True)
