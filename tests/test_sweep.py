@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from transduce import config
+from transduce import api, config
 from transduce.comparison import measurement, picture, processes, table
 from transduce.comparison.grid import Cell, Grid, Variant, shared, values
 from transduce.comparison.measurement import Conditions, Measurement
@@ -491,6 +491,70 @@ def test_a_recipe_that_has_changed_since_is_refused(real: Path, tmp_path: Path) 
     run.write_text(run.read_text().replace("clip = 1.0", "clip = 0.5"))
     with pytest.raises(OtherQuestionError, match=r"plain-seed1 is of another.*: training.clip = 1.0 \(was 0.5\)"):
         sweep(out=tmp_path / "sweep")
+
+
+def trained_cell(out: Path, name: str) -> Path:
+    """A cell of a sweep whose trainings were FAKE, trained."""
+    run = out / "cells" / name
+    api.train(run / measurement.ASKED, run, device="cpu", progress=False)
+    return run
+
+
+def test_cells_that_are_not_asked_again_are_looked_at_too(
+    tiny: dict[str, Any], tmp_path: Path, called: list[str]
+) -> None:
+    """They stand in the same table."""
+    out, recipe = tmp_path / "sweep", tmp_path / "small.toml"
+    recipe.write_text('base = "reverse"\n' + config.write(asking_table(tiny)))
+
+    def ask(width: int, **options: Any) -> Results:
+        return sweep(recipe, {"model.encoder.width": [width]}, 1, out=out, device="cpu", **options)
+
+    ask(4)
+    trained_cell(out, "encoder.width=4-seed1")
+    assert len(ask(8).rows) == 2
+    recipe.write_text(recipe.read_text().replace("steps = 8", "steps = 9"))
+    with pytest.raises(OtherQuestionError, match=r"width=4-seed1 is of another question: training.steps = 9 \(was 8\)"):
+        ask(10)
+    replaced = ask(10, overwrite=True)
+    assert called == ["4-seed1", "8-seed1", "10-seed1"]
+    assert [cell.name for cell in replaced.unfinished] == ["encoder.width=4-seed1"]  # deleted, and not asked again
+    sweep(out=out, device="cpu")
+    assert called[3:] == ["4-seed1"]
+
+
+def test_a_recipe_that_is_gone_is_refused(tiny: dict[str, Any], tmp_path: Path, called: list[str]) -> None:
+    out, recipes = tmp_path / "sweep", [str(tmp_path / f"width={width}.toml") for width in (4, 8)]
+    for recipe in recipes:
+        Path(recipe).write_text('base = "reverse"\n' + config.write(asking_table(tiny)))
+    sweep(None, {"recipe": recipes[:1]}, 1, out=out, device="cpu")
+    Path(recipes[0]).unlink()
+    sweep(None, {"recipe": recipes[1:]}, 1, out=out, device="cpu")  # of a measurement alone nothing can differ
+    assert called == ["width=4-seed1", "width=8-seed1"]
+    trained_cell(out, "width=4-seed1")
+    with pytest.raises(OtherQuestionError, match=r"its settings do not read any more: .*width=4\.toml"):
+        sweep(None, {"recipe": recipes[1:]}, 1, out=out, device="cpu")
+
+
+def test_units_of_a_predecessor_are_no_other_question(
+    tiny: dict[str, Any], trained: Path, tmp_path: Path, called: list[str]
+) -> None:
+    """A run that starts from another has its units, whatever the recipe asks for; with its own vocabulary, its own."""
+    settings = {"init.run": str(trained), "data.units": {"joint": "bytes"}}
+    kept, own = asking(tiny, tmp_path / "kept"), asking(tiny, tmp_path / "own")
+    kept(4, settings=settings)
+    run = trained_cell(tmp_path / "kept", "encoder.width=4-seed1")
+    assert config.read(run / "config.toml")["data"]["units"]["joint"]["type"] == "characters"
+    assert len(kept(4, 8, settings=settings).rows) == 2
+
+    settings["init.vocabulary"] = "own"
+    own(4, settings=settings)
+    run = trained_cell(tmp_path / "own", "encoder.width=4-seed1")
+    own(4, settings=settings)
+    written = (run / "config.toml").read_text()
+    (run / "config.toml").write_text(written.replace('type = "bytes"', 'type = "characters"'))
+    with pytest.raises(OtherQuestionError, match=r"data.units.joint.type = 'bytes' \(was 'characters'\)"):
+        own(8, settings=settings)
 
 
 def test_the_evaluation_is_that_of_evaluate(real: Path, capsys: Any, monkeypatch: Any) -> None:

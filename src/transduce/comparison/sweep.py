@@ -6,12 +6,9 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from transduce import config
 from transduce.comparison import processes
@@ -26,6 +23,7 @@ from transduce.data.settings import Data
 from transduce.plugins import load_plugins
 from transduce.training.checkpoint import CONFIG
 from transduce.training.data import cache_folder
+from transduce.training.lock import alone
 from transduce.training.run import check, flatten
 from transduce.training.settings import Settings
 
@@ -66,7 +64,7 @@ def sweep(
         raise ValueError(f"{folder} holds no sweep to go on with: give a recipe, or --vary recipe=a,b")
     tables = {cell.name: _table(cell, asked.settings) for cell in asked.cells()}
     conditions = Conditions.here(threads or max(1, (os.cpu_count() or 1) // jobs), jobs, device)
-    with _alone(folder):
+    with alone(folder, "sweep"):
         question = _make_room(asked, folder, tables, overwrite)
         tasks = _begin(tables, folder, conditions, plugins)
         question.write(folder)
@@ -77,23 +75,6 @@ def sweep(
             _draw(results)
             write(results)
     return results
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keeps a second sweep out of the directory, which would train the same cells at the same time."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise ValueError(
-            f"{folder}: another sweep is at work there; wait until it ends, or choose another directory (--out)"
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 # ------------------------------------------------------------------- question
@@ -160,11 +141,24 @@ def _stale(
     before: Question | None, asked: Question, folder: Path, tables: Mapping[str, config.Table]
 ) -> dict[str, list[str]]:
     """The cells that cannot stand beside those asked now, and what differs: all, where the question is another, else
-    those whose recipe has changed since."""
+    those whose recipe has changed since, whether they are asked again or not: one table has them all."""
+    cells = [] if before is None else before.cells()
     if before is not None and (others := before.differences(asked)):
-        return {cell.name: others for cell in before.cells()}
+        return {cell.name: others for cell in cells}
     found = {name: _differences(folder / "cells" / name, table) for name, table in tables.items()}
+    kept = (cell for cell in cells if cell.name not in tables)
+    found |= {cell.name: _changes(folder / "cells" / cell.name, cell, asked.settings) for cell in kept}
     return {name: differences for name, differences in found.items() if differences}
+
+
+def _changes(run: Path, cell: Cell, settings: Mapping[str, Any]) -> list[str]:
+    """``_differences`` of a cell that is not asked now, so that its recipe may be gone or wrong."""
+    if not (run / CONFIG).exists():
+        return []
+    try:
+        return _differences(run, cell.table(settings))
+    except (config.ConfigError, FileNotFoundError) as error:
+        return [f"its settings do not read any more: {error}"]
 
 
 def _differences(run: Path, table: config.Table) -> list[str]:
@@ -176,9 +170,12 @@ def _differences(run: Path, table: config.Table) -> list[str]:
     now = flatten(config.resolve(table, Settings, tokenizers.facts))
     if now["training.precision"] == "auto":  # a run's own file says what that came to
         now["training.precision"] = then["training.precision"]
+    compared = (then.keys() | now.keys()) - set(PLACES)
+    if now.get("init.vocabulary", "own") != "own":  # its file has the units of the run that it started from
+        compared = {key for key in compared if not key.startswith("data.units.")}
     return [
         f"{key} = {now.get(key, 'nothing')!r} (was {then.get(key, 'nothing')!r})"
-        for key in sorted((then.keys() | now.keys()) - set(PLACES))
+        for key in sorted(compared)
         if then.get(key) != now.get(key)
     ]
 
