@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,9 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import transduce
+from families import PARALLEL, build
+from transduce.data.text import Characters
 from transduce.inspect.beam_page import _placed, page, svg
 from transduce.inspect.beams import BeamTree, Node, beam_tree
 from transduce.pages.page import foreign
+from transduce.search.beam import Beam
+from transduce.search.filters.lengths import Length
 from transduce.search.lengths import LengthBeam
 from transduce.transducer import Transducer
 from transduce.types import BOS, EOS, PAD, Padded
@@ -106,6 +112,15 @@ def test_greedy_search_is_a_single_line(transducer: Transducer) -> None:
     assert tree.texts == (next(transducer.predict([SOURCE], transducer.search.resized(1)))[0].text,)
 
 
+def test_a_long_source_is_cut_as_it_is_when_it_is_answered(transducer: Transducer) -> None:
+    short = transducer.changed({"search.size": 1})
+    short.max_source_length = 3  # two letters and the end
+    found, expected = (beam_tree(short, source) for source in (SOURCE, SOURCE[:2]))
+    assert found.root == expected.root
+    assert found.hypotheses == expected.hypotheses
+    assert found.root != beam_tree(transducer, SOURCE, short.search).root
+
+
 def test_the_terminal_has_a_line_for_each_end(tree: BeamTree) -> None:
     kept = tree.root.without_pruned()
     ends = [path for path in paths(kept) if not path[-1].children]
@@ -116,6 +131,20 @@ def test_the_terminal_has_a_line_for_each_end(tree: BeamTree) -> None:
         path[-1].fate == "pruned" for path in paths(tree.root)
     )
     assert len(lines) >= len(ends)
+
+
+def test_a_tree_may_be_deeper_than_python_recurses(transducer: Transducer) -> None:
+    """One that a search grew, and one that forks all the way."""
+    depth = sys.getrecursionlimit() + 100
+    node = beam_tree(transducer, SOURCE, Beam(1, 1, depth, filters=(Length(minimum=depth),))).root.without_pruned()
+    chain, ends = node.chain()
+    assert (len(chain), ends) == (1 + depth, ())
+    forking = grown([])
+    for _ in range(depth):
+        forking = grown([forking, grown([])])
+    tree = BeamTree(SOURCE, forking, (), ())
+    assert len(tree.lines()) == 1 + 2 * depth
+    assert page(tree).count('class="node"') == 2 * (1 + 2 * depth)
 
 
 class Texts(HTMLParser):
@@ -188,3 +217,11 @@ def test_what_was_pruned_is_drawn_on_request(tree: BeamTree) -> None:
 def test_a_search_without_a_beam_has_no_tree(transducer: Transducer) -> None:
     with pytest.raises(ValueError, match=r"LengthBeam grows no tree, only a beam does: --set search\.type=beam"):
         beam_tree(transducer, SOURCE, LengthBeam())
+
+
+@pytest.mark.parametrize("search", [None, LengthBeam(), Beam()])
+def test_a_model_that_no_beam_can_search_has_no_tree(search: Any) -> None:
+    sides = [Characters().learn([letters]) for letters in ("abcde", "tuvwxyz")]
+    instant = Transducer(build(PARALLEL["instant, lstm to dense"]), LengthBeam(), *sides)
+    with pytest.raises(ValueError, match=r"this Instant writes all at once, and a tree grows token by token"):
+        beam_tree(instant, SOURCE, search)

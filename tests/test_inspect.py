@@ -61,6 +61,18 @@ def test_states_of_a_pyramid_stand_for_several_tokens() -> None:
     assert attention(model, "abc", TARGET).source_tokens == ("abc</s>",)
 
 
+@pytest.mark.parametrize("target", [None, TARGET])
+def test_a_long_source_is_cut_as_it_is_when_it_is_answered(target: str | None) -> None:
+    short = transducer("bahdanau, additive")
+    short.max_source_length = 4  # three letters and the end
+    found, expected = (attention(short, source, target) for source in (SOURCE, "abc"))
+    assert found.source_tokens == expected.source_tokens == (*"abc", "</s>")
+    assert found.target_tokens == expected.target_tokens
+    torch.testing.assert_close(found.mean(), expected.mean())
+    if target is None:
+        assert found.target_tokens == next(short.predict([SOURCE]))[0].tokens
+
+
 def test_the_weights_are_those_the_context_was_made_with() -> None:
     model = transducer("bahdanau, additive")
     contexts, states = [], []

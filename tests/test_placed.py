@@ -182,3 +182,11 @@ def test_long_symbols_have_room_beside_their_rows() -> None:
     texts = [each.text for each in long.iter("{http://www.w3.org/2000/svg}text")]
     assert (texts.count("eight"), texts.count("a")) == (1, 1 + 2)
     assert long.get("aria-label") == "all alignments of a eight with 3 frames"
+
+
+def test_what_cannot_be_printed_is_shown_all_the_same() -> None:
+    """A control character would be no XML, a space is not seen."""
+    drawn = ET.fromstring(svg(of_text("a\x01 ", 4), ["a", "\x01", " "]))
+    texts = [each.text for each in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"a", "\\x01", "␣"} <= set(texts)
+    assert drawn.get("aria-label") == "all alignments of a \\x01 ␣ with 4 frames"

@@ -148,9 +148,8 @@ class Transducer:
         Greedy search and sampling decide with each step, a beam once all its hypotheses agree, other searches in the
         end.
         """
-        ids = self._cut(self._sources([(1, source)])[0], 1)
         given, tokens = "", tuple[Any, ...]()
-        for tokens in stream(search or self.search, self.model, self.padded([ids])):
+        for tokens in stream(search or self.search, self.model, self.encoded([source])):
             text = self.target_tokenizer.decode(tokens).rstrip(UNFINISHED)
             if len(text) > len(given) and text.startswith(given):
                 yield text[len(given) :]
@@ -220,9 +219,13 @@ class Transducer:
         """``work`` done for every batch: here, or by the crew."""
         return (work(self, batch) for batch in batches) if self.crew is None else self.crew(work, batches)
 
+    def rows(self, sources: Sequence[str]) -> list[Any]:
+        """The ids, or the numbers, that are read of each source, which is cut where it is too long."""
+        return [self._cut(row, number) for number, row in enumerate(self._sources([*enumerate(sources, 1)]), 1)]
+
     def encoded(self, sources: Sequence[str]) -> Padded:
-        """The sources as a model takes them, one batch of them, none cut."""
-        return self.padded(self._sources([*enumerate(sources, 1)]))
+        """The sources as a model takes them, one batch of them."""
+        return self.padded(self.rows(sources))
 
     # --------------------------------------------------------------- details
 

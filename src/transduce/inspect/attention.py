@@ -61,9 +61,9 @@ def attention(transducer: Transducer, source: str, target: str | None = None, he
     ValueError where the model has no attention to the source, or no such head.
     """
     check_attending(transducer.model)
-    (source_ids,) = transducer.source_tokenizer.encode([source])
+    (source_ids,) = transducer.rows([source])
     if target is None:
-        target_ids = list(transducer.search(transducer.model, transducer.encoded([source]))[0][0].tokens)
+        target_ids = list(transducer.search(transducer.model, transducer.padded([source_ids]))[0][0].tokens)
     else:
         (target_ids,) = transducer.target_tokenizer.encode([target])
     found = attended(transducer, [source_ids], [target_ids], head)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from transduce.protocols import Search
+from transduce.protocols import Autoregressive, Search, lacking_verbs
 from transduce.search.beam import Beam
 from transduce.search.observer import Expansion
 from transduce.transducer import Transducer
@@ -41,7 +41,11 @@ class Node:
 
     def without_pruned(self) -> Node:
         """The node with those of its descendants alone that were in the beam, or finished."""
-        return replace(self, children=tuple(child.without_pruned() for child in self.children if child.survived))
+        made: dict[int, Node] = {}
+        for node in reversed(_parents_first(self)):
+            children = tuple(made[id(child)] for child in node.children if child.survived)
+            made[id(node)] = replace(node, children=children)
+        return made[id(self)]
 
     def chain(self) -> tuple[list[Node], tuple[Node, ...]]:
         """This node and its only descendants, as far as there is one, and the children where they part."""
@@ -65,14 +69,19 @@ class BeamTree:
     def lines(self, pruned: bool = False) -> list[str]:
         """For the terminal: what forks is indented; ``pruned`` shows also what was looked at and left."""
         root = self.root if pruned else self.root.without_pruned()
-        return list(_branch(root, "", ""))
+        return list(_branches(root))
 
 
 def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = None) -> BeamTree:
     """Search for ``source`` once more, by the transducer's own search unless another is given, and keep what it saw.
 
-    Greedy search is a beam of one; ValueError where the search is no beam.
+    Greedy search is a beam of one; ValueError where the search is no beam, or the model has none.
     """
+    if lacking_verbs(type(transducer.model), Autoregressive):
+        raise ValueError(
+            f"this {type(transducer.model).__name__} writes all at once, and a tree grows token by token; models "
+            'that write so have one, such as model.type = "encoder-decoder"'
+        )
     beam = transducer.search.resized() if search is None else search
     if not isinstance(beam, Beam):
         raise ValueError(f"{type(beam).__name__} grows no tree, only a beam does: --set search.type=beam")
@@ -139,11 +148,12 @@ class _Recorder:
 
     def tree(self, transducer: Transducer, found: Sequence[Hypothesis]) -> Node:
         ranks = {hypothesis.tokens: rank for rank, hypothesis in enumerate(found)}
-
-        def made(node: _Recorded) -> Node:
-            children = sorted(map(made, node.children), key=lambda child: (not child.best, -child.total))
+        made: dict[int, Node] = {}
+        for node in reversed(_parents_first(self.root)):
+            children = [made[id(child)] for child in node.children]
+            children.sort(key=lambda child: (not child.best, -child.total))
             rank = ranks.get(node.tokens) if node.fate == "finished" else None
-            return Node(
+            made[id(node)] = Node(
                 transducer.target_tokenizer.tokens([node.token])[0] if node.tokens else SPECIALS[BOS],
                 node.log_prob,
                 node.total,
@@ -153,8 +163,20 @@ class _Recorder:
                 None if rank is None else found[rank].score,
                 rank == 0 or any(child.best for child in children),
             )
+        return made[id(self.root)]
 
-        return made(self.root)
+
+AnyNode = TypeVar("AnyNode", Node, _Recorded)
+
+
+def _parents_first(root: AnyNode) -> list[AnyNode]:
+    """Every node, each before its children; not by recursion, as a tree is as deep as its longest output."""
+    found, waiting = [], [root]
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        waiting += node.children
+    return found
 
 
 # ------------------------------------------------------------------- terminal
@@ -162,12 +184,15 @@ class _Recorder:
 MARKS = {"lived": "", "pruned": " ×", "finished": " ■"}
 
 
-def _branch(node: Node, first: str, later: str) -> Iterator[str]:
-    nodes, children = node.chain()
-    last = nodes[-1]
-    words = " ".join(each.token for each in nodes)
-    score = "" if last.score is None else f"  score {last.score:.3f}{', the best' if last.rank == 0 else ''}"
-    yield f"{first}{words}{MARKS[last.fate]}  {last.total:.3f}{score}"
-    for number, child in enumerate(children, 1):
-        end = number == len(children)
-        yield from _branch(child, later + ("└─ " if end else "├─ "), later + ("   " if end else "│  "))
+def _branches(root: Node) -> Iterator[str]:
+    """A line for each chain of nodes; what stands before it, and before all that parts from it, waits with it."""
+    waiting = [(root, "", "")]
+    while waiting:
+        node, first, later = waiting.pop()
+        nodes, children = node.chain()
+        last = nodes[-1]
+        words = " ".join(each.token for each in nodes)
+        score = "" if last.score is None else f"  score {last.score:.3f}{', the best' if last.rank == 0 else ''}"
+        yield f"{first}{words}{MARKS[last.fate]}  {last.total:.3f}{score}"
+        waiting += [(child, later + "└─ ", later + "   ") for child in children[-1:]]
+        waiting += [(child, later + "├─ ", later + "│  ") for child in reversed(children[:-1])]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from transduce.ctc.lattice import Lattice
-from transduce.metrics.units import columns
+from transduce.metrics.units import columns, shown
 from transduce.pages.drawing import Drawing, path, text
 from transduce.pages.markup import Markup, element
 from transduce.types import PAD, Padded
@@ -52,7 +52,7 @@ def drawing(lattice: Lattice, symbols: Sequence[str], best: bool = True) -> Draw
     A state is the darker in a frame, and a step from frame to frame the wider, the more of the probability passes
     there; what no alignment passes is grey. ``best`` paints the most probable alignment.
     """
-    frames = int(lattice.frames[0])
+    frames, symbols = int(lattice.frames[0]), [shown(symbol) for symbol in symbols]
     share_SL = lattice.posteriors()[0, :frames].tolist()
     way = lattice.best()[0][0, :frames].tolist() if best and lattice.log_likelihood[0].isfinite() else []
     states = [symbols[state // 2] if state % 2 else "" for state in range(2 * len(symbols) + 1)]
