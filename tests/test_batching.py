@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.data.batching import Batches, Batching, Place
+from transduce.data.batching import MOST, Batches, Batching, Place
 from transduce.data.corpora import DataError
 from transduce.data.pairs import Pairs, Ragged
 from transduce.types import EOS
@@ -136,5 +136,8 @@ def test_settings_that_cannot_be_are_refused():
     for name in ("tokens", "sentences", "pool"):
         with pytest.raises(DataError, match=rf"batching\.{name} = 0: expected at least 1"):
             Batching(**{name: 0})
+        with pytest.raises(DataError, match=rf"batching\.{name} = {10**20}: expected .* at most"):
+            Batching(**{name: 10**20})
+    assert len(Batches(sentences(10), Batching(MOST, MOST, MOST), 0).epoch(0)) == 1
     with pytest.raises(DataError, match="rank 2 of 2"):
         Batches(sentences(10), Batching(), 0, 2, 2)

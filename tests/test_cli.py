@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
+import gzip
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +18,7 @@ import transduce
 from transduce import api, recipes
 from transduce.cli import app as cli
 from transduce.cli import formats
+from transduce.metrics.significance import Interval
 from transduce.models.weights import save_weights
 from transduce.types import UNK
 
@@ -200,6 +204,30 @@ def test_predict_reads_files_in_turn(
     assert (status, out.splitlines()) == (0, [answer.text for answer in answers])
 
 
+@pytest.mark.parametrize("zipped", [False, True])
+def test_files_are_read_as_in_training(
+    zipped: bool, trained: Path, tmp_path: Path, answers: list[transduce.Output], call: Call
+) -> None:
+    """Unzipped, without a byte order mark; so is standard input."""
+    given = codecs.BOM_UTF8 + LINES
+    file = tmp_path / ("lines.txt.gz" if zipped else "lines.txt")
+    file.write_bytes(gzip.compress(given) if zipped else given)
+
+    def read(*files: Path, stdin: bytes = b"") -> list[tuple[str, str]]:
+        out = call("predict", trained, *files, "--device=cpu", "--format=jsonl", stdin=stdin)[1]
+        return [(record["source"], record["text"]) for record in map(json.loads, out.splitlines())]
+
+    expected = list(zip(["abc", "", "zé"], [answer.text for answer in answers], strict=True))
+    assert read(file, file) == expected * 2
+    assert read(stdin=given) == expected
+    assert read(stdin=b"a\n" + given)[1][0] == "\ufeffabc"  # further on it is a character
+
+
+def test_a_missing_file_is_told_before_any_answer(trained: Path, tmp_path: Path, call: Call) -> None:
+    (tmp_path / "one").write_bytes(LINES)
+    assert "two" in told(call("predict", trained, tmp_path / "one", tmp_path / "two", "--batch-size=1"))
+
+
 def test_tsv_has_a_row_a_hypothesis(trained: Path, answers: list[transduce.Output], call: Call) -> None:
     status, out, _ = call("predict", trained, "--device=cpu", "--format=tsv", "--nbest=2", stdin=LINES)
     rows = [line.split("\t") for line in out.splitlines()]
@@ -269,6 +297,17 @@ def test_rows_stay_rows_whatever_a_text_holds() -> None:
     assert list(formats.as_text("x", [output])) == ["a b c d"]
     assert list(formats.as_tsv("x\ty", [output])) == ["x y\t-0.500000\ta b c d"]
     assert json.loads("".join(formats.as_jsonl("x\ty", [output])))["text"] == "a\tb\nc\rd"
+
+
+def test_what_is_not_finite_is_null_in_json() -> None:
+    output = transduce.Output("a", ("a", "</s>"), -math.inf, -math.inf, (-0.5, -math.inf))
+    (line,) = formats.as_jsonl("ß", [output])
+    record = json.loads(line, parse_constant=pytest.fail)
+    assert (record["log_prob"], record["nbest"][0]["score"], record["token_log_probs"]) == (None, None, [-0.5, None])
+    assert list(formats.as_log_prob("ß", [output])) == ["-inf"]
+    record = {"metrics": {"perplexity": math.inf}, "intervals": {"perplexity": Interval(1.5, math.nan)}}
+    told = {"metrics": {"perplexity": None}, "intervals": {"perplexity": [1.5, None]}}
+    assert json.loads(formats.as_json(record, indent=1), parse_constant=pytest.fail) == told
 
 
 def test_alignments_follow_each_output(trained: Path, answers: list[transduce.Output], call: Call) -> None:
@@ -605,8 +644,9 @@ def test_score_tab_separated(trained: Path, pair: list[str], tmp_path: Path, cal
     assert "line 1 has one column" in err
 
 
-def test_data_of_a_file_of_pairs(tmp_path: Path, call: Call) -> None:
-    rows = tmp_path / "pairs.tsv"
+@pytest.mark.parametrize("name", ["pairs.tsv", "PAIRS.TSV", "targets.TXT"])
+def test_data_of_a_file_of_pairs(name: str, tmp_path: Path, call: Call) -> None:
+    rows = tmp_path / name
     rows.write_text("ab\tA B\nc\tC\nc\tC\n")
     status, out, _ = call("data", rows, "--out", tmp_path, "--set", "data.units.target=symbols")
     assert status == 0

@@ -132,6 +132,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     table = {"a": 1, "b": {"c": [1.5, 2.0], "d": {"type": "x", "e": "é = 'quoted' \"twice\"\n"}}, "f": [{"g": True}]}
     (tmp_path / "run.toml").write_text(config.write(table), encoding="utf-8")
     assert config.read(tmp_path / "run.toml") == table
+    (tmp_path / "run.toml").write_text(config.write(table), encoding="utf-8-sig")
+    assert config.read(tmp_path / "run.toml") == table
 
 
 @pytest.mark.parametrize(
@@ -140,6 +142,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         (b"a = 1\nb = = 2\n", ("run.toml", "not TOML", "line 2")),
         (b"a = 1\na = 2\n", ("run.toml", "not TOML", "line 2")),
         (b"a = 1\nb = 2\nc = '\xff'\n", ("run.toml", "not UTF-8 at line 3")),
+        (b"\xef\xbb\xbf\n\xff", ("run.toml", "not UTF-8 at line 2")),
     ],
 )
 def test_a_broken_file_is_named_with_its_line(tmp_path: Path, content: bytes, words: tuple[str, ...]) -> None:

@@ -51,6 +51,11 @@ def test_entities(tmp_path: Path, separator: str) -> None:
     assert list(read(file(tmp_path, "none.conll", "\n\n"))) == []
 
 
+def test_a_no_break_space_is_within_a_word(tmp_path: Path) -> None:
+    files = file(tmp_path, "a.conll", "10\u00a0000  B-CARD \nfoo O\n")
+    assert list(read(files)) == [Row(1, "10_000 foo", "B-CARD O")]
+
+
 def test_bad_input(tmp_path: Path) -> None:
     files = file(tmp_path, "a.conll", "one\tO\ntwo\n\nthree\tO\n")
     broken, whole = read(files)
@@ -68,7 +73,7 @@ def test_bad_input(tmp_path: Path) -> None:
         list(read(file(tmp_path, "c.conllu", UNIVERSAL), Columns(source="form", target="pos")))
     with pytest.raises(DataError, match="labels of words, not of sentences"):
         list(read(files, Columns(source=0, target=1, labels=(2,))))
-    assert check(files) == 4
+    assert check(files) == 2
 
 
 def data(files: Files, lines: Lines, source: object = None) -> Data:
@@ -88,6 +93,15 @@ def test_words_and_labels_of_unequal_number_are_told(tmp_path: Path) -> None:
     assert len(prepare(data(files, Lines()), tmp_path / "cache").train) == 3
     (by_character,) = [prepare(data(files, Lines(unequal="skip"), Characters()), tmp_path / "cache").train]
     assert len(by_character) == 1  # "c", a character, and "Z"
+
+
+def test_vocabularies_are_learned_on_a_sample_of_sentences(tmp_path: Path) -> None:
+    """Of no more sentences than the sample all are in it, though they have more lines."""
+    files = file(tmp_path, "a.conll", "".join(f"a {tag}\n" * 5 + "\n" for tag in "QRST"))
+    for sample, tags in ((4, "QRST"), (2, "QS")):
+        units = Units(source=Symbols(), target=Symbols(), sample=sample)
+        prepared = prepare(Data(units=units, train=files), tmp_path / "cache")
+        assert prepared.target_tokenizer.entries[4:] == tuple(tags)
 
 
 def test_sentences_are_examples(tmp_path: Path) -> None:

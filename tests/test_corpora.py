@@ -192,5 +192,8 @@ def test_settings_that_cannot_be_are_refused(tmp_path):
         list(read(tsv, Columns(source="c", target=1)))
     with pytest.raises(DataError, match="expected at least one of them, or labels"):
         Columns()
+    for columns in ({"source": -3, "target": 1}, {"target": -1}, {"source": 0, "labels": (1, -1)}):
+        with pytest.raises(DataError, match=r"there is no column -\d; they are numbered from 0"):
+            Columns(**columns)
     with pytest.raises(DataError, match="give a key"):
         list(read(files(tmp_path, path_jsonl=b"{}\n"), Columns(source=0, target=1)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import random
@@ -148,6 +149,9 @@ def test_a_file_needs_a_line_for_each_example(tmp_path: Path) -> None:
     found = systems.of_file(path, examples, [metric("exact"), metric("perplexity")])
     assert [prediction.text for prediction in found.predictions] == ["x", "", "z\ufffd"]
     assert found.scores == {"exact": pytest.approx(200 / 3)}
+    zipped = tmp_path / "out.txt.gz"
+    zipped.write_bytes(gzip.compress(b"\xef\xbb\xbfx\n\nz"))
+    assert systems.of_file(zipped, examples, [metric("exact")]).scores == {"exact": 100.0}
     for wrong in (b"x\ny\n", b"", b"x\n\nz\n\n"):
         path.write_bytes(wrong)
         with pytest.raises(ValueError, match=r"out\.txt has \d lines for 3 examples"):
@@ -457,6 +461,42 @@ def test_without_its_training_set_a_run_is_measured_all_the_same(
     status, out, _ = call("evaluate", own_run, "--device=cpu", *both(files), "--bins=2", "--json")
     assert (status, set(json.loads(out)["groups"])) == (0, {"length"})
     assert "no results by what was seen in training: no such file: /gone/s" in caplog.text
+
+
+def test_what_is_left_out_of_a_split_is_told(
+    own_run: Path, tmp_path: Path, call: Call, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "test.tsv").write_bytes(b"abc\tcba\ncaf\xe9\tb\nab\n\tc\n")
+    config = own_run / "config.toml"
+    head, _, rest = config.read_text().partition("[data.origin]")
+    config.write_text(f'{head}[data.test]\npath = "{tmp_path / "test.tsv"}"\n\n[data.origin]{rest}')
+    status, out, _ = call("evaluate", own_run, "--device=cpu", "--json", "--metric=exact")
+    assert (status, json.loads(out)["examples"]) == (0, 2)
+    found = [record.getMessage().splitlines() for record in caplog.records if record.name == "transduce"]
+    assert found == [
+        [
+            "test: 2 pairs",
+            f"  1 undecodable (skip): {tmp_path / 'test.tsv'}:2",
+            f"  1 malformed (skip): {tmp_path / 'test.tsv'}:3",
+            f"  1 empty (keep): {tmp_path / 'test.tsv'}:4",
+        ]
+    ]
+
+
+def test_of_files_no_line_is_left_out(
+    trained: Path, files: dict[str, Path], call: Call, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = ["evaluate", trained, "--device=cpu", "--metric=exact"]
+    assert call(*asked, *both(files))[0] == 0  # where an empty reference is none
+    assert not caplog.records
+    files["source"].write_bytes(b"a\xff\nb\nc\n")
+    assert call(*asked, *both(files))[0] == 0
+    assert f"{files['source']}: 3 pairs\n  2 undecodable (replace): {files['source']}:1" in caplog.text
+    rows = files["rows.jsonl"]
+    rows.write_text('{"source": "a", "target": "b"}\n{"source": "a"}\n')
+    status, out, err = call(*asked, f"--pairs={rows}")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.endswith(f"{rows}:2: no key 'target'; mend the line or take it out: each is to have its answer\n")
 
 
 def test_compare_runs_and_files(

@@ -106,6 +106,12 @@ def test_what_is_open_is_closed_from_within():
             closing(text)
 
 
+def test_more_documents_than_there_are_is_an_error(tmp_path):
+    """Of one tag with a name of two letters there are 676."""
+    with pytest.raises(DataError, match=r"1200 different texts were wanted, and 676 found: ask for fewer"):
+        XmlDocuments(documents=1000, steps=1, longest=2).prepare(tmp_path)
+
+
 def test_a_document_has_a_tag():
     with pytest.raises(DataError, match="steps = 0: at least one tag"):
         Xml(steps=0)

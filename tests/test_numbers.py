@@ -117,6 +117,12 @@ def test_what_is_no_number_is_named(line, message):
         assert caught.value.line == line
 
 
+@pytest.mark.parametrize("line", ["1e308 -1e308", "1e200 1 2"])
+def test_numbers_without_a_finite_scale_are_told_by_file_and_line(tmp_path, line):
+    with pytest.raises(DataError, match=r"train\.tsv:2: '1e\d+ .* too large for a spread to be computed"):
+        prepare(data(tmp_path, ["1 2 3\t4", f"{line}\t4", "1 2\t3"]), tmp_path)
+
+
 def test_units_that_make_no_sense_are_refused():
     with pytest.raises(DataError, match=r'scaling = "series": numbers are scaled by "channel"'):
         Numbers("series")  # type: ignore[arg-type]

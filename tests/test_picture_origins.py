@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import itertools
 import json
 import struct
@@ -388,6 +389,23 @@ def test_an_archive_of_pictures_of_any_width_with_texts_beside_it(tmp_path):
     assert (pixels(splits.train, records(splits.train)[1]) == second).all()
 
 
+def test_an_archive_or_its_texts_changed_are_another_corpus(tmp_path):
+    folder = archive(tmp_path / "a", images=np.zeros((1, 2, 2), np.uint8), labels=np.array([1]))
+    for split in ("train", "valid", "test"):
+        (tmp_path / "a" / f"{split}.tsv").write_text("one\n")
+    by_label, by_text = PictureArchive(folder), PictureArchive(folder, text=0)
+    first = by_label.prepare(tmp_path / "o")
+    assert by_label.prepare(tmp_path / "o") == first
+    assert records(by_text.prepare(tmp_path / "p").train)[0]["target"] == "one"
+    (tmp_path / "a" / "train.tsv").write_text("seven\n")
+    assert by_label.prepare(tmp_path / "o") == first  # whose texts are not read
+    assert records(by_text.prepare(tmp_path / "p").train)[0]["target"] == "seven"
+    np.savez(tmp_path / "a" / "train.npz", images=np.full((1, 2, 2), 9, np.uint8), labels=np.array([77]))
+    second = by_label.prepare(tmp_path / "o")
+    assert records(second.train)[0]["target"] == "77"
+    assert (pixels(second.train, records(second.train)[0]) == 9).all()
+
+
 def test_an_archive_of_which_some_are_wanted(tmp_path):
     folder = archive(tmp_path / "a", images=np.arange(36, dtype=np.uint8).reshape(3, 2, 2, 3))
     told = [{"says": "a", "label": "true"}, {"says": "b", "label": "false"}, {"says": "c", "label": "true"}]
@@ -409,9 +427,15 @@ def test_an_archive_of_which_some_are_wanted(tmp_path):
         ({"images": np.zeros((2, 2, 2), np.uint8), "labels": np.zeros(1)}, {}, "2 pictures, and 1 texts of them"),
         ({"images": np.zeros((2, 2, 2), np.uint8)}, {"text": 0}, "has no texts beside it"),
         (
-            {"pixels": np.zeros(7, np.uint8), "widths": np.array([2])},
-            {"text": 0},
+            {"pixels": np.zeros(7, np.uint8), "widths": np.array([2]), "labels": np.zeros(1)},
+            {},
             "7 pixels are no whole number of rows",
+        ),
+        ({"images": np.zeros((1, 0, 2), np.uint8)}, {}, r"uint8 \(1, 0, 2\) are no pictures"),
+        ({"images": np.zeros((1, 2, 2), np.uint8), "labels": np.array(3)}, {}, r"labels \(\) are not one for each"),
+        *(
+            ({"pixels": np.zeros(16, np.uint8), "widths": np.array(widths)}, {}, "are no widths: whole numbers")
+            for widths in ([-4, 12], [0, 8], [4.5, 3.5], ["a", "b"], [[4, 4]])
         ),
         ({"images": np.array([None])}, {}, r"is not an \.npz file that can be read: Object arrays"),
     ],
@@ -420,9 +444,19 @@ def test_an_archive_that_is_something_else_is_told(tmp_path, arrays, options, me
     folder = archive(tmp_path / "a", **arrays)
     with pytest.raises(DataError, match=message):
         PictureArchive(folder, **options).prepare(tmp_path / "o")
-    (tmp_path / "a" / "train.npz").write_bytes(b"nothing")
-    with pytest.raises(DataError, match=r"is not an \.npz file that can be read"):
-        PictureArchive(folder).prepare(tmp_path / "p")
+
+
+def test_an_archive_that_cannot_be_read_is_told(tmp_path):
+    folder = archive(tmp_path / "a")
+    single, packed = io.BytesIO(), io.BytesIO()
+    np.save(single, np.zeros((2, 2, 2), np.uint8))
+    np.savez_compressed(packed, images=np.arange(200, dtype=np.uint8).reshape(2, 10, 10))
+    damaged = bytearray(packed.getvalue())
+    damaged[60:90] = bytes(30)
+    for number, content in enumerate((b"nothing", single.getvalue(), damaged)):
+        (tmp_path / "a" / "train.npz").write_bytes(content)
+        with pytest.raises(DataError, match=r"train\.npz is not an \.npz file that can be read: \w"):
+            PictureArchive(folder).prepare(tmp_path / f"o{number}")
 
 
 def test_an_archive_is_named(tmp_path):

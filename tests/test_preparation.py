@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
+from stat import S_IMODE
 
 import numpy as np
 import pytest
@@ -114,6 +116,15 @@ def test_vocabularies_are_learned_on_a_spread_sample(data, cache, tmp_path):
     assert prepared.source_tokenizer.tokens(range(4, 8)) == ["a", "c", "e", "g"]
 
 
+def test_a_sample_has_all_targets_of_its_lines(data, cache, tmp_path):
+    rows = tmp_path / "train.jsonl"
+    rows.write_text("".join(f'{{"source": "{n}", "target": ["A{n}", "B{n}"]}}\n' for n in range(4)))
+    sampled = replace(data, train=Files(path=str(rows)), valid=None, units=Units(Characters(), Symbols(), sample=2))
+    prepared = prepare(sampled, cache)
+    assert prepared.source_tokenizer.entries[4:] == ("0", "2")
+    assert prepared.target_tokenizer.entries[4:] == ("A0", "A2", "B0", "B2")
+
+
 def test_given_tokenizers_are_used_as_they_are(data, cache, tmp_path):
     prepared = prepare(data, cache)
     prepared.tokenizers.save(tmp_path)
@@ -158,6 +169,15 @@ def test_changed_data_or_settings_are_encoded_anew(data, cache, monkeypatch, tmp
         prepare(data, cache)
 
 
+def test_a_file_that_gives_another_side_is_encoded_anew(cache, tmp_path):
+    """Columns are those of a path; a target alone is a text, whatever its name."""
+    file = tsv(tmp_path / "lm.tsv", TRAIN)
+    asked = Data(Units(target=Symbols()), train=file, columns=Columns(target=1))
+    assert prepare(asked, cache).target_tokenizer.entries[4:] == ("A", "B", "C")
+    text = prepare(replace(asked, train=Files(target=file.path)), cache)
+    assert text.target_tokenizer.entries[4:] == ("A", "B", "C", "ab", "abc", "c")
+
+
 def test_a_preparation_that_breaks_off_leaves_nothing(data, cache, monkeypatch):
     def break_off(*_: object) -> None:
         raise KeyboardInterrupt
@@ -168,6 +188,31 @@ def test_a_preparation_that_breaks_off_leaves_nothing(data, cache, monkeypatch):
             prepare(data, cache)
     assert list((cache / "prepared").iterdir()) == []
     assert len(prepare(data, cache).train) == 3
+
+
+def test_what_a_killed_preparation_left_is_removed_after_a_day(data, cache):
+    prepare(data, cache)
+    (folder,) = (cache / "prepared").iterdir()
+    shutil.rmtree(folder)
+    old, new = (folder.with_name(f".{folder.name}-{name}") for name in ("old", "new"))
+    other = folder.with_name(".other-old")
+    for left in (old, new, other):
+        (left / "train").mkdir(parents=True)
+    for left in (old, other):
+        os.utime(left, (time.time() - 25 * 60 * 60,) * 2)
+    prepare(data, cache)
+    assert sorted((cache / "prepared").iterdir()) == sorted([folder, new, other])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no such permissions")
+def test_what_is_prepared_may_be_read_by_whom_the_umask_allows(data, cache):
+    before = os.umask(0o027)
+    try:
+        prepare(replace(data, valid=None, origin=Reverse(pairs=5)), cache)
+    finally:
+        os.umask(before)
+    for path in cache.rglob("*"):
+        assert S_IMODE(path.stat().st_mode) == (0o750 if path.is_dir() else 0o640), path
 
 
 def test_of_two_preparations_at_once_either_may_win(data, cache, monkeypatch):

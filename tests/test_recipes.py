@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import transduce.recipes as recipes
-from transduce import config
+from transduce import api, config
 from transduce.config import ConfigError
 from transduce.data.settings import Units
 from transduce.training.settings import Settings
@@ -89,6 +89,16 @@ def test_a_budget_replaces_that_of_the_base(folder: Path) -> None:
     write(folder / "other.toml", 'base = "task"\ntraining.clip = 1.0\n')
     assert recipes.read("short") == {"training": {"steps": 5, "clip": 2.0}}
     assert recipes.read("other") == {"training": {"minutes": 30, "epochs": 2, "clip": 1.0}}
+
+
+@pytest.mark.parametrize("base", ["", 'base = "reverse"\n'])
+def test_a_training_that_is_no_table_is_told(base: str, tmp_path: Path) -> None:
+    mine = write(tmp_path / "mine.toml", f"training = 3\n{base}")
+    assert recipes.read(mine)["training"] == 3
+    with pytest.raises(ConfigError, match="training: 3 is an integer"):
+        api.train(mine, tmp_path / "run", progress=False)
+    with pytest.raises(ConfigError, match="training: 3 is an integer, not a table to set 'minutes' in"):
+        api.train(mine, tmp_path / "run", {"training.minutes": 1}, progress=False)
 
 
 def test_a_file_is_based_on_recipes_and_on_files_beside_it(

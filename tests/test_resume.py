@@ -255,7 +255,7 @@ def test_moments_of_other_shapes_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="missing.*cannot be written"):
+    with pytest.raises(OSError, match=r"missing.*cannot be written"):
         save_tensors({"a": torch.zeros(1)}, tmp_path / "missing" / "a.safetensors")
 
 

@@ -181,6 +181,17 @@ def test_a_changed_file_is_noticed(corpus, tmp_path):
     assert before.shape != after.shape
 
 
+def test_a_changed_picture_of_a_clip_is_noticed(corpus, tmp_path):
+    frame = corpus / "clips" / "one" / "0.png"
+    paint(frame, 4)
+    (corpus / "clips.tsv").write_text("clips/one\ta\n")
+    asked = Data(Units(Clip(HEIGHT, 4), Words()), train=Files(path=str(corpus / "clips.tsv")))
+    before = prepare(asked, tmp_path / "cache").train.batch(np.array([0])).source.values
+    paint(frame, 4, seed=99)
+    after = prepare(asked, tmp_path / "cache").train.batch(np.array([0])).source.values
+    assert not torch.equal(before, after)
+
+
 def test_absolute_paths_and_parallel_files(corpus, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     paths = [str(corpus / "png" / "train0.png"), os.path.relpath(corpus / "png" / "train1.png", tmp_path / "elsewhere")]

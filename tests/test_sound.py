@@ -223,6 +223,9 @@ def test_without_the_library(tmp_path, monkeypatch):
         ({"normalisation": "corpse"}, 'normalisation = "corpse"'),
         ({"mels": 0}, "mels = 0"),
         ({"hop": 0.0}, "hop = 0.0"),
+        ({"hop": math.inf}, "hop = inf: expected seconds"),
+        ({"window": 1e9}, "window = 1000000000.0: expected seconds"),
+        ({"seconds": math.nan}, "seconds = nan"),
         ({"emphasis": 2}, "emphasis = 2"),
     ],
 )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import unicodedata
+from dataclasses import fields
 
 import pytest
 from hypothesis import given, settings
@@ -159,6 +160,23 @@ def test_impossible_sizes_are_refused_with_the_way_out():
         with pytest.raises(DataError, match=r"of size \d+ cannot hold this text.*make size larger"):
             unit.learn(CORPUS)
     assert len(Bpe(size=16, alphabet=8).learn(CORPUS)) <= 16
+
+
+@pytest.mark.parametrize("count", [-1, 2**70])
+def test_what_is_no_count_is_refused(count):
+    for unit in (Characters, Words, Symbols, Bpe, Unigram):
+        for name in {field.name for field in fields(unit)} & {"size", "minimum_count", "alphabet"}:
+            with pytest.raises(DataError, match=f"{name} = {count}: expected 0 to"):
+                unit(**{name: count})
+
+
+@pytest.mark.parametrize("endless", ["ab", ".,"])
+def test_a_word_without_end_is_learned_in_parts_and_read_as_a_whole(endless):
+    whole = Bpe(size=90).learn([*CORPUS, "abab", ".,.,"])
+    tokenizer = Bpe(size=90).learn([*CORPUS, "abab", ".,.,", endless * 2_000])
+    assert max(map(len, tokenizer.entries)) <= 1_000 + len("▁")
+    assert tokenizer.as_json()["pre_tokenizer"] == whole.as_json()["pre_tokenizer"]
+    assert tokenizer.decode(tokenizer.encode([endless * 2_000])[0]) == endless * 2_000
 
 
 LEARN = """

@@ -53,9 +53,9 @@ def read(path: str | Path) -> Table:
 def parse(toml: bytes, where: str) -> Table:
     """The tables of TOML bytes; ``where`` names them in errors."""
     try:
-        return tomllib.loads(toml.decode())
+        return tomllib.loads(toml.decode("utf-8-sig"))  # editors on Windows begin a file with a byte order mark
     except UnicodeDecodeError as error:
-        line = toml[: error.start].count(b"\n") + 1
+        line = error.object[: error.start].count(b"\n") + 1
         raise ConfigError(where, f"not UTF-8 at line {line}; save the file as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(where, f"not TOML: {error}") from error

@@ -157,10 +157,10 @@ def data(
 
 
 def _is_pairs(name: str) -> bool:
-    return name.removesuffix(".gz").endswith((".tsv", ".jsonl", ".json", ".txt"))
+    return name.lower().removesuffix(".gz").endswith((".tsv", ".jsonl", ".json", ".txt"))
 
 
 def _survey_of(path: str) -> dict[str, Any]:
     """A file of pairs as the training set of no run in particular; its units are characters unless set."""
-    sides = ("target",) if path.removesuffix(".gz").endswith(".txt") else ("source", "target")
+    sides = ("target",) if path.lower().removesuffix(".gz").endswith(".txt") else ("source", "target")
     return {"data": {"train": {"path": path}, "units": dict.fromkeys(sides, "characters")}}

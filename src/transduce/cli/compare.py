@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from transduce.cli import formats
 from transduce.cli.corpus import Corpus
 from transduce.cli.options import Loading, Measured, Report, Resampled
 from transduce.cli.systems import system
@@ -51,4 +51,4 @@ def compare(
     if report is not None:
         of_paths = first is not None and first.source_tokenizer.signal
         write(report, comparison_page(found, shown if of_paths else str))
-    print(json.dumps(found.record(), indent=1) if as_json else "\n".join(found.lines()))
+    print(formats.as_json(found.record(), indent=1) if as_json else "\n".join(found.lines()))

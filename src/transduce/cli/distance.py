@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Iterable
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from transduce.cli import formats
 
 if TYPE_CHECKING:
     from transduce.metrics.distance import Alignment, EditTable
@@ -37,7 +38,7 @@ def distance(
     if out is not None:
         save(table, out)
     elif as_json:
-        print(json.dumps(_record(table, alignments), ensure_ascii=False))
+        print(formats.as_json(_record(table, alignments)))
     else:
         _show(table, alignments)
 

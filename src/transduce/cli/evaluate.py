@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from transduce.cli import formats
 from transduce.cli.corpus import Corpus
 from transduce.cli.options import Measured, Report, Resampled, Trained, resized
 from transduce.cli.systems import system
@@ -63,6 +63,6 @@ def evaluate(
     if report is not None:
         write(report, evaluation_page(judged, compared, shown if transducer.source_tokenizer.signal else str))
     if as_json:
-        print(json.dumps(judged.record() | ({} if compared is None else {"against": compared.record()}), indent=1))
+        print(formats.as_json(judged.record() | ({} if compared is None else {"against": compared.record()}), indent=1))
     else:
         print("\n".join([*judged.lines(), *(() if compared is None else ("", *compared.differences()))]))

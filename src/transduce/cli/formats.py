@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transduce.outputs import Output
@@ -43,7 +44,12 @@ def as_jsonl(source: str, outputs: list[Output]) -> Iterator[str]:
         }
         for output in outputs
     ]
-    yield json.dumps({"source": source, **nbest[0], "nbest": nbest}, ensure_ascii=False)
+    yield as_json({"source": source, **nbest[0], "nbest": nbest})
+
+
+def as_json(record: Any, indent: int | None = None) -> str:
+    """A value as JSON, which has no infinities: null stands for a number that is not finite."""
+    return json.dumps(_finite(record), ensure_ascii=False, indent=indent, allow_nan=False)
 
 
 PREDICTIONS: dict[str, Writer] = {"text": as_text, "tsv": as_tsv, "jsonl": as_jsonl}
@@ -55,6 +61,14 @@ def choose(format: str, writers: Mapping[str, Writer]) -> Writer:
     if format not in writers:
         raise ValueError(f"--format {format!r}: expected {', '.join(writers)}")
     return writers[format]
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _places(output: Output) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from transduce.data.corpora import Files
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
 
 def lines(files: Sequence[Path] | None) -> Iterator[str]:
     """Lines of the files, or of standard input; what is not UTF-8 becomes U+FFFD, so that every line has its answer."""
-    with ExitStack() as stack:
-        opened: list[BinaryIO] = [stack.enter_context(path.open("rb")) for path in files or []]
-        for file in opened or [sys.stdin.buffer]:
-            for line in file:
-                yield line.removesuffix(b"\n").removesuffix(b"\r").decode(errors="replace")
+    from transduce.data import corpora
+
+    for path in files or []:
+        path.stat()  # one that is missing is told before the lines of those before it are answered
+    for line in chain.from_iterable(map(corpora.lines, files)) if files else _standard_input():
+        yield line.decode(errors="replace")
 
 
 def pairs(
@@ -57,11 +59,18 @@ def examples_of(files: Files, grouped: bool, signal: bool = False) -> list[Examp
     from transduce.data.text import Characters
 
     # a line more or less would set the answers against the wrong lines
-    lines = Lines(undecodable="replace", malformed="error")
+    lines = Lines(undecodable="replace")
     units = Units(source=None if files.targets_only else Characters(), target=Characters())
     data = Data(units=units, test=files, lines=lines, group_references=grouped)
-    found = examples(data, "test", Path("."))
+    found = examples(data, "test", Path("."), every=True)
     return [replace(each, source=files.located(each.source)) for each in found] if signal else found
+
+
+def _standard_input() -> Iterator[bytes]:
+    """As ``corpora.lines`` has those of a file."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        yield text.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def _tab_separated(lines: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from transduce.data.pairs import Pairs
 from transduce.types import Batch
 
 Ids = NDArray[np.int64]
+MOST = 2**31 - 1  # of anything here: a pool's tokens are counted in 64 bits
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class Batching:
     def __post_init__(self) -> None:
         for name in ("tokens", "sentences", "pool"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise DataError(f"batching.{name} = {value}: expected at least 1")
+            if value is not None and not 1 <= value <= MOST:
+                raise DataError(f"batching.{name} = {value}: expected at least 1, at most {MOST}")
 
 
 @dataclass(frozen=True)

@@ -34,12 +34,17 @@ def sentences(lines: Iterable[bytes], places: Sequence[int], universal: bool) ->
         if universal and (text.startswith("#") or re.match(r"\d+[-.]", text)):
             continue
         if text.strip():
-            words.append((number, text.split("\t") if universal or "\t" in text else text.split()))
+            words.append((number, text.split("\t") if universal or "\t" in text else _spaced(text)))
         elif words:
             yield from _sentence(words, places)
             words = []
     if words:
         yield from _sentence(words, places)
+
+
+def _spaced(text: str) -> list[str]:
+    """The values between spaces; a no-break space is within one ("10 000")."""
+    return [value for value in text.split(" ") if value]
 
 
 def _sentence(words: Sequence[tuple[int, list[str]]], places: Sequence[int]) -> Iterator[Sentence]:

@@ -51,6 +51,9 @@ class Columns:
     def __post_init__(self) -> None:
         if not self.all:
             raise DataError("columns without a source and without a target: expected at least one of them, or labels")
+        for column in self.all:
+            if isinstance(column, int) and column < 0:
+                raise DataError(f"columns: there is no column {column}; they are numbered from 0, the first")
 
     @property
     def sources(self) -> tuple[str | int, ...]:
@@ -174,20 +177,31 @@ def read(files: Files, columns: Columns | None = None) -> Iterator[Row]:
 
 
 def check(files: Files) -> int:
-    """The number of lines; raises DataError where a file is missing or two parallel files are of unequal length."""
-    if files.path is not None:
-        _format(files.path)
+    """The number of examples, which are lines, or CoNLL's sentences; raises DataError where a file is missing or two
+    parallel files are of unequal length."""
+    if files.path is not None and (form := _format(files.path)) in ("conllu", "conll"):
+        return sum(1 for _ in conll.sentences(lines(files.paths[0]), (0,), form == "conllu"))
     counts = [_count(path) for path in files.paths]
     if len(set(counts)) > 1:
         raise _unequal(files)
     return counts[0]
 
 
+def identity(path: Path) -> tuple[str, int, int]:
+    """Path, size and time of change: a file that is edited or replaced has another, which is told without reading it.
+    Raises DataError where there is none."""
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        raise DataError(f"no such file: {path}") from None
+    return str(path.resolve()), stat.st_size, stat.st_mtime_ns
+
+
 # ------------------------------------------------------------------- formats
 
 
 def _read_parallel(files: Files) -> Iterator[Row]:
-    source, *targets = map(_lines, files.paths)
+    source, *targets = map(lines, files.paths)
     if files.source is None or not targets:
         for number, line in enumerate(source, 1):
             yield _row(files, number, *((line, None) if files.source else (None, line)))
@@ -201,12 +215,12 @@ def _read_parallel(files: Files) -> Iterator[Row]:
 
 
 def _read_tsv(files: Files, columns: Columns) -> Iterator[Row]:
-    lines = _lines(files.paths[0])
+    every = lines(files.paths[0])
     header: list[str] | None = None
     if any(isinstance(column, str) for column in columns.all):
-        header = next(lines, b"").decode("utf-8", "replace").split("\t")
+        header = next(every, b"").decode("utf-8", "replace").split("\t")
     places = [_position(files, column, header or []) for column in columns.all]
-    for number, line in enumerate(lines, 1 if header is None else 2):
+    for number, line in enumerate(every, 1 if header is None else 2):
         fields = line.split(b"\t")
         if len(fields) <= max(places):
             detail = f"{len(fields)} tab-separated columns where {max(places) + 1} are needed"
@@ -221,7 +235,7 @@ def _read_json_lines(files: Files, columns: Columns) -> Iterator[Row]:
             raise DataError(
                 f"JSON lines have names, so column {column} of columns finds nothing in {files.path}: give a key"
             )
-    for number, line in enumerate(_lines(files.paths[0]), 1):
+    for number, line in enumerate(lines(files.paths[0]), 1):
         try:
             record = json.loads(line.decode("utf-8", "replace"))
             labels = [_label(record[key]) for key in columns.labels]
@@ -242,7 +256,7 @@ def _read_conll(files: Files, columns: Columns, universal: bool) -> Iterator[Row
     if columns.labels:
         raise DataError(f"{files.path} has labels of words, not of sentences: leave labels out of columns")
     places = [_position(files, column, conll.NAMES if universal else ()) for column in columns.all]
-    for sentence in conll.sentences(_lines(files.paths[0]), places, universal):
+    for sentence in conll.sentences(lines(files.paths[0]), places, universal):
         if sentence.broken is not None:
             number, detail = sentence.broken
             yield Row(sentence.number, "", problem=Problem("malformed", files.place("source", number), detail))
@@ -332,7 +346,11 @@ def _open(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file, unzipped where it is zipped, without their ends and without a byte order mark.
+
+    Raises DataError where the file is missing or damaged.
+    """
     number = 0
     try:
         with _open(path) as file:

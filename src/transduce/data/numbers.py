@@ -151,7 +151,12 @@ class Numbers:
         for line in texts:
             x_SC = steps(line, channels)
             channels = x_SC.shape[1]
-            moments.add(x_SC.reshape(-1, 1) if self.scaling == "global" else x_SC)
+            with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+                moments.add(x_SC.reshape(-1, 1) if self.scaling == "global" else x_SC)
+            if not np.isfinite(moments.deviation_C).all():
+                raise LabelError(
+                    line, "has numbers too large for a spread to be computed: expected less than 1e150; mend the line"
+                )
         if channels is None:
             raise DataError("there are no numbers to learn a scale from: the training set is empty")
         if self.scaling == "none":

@@ -12,20 +12,19 @@ import hashlib
 import json
 import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby, islice
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any
 
 from transduce.data.cleaning import Report, Tally, usable
-from transduce.data.corpora import DataError, Files, Row, Side, Splits, check, present
+from transduce.data.corpora import DataError, Files, Row, Side, Splits, check, identity, present
 from transduce.data.encoding import chunks, readable
 from transduce.data.labels import LabelError
-from transduce.data.origins.base import SPLITS
+from transduce.data.origins.base import SPLITS, whole
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.saved import load
 from transduce.data.settings import Data, Units
@@ -35,7 +34,7 @@ from transduce.types import Example, Facts
 
 log = logging.getLogger("transduce")
 
-FORMAT = 2  # raise it when what is written changes, or the vocabularies that are learned
+FORMAT = 3  # raise it when what is written changes, or the vocabularies that are learned
 NOTHING = Characters()  # the units of a source that is not there: a vocabulary of the specials, and of every row EOS
 
 
@@ -127,20 +126,14 @@ def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Pr
     if splits.train is None:
         raise DataError("there is nothing to train on: set data.train.source and data.train.target, or data.train.path")
     folder = cache / "prepared" / _fingerprint(data, splits, tokenizers)
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
-        try:
-            _write(scratch, data, splits, tokenizers)
-            _settle(scratch, folder)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+    whole(folder, lambda scratch: _write(scratch, data, splits, tokenizers))
     return _load(folder)
 
 
-def examples(data: Data, split: str, cache: Path) -> list[Example]:
-    """A split's raw text for evaluation, in file order: nothing is skipped for its length or for being empty; a signal
-    that cannot be read, which has no answer, by ``data.lines``, with a warning.
+def examples(data: Data, split: str, cache: Path, every: bool = False) -> list[Example]:
+    """A split's raw text for evaluation, in file order: nothing is skipped for its length or for being empty; what is
+    undecodable, malformed or a signal that cannot be read, by ``data.lines``, with a warning. Where ``every`` line must
+    have its answer, a malformed one is a DataError.
 
     The targets of one line are its references. With ``data.group_references`` those of one source are, in the order
     they are first seen.
@@ -152,19 +145,30 @@ def examples(data: Data, split: str, cache: Path) -> list[Example]:
         )
     keep_empty = replace(data.lines, empty="keep")
     tally = Tally()
-    rows = _with_sources(usable(data.rows(files), files, keep_empty, tally), files, data.units)
+    read = _well_formed(data.rows(files)) if every else data.rows(files)
+    rows = _with_sources(usable(read, files, keep_empty, tally), files, data.units)
     if data.units.signal is not None:
         rows = readable(rows, data.units.signal, files, data.lines, tally)
     found = [_example(list(of_line)) for _, of_line in groupby(rows, key=lambda row: row.number)]
-    if "unreadable" in tally.findings:
+    if any(each.policy != "keep" for each in tally.findings.values()):  # an empty reference may be meant: it is none
         tally.kept = len(found)
-        log.warning("%s", "\n".join(tally.lines(split)))
+        log.warning("%s", "\n".join(tally.lines(str(files.paths[0]) if every else split)))
     if not data.group_references or data.units.targets_only:
         return found
     grouped: dict[str, dict[str, None]] = {}
     for example in found:
         grouped.setdefault(example.source, {}).update(dict.fromkeys(example.references))
     return [Example(source, tuple(references)) for source, references in grouped.items()]
+
+
+def _well_formed(rows: Iterable[Row]) -> Iterator[Row]:
+    """The rows, none of which may be malformed, whatever ``data.lines`` says."""
+    for row in rows:
+        if row.problem is not None and row.problem.kind == "malformed":
+            raise DataError(
+                f"{row.problem.place}: {row.problem.detail}; mend the line or take it out: each is to have its answer"
+            )
+        yield row
 
 
 def _example(rows: Sequence[Row]) -> Example:
@@ -192,40 +196,31 @@ def _fingerprint(data: Data, splits: Splits, tokenizers: Tokenizers | None) -> s
     learned = (data.units, data.columns, data.lines)
     given = None if tokenizers is None else tokenizers.fingerprints
     used = [split for split in (splits.train, splits.valid) if split is not None]
-    files = [[_identity(path) for path in split.paths] for split in used]
+    # A file alone may have both sides, or one of them.
+    files = [(split.path is None, split.source is None, [identity(path) for path in split.paths]) for split in used]
     facts: tuple[Any, ...] = (FORMAT, learned, given, files, splits.valid is None)
     if data.units.signal is not None:
         facts = (*facts, [_signals(data, split) for split in used])
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
 
 
-def _identity(path: Path) -> tuple[str, int, int]:
-    try:
-        stat = path.stat()
-    except FileNotFoundError:
-        raise DataError(f"no such file: {path}") from None
-    return str(path.resolve()), stat.st_size, stat.st_mtime_ns
-
-
 def _signals(data: Data, files: Files) -> str:
     """One identity for all the files that a split's sources name."""
     digest = hashlib.sha256()
     for row in data.rows(files):
-        try:
-            stat = os.stat(row.source or "")
-            found = f"{stat.st_size} {stat.st_mtime_ns}"
-        except (OSError, ValueError):
-            found = "missing"
-        digest.update(f"{row.source}\n{found}\n".encode())
+        digest.update(f"{row.source}\n{_stamp(row.source or '')}\n".encode())
     return digest.hexdigest()
 
 
-def _settle(scratch: Path, folder: Path) -> None:
+def _stamp(path: str) -> str:
+    """Size and time of change; of a clip that is a folder those of its pictures too."""
     try:
-        scratch.rename(folder)
-    except OSError:
-        if not folder.exists():  # else another process was first, with the same content
-            raise
+        found = [os.stat(path)]
+        if S_ISDIR(found[0].st_mode):
+            found += [each.stat() for each in sorted(Path(path).iterdir())]
+    except (OSError, ValueError):
+        return "missing"
+    return " ".join(f"{stat.st_size} {stat.st_mtime_ns}" for stat in found)
 
 
 def _write(folder: Path, data: Data, splits: Splits, tokenizers: Tokenizers | None) -> None:
@@ -268,8 +263,12 @@ def _learn(data: Data, files: Files, count: int) -> Tokenizers:
 
 
 def _texts(data: Data, files: Files, side: str, count: int) -> Iterator[str]:
+    """The texts of a sample of the ``count`` examples: of lines, each with all its targets, since of rows an even
+    stride would never meet the second of two."""
     stride = -(-count // data.units.sample) or 1
-    rows = usable(islice(data.rows(files), 0, None, stride), files, data.lines, Tally())
+    by_line = (rows for _, rows in groupby(data.rows(files), key=lambda row: row.number))
+    sample = chain.from_iterable(islice(by_line, 0, None, stride))
+    rows = usable(sample, files, data.lines, Tally())
     return (getattr(row, side) for row in _whole(rows, files, data.units))
 
 

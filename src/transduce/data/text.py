@@ -25,6 +25,7 @@ from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
 
 SPACE = "▁"
 _UNLIMITED = 2**31
+LONGEST = 1000  # characters of a word that merges are learned from at a time: that takes the square of the longest
 _CLOSED = processors.TemplateProcessing(single=f"$A {SPECIALS[EOS]}", special_tokens=[(SPECIALS[EOS], EOS)])
 _CHARACTER = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
 # Models find their specials by spelling, so none may see a whole "</s>" that stood in the text. Words and subwords end
@@ -119,7 +120,7 @@ class TextTokenizer:
         return hashlib.sha256(self._library.to_str().encode()).hexdigest()
 
     def save(self, path: str | Path) -> None:
-        self._library.save(str(path))
+        Path(path).write_text(self._library.to_str(pretty=True), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> TextTokenizer:
@@ -161,6 +162,9 @@ class Characters:
 
     signal = False
 
+    def __post_init__(self) -> None:
+        _check_counts(self)
+
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
         library.normalizer = normalizers.Sequence(_normalizers(self.lowercase))
@@ -181,6 +185,9 @@ class Words:
     size: int | None = None
 
     signal = False
+
+    def __post_init__(self) -> None:
+        _check_counts(self)
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
@@ -205,6 +212,9 @@ class Symbols:
 
     signal = False
 
+    def __post_init__(self) -> None:
+        _check_counts(self)
+
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
         one_space = [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
@@ -228,8 +238,12 @@ class Bpe:
 
     signal = False
 
+    def __post_init__(self) -> None:
+        _check_counts(self)
+
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = _subwords(models.BPE(unk_token=SPECIALS[UNK]), self.lowercase)
+        library.pre_tokenizer, whole = _pieces(LONGEST), library.pre_tokenizer
         options: dict[str, Any] = {} if self.alphabet is None else {"limit_alphabet": self.alphabet}
         trainer = trainers.BpeTrainer(
             vocab_size=self.size,
@@ -239,6 +253,7 @@ class Bpe:
             **options,
         )
         library.train_from_iterator(iter(texts), trainer)
+        library.pre_tokenizer = whole
         smallest = library.get_vocab_size()
         if smallest > self.size:  # the alphabet alone did not fit
             raise _too_small("bpe", self.size, f"its characters and specials alone are {smallest}; or set alphabet")
@@ -253,6 +268,9 @@ class Unigram:
     lowercase: bool = False
 
     signal = False
+
+    def __post_init__(self) -> None:
+        _check_counts(self)
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = _subwords(models.Unigram(), self.lowercase)
@@ -288,6 +306,14 @@ class Bytes:
 # --------------------------------------------------------------------- parts
 
 
+def _check_counts(unit: Any) -> None:
+    """DataError where an option counts fewer than none, or more than the library can."""
+    for name in ("size", "minimum_count", "alphabet"):
+        value = getattr(unit, name, None)
+        if value is not None and not 0 <= value <= _UNLIMITED:
+            raise DataError(f"{name} = {value}: expected 0 to {_UNLIMITED}")
+
+
 def _normalizers(lowercase: bool) -> list[Any]:
     # NFC once more, since lower case can leave a letter and its mark apart.
     lower = [normalizers.Lowercase(), normalizers.NFC()] if lowercase else []
@@ -304,8 +330,14 @@ def _mark_spaces(library: tokenizers.Tokenizer, lowercase: bool) -> None:
 def _subwords(model: Any, lowercase: bool) -> tokenizers.Tokenizer:
     library = tokenizers.Tokenizer(model)
     _mark_spaces(library, lowercase)
-    library.pre_tokenizer = pre_tokenizers.Split(Regex(rf"{SPACE}?(?:\w+|[^\w{SPACE}]+)|{SPACE}"), "isolated")
+    library.pre_tokenizer = _pieces()
     return library
+
+
+def _pieces(longest: int | None = None) -> Any:
+    """Cuts text into words and runs of punctuation, ``longest`` characters of them at a time."""
+    many = "+" if longest is None else f"{{1,{longest}}}"
+    return pre_tokenizers.Split(Regex(rf"{SPACE}?(?:\w{many}|[^\w{SPACE}]{many})|{SPACE}"), "isolated")
 
 
 def _counted(

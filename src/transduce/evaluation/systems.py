@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from transduce.data import corpora
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.outputs import Output
 from transduce.protocols import Metric, Search
@@ -56,9 +57,9 @@ def of_file(path: Path, examples: Sequence[Example], metrics: Sequence[Metric]) 
 
     Raises ValueError where there are more or fewer lines than examples.
     """
-    lines = path.read_bytes().removesuffix(b"\n").split(b"\n") if path.stat().st_size else []
+    lines = [line.decode(errors="replace") for line in corpora.lines(path)]
     if len(lines) != len(examples):
         raise ValueError(f"{path} has {len(lines):,} lines for {len(examples):,} examples: a line for each is expected")
-    predictions = [Prediction(line.removesuffix(b"\r").decode(errors="replace")) for line in lines]
+    predictions = [Prediction(line) for line in lines]
     askable = [metric for metric in metrics if not metric.needs_forcing]
     return System(str(path), predictions, statistics(askable, predictions, examples))

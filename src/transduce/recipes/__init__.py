@@ -41,8 +41,10 @@ def based_on(name: str) -> list[str]:
 
 def without_budget(table: config.Table) -> config.Table:
     """The tables of a run without what they say of how long to train."""
-    training = {key: value for key, value in table.get("training", {}).items() if key not in BUDGET}
-    return {**table, "training": training}
+    training = table.get("training", {})
+    if not isinstance(training, dict):
+        return table  # which is checked when a run is made of it
+    return {**table, "training": {key: value for key, value in training.items() if key not in BUDGET}}
 
 
 def describe(name: str) -> str:
@@ -69,7 +71,8 @@ def _read(recipe: str, changes: tuple[str, ...]) -> config.Table:
         base = _read(name, (*changes, recipe))
     except FileNotFoundError:
         raise config.ConfigError("base", f"{recipe} is based on {name}, and there is no such file") from None
-    anew = any(key in BUDGET for key in table.get("training", {}))
+    training = table.get("training", {})
+    anew = isinstance(training, dict) and any(key in BUDGET for key in training)
     return config.merge(without_budget(base) if anew else base, table)
 
 

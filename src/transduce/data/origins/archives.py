@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.data.corpora import Columns, DataError, Files, Splits, read
+from transduce.data.corpora import Columns, DataError, Files, Splits, identity, read
 from transduce.data.origins.album import Bytes, Entry, albums
+from transduce.data.origins.base import SPLITS
 
 TEXTS = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 Arrays = Mapping[str, NDArray[Any]]
@@ -42,7 +45,11 @@ class PictureArchive:
         if self.folder is None:
             raise DataError("there is no archive to read: set data.origin.folder to that of train.npz")
         place = Path(self.folder).expanduser()
-        return albums(folder, lambda split: self._entries(place / f"{split}.npz"))
+        paths = {split: place / f"{split}.npz" for split in SPLITS}
+        files = [*paths.values(), *(_beside(path) for path in paths.values() if self.text is not None)]
+        # Other files are another corpus: what is in one may have changed since.
+        content = hashlib.sha256(repr([identity(path) for path in files]).encode()).hexdigest()[:12]
+        return albums(folder / content, lambda split: self._entries(paths[split]))
 
     def _entries(self, path: Path) -> Iterator[Entry]:
         arrays = archived(path)
@@ -56,6 +63,8 @@ class PictureArchive:
 
     def _labels(self, path: Path, arrays: Arrays) -> list[str | None]:
         labels = array(path, arrays, "labels")
+        if labels.ndim not in (1, 2):
+            raise DataError(f"{path}: labels {labels.shape} are not one for each picture: [n] or [n, k] expected")
         return [self.between.join(map(str, np.atleast_1d(label))) for label in labels]
 
     def _texts(self, path: Path, column: str | int) -> list[str | None]:
@@ -71,9 +80,13 @@ class PictureArchive:
 def archived(path: Path) -> Arrays:
     """The arrays of an .npz; DataError where it is none. Nothing in it is run."""
     try:
-        with np.load(path, allow_pickle=False) as found:
+        found = np.load(path, allow_pickle=False)
+        if not isinstance(found, np.lib.npyio.NpzFile):
+            raise ValueError("it is a single array, an .npy file; np.savez writes several with their names")
+        with found:
             return dict(found)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    # RuntimeError: it is encrypted, or packed in a way that is not known
+    except (OSError, ValueError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
         raise DataError(f"{path} is not an .npz file that can be read: {error}") from error
 
 
@@ -88,26 +101,34 @@ def _pictures(path: Path, arrays: Arrays) -> Sequence[Bytes]:
     values = array(path, arrays, "pixels" if "widths" in arrays else "images")
     colours = values.shape[3:]
     if values.dtype != np.uint8 or (
-        "widths" not in arrays and (values.ndim not in (3, 4) or colours not in ((), (3,)))
+        "widths" not in arrays and (values.ndim not in (3, 4) or colours not in ((), (3,)) or 0 in values.shape[1:])
     ):
         raise DataError(
             f"{path}: {values.dtype} {values.shape} are no pictures: bytes [n, height, width(, 3)] expected"
         )
     if "widths" not in arrays:
         return list(values)
-    widths = arrays["widths"].astype(np.int64)
+    widths = arrays["widths"]
+    if widths.dtype.kind not in "iu" or widths.ndim != 1 or (widths < 1).any():
+        raise DataError(f"{path}: {widths.dtype} {widths.shape} are no widths: whole numbers [n] of 1 or more expected")
+    widths = widths.astype(np.int64)
     height, over = divmod(values.size, max(1, int(widths.sum())))
     if over or not height:
         raise DataError(f"{path}: {values.size} pixels are no whole number of rows of {widths.sum()}, all the widths")
     return [part.reshape(height, -1) for part in np.split(values.reshape(-1), height * np.cumsum(widths)[:-1])]
 
 
-def _column(path: Path, column: str | int) -> Iterator[str]:
-    """A column of the file of texts beside the archive."""
+def _beside(path: Path) -> Path:
+    """That file."""
     beside = [found for suffix in TEXTS if (found := path.with_suffix(suffix)).exists()]
     if not beside:
         raise DataError(f"{path} has no texts beside it: expected a .tsv or .jsonl file of the same name")
-    for row in read(Files(path=str(beside[0])), Columns(target=column)):
+    return beside[0]
+
+
+def _column(path: Path, column: str | int) -> Iterator[str]:
+    """A column of the file of texts beside the archive."""
+    for row in read(Files(path=str(_beside(path))), Columns(target=column)):
         if row.problem is not None:
             raise DataError(f"{row.problem.place}: {row.problem.detail}; mend the line")
         yield row.target or ""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import importlib.metadata
-import os
 import random
+import secrets
 import shutil
-import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Literal, Protocol
@@ -17,6 +19,8 @@ from transduce.data.corpora import DataError, Files, Splits
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+TRIES = 50  # for each text that has not been there yet
+DAY = 24 * 60 * 60  # seconds
 
 
 class Origin(Protocol):
@@ -59,15 +63,26 @@ def made_up(
 
     def lines() -> dict[Split, list[str]]:
         draw = random.Random(seed)
-        sources: dict[str, None] = {}
-        while len(sources) < pairs + 2 * held_out(pairs):
-            sources[source(draw)] = None
-        following = iter(sources)
+        following = iter(different(pairs + 2 * held_out(pairs), "texts", lambda: source(draw)))
         sizes = zip(SPLITS, (pairs, held_out(pairs), held_out(pairs)), strict=True)
         taken = {split: list(islice(following, size)) for split, size in sizes}
         return taken if line is None else {split: [line(each, draw) for each in taken[split]] for split in SPLITS}
 
     return tsv_splits(folder, lines, "txt" if line is None else "tsv")
+
+
+def different(count: int, what: str, draw: Callable[[], str]) -> list[str]:
+    """So many drawn texts, no two alike, in the order in which they were met; DataError where there are hardly as
+    many."""
+    found: dict[str, None] = {}
+    for _ in range(TRIES * count):
+        found[draw()] = None
+        if len(found) == count:
+            return list(found)
+    raise DataError(
+        f"{count} different {what} were wanted, and {len(found)} found: ask for fewer, or let the options of "
+        "data.origin allow more"
+    )
 
 
 def held_out(pairs: int) -> int:
@@ -88,11 +103,12 @@ def whole(folder: Path, fill: Callable[[Path], None]) -> None:
     if folder.exists():
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    _sweep(folder)
+    scratch = _scratch(folder)
+    scratch.mkdir()
     try:
         fill(scratch)
-        if not folder.exists():  # else another process was first, with the same content
-            scratch.rename(folder)
+        _settle(scratch, folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -100,11 +116,32 @@ def whole(folder: Path, fill: Callable[[Path], None]) -> None:
 def write(path: Path, lines: Iterable[str]) -> None:
     """Writes the lines; under another name first, so that a file that is there is whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    scratch = _scratch(path)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+        with scratch.open("x", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in lines)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _scratch(path: Path) -> Path:
+    """Another name, nobody else's. Python's module tempfile would let the owner alone read what it makes, and a cache
+    may be a group's."""
+    return path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+
+
+def _sweep(folder: Path) -> None:
+    """Removes what was left under another name by a process that was killed, a day ago, lest it be at work still."""
+    for left in folder.parent.glob(f".{glob.escape(folder.name)}-*"):
+        with suppress(FileNotFoundError):  # another process was first
+            if time.time() - left.stat().st_mtime > DAY:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _settle(scratch: Path, folder: Path) -> None:
+    try:
+        scratch.rename(folder)
+    except OSError:
+        if not folder.exists():  # else another process was first, with the same content
+            raise

@@ -12,7 +12,7 @@ import numpy as np
 
 from transduce.data.corpora import DataError, Splits
 from transduce.data.origins.album import Bytes, Entry, albums, pillow
-from transduce.data.origins.base import SPLITS, Split, held_out
+from transduce.data.origins.base import SPLITS, Split, different, held_out
 from transduce.data.origins.chance import Chance, chance_of, one
 from transduce.data.origins.fonts import font, fonts, lacking
 from transduce.data.origins.misspellings import frequent
@@ -20,7 +20,6 @@ from transduce.data.origins.misspellings import frequent
 COMMON = 10_000  # of the most frequent English words
 MARKS = (".", ",", "!", "?", ";", ":")
 Texts = dict[Split, list[str]]
-TRIES = 50  # for each line that has not been there yet
 
 
 @dataclass(frozen=True)
@@ -77,18 +76,9 @@ class TextLines:
         """The lines of each split, no two alike."""
         chance = np.random.default_rng(self.seed)
         sizes = [self.pairs, held_out(self.pairs), held_out(self.pairs)]
-        different: dict[str, None] = {}
         words = self._words()
-        for _ in range(TRIES * sum(sizes)):
-            different[self._line(words, chance)] = None
-            if len(different) == sum(sizes):
-                break
-        else:
-            raise DataError(
-                f"{sum(sizes)} different lines of at most {self.words} words were wanted, and {len(different)} found: "
-                "ask for fewer pairs, allow more words, or give a longer text"
-            )
-        found = list(different)
+        what = f"lines of at most {self.words} words"
+        found = different(sum(sizes), what, lambda: self._line(words, chance))
         ends = np.cumsum(sizes)
         return {split: found[end - size : end] for split, size, end in zip(SPLITS, sizes, ends, strict=True)}
 

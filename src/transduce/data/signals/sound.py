@@ -16,6 +16,8 @@ from transduce.data.signals.mel import LogMel
 from transduce.data.signals.resampling import Samples, resampled
 from transduce.data.signals.tokenizer import SignalTokenizer, Steps, learned
 
+LONGEST = 2**20  # samples of a window: a minute of them, and a spectrum still fits in memory
+
 
 @dataclass(frozen=True)
 class Sound:
@@ -45,11 +47,13 @@ class Sound:
         if self.normalisation not in ("utterance", "corpus", "none"):
             raise DataError(f'normalisation = "{self.normalisation}": expected "utterance", "corpus" or "none"')
         for name in ("rate", "mels", "seconds"):
-            if getattr(self, name) <= 0:
+            if not getattr(self, name) > 0:  # which nan is not
                 raise DataError(f"{name} = {getattr(self, name)}: expected more than 0")
         for name in ("window", "hop"):
-            if getattr(self, name) * self.rate < 2:
-                raise DataError(f"{name} = {getattr(self, name)}: expected seconds, of two samples at least")
+            if not 2 <= getattr(self, name) * self.rate <= LONGEST:
+                raise DataError(
+                    f"{name} = {getattr(self, name)}: expected seconds, of two samples at least, at most {LONGEST}"
+                )
         if not 0 <= self.emphasis <= 1:
             raise DataError(f"emphasis = {self.emphasis}: expected 0 to 1")
 
