@@ -194,7 +194,9 @@ def test_either_way_of_forcing_is_the_other(model: Any) -> None:
         assert ours.best_log_probs == pytest.approx(theirs.best_log_probs, abs=1e-9)
     (impossible,) = BestPath().force(model, sources([1]), padded_targets([[5, 5, 5, EOS]]))
     assert impossible.log_prob == -math.inf
-    assert all(math.isfinite(log_prob) for log_prob in impossible.token_log_probs[:-1])
+    assert all(math.isfinite(log_prob) for log_prob in impossible.token_log_probs[:2])  # which 3 frames have room for
+    assert impossible.token_log_probs[2:] == (-math.inf, -math.inf)
+    assert all(math.isfinite(log_prob) for log_prob in impossible.best_log_probs)
 
 
 def test_company(model: Any, family: str, search: Any) -> None:

@@ -176,3 +176,9 @@ def least_frames(outputs: Padded) -> Tensor:
     """[B]: how many frames the alignments of each output need (``paths.least_frames``)."""
     repeats_BU = (outputs.values[:, 1:] == outputs.values[:, :-1]) & outputs.mask[:, 1:]
     return outputs.lengths + repeats_BU.sum(1)
+
+
+def least_frames_so_far(outputs: Padded) -> Tensor:
+    """[B, U]: how many frames those of its beginning need, up to each symbol."""
+    repeats_BU = outputs.values[:, 1:] == outputs.values[:, :-1]
+    return torch.nn.functional.pad(repeats_BU, (1, 0)).add(1).cumsum(1)[:, : outputs.values.shape[1]]

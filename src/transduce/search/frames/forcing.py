@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from transduce.ctc.lattice import Lattice
+from transduce.ctc.lattice import NEVER, Lattice, least_frames_so_far
 from transduce.ctc.prefixes import Prefixes
 from transduce.protocols import Framewise
 from transduce.search.forcing import shifted
@@ -21,20 +21,21 @@ def force(model: Framewise, source: Any, target: Padded) -> list[Hypothesis]:
 
 def scored(frames: Padded, target: Padded) -> list[Hypothesis]:
     """The forward algorithm. A token's log-probability is that of the outputs which begin with it, among those which
-    begin with what stands before it; that of the end is what is then left of the sum. Of an output without an alignment
-    that is minus infinity."""
+    begin with what stands before it; that of the end is what is then left of the sum. Where the frames no longer
+    suffice that is minus infinity, of every token from there on, none of which is the right choice."""
     every_NTV, _ = Prefixes.start(frames).extend(shifted(target))
     each_NT = every_NTV.gather(2, target.values[..., None])[..., 0]
     best_NT, first_NT = every_NTV.max(-1)
     outputs = Padded(target.values[:, :-1], target.lengths - 1)
+    each_NT[:, :-1].masked_fill_(least_frames_so_far(outputs) > frames.lengths[:, None], NEVER)
     total_N = Lattice.of(Padded(frames.values.double(), frames.lengths), outputs).log_likelihood
     columns = (target.values, each_NT, best_NT, first_NT, total_N, outputs.lengths)
     found = []
     for tokens, each, best, first, total, n in zip(*(column.tolist() for column in columns), strict=True):
-        log_probs = (*each[:n], total - sum(each[:n]))
+        log_probs = (*each[:n], NEVER if total == NEVER else total - sum(each[:n]))
         # the end's is a difference of sums, and equals that of the same choice but for rounding: it is the same here
         choices = zip(tokens, first, log_probs, best, strict=False)
-        chosen = tuple(own if token == choice else other for token, choice, own, other in choices)
+        chosen = tuple(own if token == choice and own > NEVER else other for token, choice, own, other in choices)
         found.append(Hypothesis(tuple(tokens[: n + 1]), total, total, log_probs, chosen))
     return found
 
