@@ -107,6 +107,14 @@ def test_a_beam_with_room_for_all_finds_all_that_is_allowed(rule: str, seed: int
         assert greedy.tokens in expected
 
 
+@pytest.mark.parametrize(("ratio", "expected"), [(1.4, [63, 119, 126]), (1.1, [49, 93, 99]), (0.1, [4, 8, 9])])
+def test_a_length_is_its_decimal_product(ratio: float, expected: list[int]) -> None:
+    """1.4 * 45 is 63, and in binary a little less."""
+    source = Padded(torch.zeros(3, 90), torch.tensor([45, 85, 90]))
+    assert Length(maximum_ratio=ratio).start(source).most_N.tolist() == expected
+    assert Length(minimum_ratio=ratio).start(source).least_N.tolist() == expected
+
+
 def written(allowed: Rule, tokens: tuple[int, ...], length: int) -> bool:
     """Every beginning is allowed; the search ends what has LONGEST tokens, and what could not go on."""
     *beginnings, whole = (tokens[: end + 1] for end in range(len(tokens)))

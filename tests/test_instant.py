@@ -155,6 +155,30 @@ def test_where_the_length_is_no_choice_it_costs_nothing() -> None:
     assert first.token_log_probs[-1] == second.token_log_probs[-1] == float(loss.parts["length"]) == 0
 
 
+@pytest.mark.parametrize("positions", [1, 2, 3])
+def test_portions_change_no_output(positions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more logits are held at a time than those of so many positions; an output of no words has none."""
+
+    class Asked(Noted):
+        def emit(self, state: None, lengths: Tensor | None = None) -> Emission:
+            logits = self.logits.repeat(1 if lengths is None else len(lengths) // 2, 1, 1)
+            return Emission(logits, torch.tensor([3, 0]) if lengths is None else lengths, self.lengths.log_softmax(-1))
+
+        def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+            read.append(len(output))
+            return output.clone()
+
+    read: list[int] = []
+    model, search = Asked(), LengthBeam(1)
+    whole = [search(model, BATCH.source), search.force(model, BATCH.source, TARGET)]
+    read.clear()
+    monkeypatch.setattr("transduce.search.lengths.POSITIONS", positions)
+    assert [search(model, BATCH.source), search.force(model, BATCH.source, TARGET)] == whole
+    assert max(read) == positions
+    model.emit = lambda state, lengths=None: Emission(model.logits, torch.tensor([0, 0]))  # type: ignore[method-assign]
+    assert [found[0].tokens for found in search(model, BATCH.source)] == [(2,), (2,)]
+
+
 # ---------------------------------------------------------------- bad input
 
 

@@ -17,7 +17,7 @@ from transduce.metrics.base import evaluate, metric
 from transduce.metrics.confusions import LabelBreakdown, breakable, label_breakdowns
 from transduce.metrics.labels import entities
 from transduce.metrics.significance import Resampling
-from transduce.metrics.statistics import statistics
+from transduce.metrics.statistics import Statistics, statistics
 from transduce.reports.evaluation import evaluation_page
 from transduce.types import Example, Prediction
 
@@ -66,6 +66,17 @@ def test_labels_met_later_are_counted_from_there_on() -> None:
     difference = Resampling(50, 50).difference(ours, theirs)
     assert difference.value == pytest.approx(ours.score - theirs.score)
     assert Resampling(50, 50).difference(theirs, ours).value == -difference.value
+
+
+def test_two_metrics_that_met_labels_in_different_orders_are_not_compared() -> None:
+    """Their numbers are of different labels; in the same order, or where all were met by one, they are of the same."""
+
+    def met(*texts: str) -> Statistics:
+        return statistics([metric("macro_f1")], *corpus(["A A", "B"], texts))[0]
+
+    with pytest.raises(ValueError, match=r"two metrics 'macro_f1' .* 'C' is to one what 'B' is to the other: take"):
+        Resampling(50, 50).difference(met("A C", "B"), met("A A", "C"))
+    assert Resampling(50, 50).difference(met("A A", "B"), met("A A", "C")).value > 0
 
 
 def test_the_breakdown() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from transduce.data.text import Bpe, Bytes, Characters, Symbols, TextTokenizer, Unigram, Words
 from transduce.search.automata import Automata
+from transduce.search.filters.forbidden import Forbidden
 from transduce.search.lexicon import Lexicon
 from transduce.types import EOS, UNK
 
@@ -78,3 +79,30 @@ def test_text_as_it_is_cut(unit: str) -> None:
         expected = [stands(unit, phrase, text) for phrase in known(unit)]
         if UNK not in ids:
             assert finished(unit, known(unit), ids) == expected
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "open_"),
+    [(TOKENIZERS["symbols"], False), (Words().learn(["a cat sat at a cat"]), False), (TOKENIZERS["bpe"], True)],
+    ids=["symbols", "words", "bpe"],
+)
+def test_a_word_waits_only_for_tokens_that_can_go_on_with_it(tokenizer: TextTokenizer, open_: bool) -> None:
+    """Where every token begins a word, the last of a forbidden one is never written, or the output would end there."""
+    lexicon = Lexicon(tokenizer)
+    pattern = lexicon.pattern("cat")
+    assert (pattern.waiting is not None) is open_
+    forbidden = Forbidden(Automata.of([[[pattern]]]), lexicon.borders(), max_length=9)
+    *before, last = tokenizer.encode(["cat"])[0][:-1]
+    state = forbidden.start(torch.zeros(1, 1))
+    if before:
+        state = forbidden.extend(torch.tensor([before]), state)
+    scores_V = forbidden(torch.zeros(1, len(tokenizer)), state)[0]
+    assert bool(scores_V[last].isinf()) is not open_
+    assert scores_V[EOS].isfinite()
+
+
+def test_what_a_tokenizer_makes_nothing_of_is_no_phrase() -> None:
+    assert TOKENIZERS["bpe"].encode(["▁"])[0][:-1]  # the mark of a space, and nothing behind it
+    for ask in (LEXICONS["bpe"].pattern, LEXICONS["bpe"].text):
+        with pytest.raises(ValueError, match="a phrase is '▁': some text was expected, and the tokenizer finds none"):
+            ask("▁")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.base import Metric as SacreBleuMetric
 
 from transduce.metrics.base import METRICS, evaluate, metric
+from transduce.metrics.statistics import sentence_score
 from transduce.metrics.statistics import statistics as statistics_of
 from transduce.types import Example, Prediction
 
@@ -63,6 +64,20 @@ def test_sacrebleu_agrees_on_the_corpus(name: str, corpus: list[Row]) -> None:
 
     assert scores[name] == pytest.approx(expected.score, abs=1e-9)
     assert ours.signature == str(ORACLES[name].get_signature())
+
+
+def test_sacrebleu_agrees_on_a_sentence() -> None:
+    ours = metric("bleu")
+    for text, references in (
+        ("the cat", ["the cat"]),
+        ("the", ["a cat", "the dog"]),
+        ("", ["a"]),
+        ("the cat sat on", ["the cat sat"]),
+    ):
+        row = ours.statistics(Prediction(text), Example("", tuple(references)))
+        expected = sacrebleu.sentence_bleu(text, references).score
+        assert sentence_score(ours, row) == pytest.approx(expected, abs=1e-9)
+    assert single("bleu", "the cat", "the cat") == 0.0  # a corpus of it
 
 
 def test_signature_counts_references() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sacrebleu
 
 import transduce
 from test_cli import told
@@ -39,6 +40,8 @@ def test_the_least_risk_is_the_best_of_all_sums(name: str, weights: Any) -> None
     mass = [1.0 if weights == "uniform" else math.exp(output.log_prob) for output in found]
 
     def utility(h: str, r: str) -> float:
+        if name == "bleu":
+            return float(sacrebleu.sentence_bleu(h, [r]).score)
         score = measure.score(measure.statistics(Prediction(h), Example("x", (r,))))
         return score if measure.higher_is_better else -score
 
@@ -57,6 +60,13 @@ def test_least_risk_is_not_most_probable() -> None:
     (ranked,) = MinimumRisk(metric("chrf"))(["x"], [outputs()])
     assert ranked[0].text == "a cat"
     assert max(outputs(), key=lambda output: output.log_prob).text == "the dog"
+
+
+def test_a_short_output_is_most_like_itself_by_bleu() -> None:
+    """It has no four tokens in a row, and as a corpus would be worth nothing."""
+    (ranked,) = MinimumRisk(metric("bleu"))(["x"], [outputs(["a c"] * 9 + ["a c b d"], [-1.0] * 10)])
+    assert ranked[0].text == "a c"
+    assert ranked[0].score > 90
 
 
 def test_of_one_output_that_one() -> None:

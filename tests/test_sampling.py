@@ -139,6 +139,15 @@ def test_in_the_limit_of_no_temperature_it_is_greedy_search() -> None:
     assert narrow.tolist() == [[0, 0, 0, 1, 0]]
 
 
+def test_temperatures_beyond_the_range_of_numbers_are_the_limits() -> None:
+    """In float32, where a word may also be impossible."""
+    scores_NV = torch.tensor([[0.0, -torch.inf, 90, 91, 0]])
+    for cold in (1e-50, 1e-300):
+        assert Sampling(temperature=cold).distribution(scores_NV.clone()).tolist() == [[0, 0, 0, 1, 0]]
+    for hot in (1e50, 1e300):
+        assert Sampling(temperature=hot).distribution(scores_NV.clone()).tolist() == [[0.25, 0, 0.25, 0.25, 0.25]]
+
+
 def test_the_best_of_several() -> None:
     model = Lookup()
     every = Sampling(20, max_length=6)(model, all_of(model))

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from transduce.search.beam import Beam
+from transduce.search.filters.lengths import Length
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
-from transduce.search.ranking import Average, LogProbability, Ranking, Wu
+from transduce.search.ranking import Average, BoundedReward, LogProbability, Ranking, Wu
 from transduce.search.step import step
 from transduce.types import BOS, EOS, PAD, Padded
 
@@ -181,6 +182,18 @@ def test_a_model_that_ends_at_once_is_asked_once(search: Any) -> None:
     assert len(model.rows) <= 2  # a beam of several looks on until nothing alive can win
 
 
+def test_a_source_with_nothing_alive_is_done() -> None:
+    """However few have finished: a filter leaves nothing but the end."""
+    model = Lookup(ends=(-5.0,) * 4)
+    found = Beam(3, 3, 20, filters=(Length(maximum=2),))(model, all_of(model))
+    assert [len(hypotheses) for hypotheses in found] == [3] * 4
+    model.rows.clear()
+    assert [len(hypotheses) for hypotheses in Beam(5, 5, 20, filters=(Length(maximum=1),))(model, all_of(model))] == [
+        1
+    ] * 4
+    assert len(model.rows) == 1
+
+
 def test_a_beam_wider_than_the_vocabulary() -> None:
     model = Lookup(vocabulary=5)
     wide = Beam(40, 40, 3, LogProbability())
@@ -243,6 +256,22 @@ def test_rankings_are_their_formulas() -> None:
     assert Wu(0.5)(-6.0, 19) == pytest.approx(-3.0)  # sqrt((5 + 19) / 6) = 2
     assert Wu(0.0)(-6.0, 19) == -6.0
     assert Wu()(-6.0, 1) == -6.0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Wu(2000.0), r"alpha = 2000.0: a number from 0, .*, to 10 was expected"),
+        (lambda: Wu(-0.5), r"alpha = -0.5: a number from 0"),
+        (lambda: Wu(math.nan), r"alpha = nan: a number from 0"),
+        (lambda: BoundedReward(math.nan), r"reward = nan: 0 or more for each token"),
+        (lambda: BoundedReward(math.inf), r"reward = inf: 0 or more for each token"),
+    ],
+)
+def test_what_ranks_nothing_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+    assert math.isfinite(Wu(10.0)(-6.0, 10**6))
 
 
 @pytest.mark.parametrize("ranking", [LogProbability(), Average(), Wu(), Wu(2.0)], ids=repr)

@@ -141,6 +141,25 @@ def test_what_cannot_be_compared_is_no_difference() -> None:
     assert (found.bootstrap_p, found.randomisation_p) == (1.0, 1.0)
 
 
+def test_an_infinite_row_makes_infinite_what_it_is_drawn_into() -> None:
+    draw = np.random.default_rng(5)
+    rows_NK = np.stack([draw.normal(2, 0.5, 40), np.ones(40)], 1)
+    ours, asked = Statistics(metric("perplexity"), rows_NK), Resampling(400, 100)
+    rows_NK = rows_NK.copy()
+    rows_NK[7, 0] = np.inf
+    theirs = Statistics(metric("perplexity"), rows_NK)
+    drawn_R = np.concatenate(list(asked._draws(40)))[:, 7] > 0
+    scores_R = asked.bootstrap(theirs)
+    assert 0.5 < drawn_R.mean() < 0.75
+    assert (scores_R == np.inf).tolist() == drawn_R.tolist()
+    assert scores_R[~drawn_R] == pytest.approx(asked.bootstrap(ours)[~drawn_R])
+    assert asked.interval(theirs) == (pytest.approx(scores_R[~drawn_R].min(), rel=0.2), np.inf)
+    found = asked.difference(ours, theirs)
+    assert (found.value, found.interval.low, found.interval.high) == (-np.inf, -np.inf, 0.0)
+    assert (found.bootstrap_p, found.randomisation_p) == (1.0, 1.0)
+    assert np.isnan(asked.difference(theirs, theirs).value)
+
+
 def test_holm_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.5, 0.9]) == [1.0, 1.0]

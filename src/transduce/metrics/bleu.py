@@ -57,6 +57,12 @@ class Bleu(SacreBleu):
 
     def __init__(self, tokenize: str = "13a", lowercase: bool = False) -> None:
         super().__init__(BLEU(tokenize=tokenize, lowercase=lowercase))
+        self._of_sentences: SacreBleuMetric = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True)
+
+    def sentence_score(self, row: Sequence[float]) -> float:
+        """That of sacreBLEU's ``sentence_bleu``: n-grams longer than the sentence do not count, where in a corpus of
+        it alone they would make 0 of it."""
+        return float(self._of_sentences._compute_score_from_stats(list(row)).score)
 
 
 class Chrf(SacreBleu):

@@ -56,6 +56,11 @@ class MacroF1(LabelMetric):
     def signature(self) -> str:
         return f"{super().signature}|average:macro"
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Those met so far, in the order of the statistics."""
+        return tuple(self._places)
+
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
         pairs = label_pairs(prediction, example)
         for label in (label for pair in pairs for label in pair if label != NOTHING):

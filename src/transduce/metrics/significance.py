@@ -60,16 +60,22 @@ class Resampling:
 
     def bootstrap(self, statistics: Statistics) -> Floats:
         """[R]: the score of each resample."""
-        sums = [counts_RN @ statistics.rows_NK for counts_RN in self._draws(len(statistics.rows_NK))]
-        return statistics.scores(np.concatenate(sums))
+        rows_NK = _told_apart(statistics.rows_NK)
+        sums = [counts_RN @ rows_NK for counts_RN in self._draws(len(rows_NK))]
+        return statistics.scores(_together(np.concatenate(sums)))
 
     def difference(self, one: Statistics, other: Statistics) -> Difference:
-        """Two systems on the same examples, in the same order; ValueError where their numbers differ."""
+        """Two systems on the same examples, in the same order; ValueError where their numbers differ, or where two
+        metrics that remember labels measured them.
+
+        Where one score is infinite (a perplexity), so is the difference, and of two such it is no number: by chance or
+        not cannot be told, and both probabilities are 1.
+        """
         if len(one.rows_NK) != len(other.rows_NK):
             raise ValueError(
                 f"{len(one.rows_NK)} examples against {len(other.rows_NK)}: systems are compared on the same ones"
             )
-        one, other = one.widened(other.width), other.widened(one.width)
+        one, other = one.beside(other), other.beside(one)
         value = one.score - other.score
         sampled = _difference(self.bootstrap(one), self.bootstrap(other))
         shuffled = self._randomised(one, other)
@@ -77,10 +83,10 @@ class Resampling:
 
     def _randomised(self, one: Statistics, other: Statistics) -> Floats:
         """[R]: the difference where a coin decides for each example which system wrote which output."""
-        sums = one.rows_NK.sum(0) + other.rows_NK.sum(0)
-        ours = [s @ one.rows_NK + (1 - s) @ other.rows_NK for s in self._coins(len(one.rows_NK))]
-        ours_RK = np.concatenate(ours)
-        return _difference(one.scores(ours_RK), other.scores(sums - ours_RK))
+        one_NK, other_NK = _told_apart(one.rows_NK), _told_apart(other.rows_NK)
+        ours_RK = np.concatenate([s @ one_NK + (1 - s) @ other_NK for s in self._coins(len(one_NK))])
+        theirs_RK = one_NK.sum(0) + other_NK.sum(0) - ours_RK
+        return _difference(one.scores(_together(ours_RK)), other.scores(_together(theirs_RK)))
 
     def _draws(self, examples: int) -> Iterator[Floats]:
         """[.., N] at a time: how often each example is drawn. The draws are those of sacreBLEU with the same seed."""
@@ -109,7 +115,8 @@ def bootstrap_p(value: float, sampled_R: Floats) -> float:
     Near significance this is a one-sided probability: between equal systems it falls below 0.05 about once in ten.
     """
     sizes_R = np.abs(sampled_R)
-    return share_beyond(value, sizes_R - sizes_R.mean())
+    mean = sizes_R.mean()
+    return share_beyond(value, sizes_R - mean) if np.isfinite([value, mean]).all() else 1.0
 
 
 def share_beyond(value: float, sizes_R: Floats) -> float:
@@ -127,6 +134,18 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(order) - rank) * p_values[test]))
         adjusted[test] = highest
     return adjusted
+
+
+def _told_apart(rows_NK: Floats) -> Floats:
+    """[N, 2 K]: finite numbers, and how often infinity stands in their place, as 0 times infinity is no number."""
+    infinite_NK = rows_NK == np.inf
+    return np.concatenate([np.where(infinite_NK, 0.0, rows_NK), infinite_NK], 1)
+
+
+def _together(sums_R2K: Floats) -> Floats:
+    """[R, K], of sums of such rows: infinite where an infinite number is among them."""
+    finite_RK, infinite_RK = np.hsplit(sums_R2K, 2)
+    return np.where(infinite_RK > 0, np.inf, finite_RK)
 
 
 def _difference(one_R: Floats, other_R: Floats) -> Floats:

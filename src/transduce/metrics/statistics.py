@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,21 @@ from transduce.protocols import Metric
 from transduce.types import Example, Prediction
 
 Floats = NDArray[np.float64]
+
+
+@runtime_checkable
+class OfSentences(Protocol):
+    """A metric that scores a sentence otherwise than a corpus of nothing else."""
+
+    def sentence_score(self, row: Sequence[float]) -> float: ...
+
+
+@runtime_checkable
+class OfLabels(Protocol):
+    """A metric whose statistics are of the labels that it has met, in that order."""
+
+    @property
+    def labels(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True)
@@ -41,9 +56,19 @@ class Statistics:
     def width(self) -> int:
         return int(self.rows_NK.shape[1])
 
-    def widened(self, width: int) -> Statistics:
-        """With zeros for what another system's outputs have shown and this one's not (labels)."""
-        missing = max(0, width - self.width)
+    def beside(self, other: Statistics) -> Statistics:
+        """With zeros for what another system's outputs have shown and this one's not (labels).
+
+        Raises ValueError where two metrics have met labels in different orders: their numbers are of different ones.
+        """
+        if isinstance(self.metric, OfLabels) and isinstance(other.metric, OfLabels):
+            for ours, theirs in zip(self.metric.labels, other.metric.labels, strict=False):
+                if ours != theirs:
+                    raise ValueError(
+                        f"two metrics {self.name!r} measured the systems, and {ours!r} is to one what {theirs!r} is to "
+                        "the other: take the statistics of both systems by one metric"
+                    )
+        missing = max(0, other.width - self.width)
         return Statistics(self.metric, np.pad(self.rows_NK, ((0, 0), (0, missing)))) if missing else self
 
     def of(self, examples: Sequence[int] | NDArray[Any]) -> Statistics:
@@ -69,6 +94,11 @@ def statistics(
         raise ValueError("no examples to measure on: a score of nothing is not defined")
     pairs = list(zip(predictions, examples, strict=True))
     return [Statistics(metric, _equally_wide([metric.statistics(*pair) for pair in pairs])) for metric in metrics]
+
+
+def sentence_score(metric: Metric, row: Sequence[float]) -> float:
+    """The score of the statistics of one sentence."""
+    return metric.sentence_score(row) if isinstance(metric, OfSentences) else metric.score(row)
 
 
 def _equally_wide(rows: Sequence[Sequence[float]]) -> Floats:

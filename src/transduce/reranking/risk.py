@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from transduce.metrics.statistics import sentence_score
 from transduce.outputs import Output
 from transduce.protocols import Metric
 from transduce.reranking.base import distinct, ordered
@@ -46,7 +47,7 @@ class MinimumRisk:
         return ordered(candidates, utilities)
 
     def _utility(self, prediction: Prediction, reference: Example) -> float:
-        score = self.metric.score(self.metric.statistics(prediction, reference))
+        score = sentence_score(self.metric, self.metric.statistics(prediction, reference))
         return score if self.metric.higher_is_better else -score
 
     def _weights(self, outputs: Sequence[Output]) -> dict[str, float]:

@@ -135,6 +135,8 @@ class _Finished:
         That ``size`` have finished is no reason to stop by itself: where a model is sure, all but one of the best
         continuations are improbable, some of these end, and have filled the beam before the sure one ends.
         """
+        if total == float("-inf"):  # none lives
+            return False
         found, search = self.found[source], self.search
         if len(found) < search.nbest:
             return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from torch import Tensor
 from transduce import tree
 from transduce.protocols import Parallel
 from transduce.search.ranking import LogProbability, Ranking
-from transduce.search.step import forbid_specials, source_lengths, wide
+from transduce.search.step import POSITIONS, forbid_specials, source_lengths, wide
 from transduce.types import EOS, Emission, Hypothesis, Padded
 
 
@@ -42,12 +41,12 @@ class LengthBeam:
         state = model.start(source)
         first = model.emit(state)
         sizes = source_lengths(source)
-        found = [[hypothesis] for hypothesis in self._written(model, first, most_probable, sizes)]
+        found = [[hypothesis] for hypothesis in self._written(model, first, sizes)]
         others_BK = self._other_lengths(first)
         if K := others_BK.shape[1]:
             spread = [size for size in sizes for _ in range(K)]
             others = model.emit(tree.repeat(state, K), others_BK.flatten())
-            for row, hypothesis in enumerate(self._written(model, others, most_probable, spread)):
+            for row, hypothesis in enumerate(self._written(model, others, spread)):
                 found[row // K].append(hypothesis)
         return [sorted(hypotheses, key=lambda h: -h.score)[: self.nbest] for hypotheses in found]
 
@@ -56,7 +55,7 @@ class LengthBeam:
         emission = model.emit(model.start(source), target.lengths - 1)
         mask_BT = emission.mask
         words_N = target.values[:, : mask_BT.shape[1]][mask_BT]
-        forced = self._written(model, emission, lambda logits_NV: words_N, source_lengths(source))
+        forced = self._written(model, emission, source_lengths(source), words_N)
         return [replace(hypothesis, score=hypothesis.log_prob) for hypothesis in forced]
 
     def resized(self, size: int | None = None, nbest: int = 1) -> LengthBeam:
@@ -70,17 +69,13 @@ class LengthBeam:
         return first.length_log_probs.scatter(1, first.lengths[:, None], float("-inf")).topk(K).indices
 
     def _written(
-        self, model: Parallel[Any], emission: Emission, choose: Callable[[Tensor], Tensor], source_lengths: list[int]
+        self, model: Parallel[Any], emission: Emission, source_lengths: list[int], words_N: Tensor | None = None
     ) -> list[Hypothesis]:
-        """The words that ``choose`` takes, given logits [N, V], row by row, and the end behind them."""
+        """These words of all rows, or the most probable ones, and the end behind them."""
         mask_BT = emission.mask
-        logits_NV = wide(model.readout(tree.map(lambda leaf: leaf[mask_BT], emission.output)))
-        normaliser_N = logits_NV.logsumexp(-1)
-        best_N = logits_NV.amax(-1) - normaliser_N  # before the choice rules words out
-        words_N = choose(logits_NV)
-        log_prob_N = logits_NV.gather(1, words_N[:, None])[:, 0] - normaliser_N
+        columns = read_words(model, tree.map(lambda leaf: leaf[mask_BT], emission.output), words_N)
         lengths = emission.lengths.tolist()
-        rows = zip(*(torch.split(each_N, lengths) for each_N in (words_N, log_prob_N, best_N)), strict=True)
+        rows = zip(*(torch.split(each_N, lengths) for each_N in columns), strict=True)
         lengths_BL = emission.length_log_probs
         best_ends = [()] * len(lengths) if lengths_BL is None else [(best,) for best in lengths_BL.amax(-1).tolist()]
         hypotheses = []
@@ -90,6 +85,20 @@ class LengthBeam:
             score = self.ranking(total, len(log_probs), source_length)
             hypotheses.append(Hypothesis((*words.tolist(), EOS), total, score, log_probs, (*best.tolist(), *best_end)))
         return hypotheses
+
+
+def read_words(model: Parallel[Any], output: Any, words_N: Tensor | None = None) -> tuple[Tensor, ...]:
+    """[N] each, given the model's features of N positions: these words, or the most probable ones, their
+    log-probabilities, and those of the likeliest tokens there."""
+    columns = []
+    place_N = torch.arange(tree.rows(output), device=tree.leaves(output)[0].device)
+    for some_N in torch.split(place_N, POSITIONS):
+        logits_NV = wide(model.readout(tree.select(output, some_N)))
+        normaliser_N = logits_NV.logsumexp(-1)
+        best_N = logits_NV.amax(-1) - normaliser_N  # before the choice rules words out
+        word_N = most_probable(logits_NV) if words_N is None else words_N[some_N]
+        columns.append((word_N, logits_NV.gather(1, word_N[:, None])[:, 0] - normaliser_N, best_N))
+    return tuple(torch.cat(column) for column in zip(*columns, strict=True))
 
 
 def most_probable(logits_NV: Tensor) -> Tensor:

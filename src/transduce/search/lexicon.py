@@ -79,6 +79,7 @@ class Lexicon:
         # where words are marked, the first of a text is too, though nothing stands before it
         self._words = any(self._pieces[ids[0]][:1] == " " for ids in spelling.encode([text.strip() for text in texts]))
         self._symbols = all(piece[0] == " " for piece in texts)
+        self._continued = any(self._joins(piece[0]) for piece in texts)  # a word by the next token
         self._patterns: dict[str, Pattern] = {}
         self._parts: dict[str, list[tuple[int, bool, bool]]] = defaultdict(list)
         for token, piece in self._known():  # parts that end where words do, with whether something stands beside them
@@ -97,10 +98,13 @@ class Lexicon:
         return Borders(before_V, behind_V)
 
     def text(self, phrase: str) -> str:
-        """The phrase as it is in an output that has it."""
+        """The phrase as it is in an output that has it; ValueError where a tokenizer leaves nothing of it."""
         ids = self._encoded(phrase)
         spelled = self._spelling.normalize(phrase) if UNK in ids else "".join(self._pieces[token] for token in ids)
-        return spelled.strip(" ") if self._words else spelled
+        text = spelled.strip(" ") if self._words else spelled
+        if not text:
+            raise ValueError(f"a phrase is {phrase!r}: some text was expected, and the tokenizer finds none in it")
+        return text
 
     def pattern(self, phrase: str) -> Pattern:
         """How it is written; in no way, where the vocabulary lacks something of it."""
@@ -158,7 +162,8 @@ class Lexicon:
     def _pattern(self, text: str) -> Pattern:
         first = int(self._words)  # behind the space that the first word may have
         whole, ways = " " * first + text, self._ways(text)
-        begins, waits = BORDER if self._joins(text[0]) else ANYWHERE, self._joins(text[-1])
+        begins = BORDER if self._joins(text[0]) else ANYWHERE
+        waits = self._continued and self._joins(text[-1])  # for nothing, where each token begins a word
         spaced = any(end == first for way in ways for _, _, end in way)  # a space is a token of its own
         states: dict[int, int] = {}
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+STRONGEST = 10  # power of a length; a few times that, and long outputs leave the range of numbers
+
 
 class Ranking(Protocol):
     """A score of a log-probability and a length in tokens, given the source's (EOS counted in both; 0 where it has
@@ -39,6 +41,12 @@ class Wu:
 
     alpha: float = 0.6
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha <= STRONGEST:
+            raise ValueError(
+                f"alpha = {self.alpha}: a number from 0, which leaves log p(y) as it is, to {STRONGEST} was expected"
+            )
+
     def __call__(self, log_prob: float, length: int, source_length: int = 0) -> float:
         penalty: float = ((5 + length) / 6) ** self.alpha
         return log_prob / penalty
@@ -72,7 +80,7 @@ class BoundedReward:
 
     def __post_init__(self) -> None:
         check_ratio(self.length_ratio)
-        if self.reward < 0:
+        if not 0 <= self.reward < float("inf"):
             raise ValueError(f"reward = {self.reward}: 0 or more for each token was expected")
 
     def __call__(self, log_prob: float, length: int, source_length: int = 0) -> float:

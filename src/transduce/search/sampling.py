@@ -21,6 +21,8 @@ from transduce.search.step import Begun, advance, begin, check_length
 from transduce.search.truncation import Truncation
 from transduce.types import EOS, Hypothesis, Padded
 
+COLDEST, HOTTEST = 1e-30, 1e30  # beyond them q is greedy search's, or flat; float32 ends not far from there
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -87,8 +89,9 @@ class Sampling:
 
     def distribution(self, scores_NV: Tensor) -> Tensor:
         """q [N, V]: what is drawn from, given logits."""
+        temperature = min(max(self.temperature, COLDEST), HOTTEST)
         # from the greatest on, lest a small temperature leave the range of numbers
-        q_NV = ((scores_NV - scores_NV.amax(1, keepdim=True)) / self.temperature).softmax(1)
+        q_NV = ((scores_NV - scores_NV.amax(1, keepdim=True)) / temperature).softmax(1)
         for truncation in self.truncations:
             q_NV = q_NV.masked_fill(q_NV < truncation(q_NV), 0.0)
             q_NV = q_NV / q_NV.sum(1, keepdim=True)

@@ -11,6 +11,8 @@ from torch import Tensor
 from transduce import tree
 from transduce.types import EOS, Padded
 
+ROUNDING = 1e-9  # of a token: 1.4 * 45 is 62.99999999999999
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -56,8 +58,8 @@ class Length:
             raise ValueError("this source has no length, so outputs have none relative to it: leave the ratios out")
         else:
             lengths_B = torch.zeros(tree.rows(source), dtype=torch.long, device=tree.leaves(source)[0].device)
-        least_B = (self.minimum_ratio * lengths_B.double() + self.minimum).long()
-        most_B = ((self.maximum_ratio or 0.0) * lengths_B.double() + (self.maximum or 0)).long()
+        least_B = (self.minimum_ratio * lengths_B.double() + self.minimum + ROUNDING).long()
+        most_B = ((self.maximum_ratio or 0.0) * lengths_B.double() + (self.maximum or 0) + ROUNDING).long()
         return Limits(torch.zeros_like(least_B), least_B, most_B.clamp(min=1))
 
     def extend(self, tokens_NT: Tensor, state: Limits) -> Limits:
