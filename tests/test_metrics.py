@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import cache
 
+import numpy as np
 import pytest
 import sacrebleu
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.base import Metric as SacreBleuMetric
 
 from transduce.metrics.base import METRICS, evaluate, metric
-from transduce.metrics.statistics import sentence_score
+from transduce.metrics.statistics import Statistics, sentence_score
 from transduce.metrics.statistics import statistics as statistics_of
 from transduce.types import Example, Prediction
 
@@ -77,6 +78,7 @@ def test_sacrebleu_agrees_on_a_sentence() -> None:
         row = ours.statistics(Prediction(text), Example("", tuple(references)))
         expected = sacrebleu.sentence_bleu(text, references).score
         assert sentence_score(ours, row) == pytest.approx(expected, abs=1e-9)
+        assert Statistics(ours, np.array([row])).each() == pytest.approx([expected], abs=1e-9)
     assert single("bleu", "the cat", "the cat") == 0.0  # a corpus of it
 
 

@@ -72,6 +72,8 @@ def test_a_short_output_is_most_like_itself_by_bleu() -> None:
 def test_of_one_output_that_one() -> None:
     assert MinimumRisk(metric("cer"))(["x"], [outputs(["a"], [-2.0])])[0][0].text == "a"
     assert MinimumRisk(metric("cer"), "posterior")(["x"], [outputs(["a", "b"], [-2e4, -1e4])])[0][0].text == "b"
+    impossible = outputs(["a", "b", "b"], [-math.inf] * 3)
+    assert MinimumRisk(metric("cer"), "posterior")(["x"], [impossible])[0][0].text == "b"
 
 
 def test_risk_of_what_compares_no_texts() -> None:

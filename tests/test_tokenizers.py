@@ -230,3 +230,9 @@ def test_an_extended_vocabulary_reads_both_texts_and_keeps_its_ids(unit):
 def test_a_vocabulary_that_cannot_be_extended_says_why(unit, message):
     with pytest.raises(DataError, match=message):
         unit.learn(CORPUS).extended(Characters().learn(CORPUS))
+
+
+@pytest.mark.parametrize("unit", [Characters(), Words(), Symbols(), Bpe(40)])
+def test_half_a_character_is_refused(unit):
+    with pytest.raises(DataError, match=r"'a\\ud83d' has half of a surrogate pair"):
+        unit.learn(["abc abd"]).encode(["b", "a\ud83d"])

@@ -56,8 +56,14 @@ class TextTokenizer:
         return self._library.get_vocab_size()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, with its closing EOS."""
-        return [encoding.ids for encoding in self._library.encode_batch_fast(list(texts))]
+        """The ids of each text, with its closing EOS; raises DataError for half a character."""
+        try:
+            return [encoding.ids for encoding in self._library.encode_batch_fast(list(texts))]
+        except TypeError:
+            broken = next((text for text in texts if isinstance(text, str) and not _whole(text)), None)
+            if broken is None:
+                raise
+            raise DataError(f"{broken!a} has half of a surrogate pair: write both halves, or leave it out") from None
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; padding, BOS and EOS say nothing, wherever they stand, and an unknown is "<unk>"."""
@@ -304,6 +310,11 @@ class Bytes:
 
 
 # --------------------------------------------------------------------- parts
+
+
+def _whole(text: str) -> bool:
+    """No half of a surrogate pair is in it, which JSON can write and UTF-8 cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _check_counts(unit: Any) -> None:

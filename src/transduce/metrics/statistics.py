@@ -76,8 +76,8 @@ class Statistics:
         return Statistics(self.metric, self.rows_NK[np.asarray(examples)])
 
     def each(self) -> Floats:
-        """[N]: the score of every example as if it were a corpus."""
-        return self.scores(self.rows_NK)
+        """[N]: the score of every example by itself."""
+        return np.array([sentence_score(self.metric, row) for row in self.rows_NK])
 
 
 def statistics(

@@ -55,6 +55,7 @@ class MinimumRisk:
         weights: defaultdict[str, float] = defaultdict(float)
         best = max(output.log_prob for output in outputs)
         for output in outputs:
-            weights[output.text] += 1.0 if self.weights == "uniform" else math.exp(output.log_prob - best)
+            alike = self.weights == "uniform" or best == -math.inf
+            weights[output.text] += 1.0 if alike else math.exp(output.log_prob - best)
         total = sum(weights.values())
         return {text: weight / total for text, weight in weights.items()}
