@@ -50,6 +50,10 @@ class Wanted:
         """The lines of the files, or the sources of ``--constraints``, and what goes with them."""
         from transduce.search.constraints import Constraints
 
+        if self.prefix and self.prefixes:
+            raise ValueError(
+                f"--prefix {self.prefix!r} is for all outputs and --prefixes {self.prefixes} has one for each: give one"
+            )
         if self.constraints is None:
             beginnings = self.prefix if self.prefixes is None else reading.lines([self.prefixes])
             return Asked(reading.lines(files), beginnings, Constraints(forbidden=self.forbid or ()))
