@@ -188,7 +188,10 @@ def _restore_optimizer(
             continue
         name, _, kind = key.removeprefix(STATISTICS).rpartition(".")
         if name not in own or tensor.shape not in (own[name].shape, ()):
-            raise ValueError(f"{origin}: {key} {tuple(tensor.shape)} fits no parameter; was config.toml changed?")
+            raise ValueError(
+                f"{origin}: {key} {tuple(tensor.shape)} fits no parameter; was config.toml changed, or is this of an "
+                "earlier version (start from its weights: --init)?"
+            )
         whole["state"].setdefault(number[own[name]], {})[kind] = tensor
     optimizer.load_state_dict(whole)
 
