@@ -12,9 +12,13 @@ import pytest
 
 import transduce
 from transduce import api, config, names, recipes
+from transduce.cli.options import SHORTLIST
+from transduce.comparison.measurement import ASKED, MEASURED
+from transduce.directory import PARTS, strangers
 from transduce.modules.cells.fused import GRU
 from transduce.plugins import load_plugins
-from transduce.training.lock import alone
+from transduce.training.checkpoint import CONFIG
+from transduce.training.lock import LOCK, alone
 
 PAIRS = [(text, text[::-1]) for text in ("ab", "cde", "fg", "h", "ijk", "lm", "nop", "q", "rst", "uv")] * 4
 
@@ -99,6 +103,15 @@ def test_overwrite_deletes_nothing_that_is_no_part_of_a_run(tiny: dict[str, Any]
         train(own_run, tiny | {"training.steps": 1}, overwrite=True)
     assert (own_run / "thesis.tex").read_text() == "years of work"
     assert (own_run / "checkpoints" / "last").exists()
+
+
+def test_all_that_is_written_into_a_run_is_part_of_it(tiny: dict[str, Any], trained: Path, tmp_path: Path) -> None:
+    """Else a run could not be overwritten."""
+    run = tmp_path / "run"
+    transduce.train("reverse", run, tiny, PAIRS, init=trained, device="cpu", progress=False)
+    assert {CONFIG, "init.json", "data", LOCK} <= {path.name for path in run.iterdir()}
+    assert strangers(run) == []
+    assert {SHORTLIST, ASKED, MEASURED} <= PARTS
 
 
 @pytest.mark.parametrize("option", ["resume", "overwrite"])

@@ -356,6 +356,10 @@ def test_mnist_as_arrays(tmp_path):
         np.savez(tmp_path / f"{split}.npz", images=np.ones((2, 28, 28), np.uint8), labels=np.array([3, 4], np.uint8))
     splits = Mnist(str(tmp_path)).prepare(tmp_path / "o")
     assert [record["target"] for record in records(splits.valid)] == ["3", "4"]
+    assert Mnist(str(tmp_path)).prepare(tmp_path / "o") == splits
+    np.savez(tmp_path / "valid.npz", images=np.ones((1, 28, 28), np.uint8), labels=np.array([7], np.uint8))
+    changed = Mnist(str(tmp_path)).prepare(tmp_path / "o")
+    assert [record["target"] for record in records(changed.valid)] == ["7"]
 
 
 # ------------------------------------------------------------------ archives

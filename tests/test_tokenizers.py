@@ -234,5 +234,5 @@ def test_a_vocabulary_that_cannot_be_extended_says_why(unit, message):
 
 @pytest.mark.parametrize("unit", [Characters(), Words(), Symbols(), Bpe(40)])
 def test_half_a_character_is_refused(unit):
-    with pytest.raises(DataError, match=r"'a\\ud83d' has half of a surrogate pair"):
+    with pytest.raises(DataError, match=r"'a\\ud83d': '\\ud83d' is half of a surrogate pair"):
         unit.learn(["abc abd"]).encode(["b", "a\ud83d"])

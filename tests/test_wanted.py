@@ -131,9 +131,9 @@ def test_what_lacks_something_says_so_in_json(trained: Path, tmp_path: Path, cal
         ('{"source": "a", "required": [7]}', r"line 2: required = 7: a list of phrases was expected"),
         ('["a"]', r"line 2: '\[\"a\"\]': an object was expected"),
         ("{", r"line 2: Expecting property name"),
-        (r'{"source": "a\ud800"}', r"asked.jsonl, line 2: source is 'a\\ud800': '\\ud800' is half of a surrogate pair"),
-        (r'{"source": "a", "prefix": "\udc00"}', r"line 2: prefix is '\\udc00'"),
-        (r'{"source": "a", "required": ["\ud800"]}', r"line 2: a phrase is '\\ud800'"),
+        (r'{"source": "a\ud800"}', r"asked.jsonl, line 2: '{.*a\\ud800\"}': '\\ud800' is half of a surrogate pair"),
+        (r'{"source": "a", "prefix": "\udc00"}', r"line 2: .* '\\udc00' is half"),
+        (r'{"source": "a", "required": ["\ud800"]}', r"line 2: .* '\\ud800' is half"),
         ('{"source": "a", "required": ["ß"]}', r"input 2: the required 'ß' cannot be written"),
         (
             '{"source": "a", "required": ["ab"], "forbidden": ["b"]}',

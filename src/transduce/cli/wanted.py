@@ -79,7 +79,7 @@ class Wanted:
 
 def _record(line: str) -> dict[str, Any]:
     """A line of the file; ValueError where it is no object, or has something else in it."""
-    from transduce.search.constraints import check_text
+    from transduce.data.text import check_whole
 
     kinds = {"source": str, "prefix": str, "required": list, "forbidden": list}
     record = json.loads(line)
@@ -90,8 +90,7 @@ def _record(line: str) -> dict[str, Any]:
             raise ValueError(f"{key!r} says nothing here{alternatives(key, kinds)}")
         if not isinstance(value, kinds[key]):
             raise ValueError(f"{key} = {value!r}: a {'text' if kinds[key] is str else 'list'} was expected")
-        if isinstance(value, str):
-            check_text(key, value)
+    check_whole(json.dumps(record, ensure_ascii=False))
     if "source" not in record:
         raise ValueError("there is no source")
     return record

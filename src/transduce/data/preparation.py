@@ -24,7 +24,7 @@ from transduce.data.cleaning import Report, Tally, usable
 from transduce.data.corpora import DataError, Files, Row, Side, Splits, check, identity, present
 from transduce.data.encoding import chunks, readable
 from transduce.data.labels import LabelError
-from transduce.data.origins.base import SPLITS, whole
+from transduce.data.origins.base import SPLITS, named_by, whole
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.saved import load
 from transduce.data.settings import Data, Units
@@ -183,7 +183,7 @@ def locate(data: Data, cache: Path) -> Splits:
     given = Splits(data.train, data.valid, data.test)
     if data.origin is None or len(present(given)) == len(SPLITS):
         return given
-    name = f"{type(data.origin).__name__.lower()}-{hashlib.sha256(repr(data.origin).encode()).hexdigest()[:12]}"
+    name = f"{type(data.origin).__name__.lower()}-{named_by(data.origin)}"
     brought = data.origin.prepare(cache / "origins" / name)
     return Splits(given.train or brought.train, given.valid or brought.valid, given.test or brought.test)
 

@@ -60,10 +60,9 @@ class TextTokenizer:
         try:
             return [encoding.ids for encoding in self._library.encode_batch_fast(list(texts))]
         except TypeError:
-            broken = next((text for text in texts if isinstance(text, str) and not _whole(text)), None)
-            if broken is None:
-                raise
-            raise DataError(f"{broken!a} has half of a surrogate pair: write both halves, or leave it out") from None
+            for text in texts:
+                check_whole(text)
+            raise
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; padding, BOS and EOS say nothing, wherever they stand, and an unknown is "<unk>"."""
@@ -309,12 +308,16 @@ class Bytes:
         return TextTokenizer(library)
 
 
+def check_whole(text: str) -> None:
+    """Raise DataError for half of a surrogate pair, which JSON can write and UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = ascii(text[error.start])
+        raise DataError(f"{text!a}: {half} is half of a surrogate pair; write both halves, or leave it out") from None
+
+
 # --------------------------------------------------------------------- parts
-
-
-def _whole(text: str) -> bool:
-    """No half of a surrogate pair is in it, which JSON can write and UTF-8 cannot."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _check_counts(unit: Any) -> None:

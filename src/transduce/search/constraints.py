@@ -38,7 +38,6 @@ class Constraints:
         for phrase in [*self.forbidden, *(phrase for some in self.alternatives for phrase in some)]:
             if not isinstance(phrase, str) or not phrase.strip():
                 raise ValueError(f"a phrase is {phrase!r}: some text was expected")
-            check_text("a phrase", phrase)
 
     def __bool__(self) -> bool:
         return bool(self.required or self.forbidden)
@@ -157,15 +156,6 @@ def constrained(
         Held.of([each or Tokenized() for each in sources], lexicon.borders(), device)
     )
     return held
-
-
-def check_text(name: str, text: str) -> None:
-    """Raise ValueError where half a character is in it, which JSON can write and no tokenizer reads."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        half = ascii(text[error.start])
-        raise ValueError(f"{name} is {text!a}: {half} is half of a surrogate pair, write both halves") from None
 
 
 def _check(name: str, lists: Sequence[Any]) -> None:

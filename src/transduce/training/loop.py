@@ -247,7 +247,7 @@ class Loop:
         self.trainable.eval()
         judgement = self.judge()
         self.trainable.train()
-        rank = _worst_if_none(judgement.value), _worst_if_none(judgement.loss)
+        rank = _worst_if_nan(judgement.value), _worst_if_nan(judgement.loss)
         best = self.state.best is None or rank < self.state.best
         if best:
             about = {"step": self.state.step, "what": what, "loss": judgement.loss, **judgement.metrics}
@@ -295,7 +295,7 @@ class _Recent:
     rate: float
 
 
-def _worst_if_none(value: float) -> float:
+def _worst_if_nan(value: float) -> float:
     return math.inf if math.isnan(value) else value
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from transduce.data.corpora import Columns, DataError, Files, Splits, identity, read
 from transduce.data.origins.album import Bytes, Entry, albums
-from transduce.data.origins.base import SPLITS
+from transduce.data.origins.base import SPLITS, named_by
 
 TEXTS = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 Arrays = Mapping[str, NDArray[Any]]
@@ -47,9 +46,7 @@ class PictureArchive:
         place = Path(self.folder).expanduser()
         paths = {split: place / f"{split}.npz" for split in SPLITS}
         files = [*paths.values(), *(_beside(path) for path in paths.values() if self.text is not None)]
-        # Other files are another corpus: what is in one may have changed since.
-        content = hashlib.sha256(repr([identity(path) for path in files]).encode()).hexdigest()[:12]
-        return albums(folder / content, lambda split: self._entries(paths[split]))
+        return albums(folder / named_by([identity(path) for path in files]), lambda split: self._entries(paths[split]))
 
     def _entries(self, path: Path) -> Iterator[Entry]:
         arrays = archived(path)
@@ -119,7 +116,7 @@ def _pictures(path: Path, arrays: Arrays) -> Sequence[Bytes]:
 
 
 def _beside(path: Path) -> Path:
-    """That file."""
+    """The file of texts beside an archive."""
     beside = [found for suffix in TEXTS if (found := path.with_suffix(suffix)).exists()]
     if not beside:
         raise DataError(f"{path} has no texts beside it: expected a .tsv or .jsonl file of the same name")
@@ -127,7 +124,7 @@ def _beside(path: Path) -> Path:
 
 
 def _column(path: Path, column: str | int) -> Iterator[str]:
-    """A column of the file of texts beside the archive."""
+    """A column of the file of texts."""
     for row in read(Files(path=str(_beside(path))), Columns(target=column)):
         if row.problem is not None:
             raise DataError(f"{row.problem.place}: {row.problem.detail}; mend the line")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from transduce.data.corpora import DataError, Files, Splits
 
@@ -103,7 +103,7 @@ def whole(folder: Path, fill: Callable[[Path], None]) -> None:
     if folder.exists():
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(folder)
+    _clear_leftovers(folder)
     scratch = _scratch(folder)
     scratch.mkdir()
     try:
@@ -111,6 +111,12 @@ def whole(folder: Path, fill: Callable[[Path], None]) -> None:
         _settle(scratch, folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def named_by(facts: Any) -> str:
+    """A folder's name, for what is made of these facts: of others it is another, as a file that was read may have
+    changed since."""
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
 
 
 def write(path: Path, lines: Iterable[str]) -> None:
@@ -131,7 +137,7 @@ def _scratch(path: Path) -> Path:
     return path.with_name(f".{path.name}-{secrets.token_hex(4)}")
 
 
-def _sweep(folder: Path) -> None:
+def _clear_leftovers(folder: Path) -> None:
     """Removes what was left under another name by a process that was killed, a day ago, lest it be at work still."""
     for left in folder.parent.glob(f".{glob.escape(folder.name)}-*"):
         with suppress(FileNotFoundError):  # another process was first

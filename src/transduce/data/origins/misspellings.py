@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import random
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.data.corpora import DataError, Files, Splits, read
-from transduce.data.origins.base import SPLITS, Split, hashed_split, package, tsv_splits
+from transduce.data.origins.base import SPLITS, Split, hashed_split, named_by, package, tsv_splits
 from transduce.data.origins.noise import misspelling
 
 Pair = tuple[str, str]
@@ -40,9 +39,7 @@ class Misspellings:
 
     def prepare(self, folder: Path) -> Splits:
         words, collected = self._words(), self._collected()
-        # Other words are another corpus: what is in a file may have changed since.
-        content = hashlib.sha256(repr((words, collected)).encode()).hexdigest()[:12]
-        return tsv_splits(folder / content, lambda: self._lines(words, collected))
+        return tsv_splits(folder / named_by((words, collected)), lambda: self._lines(words, collected))
 
     def _lines(self, words: list[str], collected: list[Pair]) -> dict[Split, list[str]]:
         lines: dict[Split, list[str]] = {split: [] for split in SPLITS}

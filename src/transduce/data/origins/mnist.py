@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from transduce.data.corpora import DataError, Splits
+from transduce.data.corpora import DataError, Splits, identity
 from transduce.data.origins.album import Bytes, Entry, albums
 from transduce.data.origins.archives import archived, array
-from transduce.data.origins.base import SPLITS, Split
+from transduce.data.origins.base import SPLITS, Split, named_by
 from transduce.data.origins.published import download
 
 MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist"
@@ -47,6 +47,9 @@ class Mnist:
             raise DataError(f"first = {self.first}: at least one of each split")
 
     def prepare(self, folder: Path) -> Splits:
+        if self.folder is not None:
+            copy = sorted(path for path in Path(self.folder).expanduser().glob("*") if path.is_file())
+            folder /= named_by([identity(path) for path in copy])
         return albums(folder, self._entries)
 
     def _entries(self, split: Split) -> Iterator[Entry]:

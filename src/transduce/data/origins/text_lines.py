@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 
 from transduce.data.corpora import DataError, Splits
 from transduce.data.origins.album import Bytes, Entry, albums, pillow
-from transduce.data.origins.base import SPLITS, Split, different, held_out
+from transduce.data.origins.base import SPLITS, Split, different, held_out, named_by
 from transduce.data.origins.chance import Chance, chance_of, one
 from transduce.data.origins.fonts import font, fonts, lacking
 from transduce.data.origins.misspellings import frequent
@@ -55,9 +54,7 @@ class TextLines:
 
     def prepare(self, folder: Path) -> Splits:
         texts, files = self._texts(), fonts(self.fonts)
-        # Another text, or other fonts, are another corpus: what is in a file may have changed since.
-        content = hashlib.sha256(repr((texts, files)).encode()).hexdigest()[:12]
-        return albums(folder / content, lambda split: self._entries(split, texts, files))
+        return albums(folder / named_by((texts, files)), lambda split: self._entries(split, texts, files))
 
     def _entries(self, split: Split, texts: Texts, files: list[Path]) -> Iterator[Entry]:
         alphabet = {character for text in texts[split] for character in text}
