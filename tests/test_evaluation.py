@@ -491,12 +491,12 @@ def test_of_files_no_line_is_left_out(
     assert not caplog.records
     files["source"].write_bytes(b"a\xff\nb\nc\n")
     assert call(*asked, *both(files))[0] == 0
-    assert f"{files['source']}: 3 pairs\n  2 undecodable (replace): {files['source']}:1" in caplog.text
+    assert f"test: 3 pairs\n  2 undecodable (replace): {files['source']}:1" in caplog.text
     rows = files["rows.jsonl"]
     rows.write_text('{"source": "a", "target": "b"}\n{"source": "a"}\n')
     status, out, err = call(*asked, f"--pairs={rows}")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.endswith(f"{rows}:2: no key 'target'; mend the line or take it out: each is to have its answer\n")
+    assert f"{rows}:2: no key 'target'; mend the line or take it out" in err
 
 
 def test_compare_runs_and_files(

@@ -59,10 +59,10 @@ def examples_of(files: Files, grouped: bool, signal: bool = False) -> list[Examp
     from transduce.data.text import Characters
 
     # a line more or less would set the answers against the wrong lines
-    lines = Lines(undecodable="replace")
+    lines = Lines(undecodable="replace", malformed="error")
     units = Units(source=None if files.targets_only else Characters(), target=Characters())
     data = Data(units=units, test=files, lines=lines, group_references=grouped)
-    found = examples(data, "test", Path("."), every=True)
+    found = examples(data, "test", Path("."))
     return [replace(each, source=files.located(each.source)) for each in found] if signal else found
 
 

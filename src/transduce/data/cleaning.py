@@ -122,5 +122,8 @@ def found(tally: Tally, kind: str, policy: str, place: str, detail: str, why: bo
     """Notes what is wrong with a line, and ``why`` where the kind does not say it, or raises DataError where the policy
     is "error"."""
     if policy == "error":
-        raise DataError(f"{place}: {detail}; mend the line, or set data.lines.{kind} = 'skip' to leave such lines out")
+        raise DataError(
+            f"{place}: {detail}; mend the line or take it out (of a run's data, data.lines.{kind} = 'skip' leaves such "
+            "lines out)"
+        )
     tally.note(kind, policy, f"{place} ({detail})" if why else place)

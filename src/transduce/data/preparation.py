@@ -130,10 +130,9 @@ def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Pr
     return _load(folder)
 
 
-def examples(data: Data, split: str, cache: Path, every: bool = False) -> list[Example]:
+def examples(data: Data, split: str, cache: Path) -> list[Example]:
     """A split's raw text for evaluation, in file order: nothing is skipped for its length or for being empty; what is
-    undecodable, malformed or a signal that cannot be read, by ``data.lines``, with a warning. Where ``every`` line must
-    have its answer, a malformed one is a DataError.
+    undecodable, malformed or a signal that cannot be read, by ``data.lines``, with a warning.
 
     The targets of one line are its references. With ``data.group_references`` those of one source are, in the order
     they are first seen.
@@ -145,30 +144,19 @@ def examples(data: Data, split: str, cache: Path, every: bool = False) -> list[E
         )
     keep_empty = replace(data.lines, empty="keep")
     tally = Tally()
-    read = _well_formed(data.rows(files)) if every else data.rows(files)
-    rows = _with_sources(usable(read, files, keep_empty, tally), files, data.units)
+    rows = _with_sources(usable(data.rows(files), files, keep_empty, tally), files, data.units)
     if data.units.signal is not None:
         rows = readable(rows, data.units.signal, files, data.lines, tally)
     found = [_example(list(of_line)) for _, of_line in groupby(rows, key=lambda row: row.number)]
     if any(each.policy != "keep" for each in tally.findings.values()):  # an empty reference may be meant: it is none
         tally.kept = len(found)
-        log.warning("%s", "\n".join(tally.lines(str(files.paths[0]) if every else split)))
+        log.warning("%s", "\n".join(tally.lines(split)))
     if not data.group_references or data.units.targets_only:
         return found
     grouped: dict[str, dict[str, None]] = {}
     for example in found:
         grouped.setdefault(example.source, {}).update(dict.fromkeys(example.references))
     return [Example(source, tuple(references)) for source, references in grouped.items()]
-
-
-def _well_formed(rows: Iterable[Row]) -> Iterator[Row]:
-    """The rows, none of which may be malformed, whatever ``data.lines`` says."""
-    for row in rows:
-        if row.problem is not None and row.problem.kind == "malformed":
-            raise DataError(
-                f"{row.problem.place}: {row.problem.detail}; mend the line or take it out: each is to have its answer"
-            )
-        yield row
 
 
 def _example(rows: Sequence[Row]) -> Example:
