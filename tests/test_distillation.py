@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
@@ -14,14 +15,16 @@ import transduce
 from families import FAMILIES, PARALLEL, build, sources, targets
 from test_resume import At, KilledError, Report, kill, same_bytes
 from transduce import api, config
+from transduce.data.pairs import Pairs, Ragged
 from transduce.models.mixtures import Ensemble
 from transduce.search.forcing import shifted
 from transduce.training import chunks, distillation
+from transduce.training.augmentation.masks import SpecAugment
 from transduce.training.callbacks import Callback
-from transduce.training.distillation import Distilled
+from transduce.training.distillation import AskedAlways, AskedOnce, Distilled
 from transduce.training.forcing import WordDropout
 from transduce.training.objectives import CrossEntropy
-from transduce.training.settings import Distillation
+from transduce.training.settings import Distillation, Training
 from transduce.types import BOS, EOS, PAD, UNK, Batch, Padded
 
 LUONG, TRANSFORMER = "luong, gru, scaled dot, fed", "transformer, pre-norm"
@@ -53,7 +56,7 @@ def student() -> Any:
 def test_it_is_its_definition(teachers: list[str], share: float, student: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     given = batch()
     models = [build(FAMILIES[name]) for name in teachers]
-    loss, _ = Distilled(CrossEntropy(), Ensemble(models), share)(student, given)
+    loss, _ = Distilled(CrossEntropy(), AskedAlways(Ensemble(models)), share)(student, given)
     log_p = log_probs(student, given)
     q = torch.stack([log_probs(model, given).exp() for model in models]).mean(0).detach()
     nll = -log_p.gather(1, given.target.values[given.target.mask][:, None]).sum()
@@ -65,7 +68,7 @@ def test_it_is_its_definition(teachers: list[str], share: float, student: Any, m
     expected = torch.autograd.grad((1 - share) * nll + share * learned, parameters)
     assert_close(torch.autograd.grad(loss.total, parameters), expected)
     monkeypatch.setattr(chunks, "CHUNK", 30)  # readout in parts
-    by_parts, _ = Distilled(CrossEntropy(), Ensemble(models), share)(student, given)
+    by_parts, _ = Distilled(CrossEntropy(), AskedAlways(Ensemble(models)), share)(student, given)
     assert_close(torch.autograd.grad(by_parts.total, parameters), expected)
     assert all(parameter.grad is None for model in models for parameter in model.parameters())
 
@@ -73,14 +76,14 @@ def test_it_is_its_definition(teachers: list[str], share: float, student: Any, m
 def test_who_is_as_good_as_the_teacher_learns_nothing(student: Any) -> None:
     teacher = build(FAMILIES[LUONG])
     teacher.load_state_dict(student.state_dict())
-    loss, _ = Distilled(CrossEntropy(), teacher, 1.0)(student, batch())
+    loss, _ = Distilled(CrossEntropy(), AskedAlways(teacher), 1.0)(student, batch())
     for gradient in torch.autograd.grad(loss.total, list(student.parameters())):
         assert_close(gradient, torch.zeros_like(gradient), rtol=0, atol=1e-12)
 
 
 def test_validation_is_that_of_the_objective(student: Any) -> None:
     student.eval()
-    ours, _ = Distilled(CrossEntropy(smoothing=0.1), build(FAMILIES[TRANSFORMER]), 0.5)(student, batch())
+    ours, _ = Distilled(CrossEntropy(smoothing=0.1), AskedAlways(build(FAMILIES[TRANSFORMER])), 0.5)(student, batch())
     plain, _ = CrossEntropy(smoothing=0.1)(student, batch())
     assert_close((ours.total, ours.parts), (plain.total, plain.parts))
 
@@ -102,7 +105,7 @@ def test_the_teacher_reads_what_the_student_reads(student: Any) -> None:
 
     read: list[torch.Tensor] = []
     teacher = build(FAMILIES[TRANSFORMER])
-    Distilled(CrossEntropy(forcing=WordDropout(share=1.0)), Listening(), 0.5)(student, batch())
+    Distilled(CrossEntropy(forcing=WordDropout(share=1.0)), AskedAlways(Listening()), 0.5)(student, batch())
     (tokens_BT,) = read
     assert tokens_BT[:, 0].tolist() == [BOS] * 3
     assert set(tokens_BT[:, 1:][batch().target.mask[:, 1:]].tolist()) == {UNK}
@@ -123,8 +126,84 @@ def test_what_both_rule_out_is_no_loss() -> None:
         def readout(self, output: torch.Tensor) -> torch.Tensor:
             return output
 
-    loss, _ = Distilled(CrossEntropy(), Fixed(), 1.0)(Fixed(), batch())
+    loss, _ = Distilled(CrossEntropy(), AskedAlways(Fixed()), 1.0)(Fixed(), batch())
     assert_close(loss.total, 11 * torch.tensor(11.0, dtype=torch.float64).log())
+
+
+# ------------------------------------------------------------- asked only once
+
+
+class Counting:
+    """A teacher that counts the sentences that it is asked about."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.asked = model, 0
+
+    def start(self, source: Padded) -> Any:
+        self.asked += len(source.lengths)
+        return self.model.start(source)
+
+    def extend(self, tokens_BT: torch.Tensor, state: Any) -> Any:
+        return self.model.extend(tokens_BT, state)
+
+    def readout(self, output: Any) -> torch.Tensor:
+        logits: torch.Tensor = self.model.readout(output)
+        return logits
+
+
+def pairs() -> Pairs:
+    """Ten of them, those of ``batch`` in rows 2, 7 and 4."""
+
+    def ragged(rows: list[list[int]]) -> Ragged:
+        offsets = np.cumsum([0, *map(len, rows)])
+        return Ragged(np.array([token for row in rows for token in row], np.uint16), offsets)
+
+    random, given = np.random.default_rng(1), batch()
+    sides = [[[*random.integers(4, 9, random.integers(1, 9)).tolist(), EOS] for _ in range(10)] for _ in range(2)]
+    for row, place in enumerate((2, 7, 4)):
+        for side, padded in zip(sides, (given.source, given.target), strict=True):
+            side[place] = padded.values[row, : padded.lengths[row]].tolist()
+    return Pairs(ragged(sides[0]), ragged(sides[1]))
+
+
+@pytest.mark.parametrize("questions", [1, 30, 2**14])
+def test_asked_once_it_says_what_it_says_always(questions: int, student: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a half-precision number's last bit, in whatever batches, the readout in parts; no sentence is asked twice."""
+    monkeypatch.setattr(distillation, "QUESTIONS", questions)
+    monkeypatch.setattr(chunks, "CHUNK", 100)
+    teacher = Counting(build(FAMILIES[TRANSFORMER]))
+    once = Distilled(CrossEntropy(), AskedOnce(teacher, pairs(), 11, torch.device("cpu")), 0.5)
+    given = pairs().batch(np.array([2, 7, 4]))
+    assert_close(given.target.values, batch().target.values)
+    for _ in range(2):
+        ours, _ = once(student, given)
+    assert teacher.asked == 10
+    always, _ = Distilled(CrossEntropy(), AskedAlways(teacher), 0.5)(student, given)
+    assert_close(ours.parts["teacher"], always.parts["teacher"], rtol=1e-3, atol=0, check_dtype=False)
+    assert_close(ours.parts["nll"], always.parts["nll"])
+
+
+@pytest.mark.parametrize(
+    ("objective", "settings", "once"),
+    [
+        (CrossEntropy(), {}, True),
+        (CrossEntropy(), {"memory": 0.0}, False),
+        (CrossEntropy(), {"memory": 1e-9}, False),
+        (CrossEntropy(forcing=WordDropout()), {}, False),
+    ],
+)
+def test_it_is_asked_once_where_epochs_are_alike_and_memory_allows(
+    objective: CrossEntropy, settings: dict[str, float], once: bool, trained: Path
+) -> None:
+    teacher = distillation.Teacher(Distillation(trained, **settings), torch.device("cpu"))
+    answers = teacher.taught(objective, pairs(), Training(steps=1)).answers
+    assert isinstance(answers, AskedOnce if once else AskedAlways)
+
+
+def test_changed_signals_are_asked_about_always(trained: Path) -> None:
+    teacher = distillation.Teacher(Distillation(trained), torch.device("cpu"))
+    changing = Training(steps=1, augmentation=(SpecAugment(),))
+    assert isinstance(teacher.taught(CrossEntropy(), pairs(), changing).answers, AskedAlways)
 
 
 # ------------------------------------------------------------------ whole runs
@@ -141,7 +220,12 @@ def test_a_run_learns_from_two_and_says_so(tiny: dict[str, Any], trained: Path, 
     count = sum(p.numel() for run in (trained, sister) for p in transduce.load(run, device="cpu").model.parameters())
     assert report.started.report[-1] == f"learns from {teachers}, {count:,} parameters, a share of 0.25"
     table = config.read(tmp_path / "run" / "config.toml")
-    assert table["distillation"] == {"teacher": teachers, "checkpoint": "best", "share": 0.25}
+    assert table["distillation"] == {
+        "teacher": teachers,
+        "checkpoint": "best",
+        "share": 0.25,
+        "memory": 1.0,
+    }
     plain = transduce.load(trained, device="cpu").model
     assert student.model.state_dict().keys() == plain.state_dict().keys(), "the teacher is no part of it"
 
@@ -163,12 +247,30 @@ def test_it_comes_closer_to_its_teacher(tiny: dict[str, Any], trained: Path, tmp
     assert distance(tmp_path / "taught") < distance(tmp_path / "plain") / 2
 
 
-def test_a_killed_run_goes_on_learning_from_its_teacher(tiny: dict[str, Any], trained: Path, tmp_path: Path) -> None:
-    train(tmp_path / "whole", tiny, teacher=trained)
+@pytest.mark.parametrize("memory", [1.0, 0.0])
+def test_a_killed_run_goes_on_learning_from_its_teacher(
+    memory: float, tiny: dict[str, Any], trained: Path, tmp_path: Path
+) -> None:
+    settings = tiny | {"distillation.memory": memory}
+    train(tmp_path / "whole", settings, teacher=trained)
     with pytest.raises(KilledError):
-        train(tmp_path / "killed", tiny, At(3, kill), teacher=trained)
+        train(tmp_path / "killed", settings, At(3, kill), teacher=trained)
     train(tmp_path / "killed", {}, resume=True)
     same_bytes(tmp_path / "killed", tmp_path / "whole")
+
+
+def test_it_has_its_teachers_vocabularies_whatever_its_data(
+    tiny: dict[str, Any], trained: Path, tmp_path: Path
+) -> None:
+    """Of the letters here it would not have learned all, nor in this order."""
+    (tmp_path / "more.tsv").write_text("jih\thij\nab\tba\n" * 20, encoding="utf-8")
+    settings = tiny | {"data.train.path": str(tmp_path / "more.tsv")}
+    with pytest.raises(KilledError):
+        train(tmp_path / "run", settings, At(3, kill), teacher=trained)
+    student = train(tmp_path / "run", {}, resume=True)
+    teacher = transduce.load(trained, device="cpu")
+    assert student.target_tokenizer.fingerprint == teacher.target_tokenizer.fingerprint
+    assert student.source_tokenizer.fingerprint == teacher.source_tokenizer.fingerprint
 
 
 def test_from_the_command_line(call: Any, trained: Path, tmp_path: Path) -> None:
@@ -187,6 +289,7 @@ def test_from_the_command_line(call: Any, trained: Path, tmp_path: Path) -> None
         ({"distillation.teacher": "nowhere"}, "nowhere is no run directory.*transduce train"),
         ({"distillation.share": 0}, r"distillation: share = 0.0: more than 0 and at most 1"),
         ({"distillation.share": 1.5}, r"share = 1\.5: more than 0 and at most 1"),
+        ({"distillation.memory": -1}, r"memory = -1.0: 0 GiB, to ask with each batch, or more"),
         ({"data.units": {"joint": "words"}}, "another source and another target vocabulary.*same data.units.*--init"),
     ],
 )

@@ -33,13 +33,19 @@ def prepared_for(run: Path) -> Prepared:
 
 
 def prepare_for(
-    run: Path, data: Data, cache: Path, init: Init | None = None, predecessor: Predecessor | None = None
+    run: Path,
+    data: Data,
+    cache: Path,
+    init: Init | None = None,
+    predecessor: Predecessor | None = None,
+    taught: Tokenizers | None = None,
 ) -> Prepared:
-    """The data by the run's own tokenizers where it is one already, its predecessor's or newly learned ones else."""
+    """The data by the run's own tokenizers where it is one already, its predecessor's, its teacher's (``taught``) or
+    newly learned ones else."""
     if not (run / CONFIG).exists():
-        return prepare(data, cache) if predecessor is None else predecessor.prepare(data, cache)
+        return prepare(data, cache, taught) if predecessor is None else predecessor.prepare(data, cache)
     own = Tokenizers.load(run / "tokenizers")
-    if init and init.vocabulary != "own":
+    if taught or (init and init.vocabulary != "own"):
         return prepare(data, cache, own)
     prepared = prepare(data, cache)  # where nothing has changed, these are the same, and found in the cache
     return prepared if own.fingerprints == prepared.tokenizers.fingerprints else prepare(data, cache, own)

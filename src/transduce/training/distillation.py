@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from operator import itemgetter
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from transduce import tree
+from transduce import config, tree
+from transduce.data.batching import Batches, Batching
+from transduce.data.pairs import Pairs
 from transduce.data.preparation import Tokenizers
+from transduce.data.settings import Data
 from transduce.loading import load
 from transduce.protocols import Autoregressive, lacking_verbs
-from transduce.training.chunks import summed
+from transduce.search.forcing import shifted
+from transduce.training.chunks import chunks, summed
+from transduce.training.forcing import TeacherForcing
 from transduce.training.objectives import CrossEntropy, smoothed_cross_entropy
-from transduce.training.settings import Distillation
+from transduce.training.settings import Distillation, Training
 from transduce.types import Batch, Loss
+
+QUESTIONS = 2**14  # tokens of a batch, where a teacher is asked about all pairs
 
 
 class Teacher:
     """The run, or several as one, that another learns from; on ``device``, and left as it is."""
 
     def __init__(self, settings: Distillation, device: torch.device) -> None:
-        self.settings = settings
+        self.settings, self.device = settings, device
         self.transducer = load(settings.teacher, settings.checkpoint, str(device))
         self.model: Any = self.transducer.model
+
+    @property
+    def tokenizers(self) -> Tokenizers:
+        return Tokenizers(self.transducer.source_tokenizer, self.transducer.target_tokenizer)
+
+    def vocabularies(self, data: Data) -> Tokenizers | None:
+        """Its own, for a student of the same units, whatever its data; None for another, who cannot have them."""
+        theirs = config.build(self.transducer.settings["data"], Data, path="data")
+        return self.tokenizers if self.transducer.conditional and theirs.units == data.units else None
 
     def check(self, tokenizers: Tokenizers) -> None:
         """Raise ValueError unless it has a distribution over each next word, of the vocabularies that a run has."""
@@ -34,18 +52,94 @@ class Teacher:
                 f"distillation.teacher: the model of {name} cannot {' and '.join(lacking)}: it has no distribution "
                 "over each next word to learn from; train on the outputs of `transduce predict` instead"
             )
-        own = Tokenizers(self.transducer.source_tokenizer, self.transducer.target_tokenizer)
-        if differing := own.differing(tokenizers, self.transducer.conditional):
+        if differing := self.tokenizers.differing(tokenizers, self.transducer.conditional):
             raise ValueError(
                 f"distillation.teacher: {name} has another {' and another '.join(differing)} vocabulary than this run; "
                 "train both on the same data with the same data.units, or start from a run of its vocabularies "
                 "(--init)"
             )
 
+    def taught(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> Distilled:
+        """The objective of a run that learns ``pairs`` from it."""
+        return Distilled(objective, self._answers(objective, pairs, training), self.settings.share)
+
+    def _answers(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> Answers:
+        vocabulary = len(self.transducer.target_tokenizer)
+        gibibytes = int(pairs.target.offsets[-1]) * vocabulary * torch.float16.itemsize / 2**30
+        each_time_the_same = objective.forcing == TeacherForcing() and not training.augmentation
+        if each_time_the_same and gibibytes <= self.settings.memory:
+            return AskedOnce(self.model, pairs, vocabulary, self.device)
+        return AskedAlways(self.model)
+
     def lines(self) -> list[str]:
         """For people."""
         parameters = sum(p.numel() for p in self.model.parameters())
         return [f"learns from {self.settings.teacher}, {parameters:,} parameters, a share of {self.settings.share:g}"]
+
+
+class Answers(Protocol):
+    """What a teacher thinks of each next word of a batch, N in all: ``of`` finds it before the words are read out, and
+    ``probabilities`` makes distributions [N, V] of it, or of a part of its rows."""
+
+    def of(self, batch: Batch, read_BT: Tensor) -> Any: ...
+
+    def probabilities(self, found: Any) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class AskedAlways:
+    """Those of a teacher that is asked with every batch, after the words that the student reads."""
+
+    teacher: Autoregressive[Any]
+
+    @torch.no_grad()
+    def of(self, batch: Batch, read_BT: Tensor) -> Any:
+        output, _ = self.teacher.extend(read_BT, self.teacher.start(batch.source))
+        mask_BT = batch.target.mask
+        return tree.map(lambda leaf: leaf[mask_BT], output)
+
+    @torch.no_grad()
+    def probabilities(self, found: Any) -> Tensor:
+        logits_NV = self.teacher.readout(found)
+        probability_NV: Tensor = logits_NV.softmax(-1, torch.promote_types(logits_NV.dtype, torch.float32))
+        return probability_NV
+
+
+class AskedOnce:
+    """Those of a teacher that is asked about all ``pairs`` before the first batch, after their targets' own words, on
+    ``device``; kept in half precision.
+
+    The questions are the same whenever it is asked, lest a run that is resumed learn from answers that differ in their
+    last bits.
+    """
+
+    def __init__(self, teacher: Autoregressive[Any], pairs: Pairs, vocabulary: int, device: torch.device) -> None:
+        self.teacher, self.pairs, self.vocabulary, self.device = teacher, pairs, vocabulary, device
+        self.offsets_N = torch.tensor(pairs.target.offsets)
+
+    def of(self, batch: Batch, read_BT: Tensor) -> Tensor:
+        return self.probability_MV[self._places(batch)].to(self.device)
+
+    def probabilities(self, found: Tensor) -> Tensor:
+        return found.float()
+
+    @cached_property
+    def probability_MV(self) -> Tensor:
+        """[target tokens of all pairs, V], a pair's from its offset on."""
+        asked = AskedAlways(self.teacher)
+        known_MV = torch.empty(int(self.offsets_N[-1]), self.vocabulary, dtype=torch.float16)
+        for ids_B in Batches(self.pairs, Batching(tokens=QUESTIONS), seed=0).epoch(0):
+            batch = self.pairs.batch(ids_B).to(self.device)
+            found, places_N = asked.of(batch, shifted(batch.target)), self._places(batch)
+            for part in chunks(self.teacher, found):
+                known_MV[places_N[part]] = asked.probabilities(tree.map(itemgetter(part), found)).to(known_MV)
+        return known_MV
+
+    def _places(self, batch: Batch) -> Tensor:
+        """Rows of ``probability_MV``, of the batch's N real target positions."""
+        mask_BT = batch.target.mask.cpu()
+        places_BT: Tensor = self.offsets_N[batch.ids][:, None] + torch.arange(mask_BT.shape[1])
+        return places_BT[mask_BT]
 
 
 @dataclass(frozen=True)
@@ -58,7 +152,7 @@ class Distilled:
     """
 
     objective: CrossEntropy
-    teacher: Autoregressive[Any]
+    answers: Answers
     share: float
 
     def __call__(self, model: Any, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
@@ -66,10 +160,9 @@ class Distilled:
             return self.objective(model, batch, progress, carry)
         state, mask_BT = model.start(batch.source), batch.target.mask
         read_BT = self.objective.read(model, state, batch.target, progress)
-        with torch.no_grad():
-            taught, _ = self.teacher.extend(read_BT, self.teacher.start(batch.source))
+        taught = self.answers.of(batch, read_BT)
         output, _ = model.extend(read_BT, state)
-        real, taught = tree.map(lambda leaf: leaf[mask_BT], (output, taught))
+        real = tree.map(lambda leaf: leaf[mask_BT], output)
         target_N = batch.target.values[mask_BT]
 
         def part(output: Any, taught: Any, target: Tensor) -> tuple[Tensor, ...]:
@@ -82,9 +175,7 @@ class Distilled:
         return Loss(mixed, len(target_N), {"nll": nll, "teacher": learned.detach()}), carry
 
     def _from_teacher(self, logits_NV: Tensor, taught: Any) -> Tensor:
-        wide = torch.promote_types(logits_NV.dtype, torch.float32)
-        with torch.no_grad():
-            probability_NV: Tensor = self.teacher.readout(taught).softmax(-1, wide)
+        probability_NV = self.answers.probabilities(taught)
         # what both rule out is 0 times minus infinity
-        log_NV = logits_NV.log_softmax(-1, wide).masked_fill(probability_NV == 0, 0)
+        log_NV = logits_NV.log_softmax(-1, probability_NV.dtype).masked_fill(probability_NV == 0, 0)
         return -(probability_NV * log_NV).sum()

@@ -24,7 +24,7 @@ from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started
 from transduce.training.checkpoint import CONFIG, State, load_training, replace_folder, resume_point
 from transduce.training.data import cache_folder, prepare_for
-from transduce.training.distillation import Distilled, Teacher
+from transduce.training.distillation import Teacher
 from transduce.training.freezing import freeze
 from transduce.training.initialisation import Inheritance, Predecessor
 from transduce.training.lock import alone
@@ -125,7 +125,7 @@ class _Plan:
     @property
     def objective(self) -> Objective[Any]:
         own: Any = self.settings.objective
-        return Distilled(own, self.teacher.model, self.teacher.settings.share) if self.teacher else own
+        return self.teacher.taught(own, self.prepared.train, self.settings.training) if self.teacher else own
 
     def hand_over(self, model: Any) -> Inheritance | None:
         if self.predecessor is None:
@@ -143,7 +143,7 @@ def _settle(table: config.Table, run: Path, point: Path | None, where: torch.dev
     teacher = Teacher(taught, where) if taught else None
     data = config.build(table["data"], Data, path="data")
     cache = cache_folder(data, run)
-    prepared = prepare_for(run, data, cache, init, predecessor)
+    prepared = prepare_for(run, data, cache, init, predecessor, teacher.vocabularies(data) if teacher else None)
     table = config.resolve(table, Settings, prepared.facts)
     check_words(table["model"], prepared.facts)
     table["training"]["precision"] = choose_precision(table["training"]["precision"], where)
