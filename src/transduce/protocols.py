@@ -6,8 +6,8 @@ in types.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -261,6 +261,13 @@ class Objective(Protocol[M_contra]):
     """What training minimises. ``progress`` in [0, 1] is for schedules, ``carry`` is handed from batch to batch."""
 
     def __call__(self, model: M_contra, batch: Batch, progress: float, carry: Any) -> tuple[Loss, Any]: ...
+
+
+@runtime_checkable
+class Reading(Protocol):
+    """An objective that compares texts: ``reading`` is the same, for ids that ``decode`` makes texts of."""
+
+    def reading(self, decode: Callable[[Sequence[int]], str]) -> Objective[Any]: ...
 
 
 class Search(Protocol[M_contra]):

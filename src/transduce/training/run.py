@@ -18,7 +18,7 @@ from transduce.directory import choose_device
 from transduce.metrics.base import metric
 from transduce.models.fit import check_words
 from transduce.precision import autocast, bound_kernel_cache, choose_precision
-from transduce.protocols import Objective
+from transduce.protocols import Objective, Reading
 from transduce.spec import UNKNOWN
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started
@@ -125,6 +125,8 @@ class _Plan:
     @property
     def objective(self) -> Objective[Any]:
         own: Any = self.settings.objective
+        if isinstance(own, Reading):
+            own = own.reading(self.prepared.target_tokenizer.decode)
         return self.teacher.taught(own, self.prepared.train, self.settings.training) if self.teacher else own
 
     def hand_over(self, model: Any) -> Inheritance | None:

@@ -1,0 +1,157 @@
+"""Learning from a metric: outputs that it likes become more probable at the cost of those that it does not.
+
+B sources, K outputs of each, N = B * K rows of T positions, M of them real, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from operator import itemgetter
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from transduce import tree
+from transduce.metrics.base import metric
+from transduce.metrics.statistics import sentence_score
+from transduce.precision import unrecorded
+from transduce.protocols import Autoregressive, Metric, Search
+from transduce.search.beam import Beam
+from transduce.search.forcing import shifted
+from transduce.training.chunks import chunks
+from transduce.training.objectives import CrossEntropy
+from transduce.types import PAD, Batch, Example, Loss, Padded, Prediction
+
+Tokens = tuple[int, ...]
+Decode = Callable[[Sequence[int]], str]
+
+
+class ExpectedRisk:
+    """The risk that is to be expected of a model's own outputs (Shen et al. 2016, eq. 9 to 11; over the n best:
+    Prabhavalkar et al. 2018, eq. 5), to go on with where cross-entropy has led (``--init``):
+
+    sum over y of q(y | x) risk(y), where y are the ``outputs`` best that ``candidates`` finds, without dropout, with
+    the model as it is; q(y | x) is p(y | x) to the power of ``sharpness``, made to sum to 1 over them; and the risk is
+    the ``metric`` of one sentence as a share, or what it lacks of 1, times the target's tokens. ``likelihood`` times
+    plain cross-entropy is added. Reports ``nll``, and ``risk``, the first sum. In validation it is cross-entropy.
+    """
+
+    def __init__(
+        self,
+        metric: str,
+        outputs: int = 4,
+        candidates: Search[Autoregressive[Any]] = Beam(size=4),  # noqa: B008 it is frozen
+        sharpness: float = 1.0,
+        likelihood: float = 0.1,
+    ) -> None:
+        self.metric = _of_texts(metric)
+        if outputs < 2:
+            raise ValueError(f"outputs = {outputs}: what one output risks no other can save; at least 2 were expected")
+        if not sharpness > 0:
+            raise ValueError(f"sharpness = {sharpness}: more than 0 was expected")
+        if not likelihood >= 0:
+            raise ValueError(f"likelihood = {likelihood}: 0, for the risk alone, or more was expected")
+        self.search = candidates.resized(nbest=outputs)
+        self.sharpness, self.likelihood = sharpness, likelihood
+        self.cross_entropy = CrossEntropy()
+        self.decode: Decode = _unread
+
+    def reading(self, decode: Decode) -> ExpectedRisk:
+        own = copy.copy(self)
+        own.decode = decode
+        return own
+
+    def __call__(
+        self, model: Autoregressive[Any], batch: Batch, progress: float = 0.0, carry: Any = None
+    ) -> tuple[Loss, Any]:
+        if not model.training:
+            return self.cross_entropy(model, batch)
+        outputs = self._candidates(model, batch)
+        most = max(map(len, outputs))
+        state = model.start(batch.source)
+        likelihood = self.cross_entropy.of(model, tree.fork(state), batch.target)
+        log_prob_BK = log_probs(model, tree.repeat(state, most), _padded(outputs, most, batch)).view(-1, most)
+        risk_BK = self._risks(outputs, most, batch).to(log_prob_BK)
+        none_BK = risk_BK.isnan()
+        q_BK = (self.sharpness * log_prob_BK).masked_fill(none_BK, -torch.inf).softmax(-1)
+        risk = (q_BK * risk_BK.masked_fill(none_BK, 0)).sum()
+        total = risk + self.likelihood * likelihood.total
+        return Loss(total, likelihood.count, {"nll": likelihood.plain, "risk": risk.detach()}), carry
+
+    def _candidates(self, model: Any, batch: Batch) -> list[list[Tokens]]:
+        """Outputs of each source, closed with EOS, no two alike."""
+        with _at_rest(model), unrecorded():
+            found = self.search(model, batch.source)
+        return [list(dict.fromkeys(each.tokens for each in of_one)) for of_one in found]
+
+    def _risks(self, outputs: list[list[Tokens]], most: int, batch: Batch) -> Tensor:
+        """[B, K], NaN where there is no output."""
+        rows = []
+        for of_one, target, length in zip(outputs, batch.target.values.tolist(), batch.target.lengths, strict=True):
+            reference = Example("", (self.decode(target[: int(length)]),))
+            risks = [int(length) * self._risk(self.decode(tokens), reference) for tokens in of_one]
+            rows.append([*risks, *[float("nan")] * (most - len(risks))])
+        return torch.tensor(rows)
+
+    def _risk(self, text: str, reference: Example) -> float:
+        share = sentence_score(self.metric, self.metric.statistics(Prediction(text), reference)) / 100
+        return 1 - share if self.metric.higher_is_better else share
+
+
+def log_probs(model: Autoregressive[Any], state: Any, target: Padded) -> Tensor:
+    """log p(y | x) [N] of each row of ``target``, differentiable; logits that would not fit in a chunk are made again
+    for the backward pass."""
+    output, _ = model.extend(shifted(target), state)
+    mask_NT = target.mask
+    real, target_M = tree.map(lambda leaf: leaf[mask_NT], output), target.values[mask_NT]
+
+    def part(output: Any, target: Tensor) -> Tensor:
+        logits_MV = model.readout(output)
+        wide = torch.promote_types(logits_MV.dtype, torch.float32)
+        return logits_MV.log_softmax(-1, wide).gather(1, target[:, None])[:, 0]
+
+    pieces = chunks(model, real)
+    if len(pieces) == 1:
+        log_prob_M = part(real, target_M)
+    else:
+        parts = [
+            checkpoint(part, *(tree.map(itemgetter(piece), each) for each in (real, target_M)), use_reentrant=False)
+            for piece in pieces
+        ]
+        log_prob_M = torch.cat(parts)
+    return log_prob_M.new_zeros(mask_NT.shape).masked_scatter(mask_NT, log_prob_M).sum(1)
+
+
+@contextmanager
+def _at_rest(model: nn.Module) -> Iterator[None]:
+    """Without dropout, as it is when it is used; whatever of it was in training is again afterwards."""
+    at_work = [part for part in model.modules() if part.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part in at_work:
+            part.training = True
+
+
+def _padded(outputs: list[list[Tokens]], most: int, batch: Batch) -> Padded:
+    """[B * K, T]; in the place of an output that is not there stands the first."""
+    rows = [row for of_one in outputs for row in (*of_one, *of_one[:1] * (most - len(of_one)))]
+    longest, device = max(map(len, rows)), batch.target.values.device
+    values = torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows], device=device)
+    return Padded(values, torch.tensor([len(row) for row in rows], device=device))
+
+
+def _unread(tokens: Sequence[int]) -> str:
+    raise ValueError("minimum risk compares texts: tell it how ids are read, ExpectedRisk(...).reading(decode)")
+
+
+def _of_texts(name: str) -> Metric:
+    found = metric(name)
+    if found.needs_forcing:
+        raise ValueError(f'metric = "{name}" compares no texts: take per, wer, cer, bleu, chrf or another that does')
+    return found
