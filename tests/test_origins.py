@@ -5,6 +5,7 @@ import importlib.metadata
 import io
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,16 @@ def pairs(files: Files | None) -> list[tuple[str | None, str | None]]:
 
 def stamps(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*.*") if path.is_file()}
+
+
+def test_what_a_killed_writer_left_is_removed_after_a_day(tmp_path: Path) -> None:
+    file = tmp_path / "train.tsv"
+    old, new = (file.with_name(f".train.tsv-{name}") for name in ("old", "new"))
+    for left in (old, new):
+        left.write_text("half a li", encoding="utf-8")
+    os.utime(old, (time.time() - 25 * 60 * 60,) * 2)
+    write(file, ["a line"])
+    assert sorted(tmp_path.iterdir()) == sorted([new, file])
 
 
 # ------------------------------------------------------------------- CMUdict

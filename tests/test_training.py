@@ -466,3 +466,20 @@ def test_validation_loses_as_training_does_and_on_as_much_as_metrics_see(
     train(tmp_path / "run", tiny | {f"training.{key}": value for key, value in options.items()})
     assert {bfloat16 for bfloat16, _ in judged} == {precision == "bfloat16"}
     assert (sum(rows for _, rows in judged) <= 2) == bool(metrics)
+
+
+def test_what_is_left_out_of_validation_is_told_once(
+    tiny: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By the report, and not by those who read the text of it for the metrics, too."""
+    (tmp_path / "valid.tsv").write_bytes(b"abc\tcba\ncaf\xe9\tb\n")
+    report: list[str] = []
+
+    class Report(Callback):
+        def on_start(self, started: Started) -> None:
+            report.extend(started.report)
+
+    settings = tiny | {"data.valid.path": str(tmp_path / "valid.tsv"), "training.steps": 1}
+    api.train("reverse", tmp_path / "run", settings, callbacks=[Report()], device="cpu", progress=False)
+    assert sum("undecodable" in line for line in report) == 1
+    assert "undecodable" not in caplog.text

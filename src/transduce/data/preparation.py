@@ -130,9 +130,10 @@ def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Pr
     return _load(folder)
 
 
-def examples(data: Data, split: str, cache: Path) -> list[Example]:
+def examples(data: Data, split: str, cache: Path, told: bool = False) -> list[Example]:
     """A split's raw text for evaluation, in file order: nothing is skipped for its length or for being empty; what is
-    undecodable, malformed or a signal that cannot be read, by ``data.lines``, with a warning.
+    undecodable, malformed or a signal that cannot be read, by ``data.lines``, with a warning, unless that has been
+    ``told``, as a preparation's report tells it.
 
     The targets of one line are its references. With ``data.group_references`` those of one source are, in the order
     they are first seen.
@@ -148,7 +149,8 @@ def examples(data: Data, split: str, cache: Path) -> list[Example]:
     if data.units.signal is not None:
         rows = readable(rows, data.units.signal, files, data.lines, tally)
     found = [_example(list(of_line)) for _, of_line in groupby(rows, key=lambda row: row.number)]
-    if any(each.policy != "keep" for each in tally.findings.values()):  # an empty reference may be meant: it is none
+    # an empty reference may be meant: it is none
+    if not told and any(each.policy != "keep" for each in tally.findings.values()):
         tally.kept = len(found)
         log.warning("%s", "\n".join(tally.lines(split)))
     if not data.group_references or data.units.targets_only:

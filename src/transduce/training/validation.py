@@ -76,7 +76,7 @@ def judge_of(
         return None
     training = settings.training
     asked = training.validation
-    chosen = spread(examples(settings.data, "valid", cache), asked.examples) if asked.metrics else []
+    chosen = spread(examples(settings.data, "valid", cache, told=True), asked.examples) if asked.metrics else []
     transducer = Transducer(
         trainable.model,
         asked.search,

@@ -122,6 +122,7 @@ def named_by(facts: Any) -> str:
 def write(path: Path, lines: Iterable[str]) -> None:
     """Writes the lines; under another name first, so that a file that is there is whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    _clear_leftovers(path)
     scratch = _scratch(path)
     try:
         with scratch.open("x", encoding="utf-8", newline="\n") as file:
@@ -137,12 +138,16 @@ def _scratch(path: Path) -> Path:
     return path.with_name(f".{path.name}-{secrets.token_hex(4)}")
 
 
-def _clear_leftovers(folder: Path) -> None:
+def _clear_leftovers(path: Path) -> None:
     """Removes what was left under another name by a process that was killed, a day ago, lest it be at work still."""
-    for left in folder.parent.glob(f".{glob.escape(folder.name)}-*"):
+    for left in path.parent.glob(f".{glob.escape(path.name)}-*"):
         with suppress(FileNotFoundError):  # another process was first
-            if time.time() - left.stat().st_mtime > DAY:
+            if time.time() - left.stat().st_mtime <= DAY:
+                continue
+            if left.is_dir():
                 shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink()
 
 
 def _settle(scratch: Path, folder: Path) -> None:
