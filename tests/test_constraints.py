@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from transduce.search.lengths import LengthBeam
 from transduce.search.lexicon import Lexicon
 from transduce.search.ranking import LogProbability
 from transduce.search.sampling import Sampling
+from transduce.search.shortlist import Shortlist
 from transduce.types import EOS, Padded
 
 CPU = torch.device("cpu")
@@ -253,6 +255,10 @@ def test_what_cannot_be_met_ranks_last_and_ends_where_the_search_does() -> None:
         (lambda: held(Greedy(9), [Constraints(["a"])]), r"Greedy search has none: use a beam, --beam 10"),
         (lambda: held(Sampling(4), [Constraints(["a"])]), r"Sampling search has none"),
         (lambda: held(LengthBeam(), [Constraints(["a"])]), r"LengthBeam cannot be held to phrases: use a beam"),
+        (
+            lambda: held(Shortlist(Path("gone")), [Constraints(["a"])]),
+            r"Shortlist cannot .* without a shortlist",
+        ),
         (
             lambda: held(Beam(4, allocation=Groups(2)), [Constraints(["a"])]),
             r"and Groups does too: set search.allocation=top-k",

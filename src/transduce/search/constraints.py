@@ -149,8 +149,8 @@ def constrained(
     """The search for a batch of sources with these constraints."""
     if not isinstance(search, Constrainable):
         raise ValueError(
-            f"{type(search).__name__} cannot be held to phrases: use a beam, or, where nothing is required, greedy "
-            "search or sampling"
+            f"{type(search).__name__} cannot be held to phrases: use a beam without a shortlist, or, where nothing is "
+            "required, greedy search or sampling"
         )
     held: Search[Any] = search.constrained(
         Held.of([each or Tokenized() for each in sources], lexicon.borders(), device)
