@@ -20,6 +20,7 @@ from transduce.search.forcing import force
 from transduce.search.frames.best_path import BestPath
 from transduce.search.frames.forcing import scored
 from transduce.search.frames.prefix_beam import PrefixBeam
+from transduce.search.greedy import Greedy
 from transduce.search.ranking import BoundedReward, LogProbability
 from transduce.types import BOS, EOS, PAD, Padded
 
@@ -197,6 +198,18 @@ def test_either_way_of_forcing_is_the_other(model: Any) -> None:
     assert all(math.isfinite(log_prob) for log_prob in impossible.token_log_probs[:2])  # which 3 frames have room for
     assert impossible.token_log_probs[2:] == (-math.inf, -math.inf)
     assert all(math.isfinite(log_prob) for log_prob in impossible.best_log_probs)
+
+
+@pytest.mark.parametrize("family", ["ctc, lstm, no attention"], indirect=True)
+def test_a_beginning_that_the_frames_have_no_room_for_is_all_there_is(model: Any) -> None:
+    """Three frames: two equal symbols and a blank between them fit, three do not."""
+    beginnings = Padded(torch.tensor([[5, 5, 5], [5, 5, 0]]), torch.tensor([3, 2]))
+    for search in (Greedy(max_length=9), Beam(4, max_length=9)):
+        (impossible, *_), (possible, *_) = search(model, sources([1, 1]), beginnings)
+        assert impossible.tokens == (5, 5, 5, EOS)
+        assert impossible.log_prob < -1e4
+        assert possible.tokens == (5, 5, EOS)
+        assert math.isfinite(possible.log_prob)
 
 
 def test_company(model: Any, family: str, search: Any) -> None:

@@ -118,9 +118,11 @@ def _following(every: list[Prefixes]) -> Tensor:
     log_sums_NTV = log_sums_NTV.scatter(2, last_NT[..., None], again_NTS.logsumexp(-1, keepdim=True))
     ids_V = torch.arange(V, device=last_NT.device)
     never_V = (ids_V == PAD) | (ids_V == BOS)
-    log_sums_NTV = torch.where(ids_V == EOS, end_NT1, log_sums_NTV.masked_fill(never_V, float("-inf")))
-    # finite, for the sake of smoothed and mixed losses
-    return log_sums_NTV.log_softmax(-1).masked_fill(never_V, math.log(tiny))
+    beyond_NTV = (torch.maximum(most_NT1, end_NT1) < NEVER / 2) & (ids_V != EOS)
+    closed_NTV = never_V | beyond_NTV
+    log_sums_NTV = torch.where(ids_V == EOS, end_NT1, log_sums_NTV.masked_fill(closed_NTV, float("-inf")))
+    # finite, for the sake of smoothed and mixed losses; less than what an average over one more token could make up for
+    return log_sums_NTV.log_softmax(-1).masked_fill(never_V, math.log(tiny)).masked_fill(beyond_NTV, NEVER)
 
 
 def _behind(x_NS: Tensor, first: float) -> Tensor:
