@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,6 +12,8 @@ from torch.utils.checkpoint import checkpoint
 
 from transduce import tree
 from transduce.protocols import Distribution
+
+R = TypeVar("R")
 
 CHUNK = 2**25  # logits held at once: 128 MiB in float32
 
@@ -27,17 +29,22 @@ def chunks(model: Distribution, output: Any) -> list[slice]:
     return [slice(begin, begin + size) for begin in range(0, max(tree.rows(output), 1), size)]
 
 
-def summed(
-    model: Distribution, part: Callable[..., tuple[Tensor, ...]], output: Any, *beside: Any
-) -> tuple[Tensor, ...]:
-    """The sums that ``part`` gives of N features and of what stands beside them [N, ...]; where their logits would not
-    fit in a chunk they are made again for the backward pass."""
+def by_parts(model: Distribution, part: Callable[..., R], output: Any, *beside: Any) -> list[R]:
+    """What ``part`` gives of N features and of what stands beside them [N, ...]; of a chunk after the other, where the
+    logits would not fit in one, and these are made again for the backward pass."""
     pieces = chunks(model, output)
     if len(pieces) == 1:
-        return part(output, *beside)
+        return [part(output, *beside)]
     every = (output, *beside)
-    sums = [
+    return [
         checkpoint(part, *(tree.map(itemgetter(piece), each) for each in every), use_reentrant=False)
         for piece in pieces
     ]
-    return tuple(torch.stack(column).sum() for column in zip(*sums, strict=True))
+
+
+def summed(
+    model: Distribution, part: Callable[..., tuple[Tensor, ...]], output: Any, *beside: Any
+) -> tuple[Tensor, ...]:
+    """The sums that ``part`` gives, as ``by_parts`` has them."""
+    sums = by_parts(model, part, output, *beside)
+    return sums[0] if len(sums) == 1 else tuple(torch.stack(column).sum() for column in zip(*sums, strict=True))

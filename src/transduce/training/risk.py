@@ -8,12 +8,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from operator import itemgetter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from transduce import tree
 from transduce.metrics.base import metric
@@ -22,7 +20,7 @@ from transduce.precision import unrecorded
 from transduce.protocols import Autoregressive, Metric, Search
 from transduce.search.beam import Beam
 from transduce.search.forcing import shifted
-from transduce.training.chunks import chunks
+from transduce.training.chunks import by_parts
 from transduce.training.objectives import CrossEntropy
 from transduce.types import PAD, Batch, Example, Loss, Padded, Prediction
 
@@ -103,8 +101,7 @@ class ExpectedRisk:
 
 
 def log_probs(model: Autoregressive[Any], state: Any, target: Padded) -> Tensor:
-    """log p(y | x) [N] of each row of ``target``, differentiable; logits that would not fit in a chunk are made again
-    for the backward pass."""
+    """log p(y | x) [N] of each row of ``target``, differentiable."""
     output, _ = model.extend(shifted(target), state)
     mask_NT = target.mask
     real, target_M = tree.map(lambda leaf: leaf[mask_NT], output), target.values[mask_NT]
@@ -114,15 +111,7 @@ def log_probs(model: Autoregressive[Any], state: Any, target: Padded) -> Tensor:
         wide = torch.promote_types(logits_MV.dtype, torch.float32)
         return logits_MV.log_softmax(-1, wide).gather(1, target[:, None])[:, 0]
 
-    pieces = chunks(model, real)
-    if len(pieces) == 1:
-        log_prob_M = part(real, target_M)
-    else:
-        parts = [
-            checkpoint(part, *(tree.map(itemgetter(piece), each) for each in (real, target_M)), use_reentrant=False)
-            for piece in pieces
-        ]
-        log_prob_M = torch.cat(parts)
+    log_prob_M = torch.cat(by_parts(model, part, real, target_M))
     return log_prob_M.new_zeros(mask_NT.shape).masked_scatter(mask_NT, log_prob_M).sum(1)
 
 
