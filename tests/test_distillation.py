@@ -187,8 +187,8 @@ def test_asked_once_it_says_what_it_says_always(questions: int, student: Any, mo
     ("objective", "settings", "once"),
     [
         (CrossEntropy(), {}, True),
-        (CrossEntropy(), {"memory": 0.0}, False),
-        (CrossEntropy(), {"memory": 1e-9}, False),
+        (CrossEntropy(), {"room": 0.0}, False),
+        (CrossEntropy(), {"room": 1e-9}, False),
         (CrossEntropy(forcing=WordDropout()), {}, False),
     ],
 )
@@ -224,7 +224,7 @@ def test_a_run_learns_from_two_and_says_so(tiny: dict[str, Any], trained: Path, 
         "teacher": teachers,
         "checkpoint": "best",
         "share": 0.25,
-        "memory": 1.0,
+        "room": 1.0,
     }
     plain = transduce.load(trained, device="cpu").model
     assert student.model.state_dict().keys() == plain.state_dict().keys(), "the teacher is no part of it"
@@ -247,11 +247,11 @@ def test_it_comes_closer_to_its_teacher(tiny: dict[str, Any], trained: Path, tmp
     assert distance(tmp_path / "taught") < distance(tmp_path / "plain") / 2
 
 
-@pytest.mark.parametrize("memory", [1.0, 0.0])
+@pytest.mark.parametrize("room", [1.0, 0.0])
 def test_a_killed_run_goes_on_learning_from_its_teacher(
-    memory: float, tiny: dict[str, Any], trained: Path, tmp_path: Path
+    room: float, tiny: dict[str, Any], trained: Path, tmp_path: Path
 ) -> None:
-    settings = tiny | {"distillation.memory": memory}
+    settings = tiny | {"distillation.room": room}
     train(tmp_path / "whole", settings, teacher=trained)
     with pytest.raises(KilledError):
         train(tmp_path / "killed", settings, At(3, kill), teacher=trained)
@@ -289,7 +289,7 @@ def test_from_the_command_line(call: Any, trained: Path, tmp_path: Path) -> None
         ({"distillation.teacher": "nowhere"}, "nowhere is no run directory.*transduce train"),
         ({"distillation.share": 0}, r"distillation: share = 0.0: more than 0 and at most 1"),
         ({"distillation.share": 1.5}, r"share = 1\.5: more than 0 and at most 1"),
-        ({"distillation.memory": -1}, r"memory = -1.0: 0 GiB, to ask with each batch, or more"),
+        ({"distillation.room": -1}, r"room = -1.0: 0 GiB, to ask with each batch, or more"),
         ({"data.units": {"joint": "words"}}, "another source and another target vocabulary.*same data.units.*--init"),
     ],
 )

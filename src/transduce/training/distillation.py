@@ -67,7 +67,7 @@ class Teacher:
         vocabulary = len(self.transducer.target_tokenizer)
         gibibytes = int(pairs.target.offsets[-1]) * vocabulary * torch.float16.itemsize / 2**30
         each_time_the_same = objective.forcing == TeacherForcing() and not training.augmentation
-        if each_time_the_same and gibibytes <= self.settings.memory:
+        if each_time_the_same and gibibytes <= self.settings.room:
             return AskedOnce(self.model, pairs, vocabulary, self.device)
         return AskedAlways(self.model)
 

@@ -94,20 +94,20 @@ class Distillation:
     with its distribution over each next word in place of the target's (Hinton et al. 2015; Kim and Rush 2016).
 
     It must have this run's vocabularies; a run of the same ``data.units`` takes those that it has. Where every epoch
-    reads the same words, and all that the teacher thinks of them fits in ``memory`` (GiB), it is asked once, before
+    reads the same words, and all that the teacher thinks of them fits in ``room`` (GiB), it is asked once, before
     training; else with each batch. It is needed until training has ended.
     """
 
     teacher: Path
     checkpoint: Checkpoint = "best"
     share: float = 0.5
-    memory: float = 1.0
+    room: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
             raise ValueError(f"share = {self.share}: more than 0 and at most 1 was expected")
-        if not self.memory >= 0:
-            raise ValueError(f"memory = {self.memory}: 0 GiB, to ask with each batch, or more was expected")
+        if not self.room >= 0:
+            raise ValueError(f"room = {self.room}: 0 GiB, to ask with each batch, or more was expected")
 
 
 @dataclass(frozen=True)
