@@ -198,6 +198,8 @@ def test_it_is_asked_once_where_epochs_are_alike_and_memory_allows(
     teacher = distillation.Teacher(Distillation(trained, **settings), torch.device("cpu"))
     answers = teacher.taught(objective, pairs(), Training(steps=1)).answers
     assert isinstance(answers, AskedOnce if once else AskedAlways)
+    (line,) = teacher.lines(objective, pairs(), Training(steps=1))
+    assert ("asked once, before the first update" in line, "asked with every batch" in line) == (once, not once)
 
 
 def test_changed_signals_are_asked_about_always(trained: Path) -> None:
@@ -218,7 +220,8 @@ def test_a_run_learns_from_two_and_says_so(tiny: dict[str, Any], trained: Path, 
     teachers = f"{trained}+{sister}"
     student = train(tmp_path / "run", tiny | {"distillation.share": 0.25}, report, teacher=teachers)
     count = sum(p.numel() for run in (trained, sister) for p in transduce.load(run, device="cpu").model.parameters())
-    assert report.started.report[-1] == f"learns from {teachers}, {count:,} parameters, a share of 0.25"
+    about = f"{count:,} parameters, a share of 0.25, asked once, before the first update"
+    assert report.started.report[-1] == f"learns from {teachers}, {about}"
     table = config.read(tmp_path / "run" / "config.toml")
     assert table["distillation"] == {
         "teacher": teachers,
@@ -290,7 +293,10 @@ def test_from_the_command_line(call: Any, trained: Path, tmp_path: Path) -> None
         ({"distillation.share": 0}, r"distillation: share = 0.0: more than 0 and at most 1"),
         ({"distillation.share": 1.5}, r"share = 1\.5: more than 0 and at most 1"),
         ({"distillation.room": -1}, r"room = -1.0: 0 GiB, to ask with each batch, or more"),
-        ({"data.units": {"joint": "words"}}, "another source and another target vocabulary.*same data.units.*--init"),
+        (
+            {"data.units": {"joint": "words"}},
+            "another source and another target .*leave data.units as they are there.*--init",
+        ),
     ],
 )
 def test_mistakes_leave_no_run(

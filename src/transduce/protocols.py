@@ -264,7 +264,7 @@ class Objective(Protocol[M_contra]):
 
 
 @runtime_checkable
-class Reading(Protocol):
+class ComparesTexts(Protocol):
     """An objective that compares texts: ``reading`` is the same, for ids that ``decode`` makes texts of."""
 
     def reading(self, decode: Callable[[Sequence[int]], str]) -> Objective[Any]: ...

@@ -14,7 +14,6 @@ from itertools import zip_longest
 from typing import Any, TypeVar, overload
 
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from transduce import config
 from transduce.crew import Crew
@@ -30,7 +29,7 @@ from transduce.protocols import Metric, Search
 from transduce.search.constraints import Constraints, Tokenized, constrained, listed
 from transduce.search.lexicon import Lexicon
 from transduce.search.streaming import stream
-from transduce.types import PAD, SPECIALS, Example, Hypothesis, Padded
+from transduce.types import SPECIALS, Example, Hypothesis, Padded
 
 log = logging.getLogger("transduce")
 
@@ -211,9 +210,7 @@ class Transducer:
 
     def padded(self, rows: Sequence[Any], dtype: torch.dtype | None = None) -> Padded:
         """Rows of ids or numbers as one batch, where the model is."""
-        lengths = torch.tensor([len(row) for row in rows])
-        values = pad_sequence([torch.tensor(row, dtype=dtype) for row in rows], batch_first=True, padding_value=PAD)
-        return Padded(values, lengths).to(self.device)
+        return Padded.of(rows, dtype).to(self.device)
 
     def _each(self, work: Callable[[Transducer, Any], R], batches: Iterable[Any]) -> Iterable[R]:
         """``work`` done for every batch: here, or by the crew."""

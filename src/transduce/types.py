@@ -6,11 +6,13 @@ sentence, N rows of anything, S source positions, T target positions, D features
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from transduce import tree
 
@@ -37,6 +39,12 @@ class Padded:
 
     values: Tensor
     lengths: Tensor
+
+    @classmethod
+    def of(cls, rows: Sequence[Any], dtype: torch.dtype | None = None) -> Padded:
+        """Rows of ids, numbers or steps as one batch, filled up with PAD; on the CPU."""
+        values = pad_sequence([torch.as_tensor(row, dtype=dtype) for row in rows], batch_first=True, padding_value=PAD)
+        return cls(values, torch.tensor([len(row) for row in rows]))
 
     @property
     def mask(self) -> Tensor:

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from transduce.data.tokenizers import Tokenizer
 from transduce.protocols import Autoregressive, lacking_verbs
@@ -86,11 +85,12 @@ def attended(
 
 def _padded(rows: Sequence[Any], width: int = 0) -> Padded:
     """Rows of ids or of steps, at least ``width`` wide."""
-    values = pad_sequence([torch.as_tensor(row) for row in rows], batch_first=True, padding_value=PAD)
+    padded = Padded.of(rows)
+    values = padded.values
     missing = width - values.shape[1]
     if missing > 0:
         values = torch.cat([values, values.new_full((len(values), missing, *values.shape[2:]), PAD)], 1)
-    return Padded(values, torch.tensor([len(row) for row in rows]))
+    return Padded(values, padded.lengths)
 
 
 def _boxes(model: nn.Module, source: Padded, reach: int) -> Tensor:

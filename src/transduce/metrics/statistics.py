@@ -101,6 +101,12 @@ def sentence_score(metric: Metric, row: Sequence[float]) -> float:
     return metric.sentence_score(row) if isinstance(metric, OfSentences) else metric.score(row)
 
 
+def check_compares_texts(metric: Metric) -> None:
+    """Raise ValueError for one that measures references by a model and not outputs."""
+    if metric.needs_forcing:
+        raise ValueError(f"metric {metric.name!r} compares no texts; minimum risk takes bleu, chrf, wer, per, ...")
+
+
 def _equally_wide(rows: Sequence[Sequence[float]]) -> Floats:
     """[N, K]; a row that has fewer numbers than another (labels not met yet) has zeros for them."""
     widest = max(map(len, rows))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from transduce.metrics.statistics import sentence_score
+from transduce.metrics.statistics import check_compares_texts, sentence_score
 from transduce.outputs import Output
 from transduce.protocols import Metric
 from transduce.reranking.base import distinct, ordered
@@ -29,8 +29,7 @@ class MinimumRisk:
     weights: Literal["uniform", "posterior"] = "uniform"
 
     def __post_init__(self) -> None:
-        if self.metric.needs_forcing:
-            raise ValueError(f"metric {self.metric.name!r} compares no texts; minimum risk takes bleu, chrf, cer, ...")
+        check_compares_texts(self.metric)
         if self.weights not in ("uniform", "posterior"):
             raise ValueError(f"weights = {self.weights!r}: uniform (of samples) or posterior (of a beam) was expected")
 

@@ -55,8 +55,7 @@ class Teacher:
         if differing := self.tokenizers.differing(tokenizers, self.transducer.conditional):
             raise ValueError(
                 f"distillation.teacher: {name} has another {' and another '.join(differing)} vocabulary than this run; "
-                "train both on the same data with the same data.units, or start from a run of its vocabularies "
-                "(--init)"
+                "leave data.units as they are there, or start from a run of its vocabularies (--init)"
             )
 
     def taught(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> Distilled:
@@ -64,17 +63,24 @@ class Teacher:
         return Distilled(objective, self._answers(objective, pairs, training), self.settings.share)
 
     def _answers(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> Answers:
-        vocabulary = len(self.transducer.target_tokenizer)
-        gibibytes = int(pairs.target.offsets[-1]) * vocabulary * torch.float16.itemsize / 2**30
-        each_time_the_same = objective.forcing == TeacherForcing() and not training.augmentation
-        if each_time_the_same and gibibytes <= self.settings.room:
-            return AskedOnce(self.model, pairs, vocabulary, self.device)
+        if self._once(objective, pairs, training):
+            return AskedOnce(self.model, pairs, len(self.transducer.target_tokenizer), self.device)
         return AskedAlways(self.model)
 
-    def lines(self) -> list[str]:
+    def _once(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> bool:
+        """Whether it is asked once: where each epoch asks the same, and there is room for its answers."""
+        tokens, vocabulary = int(pairs.target.offsets[-1]), len(self.transducer.target_tokenizer)
+        gibibytes = tokens * vocabulary * torch.float16.itemsize / 2**30
+        alike = objective.forcing == TeacherForcing() and not training.augmentation
+        return alike and gibibytes <= self.settings.room
+
+    def lines(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> list[str]:
         """For people."""
         parameters = sum(p.numel() for p in self.model.parameters())
-        return [f"learns from {self.settings.teacher}, {parameters:,} parameters, a share of {self.settings.share:g}"]
+        once = self._once(objective, pairs, training)
+        asked = "asked once, before the first update" if once else "asked with every batch"
+        about = f"{parameters:,} parameters, a share of {self.settings.share:g}, {asked}"
+        return [f"learns from {self.settings.teacher}, {about}"]
 
 
 class Answers(Protocol):

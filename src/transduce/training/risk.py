@@ -14,15 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from transduce import tree
-from transduce.metrics.base import metric
-from transduce.metrics.statistics import sentence_score
+from transduce.metrics.base import metric as named
+from transduce.metrics.statistics import check_compares_texts, sentence_score
 from transduce.precision import unrecorded
-from transduce.protocols import Autoregressive, Metric, Search
+from transduce.protocols import Autoregressive, Search
 from transduce.search.beam import Beam
 from transduce.search.forcing import shifted
 from transduce.training.chunks import by_parts
 from transduce.training.objectives import CrossEntropy
-from transduce.types import PAD, Batch, Example, Loss, Padded, Prediction
+from transduce.types import Batch, Example, Loss, Padded, Prediction
 
 Tokens = tuple[int, ...]
 Decode = Callable[[Sequence[int]], str]
@@ -46,7 +46,8 @@ class ExpectedRisk:
         sharpness: float = 1.0,
         likelihood: float = 0.1,
     ) -> None:
-        self.metric = _of_texts(metric)
+        self.metric = named(metric)
+        check_compares_texts(self.metric)
         if outputs < 2:
             raise ValueError(f"outputs = {outputs}: what one output risks no other can save; at least 2 were expected")
         if not sharpness > 0:
@@ -130,17 +131,8 @@ def _at_rest(model: nn.Module) -> Iterator[None]:
 def _padded(outputs: list[list[Tokens]], most: int, batch: Batch) -> Padded:
     """[B * K, T]; in the place of an output that is not there stands the first."""
     rows = [row for of_one in outputs for row in (*of_one, *of_one[:1] * (most - len(of_one)))]
-    longest, device = max(map(len, rows)), batch.target.values.device
-    values = torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows], device=device)
-    return Padded(values, torch.tensor([len(row) for row in rows], device=device))
+    return Padded.of(rows).to(batch.target.values.device)
 
 
 def _unread(tokens: Sequence[int]) -> str:
     raise ValueError("minimum risk compares texts: tell it how ids are read, ExpectedRisk(...).reading(decode)")
-
-
-def _of_texts(name: str) -> Metric:
-    found = metric(name)
-    if found.needs_forcing:
-        raise ValueError(f'metric = "{name}" compares no texts: take per, wer, cer, bleu, chrf or another that does')
-    return found

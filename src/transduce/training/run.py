@@ -18,7 +18,7 @@ from transduce.directory import choose_device
 from transduce.metrics.base import metric
 from transduce.models.fit import check_words
 from transduce.precision import autocast, bound_kernel_cache, choose_precision
-from transduce.protocols import Objective, Reading
+from transduce.protocols import ComparesTexts, Objective
 from transduce.spec import UNKNOWN
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started
@@ -77,7 +77,7 @@ def _train(
     trainable = Trainable(model, plan.objective)
     optimizer = training.optimizer(model.parameters())
     state = State() if point is None else load_training(point, model, optimizer)
-    told = (*(inherited.lines() if inherited else ()), *(plan.teacher.lines() if plan.teacher else ()))
+    told = (*(inherited.lines() if inherited else ()), *plan.lessons)
     report = (*plan.prepared.report.lines(), *told, *frozen, *_changes(point, plan.table))
     # once the checkpoint is known to fit, lest a slip spoil the run's own settings
     _write_run(run, plan, inherited)
@@ -125,9 +125,15 @@ class _Plan:
     @property
     def objective(self) -> Objective[Any]:
         own: Any = self.settings.objective
-        if isinstance(own, Reading):
+        if isinstance(own, ComparesTexts):
             own = own.reading(self.prepared.target_tokenizer.decode)
         return self.teacher.taught(own, self.prepared.train, self.settings.training) if self.teacher else own
+
+    @property
+    def lessons(self) -> list[str]:
+        """From whom it learns, for people."""
+        own: Any = self.settings.objective
+        return self.teacher.lines(own, self.prepared.train, self.settings.training) if self.teacher else []
 
     def hand_over(self, model: Any) -> Inheritance | None:
         if self.predecessor is None:

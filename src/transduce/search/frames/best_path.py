@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from transduce.ctc.paths import collapse
 from transduce.protocols import Framewise
@@ -46,6 +45,4 @@ class BestPath:
 
 def ended(outputs: list[tuple[int, ...]], device: torch.device) -> Padded:
     """Outputs of any length as rows that close with EOS."""
-    rows = [torch.tensor([*output, EOS]) for output in outputs]
-    lengths = torch.tensor([len(row) for row in rows], device=device)
-    return Padded(pad_sequence(rows, batch_first=True, padding_value=PAD).to(device), lengths)
+    return Padded.of([(*output, EOS) for output in outputs]).to(device)
