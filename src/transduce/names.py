@@ -144,6 +144,7 @@ NAMES: dict[str, dict[str, str]] = {
     "Objective": {
         "cross-entropy": "transduce.training.objectives:CrossEntropy",
         "parallel-cross-entropy": "transduce.training.objectives:ParallelCrossEntropy",
+        "r-drop": "transduce.training.consistency:RDrop",
         "minimum-risk": "transduce.training.risk:ExpectedRisk",
         "chain-likelihood": "transduce.training.chain:ChainLikelihood",
         "ctc": "transduce.training.ctc:CTCLikelihood",
