@@ -20,6 +20,7 @@ from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability, Wu
 from transduce.search.sampling import Sampling
 from transduce.search.truncation import Nucleus
+from transduce.training.consistency import RDrop
 from transduce.training.forcing import ParallelScheduledSampling, ScheduledSampling
 from transduce.training.objectives import CrossEntropy
 from transduce.training.probability import Constant
@@ -256,6 +257,20 @@ def test_accumulate(model: Any) -> None:
     assert count == whole.count == 13
     assert_close([p.grad for p in model.parameters() if p.grad is not None], gradients)
     model.zero_grad()
+
+
+def test_two_passes_agree_where_there_is_no_dropout(model: Any) -> None:
+    """R-Drop puts each row beside its own copy: what is left is cross-entropy, in value and in gradients."""
+    together = batch(LENGTHS, [6, 3, 4])
+    plain, _ = CrossEntropy(smoothing=0.1)(model, together)
+    expected = torch.autograd.grad(plain.total, list(model.parameters()), allow_unused=True)
+    model.training = True  # its parts are not
+    twice, _ = RDrop(smoothing=0.1)(model, together)
+    model.training = False
+    assert_close(twice.total, plain.total)
+    assert_close(twice.parts["divergence"], torch.zeros_like(twice.parts["divergence"]))
+    assert twice.count == plain.count
+    assert_close(torch.autograd.grad(twice.total, list(model.parameters()), allow_unused=True), expected)
 
 
 @torch.no_grad()

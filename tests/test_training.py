@@ -361,6 +361,7 @@ def test_callbacks_are_told_in_order_and_files_written(tiny: dict[str, Any], tmp
     assert [record["step"] for record in records] == steps[:-1]
     assert set(records[-1]) == {"event", "step", "loss", "metrics", "best", "seconds", "what"}
     assert {"loss", "nll", "norm", "rate", "tokens_per_second", "progress", "seconds"} < set(records[0])
+    assert records[0]["parts"] == {}, "cross-entropy has none but nll"
 
     board = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
     assert {"train/loss", "train/rate", "valid/loss", "valid/exact", "average/loss"} <= set(board.Tags()["scalars"])

@@ -6,15 +6,16 @@ Subclass ``Callback`` and hand it to ``transduce.train(..., callbacks=[mine])``.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Update:
-    """Some updates, up to number ``step``: means a target token of the training loss and of nll, the gradient's norm
-    before clipping, the learning rate, non-pad target tokens per second, the share of the budget used."""
+    """Some updates, up to number ``step``: means a target token of the training loss, of nll and of the other ``parts``
+    that the objective names, the gradient's norm before clipping, the learning rate, non-pad target tokens per second,
+    the share of the budget used."""
 
     step: int
     loss: float
@@ -24,6 +25,7 @@ class Update:
     tokens_per_second: float
     progress: float
     seconds: float
+    parts: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,9 @@ class TensorBoard(Callback):
         self.writer: Any = SummaryWriter(str(self.folder), purge_step=started.step + 1)
 
     def on_update(self, update: Update) -> None:
-        for name in ("loss", "nll", "norm", "rate", "tokens_per_second"):
-            self.writer.add_scalar(f"train/{name}", getattr(update, name), update.step)
+        told = {name: getattr(update, name) for name in ("loss", "nll", "norm", "rate", "tokens_per_second")}
+        for name, value in {**told, **update.parts}.items():
+            self.writer.add_scalar(f"train/{name}", value, update.step)
 
     def on_validation(self, validated: Validated) -> None:
         for name, value in {"loss": validated.loss, **validated.metrics}.items():
@@ -121,7 +124,13 @@ class TensorBoard(Callback):
 
 
 def _plain(event: Any) -> dict[str, Any]:
-    return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in vars(event).items()}
+    return {name: _rounded(value) for name, value in vars(event).items()}
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _whole(line: str) -> bool:

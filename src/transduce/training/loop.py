@@ -162,6 +162,7 @@ class Loop:
                 step,
                 _sum(loss.total.detach() for loss in losses),
                 _sum(loss.plain for loss in losses),
+                {name: _sum(loss.parts[name].detach() for loss in losses) for name in losses[0].parts if name != "nll"},
                 norm,
                 count,
                 self.peaks[0] * share,
@@ -197,6 +198,7 @@ class Loop:
             tokens_per_second=count / max(now - self.reported, 1e-9),
             progress=min(self.progress, 1.0),
             seconds=self.seconds,
+            parts={name: sum(float(update.parts[name]) for update in recent) / count for name in recent[0].parts},
         )
         self.reported = now
         for callback in self.callbacks:
@@ -290,6 +292,7 @@ class _Recent:
     step: int
     total: Tensor
     nll: Tensor
+    parts: dict[str, Tensor]
     norm: Tensor
     count: int
     rate: float
