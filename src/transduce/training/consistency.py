@@ -68,8 +68,34 @@ class RDrop:
 
 def divergence(p_NV: Tensor, q_NV: Tensor) -> Tensor:
     """(KL(P || Q) + KL(Q || P)) / 2 of the distributions that two logits are of, summed over N; differentiable."""
-    wide = torch.promote_types(p_NV.dtype, torch.float32)
-    # what both rule out is 0 times minus infinity
-    neither_NV = p_NV.isneginf() & q_NV.isneginf()
-    log_p, log_q = (logits_NV.log_softmax(-1, wide).masked_fill(neither_NV, 0) for logits_NV in (p_NV, q_NV))
-    return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum() / 2
+    apart: Tensor = _Divergence.apply(p_NV, q_NV)  # type: ignore[no-untyped-call]
+    return apart
+
+
+class _Divergence(torch.autograd.Function):
+    """sum_v (p_v - q_v) d_v / 2, where d = log p - log q; by the logits of P, (p (d - sum_v p_v d_v) + p - q) / 2, and
+    the same of Q with d the other way round. Both gradients are made with the sum, in place: a quarter of the time, and
+    half of the memory, that autograd takes for it with thousands of words (docs/log.md)."""
+
+    @staticmethod
+    def forward(ctx: Any, p_NV: Tensor, q_NV: Tensor) -> Tensor:
+        wide = torch.promote_types(p_NV.dtype, torch.float32)
+        log_p, log_q = p_NV.log_softmax(-1, wide), q_NV.log_softmax(-1, wide)
+        # what both rule out is infinity less infinity, and no disagreement
+        apart_NV = (log_p - log_q).nan_to_num_(0.0, torch.inf, -torch.inf)
+        p, q = log_p.exp_(), log_q.exp_()
+        by_p_N1, by_q_N1 = _row_sums(p, apart_NV), _row_sums(q, apart_NV)
+        gradient_p = (apart_NV + (1 - by_p_N1)).mul_(p).sub_(q)
+        gradient_q = apart_NV.neg_().add_(1 + by_q_N1).mul_(q).sub_(p)
+        ctx.save_for_backward(gradient_p.to(p_NV.dtype), gradient_q.to(q_NV.dtype))
+        return (by_p_N1 - by_q_N1).sum() / 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        gradient_p, gradient_q = ctx.saved_tensors
+        return gradient_p.mul_(grad / 2), gradient_q.mul_(grad / 2)
+
+
+def _row_sums(a_NV: Tensor, b_NV: Tensor) -> Tensor:
+    """[N, 1] of a * b, as products of vectors: the elements' would be one more [N, V]."""
+    return torch.bmm(a_NV[:, None], b_NV[:, :, None])[:, 0]
