@@ -433,6 +433,20 @@ def test_what_is_left_out_is_counted_and_told(tiny: dict[str, Any], tmp_path: Pa
     assert f"1 overlong (skip): {source}:3" in report
 
 
+def test_splits_that_stay_the_recipes_are_told(tiny: dict[str, Any], tmp_path: Path) -> None:
+    """Who brings a training set and no test would be measured on a stranger's."""
+    own = files(tmp_path / "text", ["ab", "b"], ["ba", "b"])
+    test = {f"data.test.{side}": path for side, path in own["data.train"].items()}
+    for settings, told in [
+        ({}, []),
+        (own, ["valid and test: the recipe's own, not yours; for yours set data.valid and data.test"]),
+        (own | test, ["valid: the recipe's own, not yours; for yours set data.valid"]),
+    ]:
+        events = Events()
+        train(tmp_path / "run", tiny | settings | {"training.steps": 1}, events, overwrite=True)
+        assert [line for line in events.told[0].report if "recipe's own" in line] == told
+
+
 def test_files_of_unequal_length_are_refused_before_anything_is_written(tiny: dict[str, Any], tmp_path: Path) -> None:
     train_files = files(tmp_path / "text", ["a", "b", "c"], ["a", "b"])
     with pytest.raises(ValueError, match=r"(?s)3.*2"):

@@ -152,7 +152,8 @@ def data(
     load_plugins(plugin)
     table = api.change(folder.read(recipe) if not _is_pairs(recipe) else _survey_of(recipe), settings or [])
     built = config.build(table.get("data", {}), Data, path="data")
-    for line in survey(built, Path(built.cache) if built.cache else out / ".cache").lines():
+    found = survey(built, Path(built.cache) if built.cache else out / ".cache")
+    for line in (*found.lines(), *built.borrowed()):
         print(line)
 
 

@@ -44,8 +44,8 @@ def draw(results: Results) -> None:
         title = f"{name} by the length of the source, marked as on the left"
         axes[1].set_title(title, loc="left", fontsize=11, color=INK)
     less = "" if metric(name).higher_is_better else ", less is better"
-    seeds = max(len(row.cells) for row in rows)
-    over = "one seed" if seeds == 1 else f"mean and range of {seeds} seeds"
+    fewest, most = (extreme(len(row.cells) for row in rows) for extreme in (min, max))
+    over = "one seed" if most == 1 else f"mean and range of {'up to ' * (fewest < most)}{most} seeds"
     axes[0].set_title(f"{name} on {results.measurements[0].split}{less} ({over})", loc="left", fontsize=11, color=INK)
     drawn.savefig(results.out / PICTURE, dpi=160)
 

@@ -95,6 +95,14 @@ class Data:
         if self.units.signal is not None and self.columns is not None and self.columns.labels:
             raise DataError("columns.labels stand before a text, and a signal has none: leave them out")
 
+    def borrowed(self) -> list[str]:
+        """For people: which splits are the origin's beside a training set of one's own."""
+        if self.origin is None or self.train is None:
+            return []
+        theirs = [split for split in ("valid", "test") if getattr(self, split) is None]
+        wanted = " and ".join(f"data.{split}" for split in theirs)
+        return [f"{' and '.join(theirs)}: the recipe's own, not yours; for yours set {wanted}"] if theirs else []
+
     def rows(self, files: Files) -> Iterator[Row]:
         """The rows of a split, streamed; the paths of signals as they are seen from the current folder."""
         rows = read(files, self.columns)

@@ -77,8 +77,9 @@ def _train(
     trainable = Trainable(model, plan.objective)
     optimizer = training.optimizer(model.parameters())
     state = State() if point is None else load_training(point, model, optimizer)
+    read = (*plan.prepared.report.lines(), *plan.settings.data.borrowed())
     told = (*(inherited.lines() if inherited else ()), *plan.lessons)
-    report = (*plan.prepared.report.lines(), *told, *frozen, *_changes(point, plan.table))
+    report = (*read, *told, *frozen, *_changes(point, plan.table))
     # once the checkpoint is known to fit, lest a slip spoil the run's own settings
     _write_run(run, plan, inherited)
     computing = autocast(training.precision, where)
