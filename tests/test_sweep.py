@@ -319,6 +319,7 @@ def test_a_picture_of_both_panels(results: Results, monkeypatch: pytest.MonkeyPa
     ((ax, curves, _),) = drawn
     assert curves[0] == [(2.5, 86.0), (7.0, 76.0)]  # of the best, the mean over its seeds
     assert len(ax.lines) == 3
+    assert "(mean and range of up to 2 seeds)" in ax.figure.axes[0].get_title(loc="left"), "one of three has one"
     assert "![widths](results.png)" in table.page(results)
 
 
