@@ -189,6 +189,21 @@ def test_a_finished_run_can_be_trained_on(trained: Path, own_run: Path) -> None:
     assert max(steps) == 10
 
 
+def test_another_measure_chooses_the_best_anew(own_run: Path) -> None:
+    """Exact match, of which more is better, against the loss: the numbers of the two do not compare."""
+    report = Report()
+    train(own_run, {"training.steps": 20, "training.validation.metrics": []}, report, resume=True)
+    assert any(
+        line.startswith("loss chooses the best checkpoint from here on, where exact did")
+        for line in report.started.report
+    )
+    records = [json.loads(line) for line in (own_run / "metrics.jsonl").read_text().splitlines()]
+    after = [each for each in records if each["event"] == "validation" and each["step"] > 8]
+    assert after[0]["best"]
+    best = json.loads((own_run / "checkpoints" / "best" / "state.json").read_text())
+    assert best["loss"] == pytest.approx(min(each["loss"] for each in after), rel=1e-4)
+
+
 def test_changed_settings_are_told_and_others_are_not(own_run: Path) -> None:
     report = Report()
     train(own_run, {"training.steps": 9, "training.clip": 0.5}, report, resume=True)

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,17 @@ class Events(Callback):
         return [event for event in self.told if isinstance(event, kind)]
 
 
+class Stops(Callback):
+    """Ends training after ``step``, as if it had been killed, and tells what was saved by then."""
+
+    def __init__(self, last: Path, step: int) -> None:
+        self.last, self.step, self.saved = last, step, 0
+
+    def on_update(self, update: Update) -> None:
+        if update.step >= self.step and not self.saved:
+            self.saved = json.loads((self.last / "state.json").read_text())["step"]
+
+
 class Script:
     """A judge that finds what it was told to find, and remembers the weights it saw."""
 
@@ -107,6 +119,7 @@ def loop(
     batches: Sequence[Batch] | None = None,
     values: Sequence[float] | None = None,
     rate: float = 0.5,
+    state: State | None = None,
 ) -> tuple[Loop, Events]:
     """Plain gradient descent on a tiny model in float64: what is applied shows the gradient itself."""
     model = build(FAMILIES["luong, general"])
@@ -124,7 +137,7 @@ def loop(
         callbacks=[events],
         run=run,
         configuration="",
-        state=State(),
+        state=state or State(),
     )
     return made, events
 
@@ -203,6 +216,24 @@ def test_the_average_is_the_mean_and_the_best_only_if_it_is(better: bool, tmp_pa
     assert not list((tmp_path / "checkpoints" / "recent").iterdir())
 
 
+def test_an_average_that_is_the_best_is_what_patience_counts_from(tmp_path: Path) -> None:
+    made, _ = loop(tmp_path, steady(steps=3, average=2, validation=Validation(every=1)), values=[2, 3, 4, 1])
+    made()
+    assert (made.state.best, made.state.stale) == ((1, 1), 0)
+
+
+def test_what_was_kept_for_an_average_is_not_averaged_where_none_is_wanted_any_more(tmp_path: Path) -> None:
+    first, _ = loop(tmp_path, steady(steps=4, average=3, validation=Validation(every=1)), values=[4, 3, 2])
+    with pytest.raises(StopIteration):
+        first()
+    assert len(first.state.recent) > 1
+    less = steady(steps=8, validation=Validation(every=1))
+    made, events = loop(tmp_path, less, values=[1] * 4 + [0], state=first.state)
+    made()
+    assert {event.what for event in events.of(Validated)} == {"valid"}
+    assert not (tmp_path / "checkpoints" / "average").exists()
+
+
 def test_the_plateau_schedule_is_told_of_validations(tmp_path: Path) -> None:
     training = Training(steps=5, clip=0, schedule=ReduceOnPlateau(0.5, 2), validation=Validation(every=1))
     made, events = loop(tmp_path, training, values=[1, 2, 3, 4, 5])
@@ -214,6 +245,47 @@ def test_validations_are_spread_over_the_budget(tmp_path: Path) -> None:
     made, events = loop(tmp_path, steady(steps=12, validation=Validation(times=4)), values=[4, 3, 2, 1])
     made()
     assert [event.step for event in events.of(Validated)] == [3, 6, 9, 12]
+
+
+def test_of_a_larger_budget_what_is_left_is_validated_as_often(tmp_path: Path) -> None:
+    first, _ = loop(tmp_path, steady(steps=10, validation=Validation(times=5)), values=[9] * 5)
+    first()
+    larger = steady(steps=100, validation=Validation(times=5))
+    made, events = loop(tmp_path, larger, values=[9] * 5, state=first.state)
+    made()
+    assert [event.step for event in events.of(Validated)] == [20, 40, 60, 80, 100]
+
+
+def test_a_validation_that_takes_long_is_not_made_up_for(tmp_path: Path) -> None:
+    """Updates of a second and validations of 13, ten of them asked for in a minute."""
+    made, events = loop(tmp_path, steady(minutes=1, validation=Validation(times=10)), values=[])
+    now = 0.0
+
+    @contextlib.contextmanager
+    def second() -> Iterator[None]:
+        nonlocal now
+        now += 1
+        yield
+
+    def judge() -> Judgement:
+        nonlocal now
+        now += 13
+        return Judgement(0.0, {}, 0.0)
+
+    made.autocast, made.judge, made.clock, made.began = second, judge, lambda: now, 0.0
+    made()
+    steps = [0, *(event.step for event in events.of(Validated))]
+    assert len(steps) > 3
+    assert min(after - before for before, after in pairwise(steps)) > 2
+
+
+@pytest.mark.parametrize("judged", [True, False])
+def test_where_nothing_is_validated_it_is_saved_all_the_same(judged: bool, tmp_path: Path) -> None:
+    training = steady(steps=50, validation=Validation(times=0 if judged else 4))
+    made, _ = loop(tmp_path, training, values=[1] if judged else None)
+    made.callbacks = [stops := Stops(tmp_path / "checkpoints" / "last", 27)]
+    made()
+    assert stops.saved == 25
 
 
 def test_without_validation_data_the_last_is_the_best(tmp_path: Path) -> None:
@@ -260,6 +332,7 @@ def test_a_budget_is_used_up_by_what_ends_first() -> None:
         ({"steps": 1, "average": 0}, r"training\.average = 0: at least 1"),
         ({"steps": 1, "checkpoint_every": 0}, r"training\.checkpoint_every = 0: at least 1"),
         ({"steps": 1, "clip": -1.0}, r"training\.clip = -1\.0: at least 0"),
+        ({"steps": 1, "seed": -1}, r"training\.seed = -1: at least 0"),
     ],
 )
 def test_training_without_sense_is_refused(options: dict[str, Any], message: str) -> None:
@@ -277,6 +350,19 @@ def test_validation_without_sense_is_refused(name: str) -> None:
 def test_a_schedule_without_sense_is_refused(schedule: Any) -> None:
     with pytest.raises(ValueError, match="warmup = -5: at least 0 was expected"):
         schedule(warmup=-5)
+
+
+@pytest.mark.parametrize("schedule", [Cosine, Linear])
+@pytest.mark.parametrize("floor", [-1.0, 1.5, math.nan])
+def test_a_rate_ends_at_a_share_of_its_peak(schedule: Any, floor: float) -> None:
+    with pytest.raises(ValueError, match=rf"floor = {floor}: a share of the peak, from 0 to 1"):
+        schedule(floor=floor)
+
+
+@pytest.mark.parametrize("factor", [-1.0, 0.0, 1.0])
+def test_a_plateau_lowers_the_rate(factor: float) -> None:
+    with pytest.raises(ValueError, match=rf"factor = {factor}: a share of the rate, more than 0 and less than 1"):
+        ReduceOnPlateau(factor=factor)
 
 
 def test_a_plateau_waits_for_one_validation_at_least() -> None:
@@ -481,6 +567,26 @@ def test_validation_loses_as_training_does_and_on_as_much_as_metrics_see(
     train(tmp_path / "run", tiny | {f"training.{key}": value for key, value in options.items()})
     assert {bfloat16 for bfloat16, _ in judged} == {precision == "bfloat16"}
     assert (sum(rows for _, rows in judged) <= 2) == bool(metrics)
+
+
+def test_several_targets_of_a_line_are_no_reason_to_look_at_fewer_batches(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All lines are measured, so the loss is of all pairs, of which there are three times as many."""
+    (tmp_path / "valid.tsv").write_text(
+        "".join(f"{letter}b\tb{letter}\n{letter}b\tx\n{letter}b\ty\n" for letter in "cdefg")
+    )
+    losses: list[float] = []
+
+    class Told(Callback):
+        def on_validation(self, validated: Validated) -> None:
+            losses.append(validated.loss)
+
+    valid = {"data.valid.path": str(tmp_path / "valid.tsv"), "training.steps": 1, "training.batching.sentences": 2}
+    plain = {name: value for name, value in tiny.items() if name != "training.validation.examples"}
+    for name, metrics in (("all", []), ("measured", ["exact"])):
+        train(tmp_path / name, plain | valid | {"training.validation.metrics": metrics}, Told())
+    assert losses[0] == losses[-1]
 
 
 def test_what_is_left_out_of_validation_is_told_once(

@@ -1,4 +1,4 @@
-"""What the processor is, where that decides what is fastest. Nothing here changes what is computed."""
+"""What the processor is, where that decides what is fastest, or what there is a kernel for."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from pathlib import Path
 def is_intel() -> bool:
     """Whether it is one that MKL is made for."""
     return "Intel" in _told()
+
+
+def has_wide_vectors() -> bool:
+    """Whether it has AVX-512, without which oneDNN has no kernels in bfloat16."""
+    return "avx512bw" in _told()
 
 
 def multiplies_tiles() -> bool:

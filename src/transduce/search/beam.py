@@ -98,7 +98,7 @@ class Beam:
         return replace(self, size=max(self.size, nbest) if size is None else size, nbest=nbest)
 
     def constrained(self, held: Held) -> Beam:
-        filters = (*self.filters, *held.filters(self.max_length))
+        filters = held.filters(self.filters, self.max_length)
         return replace(self, filters=filters, allocation=held.allocation(self.allocation, self.max_length))
 
 

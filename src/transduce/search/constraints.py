@@ -16,6 +16,7 @@ from transduce.search.allocation.topk import TopK
 from transduce.search.automata import Automata, Phrases
 from transduce.search.filters.base import Filter
 from transduce.search.filters.forbidden import Forbidden
+from transduce.search.filters.lengths import Length
 from transduce.search.lexicon import Borders, Lexicon, Pattern
 
 S_co = TypeVar("S_co", covariant=True)
@@ -110,8 +111,12 @@ class Held:
             max(lengths, default=0),
         )
 
-    def filters(self, max_length: int) -> tuple[Filter[Any], ...]:
-        return () if self.forbidden is None else (Forbidden(self.forbidden, self.borders, max_length),)
+    def filters(self, usual: Sequence[Filter[Any]], max_length: int) -> tuple[Filter[Any], ...]:
+        """The search's usual ones, and that of what is forbidden, which has to know where those end an output."""
+        if self.forbidden is None:
+            return tuple(usual)
+        limits = tuple(each for each in usual if isinstance(each, Length))
+        return (*usual, Forbidden(self.forbidden, self.borders, max_length, limits))
 
     def check_nothing_required(self, search: str) -> None:
         if self.required is not None:

@@ -83,4 +83,4 @@ class Greedy:
 
     def constrained(self, held: Held) -> Greedy:
         held.check_nothing_required(type(self).__name__)
-        return replace(self, filters=(*self.filters, *held.filters(self.max_length)))
+        return replace(self, filters=held.filters(self.filters, self.max_length))

@@ -102,7 +102,7 @@ class Sampling:
 
     def constrained(self, held: Held) -> Sampling:
         held.check_nothing_required(type(self).__name__)
-        return replace(self, filters=(*self.filters, *held.filters(self.max_length)))
+        return replace(self, filters=held.filters(self.filters, self.max_length))
 
     def resized(self, size: int | None = None, nbest: int = 1) -> Sampling:
         return replace(self, size=max(self.size, nbest) if size is None else size, nbest=nbest)

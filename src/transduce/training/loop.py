@@ -30,6 +30,7 @@ from transduce.training.objectives import Trainable
 from transduce.training.settings import Training
 from transduce.types import Loss
 
+SAVES = 10  # in a budget, where no validation is an occasion
 REPORT_EVERY = 10  # updates between looks at the loss: on a GPU each look waits for the device
 
 
@@ -76,6 +77,7 @@ class Loop:
         self.clock = CLOCKS[self.training.clock]
         self.began = self.clock() - self.state.seconds
         self.reported = self.began + self.state.seconds
+        self.passed = self.progress  # of the budget, when last asked whether a validation is due
 
     # ------------------------------------------------------------- the loop
 
@@ -110,11 +112,11 @@ class Loop:
             step = self.state.step
             if step % REPORT_EVERY == 0:
                 self._report()
-            validated = self._due()
-            if validated:
+            due = self._due()
+            if due and self.validates:
                 self._validate()
             every = self.training.checkpoint_every
-            if (every and step % every == 0) or (not every and validated):
+            if (every and step % every == 0) or (not every and due):
                 self._save()
         return "budget"
 
@@ -132,6 +134,12 @@ class Loop:
     @property
     def progress(self) -> float:
         return self.training.budget.progress(self.state.step, self.epochs, self.seconds, self.state.reserve)
+
+    @property
+    def validates(self) -> bool:
+        """Whether it validates on the way, and not only in the end, if at all."""
+        validation = self.training.validation
+        return self.judge is not None and bool(validation.every or validation.times)
 
     @property
     def _out_of_patience(self) -> bool:
@@ -218,12 +226,16 @@ class Loop:
     # ------------------------------------------------- validation, checkpoints
 
     def _due(self) -> bool:
+        """Whether it is time to validate, or to save where there is nothing to validate by: at every so many updates,
+        or where one has passed a mark of the budget, which a larger budget moves."""
         validation = self.training.validation
-        if self.judge is None or self.progress >= 1:
+        before, self.passed = self.passed, self.progress
+        if self.passed >= 1:
             return False  # the last validation is _finish's
         if validation.every is not None:
             return self.state.step % validation.every == 0
-        return int(self.progress * validation.times) > len(self.state.validations)
+        times = validation.times if self.validates else SAVES
+        return int(self.passed * times) > int(before * times)
 
     def _validate(self) -> None:
         if self.state.validations and self.state.validated_step == self.state.step:
@@ -232,16 +244,17 @@ class Loop:
         began = self.clock()
         if self.training.average > 1:
             self.state = keep_recent(self.checkpoints, self.trainable.model, self.state, self.training.average)
+        self.state = replace(self.state, stale=self.state.stale + 1)  # unless it is the best
         judgement = self._judge("valid")
         took = self.clock() - began
         self.state = replace(
             self.state,
             validated_step=self.state.step,
             validations=(*self.state.validations, judgement.value),
-            stale=0 if self.state.best_step == self.state.step else self.state.stale + 1,
             reserve=max(self.state.reserve, 1.2 * took * (2 if self.training.average > 1 else 1)),
         )
         self.reported = self.clock()
+        self.passed = self.progress  # marks that a long validation has passed are not made up for
 
     def _judge(self, what: str) -> Judgement:
         """Validate the model as it is, keep it where it is the best so far, and tell; what is no number is worst."""
@@ -254,7 +267,7 @@ class Loop:
         if best:
             about = {"step": self.state.step, "what": what, "loss": judgement.loss, **judgement.metrics}
             save_model(self.checkpoints / "best", self.trainable.model, about)
-            self.state = replace(self.state, best_step=self.state.step, best=rank)
+            self.state = replace(self.state, best_step=self.state.step, best=rank, stale=0)
         told = Validated(self.state.step, judgement.loss, judgement.metrics, best, self.seconds, what)
         for callback in self.callbacks:
             callback.on_validation(told)
@@ -267,12 +280,13 @@ class Loop:
             save_model(self.checkpoints / "best", self.trainable.model, {"step": self.state.step, "what": "last"})
             return
         self._validate()
-        if len(self.state.recent) < 2:
+        recent = self.state.recent[-self.training.average :]  # of a run that was resumed there may be more
+        if len(recent) < 2:
             return
         model = self.trainable.model
         last = {name: tensor.clone() for name, tensor in weights(model).items()}
-        set_weights(model, average_recent(self.checkpoints, self.state.recent), "the average")
-        save_model(self.checkpoints / "average", model, {"steps": self.state.recent})
+        set_weights(model, average_recent(self.checkpoints, recent), "the average")
+        save_model(self.checkpoints / "average", model, {"steps": recent})
         self._judge("average")
         set_weights(model, last, "the last")
         self.state = replace(self.state, recent=())  # done: resuming a finished run must not average them again

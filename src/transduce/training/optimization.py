@@ -64,6 +64,11 @@ def check_at_least(name: str, value: float | None, least: int) -> None:
         raise ValueError(f"{name} = {value}: at least {least} was expected")
 
 
+def check_floor(floor: float) -> None:
+    if not 0 <= floor <= 1:
+        raise ValueError(f"floor = {floor}: a share of the peak, from 0 to 1, was expected")
+
+
 def warming(step: int, warmup: int) -> float:
     return min(1.0, step / warmup) if warmup else 1.0
 
@@ -103,6 +108,7 @@ class Cosine:
 
     def __post_init__(self) -> None:
         check_at_least("warmup", self.warmup, 0)
+        check_floor(self.floor)
 
     def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float:
         fallen = (1 + math.cos(math.pi * min(progress, 1.0))) / 2
@@ -118,6 +124,7 @@ class Linear:
 
     def __post_init__(self) -> None:
         check_at_least("warmup", self.warmup, 0)
+        check_floor(self.floor)
 
     def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float:
         return warming(step, self.warmup) * (1 - (1 - self.floor) * min(progress, 1.0))
@@ -132,6 +139,8 @@ class ReduceOnPlateau:
     warmup: int = 0
 
     def __post_init__(self) -> None:
+        if not 0 < self.factor < 1:
+            raise ValueError(f"factor = {self.factor}: a share of the rate, more than 0 and less than 1, was expected")
         check_at_least("patience", self.patience, 1)
         check_at_least("warmup", self.warmup, 0)
 

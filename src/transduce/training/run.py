@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +77,11 @@ def _train(
     trainable = Trainable(model, plan.objective)
     optimizer = training.optimizer(model.parameters())
     state = State() if point is None else load_training(point, model, optimizer)
+    anew = () if point is None else _other_measure(point, plan.table)
+    if anew:
+        state = replace(state, best=None, validations=(), stale=0)
     read = (*plan.prepared.report.lines(), *plan.settings.data.borrowed())
-    told = (*(inherited.lines() if inherited else ()), *plan.lessons)
+    told = (*(inherited.lines() if inherited else ()), *plan.lessons, *anew)
     report = (*read, *told, *frozen, *_changes(point, plan.table))
     # once the checkpoint is known to fit, lest a slip spoil the run's own settings
     _write_run(run, plan, inherited)
@@ -197,6 +200,15 @@ def _changes(point: Path | None, table: config.Table) -> list[str]:
             f"{', '.join(elsewhere)}: what is resumed goes on from its own checkpoint; leave it, or begin another run",
         )
     return [f"changed since the checkpoint: {change}" for change in changed.values()]
+
+
+def _other_measure(point: Path, table: config.Table) -> tuple[str, ...]:
+    """That what chooses the best checkpoint is another measure than until now, a line; nothing where it is the same.
+    What the two have measured does not compare."""
+    then, now = (
+        next(iter(each["training"]["validation"]["metrics"]), "loss") for each in (config.read(point / CONFIG), table)
+    )
+    return () if then == now else (f"{now} chooses the best checkpoint from here on, where {then} did: the next is it",)
 
 
 def flatten(table: config.Table, path: str = "") -> dict[str, Any]:

@@ -149,6 +149,7 @@ class Training:
         for name in ("accumulate", "average", "checkpoint_every"):
             check_at_least(f"training.{name}", getattr(self, name), 1)
         check_at_least("training.clip", self.clip, 0)
+        check_at_least("training.seed", self.seed, 0)
 
 
 @dataclass(frozen=True)

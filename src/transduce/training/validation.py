@@ -23,7 +23,7 @@ from transduce.types import Example
 class Judge:
     """Validates: the loss as training computes it, over data.valid, and the metrics through search in float32.
 
-    Where the metrics look at some of the examples only, the loss looks at as large a share of the batches.
+    Where the metrics look at one in so many of the examples (``one_in``), the loss does at one in so many batches.
     """
 
     def __init__(
@@ -34,6 +34,7 @@ class Judge:
         transducer: Transducer,
         training: Training,
         autocast: Callable[[], AbstractContextManager[Any]],
+        one_in: int = 1,
     ) -> None:
         self.trainable = trainable
         self.valid = valid
@@ -41,6 +42,7 @@ class Judge:
         self.transducer = transducer
         self.batching = training.batching
         self.autocast = autocast
+        self.one_in = one_in
         self.metrics = [metric(name) for name in training.validation.metrics]
 
     def __call__(self) -> Judgement:
@@ -55,8 +57,7 @@ class Judge:
     @torch.no_grad()
     def _loss(self) -> float:
         total, count = 0.0, 0
-        share = len(self.valid) // len(self.examples) if self.examples else 1
-        for ids in Batches(self.valid, self.batching, seed=0).epoch(0)[:: max(1, share)]:
+        for ids in Batches(self.valid, self.batching, seed=0).epoch(0)[:: self.one_in]:
             batch = self.valid.batch(ids).to(self.transducer.device)
             with self.autocast():
                 loss, _ = self.trainable(batch, 1.0, None)
@@ -76,7 +77,8 @@ def judge_of(
         return None
     training = settings.training
     asked = training.validation
-    chosen = spread(examples(settings.data, "valid", cache, told=True), asked.examples) if asked.metrics else []
+    every = examples(settings.data, "valid", cache, told=True) if asked.metrics else []
+    chosen = spread(every, asked.examples)
     transducer = Transducer(
         trainable.model,
         asked.search,
@@ -85,7 +87,8 @@ def judge_of(
         max_source_length=settings.data.lines.max_source_length,
         token_for_token=settings.data.lines.unequal != "keep",
     )
-    return Judge(trainable, prepared.valid, chosen, transducer, training, autocast)
+    one_in = max(1, len(every) // max(1, len(chosen)))
+    return Judge(trainable, prepared.valid, chosen, transducer, training, autocast, one_in)
 
 
 def spread(found: list[Example], wanted: int | None) -> list[Example]:

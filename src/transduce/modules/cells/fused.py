@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from transduce.modules.linear import linear
+from transduce.processor import has_wide_vectors
 from transduce.types import Padded
 
 LSTMState = tuple[Tensor, Tensor]  # h, c [B, W]
@@ -53,6 +54,15 @@ class LSTM(nn.Module):
         return h, (h, c)
 
     def unroll(self, x_BTD: Tensor, state: LSTMState, lengths_B: Tensor | None = None) -> tuple[Tensor, LSTMState]:
+        if x_BTD.device.type == "cpu" and torch.is_autocast_enabled("cpu") and not has_wide_vectors():
+            # torch asks oneDNN for a kernel in bfloat16 that this processor has not, unless nothing is to be converted
+            dtype = self.fused.all_weights[0][0].dtype
+            h, c = (each.to(dtype) for each in state)
+            with torch.autocast("cpu", enabled=dtype == torch.bfloat16):
+                return self._unroll(x_BTD.to(dtype), (h, c), lengths_B)
+        return self._unroll(x_BTD, state, lengths_B)
+
+    def _unroll(self, x_BTD: Tensor, state: LSTMState, lengths_B: Tensor | None) -> tuple[Tensor, LSTMState]:
         h, c = state
         if lengths_B is None or x_BTD.device.type != "cpu":
             y_BTW, (h_1BW, c_1BW) = _packed(self.fused, x_BTD, (h[None], c[None]), lengths_B)

@@ -52,15 +52,25 @@ class Length:
         return self.maximum is not None or self.maximum_ratio is not None
 
     def start(self, source: Any) -> Limits:
-        if isinstance(source, Padded):
-            lengths_B = source.lengths
-        elif self.minimum_ratio or self.maximum_ratio:
-            raise ValueError("this source has no length, so outputs have none relative to it: leave the ratios out")
-        else:
-            lengths_B = torch.zeros(tree.rows(source), dtype=torch.long, device=tree.leaves(source)[0].device)
+        lengths_B = self._lengths(source)
         least_B = (self.minimum_ratio * lengths_B.double() + self.minimum + ROUNDING).long()
+        return Limits(torch.zeros_like(least_B), least_B, self._most(lengths_B))
+
+    def most(self, source: Any, ceiling: int) -> Tensor:
+        """After how many tokens [B] an output ends, at ``ceiling`` at the latest."""
+        lengths_B = self._lengths(source)
+        return self._most(lengths_B).clamp(max=ceiling) if self._limited else torch.full_like(lengths_B, ceiling)
+
+    def _lengths(self, source: Any) -> Tensor:
+        if isinstance(source, Padded):
+            return source.lengths
+        if self.minimum_ratio or self.maximum_ratio:
+            raise ValueError("this source has no length, so outputs have none relative to it: leave the ratios out")
+        return torch.zeros(tree.rows(source), dtype=torch.long, device=tree.leaves(source)[0].device)
+
+    def _most(self, lengths_B: Tensor) -> Tensor:
         most_B = ((self.maximum_ratio or 0.0) * lengths_B.double() + (self.maximum or 0) + ROUNDING).long()
-        return Limits(torch.zeros_like(least_B), least_B, most_B.clamp(min=1))
+        return most_B.clamp(min=1)
 
     def extend(self, tokens_NT: Tensor, state: Limits) -> Limits:
         return replace(state, written_N=state.written_N + tokens_NT.shape[1])
