@@ -11,7 +11,8 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
-from transduce import tree
+from transduce import processor, tree
+from transduce.modules.cells import fused
 from transduce.modules.cells.fused import GRU, LSTM
 
 ORACLES = {LSTM: nn.LSTM, GRU: nn.GRU}
@@ -145,3 +146,28 @@ def test_the_first_state_is_zeros_like_the_tensor_given(cell: Any) -> None:
     state = cell.start(2, torch.ones(1, dtype=torch.float16))
     assert all(leaf.shape == (2, WIDTH) and leaf.dtype == torch.float16 for leaf in tree.leaves(state))
     assert not any(leaf.any() for leaf in tree.leaves(state))
+
+
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize("lengths", [None, torch.tensor([5, 3, 1])])
+def test_an_lstm_trains_in_bfloat16_whatever_kernels_the_processor_has(
+    wide: bool, lengths: torch.Tensor | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where oneDNN has none in bfloat16 it is float32 that is computed in, under autocast too."""
+    if wide and not processor.has_wide_vectors():
+        pytest.skip("this processor has no AVX-512")
+    monkeypatch.setattr(fused, "has_wide_vectors", lambda: wide)
+    torch.manual_seed(0)
+    cell, x = LSTM(4, 6), torch.randn(3, 5, 4)
+    exact, _ = cell.unroll(x, cell.start(3, x), lengths)
+    for given in (x, x.bfloat16()):
+        with torch.autocast("cpu", torch.bfloat16):
+            y, _ = cell.unroll(given, cell.start(3, given), lengths)
+        y.float().sum().backward()
+        assert_close(y.float(), exact, atol=0.02, rtol=0.02)
+    assert cell.fused.weight_hh_l0.grad is not None
+    for parameter in cell.parameters():  # as a model in use holds them
+        parameter.data = parameter.data.bfloat16() if parameter.ndim > 1 else parameter.data
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        y, _ = cell.unroll(x, cell.start(3, x), lengths)
+    assert_close(y.float(), exact, atol=0.02, rtol=0.02)

@@ -222,6 +222,24 @@ def test_a_word_that_is_forbidden_may_become_another_and_not_stand_at_the_end() 
             assert not stands("a", SMALL.text(found.tokens))
 
 
+@pytest.mark.parametrize("length", [Length(maximum=4), Length(maximum_ratio=1.0)])
+@pytest.mark.parametrize("phrase", ["a", "c", "ab"])
+def test_what_is_forbidden_does_not_stand_at_the_end_that_a_filter_sets(length: Length, phrase: str) -> None:
+    """Each output ends where its own source's limit is, long before ``max_length``."""
+    lengths = [2, 3, 4, 4] * 15
+    model, source = build(FAMILIES["luong, general"]), sources(lengths)
+    asked, spelling = [Constraints(forbidden=[phrase])] * len(lengths), Spelling(11)
+    for search in (
+        Greedy(20, (length,)),
+        Sampling(3, max_length=20, filters=(length,)),
+        Beam(3, 1, 20, filters=(length,)),
+    ):
+        found = [one for row in held(search, asked, Lexicon(spelling))(model, source) for one in row]
+        assert {len(one.tokens) for one in found} >= {4}, "some reach the limit"
+        for one in found:
+            assert not stands(phrase, spelling.text(one.tokens))
+
+
 def test_what_cannot_be_met_ranks_last_and_ends_where_the_search_does() -> None:
     """A filter forbids what is required, which the constraints cannot know."""
     model, search = model_of(0), Beam(4, 4, 5, filters=(NoRepeat(1),))

@@ -15,6 +15,7 @@ from families import FAMILIES, build, sources
 from test_prefix import prefixes
 from test_search import VOCABULARY, Lookup, Prefix, all_of, code_after
 from transduce import config
+from transduce.modules.mixers.attention import ROOM, Past
 from transduce.protocols import Search
 from transduce.search.beam import Beam
 from transduce.search.exact import ROWS, Exact, _extend
@@ -187,6 +188,27 @@ def test_what_is_read_again_is_the_same(family: str) -> None:
     for ours, theirs in zip(again, kept, strict=True):
         assert [h.tokens for h in ours.hypotheses] == [h.tokens for h in theirs.hypotheses]
         assert [h.log_prob for h in ours.hypotheses] == pytest.approx([h.log_prob for h in theirs.hypotheses])
+
+
+def test_attention_looks_no_further_than_the_longest_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of unequal depth are joined and selected again and again; what they keep must not grow with that."""
+    filled: list[int] = []
+    extend = Past.extend
+
+    def noting(*arguments: Any) -> Past:
+        found = extend(*arguments)
+        filled.append(found.filled)
+        return found
+
+    monkeypatch.setattr(Past, "extend", noting)
+    model = build(FAMILIES["transformer, pre-norm"])
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= 0.6
+        model.decoder.projection.bias[EOS] = -12  # an end is improbable, all else alike: there is much to look at
+    Exact(max_length=10, expansions=300, beam=1).explore(model, sources([3, 4, 5, 6] * 2))
+    assert len(filled) > 50
+    assert max(filled) <= 10 + ROOM
 
 
 @pytest.mark.parametrize("name", ["nbest", "expansions", "beam", "together", "states"])
