@@ -18,6 +18,7 @@ from transduce.directory import PARTS, strangers
 from transduce.modules.cells.fused import GRU
 from transduce.plugins import load_plugins
 from transduce.training.checkpoint import CONFIG
+from transduce.training.data import split_of
 from transduce.training.lock import LOCK, alone
 
 PAIRS = [(text, text[::-1]) for text in ("ab", "cde", "fg", "h", "ijk", "lm", "nop", "q", "rst", "uv")] * 4
@@ -103,6 +104,67 @@ def test_overwrite_deletes_nothing_that_is_no_part_of_a_run(tiny: dict[str, Any]
         train(own_run, tiny | {"training.steps": 1}, overwrite=True)
     assert (own_run / "thesis.tex").read_text() == "years of work"
     assert (own_run / "checkpoints" / "last").exists()
+
+
+def test_overwrite_deletes_no_data_that_one_keeps_in_a_run(tiny: dict[str, Any], own_run: Path) -> None:
+    (own_run / "data").mkdir()
+    (own_run / "data" / "mine.tsv").write_text("a\tb\n")
+    with pytest.raises(ValueError, match=r"overwrite would delete.*data/mine\.tsv; move it"):
+        train(own_run, tiny | {"training.steps": 1}, overwrite=True)
+    assert (own_run / "data" / "mine.tsv").exists()
+
+
+def test_a_run_that_was_never_replaced_is_put_back(tiny: dict[str, Any], own_run: Path) -> None:
+    """As a kill leaves it while the one that was to replace it prepares its data."""
+    before = (own_run / "config.toml").read_bytes()
+    own_run.rename(own_run.with_name("run.replaced"))
+    (own_run / "data").mkdir(parents=True)
+    train(own_run, {}, resume=True)
+    assert (own_run / "config.toml").read_bytes() == before
+    assert not own_run.with_name("run.replaced").exists()
+
+
+def test_a_folder_in_the_way_is_nobodys_to_delete(tiny: dict[str, Any], own_run: Path) -> None:
+    other = own_run.with_name("run.replaced")
+    other.mkdir()
+    (other / "thesis.tex").write_text("years of work")
+    with pytest.raises(ValueError, match=r"run\.replaced is where .* would wait, and has thesis\.tex: move it"):
+        train(own_run, tiny | {"training.steps": 1}, overwrite=True)
+    assert (other / "thesis.tex").exists()
+    assert (own_run / "checkpoints" / "last").exists()
+
+
+def test_a_link_to_a_run_can_be_overwritten(tiny: dict[str, Any], own_run: Path) -> None:
+    link = own_run.with_name("link")
+    link.symlink_to(own_run)
+    train(link, tiny | {"training.steps": 1}, overwrite=True)
+    assert link.is_symlink()
+    assert json.loads((own_run / "checkpoints" / "last" / "state.json").read_text())["step"] == 1
+
+
+def test_a_run_of_pairs_goes_on_and_is_measured_where_it_has_been_moved(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = {key: value for key, value in tiny.items() if key != "data.origin"} | {"training.steps": 2}
+    train(Path("run"), settings, pairs=PAIRS)
+    moved = tmp_path / "elsewhere" / "other"
+    moved.parent.mkdir()
+    Path("run").rename(moved)
+    monkeypatch.chdir("/")
+    assert [each.source for each in split_of(config.read(moved / "config.toml"), moved, "valid")] == ["uv"]
+    train(moved, {"training.steps": 3}, resume=True)
+    assert json.loads((moved / "checkpoints" / "last" / "state.json").read_text())["step"] == 3
+
+
+def test_a_tilde_is_ones_home(tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    train(Path("run"), tiny | {"data.cache": "~/kept", "training.steps": 1})
+    assert not Path("~").exists()
+    assert (tmp_path / "home" / "kept" / "prepared").is_dir()
+    (tmp_path / "run").rename(tmp_path / "home" / "run")
+    assert transduce.load("~/run", device="cpu")("ab") is not None
 
 
 def test_all_that_is_written_into_a_run_is_part_of_it(tiny: dict[str, Any], trained: Path, tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -87,6 +90,35 @@ def test_what_ends_the_work_is_told(load: Any, work: Any, error: type[Exception]
     with pytest.raises(error, match=message):
         list(crew(work, ["abc"]))
     crew.close()
+
+
+KILLED = """
+import os, signal
+from transduce.crew import Crew
+
+def load(): return None
+def work(model, batch): return os.getpid()
+
+if __name__ == "__main__":
+    print(*Crew(load, 1)(work, [0]), flush=True)
+    signal.pause()
+"""
+
+
+def test_processes_end_with_a_program_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "killed.py").write_text(KILLED)
+    with subprocess.Popen([sys.executable, str(tmp_path / "killed.py")], stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        worker = int(program.stdout.readline())
+        os.kill(worker, 0)  # it is there
+        program.kill()
+    for _ in range(600):
+        try:
+            os.kill(worker, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    pytest.fail("the worker lives on")
 
 
 @pytest.mark.parametrize(("workers", "threads"), [(0, 1), (1, 0)])

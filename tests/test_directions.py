@@ -106,6 +106,12 @@ def test_an_encoder_says_how_wide_it_is(direction: str, cells: int) -> None:
     assert len(ours.summary_widths) == 3 * cells * 2  # layers, directions, h and c
 
 
+@pytest.mark.parametrize("layers", [0, -2])
+def test_there_is_a_layer_at_least(layers: int) -> None:
+    with pytest.raises(ValueError, match=rf"layers = {layers}: a recurrent network has at least one"):
+        RecurrentEncoder(FACTS.source_vocabulary, partial(LSTM), layers=layers)
+
+
 def test_there_are_two_directions() -> None:
     with pytest.raises(ValueError, match='direction = "sideways": a source is read "forward", "backward"'):
         RecurrentEncoder(FACTS.source_vocabulary, partial(LSTM), direction="sideways")  # type: ignore[arg-type]

@@ -66,6 +66,13 @@ def test_what_is_prepared_is_what_was_written(data, cache):
     assert prepared.report.lines() == ["train: 3 pairs", "valid: 2 pairs"]
 
 
+def test_a_test_split_that_is_not_there_is_told_before_training(data, cache, tmp_path):
+    """Prepared or not: it is read much later."""
+    prepare(data, cache)
+    with pytest.raises(DataError, match=r"no such file: .*gone\.tsv"):
+        prepare(replace(data, test=Files(path=str(tmp_path / "gone.tsv"))), cache)
+
+
 def test_a_batch_is_padded_closed_and_in_the_order_asked_for(data, cache):
     pairs = prepare(data, cache).train
     batch = pairs.batch(np.array([2, 1]))

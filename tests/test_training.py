@@ -489,6 +489,7 @@ def test_a_slip_deletes_nothing(tiny: dict[str, Any], own_run: Path) -> None:
         ({"training.validation.metrics": ["exakt"]}, 'did you mean "exact"'),
         ({"metrics": ["blue"]}, 'did you mean "bleu"'),
         ({"training.steps": 0}, "training.steps = 0"),
+        ({"metrics": []}, r"metrics: \[\]: by what evaluation measures was expected"),
         ({"model.encoder.widht": 3}, "width"),
     ],
 )

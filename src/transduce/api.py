@@ -19,6 +19,7 @@ from transduce.directory import Checkpoint, find_weights, members, strangers
 from transduce.progress import ProgressBar
 from transduce.training.callbacks import Callback, Started, TensorBoard
 from transduce.training.checkpoint import CONFIG
+from transduce.training.data import at_home
 from transduce.training.lock import alone
 from transduce.training.run import RunExistsError, check
 from transduce.training.run import train as run_training
@@ -58,8 +59,10 @@ def train(
     if threads is not None:
         torch.set_num_threads(threads)
     run = run_folder(recipe, out)
+    run = run.resolve() if run.is_symlink() else run  # to a larger disk, where it can be renamed
+    _put_back(run)
     there = (run / CONFIG).exists()
-    table = change(config.read(run / CONFIG) if there and resume else recipes.read(recipe), settings)
+    table = change(at_home(config.read(run / CONFIG), run) if there and resume else recipes.read(recipe), settings)
     if init is not None:
         table = config.assign(table, "init.run", str(init))
     if teacher is not None:
@@ -115,14 +118,37 @@ class Forget(Callback):
         shutil.rmtree(self.old)
 
 
+def _aside(run: Path) -> Path:
+    """Where a run waits until the one that replaces it has begun."""
+    return run.with_name(f"{run.name}.replaced")
+
+
+def _put_back(run: Path) -> None:
+    """The run that a training was to replace which was killed before it had begun."""
+    aside = _aside(run)
+    if not (aside / CONFIG).exists() or (run / CONFIG).exists():
+        return
+    with alone(run, "training"):
+        pass  # and nobody is
+    if run.exists():
+        if others := strangers(run):
+            raise ValueError(
+                f"{run} was to replace {aside}, and has {', '.join(others[:5])}: move one of them elsewhere"
+            )
+        shutil.rmtree(run)
+    aside.rename(run)
+
+
 @contextmanager
 def _replacing(run: Path, table: config.Table) -> Iterator[tuple[Callback, ...]]:
     """A run set aside for another, and put back where that cannot begin."""
     _check_replaceable(run, table)
     with alone(run, "training"):
         pass  # and nobody is
-    aside = run.with_name(f"{run.name}.replaced")
+    aside = _aside(run)
     if aside.exists():  # of a training that was killed before it began; the run that is there is newer
+        if others := strangers(aside):
+            raise ValueError(f"{aside} is where {run} would wait, and has {', '.join(others[:5])}: move it elsewhere")
         shutil.rmtree(aside)
     run.rename(aside)
     try:
@@ -176,8 +202,10 @@ def _write_pairs(pairs: Iterable[tuple[str, str]], folder: Path) -> config.Table
     data: config.Table = {"columns": {side: side for side in sides}}
     for name, lines in split.items():
         if lines:
-            path = folder / f"{name}.jsonl"
-            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            path = folder.resolve() / f"{name}.jsonl"
+            new = path.with_name(path.name + ".new")
+            new.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            new.rename(path)
             data[name] = {"path": str(path)}
     return data
 

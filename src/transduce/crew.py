@@ -6,7 +6,9 @@ Products of small matrices gain little from a second thread; two processes have 
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -60,6 +62,7 @@ class Crew(Generic[M]):
 def _settle(load: Callable[[], Any], threads: int) -> None:
     """Before any work. The model is loaded with the first of it, whose caller then learns of what is wrong."""
     global _own
+    threading.Thread(target=_end_with_the_program, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = str(threads)
     import torch
 
@@ -68,6 +71,13 @@ def _settle(load: Callable[[], Any], threads: int) -> None:
 
 
 _own: Callable[[], Any]  # its model
+
+
+def _end_with_the_program() -> None:
+    """Whose end nobody tells where it was killed."""
+    if program := multiprocessing.parent_process():
+        multiprocessing.connection.wait([program.sentinel])
+        os._exit(1)
 
 
 def _do(work: Callable[[Any, B], R], batch: B) -> R:

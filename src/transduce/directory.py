@@ -14,22 +14,26 @@ PARTS = {
     *("metrics.jsonl", "metrics.new", "tensorboard", "data", "init.json", "shortlist.safetensors"),
     *("asked.toml", "measured.json"),  # of a sweep
 }
-"""All that is ever written into a run directory."""
+PAIRS = {f"{split}.jsonl{new}" for split in ("train", "valid") for new in ("", ".new")}
+"""All that is ever written into a run directory, and into its folder of data."""
 
 
 def members(run: str | Path) -> list[Path]:
     """The run directories of "RUN+RUN"; one, where a directory has that very name."""
     parts = str(run).split("+")
     if len(parts) == 1 or Path(run).is_dir():
-        return [Path(run)]
+        return [Path(run).expanduser()]
     if not all(parts):
         raise ValueError(f"run {str(run)!r}: a run directory was expected before and after each +")
-    return [Path(part) for part in parts]
+    return [Path(part).expanduser() for part in parts]
 
 
 def strangers(run: Path) -> list[str]:
     """What lies in a run directory and is no part of a run."""
-    return sorted(path.name for path in run.iterdir() if path.name not in PARTS)
+    names = {path.name for path in run.iterdir()} - PARTS
+    data = run / "data"
+    inside = {path.name for path in data.iterdir()} - PAIRS if data.is_dir() else set()
+    return sorted([*names, *(f"data/{name}" for name in inside)])
 
 
 def find_weights(run: Path, checkpoint: Checkpoint) -> Path:

@@ -125,6 +125,9 @@ def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Pr
     splits = locate(data, cache)
     if splits.train is None:
         raise DataError("there is nothing to train on: set data.train.source and data.train.target, or data.train.path")
+    for files in present(splits).values():
+        for path in files.paths:
+            identity(path)  # all are there, that of the test too, which is not read here
     folder = cache / "prepared" / _fingerprint(data, splits, tokenizers)
     whole(folder, lambda scratch: _write(scratch, data, splits, tokenizers))
     return _load(folder)

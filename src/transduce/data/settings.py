@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, cast
 
 from transduce.data.corpora import Columns, DataError, Files, Row, read
@@ -89,7 +90,7 @@ class Data:
     columns: Columns | None = None
     lines: Lines = Lines()
     group_references: bool = True
-    cache: str | None = None
+    cache: Path | None = None
 
     def __post_init__(self) -> None:
         if self.units.signal is not None and self.columns is not None and self.columns.labels:

@@ -40,6 +40,8 @@ class RecurrentEncoder(nn.Module):
         embedding: Factory[Embedding] = TokenEmbedding,
     ) -> None:
         super().__init__()
+        if layers < 1:
+            raise ValueError(f"layers = {layers}: a recurrent network has at least one")
         if direction not in ("both", "forward", "backward"):
             raise ValueError(
                 f'direction = "{direction}": a source is read "forward", "backward" or in "both" directions'

@@ -15,12 +15,22 @@ from transduce.types import Example
 
 def cache_folder(data: Data, run: Path) -> Path:
     """Where prepared data lies: ``data.cache``, or beside the run, so that its sisters find it too."""
-    return Path(data.cache) if data.cache else run.parent / ".cache"
+    return data.cache or run.parent / ".cache"
+
+
+def at_home(settings: config.Table, run: Path) -> config.Table:
+    """A run's settings, with the pairs that it keeps itself found where it is now: it may have been moved."""
+    moved = {}
+    for split in ("train", "valid"):
+        path, own = settings["data"].get(split, {}).get("path"), run / "data" / f"{split}.jsonl"
+        if path and not Path(path).exists() and Path(path).parts[-2:] == own.parts[-2:] and own.exists():
+            moved[split] = {"path": str(own.resolve())}
+    return {**settings, "data": {**settings["data"], **moved}}
 
 
 def split_of(settings: config.Table, run: Path, split: str) -> list[Example]:
     """A split of the data that a run was trained on."""
-    data = config.build(settings["data"], Data, path="data")
+    data = config.build(at_home(settings, run)["data"], Data, path="data")
     return examples(data, split, cache_folder(data, run))
 
 
@@ -28,7 +38,7 @@ def prepared_for(run: Path) -> Prepared:
     """The pairs that a run was trained on and validated with, encoded by its own tokenizers."""
     if not (run / CONFIG).exists():
         raise FileNotFoundError(f"{run} is no run directory: it has no {CONFIG}; train one with `transduce train`")
-    data = config.build(config.read(run / CONFIG)["data"], Data, path="data")
+    data = config.build(at_home(config.read(run / CONFIG), run)["data"], Data, path="data")
     return prepare_for(run, data, cache_folder(data, run))
 
 

@@ -111,6 +111,8 @@ def check(table: config.Table) -> None:
     """Raise ValueError unless the settings are a run's, as far as can be told without its data."""
     unknown: Any = UNKNOWN  # the model is a factory: nothing asks for them yet
     settings = config.build(table, Settings, Facts(**{fact.name: unknown for fact in fields(Facts)}))
+    if not settings.metrics:
+        raise config.ConfigError("metrics", '[]: by what evaluation measures was expected, such as ["exact"]')
     for name in (*settings.training.validation.metrics, *settings.metrics):
         metric(name)
 
