@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.data import encoding, preparation, settings
-from transduce.data.corpora import Columns, DataError, Files
+from transduce.data.corpora import Columns, DataError, Files, read
 from transduce.data.origins.strings import Reverse
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.preparation import Tokenizers, examples, prepare
@@ -71,6 +71,25 @@ def test_a_test_split_that_is_not_there_is_told_before_training(data, cache, tmp
     prepare(data, cache)
     with pytest.raises(DataError, match=r"no such file: .*gone\.tsv"):
         prepare(replace(data, test=Files(path=str(tmp_path / "gone.tsv"))), cache)
+
+
+def test_what_can_be_read_only_once_is_no_training_data(data, cache, tmp_path):
+    os.mkfifo(tmp_path / "pipe.tsv")
+    with pytest.raises(DataError, match=r"pipe\.tsv can be read only once"):
+        prepare(replace(data, train=Files(path=str(tmp_path / "pipe.tsv"))), cache)
+
+
+def test_pipes_of_unequal_length_are_told():
+    """Which is known at the end, where nothing can be counted any more."""
+    ends = [os.pipe(), os.pipe()]
+    for (_, there), text in zip(ends, (b"a\nb\n", b"a\n"), strict=True):
+        os.write(there, text)
+        os.close(there)
+    files = Files(source=f"/dev/fd/{ends[0][0]}", target=f"/dev/fd/{ends[1][0]}")
+    with pytest.raises(DataError, match="are of unequal length, and cannot be read again to say how"):
+        list(read(files))
+    for here, _ in ends:
+        os.close(here)
 
 
 def test_a_batch_is_padded_closed_and_in_the_order_asked_for(data, cache):

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
+from stat import S_ISCHR, S_ISFIFO
 from typing import IO, Any, Literal
 
 from transduce.data import conll
@@ -189,11 +190,13 @@ def check(files: Files) -> int:
 
 def identity(path: Path) -> tuple[str, int, int]:
     """Path, size and time of change: a file that is edited or replaced has another, which is told without reading it.
-    Raises DataError where there is none."""
+    Raises DataError where there is none, or what can be read only once."""
     try:
         stat = path.stat()
     except FileNotFoundError:
         raise DataError(f"no such file: {path}") from None
+    if S_ISFIFO(stat.st_mode) or S_ISCHR(stat.st_mode):
+        raise DataError(f"{path} can be read only once, and training reads its data several times: write it to a file")
     return str(path.resolve()), stat.st_size, stat.st_mtime_ns
 
 
@@ -383,7 +386,12 @@ def _unreadable(path: Path, lines: int, error: Exception) -> DataError:
 
 def _unequal(files: Files) -> DataError:
     source, *targets = (_count(path) for path in files.paths)
-    path, lines = next(one for one in zip(files.targets, targets, strict=True) if one[1] != source)
+    unequal = [one for one in zip(files.targets, targets, strict=True) if one[1] != source]
+    if not unequal:  # any more: they are pipes, or have changed
+        return DataError(
+            f"{', '.join(map(str, files.paths))} are of unequal length, and cannot be read again to say how"
+        )
+    path, lines = unequal[0]
     return DataError(
         f"parallel files of unequal length: {files.source} has {source} lines, {path} has {lines}; "
         "line n of one must be the counterpart of line n of the other"
