@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import io
 import json
 import math
 import sys
@@ -17,9 +18,10 @@ import torch
 import transduce
 from transduce import api, recipes
 from transduce.cli import app as cli
-from transduce.cli import formats
+from transduce.cli import formats, reading
 from transduce.metrics.significance import Interval
 from transduce.models.weights import save_weights
+from transduce.search.shortlist import Candidates
 from transduce.types import UNK
 
 Call = Callable[..., tuple[int, str, str]]
@@ -409,6 +411,45 @@ def test_evaluate_tells_the_errors_apart(trained: Path, pair: list[str], call: C
     assert "wer: 1 errors, 3 words in the references: 2 right, 1 substitutions, 0 deletions, 0 insertions" in out
 
 
+def test_sources_that_are_missing_are_told(trained: Path, tmp_path: Path, call: Call) -> None:
+    """Where the other system is a file, too; only files alone are compared without a source."""
+    (tmp_path / "t").write_text("ab\nc\n")
+    targets = f"--target={tmp_path / 't'}"
+    together = "--source and --target go together"
+    assert together in told(call("evaluate", trained, targets, "--against", tmp_path / "t", "--metric=cer"))
+    assert together in told(call("compare", trained, tmp_path / "t", targets, "--metric=cer"))
+    (tmp_path / "other").write_text("ab\nd\n")
+    assert call("compare", tmp_path / "t", tmp_path / "other", targets, "--metric=cer", "--trials=10")[0] == 0
+
+
+def test_scores_are_told_though_the_report_cannot_be_written(
+    trained: Path, pair: list[str], tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("transduce.pages.page.write", full)
+    report = f"--report={tmp_path / 'new' / 'page.html'}"
+    (tmp_path / "outputs").write_text("a\nb\nc\n")
+    for command in (["evaluate", trained], ["compare", trained, tmp_path / "outputs"]):
+        status, out, err = call(*command, *pair, report, "--metric=cer", "--trials=10", "--device=cpu")
+        assert (status, err) == (2, "transduce: no space left\n")
+        assert "cer" in out
+
+
+def test_pairs_are_read_by_the_runs_columns(own_run: Path, tmp_path: Path, call: Call) -> None:
+    config = own_run / "config.toml"
+    config.write_text(config.read_text() + '\n[data.columns]\nsource = "src"\ntarget = "tgt"\n')
+    (tmp_path / "pairs.tsv").write_text("tgt\tsrc\nq\tabc\n")
+    (tmp_path / "s").write_text("abc\n")
+    (tmp_path / "t").write_text("q\n")
+    asked = ["evaluate", own_run, "--device=cpu", "--json", "--metric=cer", "--metric=perplexity"]
+    by_columns = json.loads(call(*asked, f"--pairs={tmp_path / 'pairs.tsv'}")[1])
+    apart = json.loads(call(*asked, f"--source={tmp_path / 's'}", f"--target={tmp_path / 't'}")[1])
+    assert by_columns["examples"] == 1
+    assert by_columns["metrics"] == apart["metrics"]
+
+
 # -------------------------------------------------------------------- distance
 
 
@@ -517,6 +558,8 @@ def test_the_last_column_is_the_target(labelled: Path, call: Call) -> None:
     assert expected[0] != expected[1]
     assert "input 1: 'cab' has 1" in told(call("score", labelled, "--device=cpu", stdin=b"cab\tabc\n"))
     assert "line 1 has one column" in told(call("score", labelled, "--device=cpu", stdin=b"cab\n"))
+    line = told(call("score", labelled, "--device=cpu", stdin=b"a\tsort\tcab\tabc\n"))
+    assert "line 1 has 4 columns: expected a source, labels included, of at most 2 columns, a tab and a target" in line
 
 
 def test_labels_are_evaluated_surveyed_and_looked_into(tiny: dict[str, Any], labelled: Path, call: Call) -> None:
@@ -596,6 +639,19 @@ def test_a_line_of_tokens_with_factors_is_a_source(tiny: dict[str, Any], tmp_pat
         (["inspect", "RUN", "abc", "--frames", "--head=0"], "--beam-tree and --head have no say"),
         (["inspect", "RUN", "abc", "--frames", "--out=x.png"], "x.png: frames are drawn as .svg"),
         (["data", "revers"], 'did you mean "reverse"'),
+        (["data", "reverse", "--set=dta.origin.pairs=5"], 'dta: a run has no such settings; did you mean "data"'),
+        (["inspect", "RUN", "abc", "--beam=5"], "--beam is of the search that --beam-tree or --frames show"),
+        (["inspect", "RUN", "abc", "--frames", "--pruned"], "nor has --pruned: leave them out"),
+        (["inspect", "RUN", "abc", "--frames", "--target=a", "--beam=5"], "with --target nothing is searched for"),
+        (["score", "RUN", "p.tsv", "--source=s", "--target=t"], "p.tsv would have both sides, and --source or"),
+        (["rerank", "RUN", "--posterior", "--length=1"], "give --mbr METRIC too, or leave it out"),
+        (["rerank", "RUN", "--mbr=cer", "--own=3"], "--own 3 is a weight beside other models', and --mbr asks"),
+        (["predict", "RUN", "--stream", "--attention=x"], "--stream writes one output's text as it comes"),
+        (["predict", "RUN", "--stream", "--dictionary=nope.tsv"], "--stream writes one output's text as it comes"),
+        (["evaluate", "RUN", "--source=s", "--target=t", "--split=valid"], "--split valid is of a run's own data"),
+        (["evaluate", "RUN", "--pairs=p.tsv", "--split=test"], "--split test is of a run's own data"),
+        (["evaluate", "RUN", "--report=."], "--report . is a folder: name a file in it, such as report.html"),
+        (["compare", "RUN", "RUN", "--report=RUN/config.toml/x/page.html"], "config.toml is a file, and a folder is"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -603,7 +659,7 @@ def test_mistakes_are_told_in_a_line(
     arguments: list[str], expected: str, trained: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    line = told(call(*[str(trained) if argument == "RUN" else argument for argument in arguments]))
+    line = told(call(*[argument.replace("RUN", str(trained)) for argument in arguments]))
     assert expected in line
     assert list(tmp_path.iterdir()) == []
 
@@ -614,6 +670,34 @@ def test_files_of_unequal_length_name_both_counts(trained: Path, tmp_path: Path,
     line = told(call("evaluate", trained, f"--source={tmp_path / 'source'}", f"--target={tmp_path / 'target'}"))
     assert "3" in line
     assert "2" in line
+
+
+def test_what_is_printed_is_utf_8_in_every_locale(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii", errors="surrogateescape"))
+    assert call("lattice", "é", "--frames=1")[0] == 0
+    sys.stdout.flush()
+    assert raw.getvalue().decode("utf-8").splitlines() == ["1 alignment of 'é' with 1 frames", "é"]
+    assert sys.stdout.errors == "surrogateescape"  # as paths of no encoding need it
+
+
+def test_a_closed_standard_input_has_nothing_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(ValueError, match="nothing to read: standard input is closed"):
+        list(reading.lines(None))
+
+
+def test_a_shortlist_that_is_there_is_whole(own_run: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(_: Candidates, path: Path) -> None:
+        path.write_bytes(b"half of")
+        raise OSError("killed")
+
+    assert call("shortlist", own_run, "--best=2")[0] == 0
+    assert not list(own_run.glob("*.new"))
+    whole = (own_run / "shortlist.safetensors").read_bytes()
+    monkeypatch.setattr(Candidates, "save", killed)
+    assert "killed" in told(call("shortlist", own_run, "--best=2"))
+    assert (own_run / "shortlist.safetensors").read_bytes() == whole
 
 
 def test_bugs_keep_their_trace(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -638,10 +722,12 @@ def test_score_tab_separated(trained: Path, pair: list[str], tmp_path: Path, cal
     status, out, _ = call("score", trained, rows, "--device=cpu")
     assert status == 0
     assert out.splitlines() == call("score", trained, *pair, "--device=cpu")[1].splitlines()[:2]
-    rows.write_text("no tab\n")
-    status, _, err = call("score", trained, rows, "--device=cpu")
-    assert status == 2
-    assert "line 1 has one column" in err
+    more = tmp_path / "more.txt"
+    for line, problem in {"no tab": "has one column: ", "a\tb\tc": "has 3 columns: "}.items():
+        more.write_text(f"a\tb\n{line}\n")
+        status, _, err = call("score", trained, rows, more, "--device=cpu")
+        assert status == 2
+        assert f"{more}, line 2 {problem}expected a source, a tab and a target" in err
 
 
 @pytest.mark.parametrize("name", ["pairs.tsv", "PAIRS.TSV", "targets.TXT"])

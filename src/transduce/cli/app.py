@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -35,6 +36,8 @@ for command in COMMANDS:
 
 def main() -> None:
     """The entry point: mistakes of input are told in a line, with status 2; the rest are bugs and keep their trace."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # all text is UTF-8, whatever the locale would have
+        sys.stdout.reconfigure(encoding="utf-8", errors=sys.stdout.errors)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
         app()  # which lets a reader that went away (`| head`) pass, with status 1

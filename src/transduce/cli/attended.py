@@ -40,9 +40,8 @@ class Attended:
         typer.Option("--frames", help="After each output the frames of each of its tokens, of a CTC model: 0-3 4-4."),
     ] = False
 
-    @property
-    def asked(self) -> bool:
-        return self.alignments or self.replace_unk or self.frames
+    def __bool__(self) -> bool:
+        return self != Attended()
 
     def added(self, transducer: Transducer, answers: Answers, batch_size: int) -> Answers:
         """The answers, with what was asked for in them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from pathlib import Path
@@ -85,10 +86,10 @@ def predict(
 ) -> None:
     """Turn each line into the model's best output, in order."""
     write = formats.choose(format, formats.PREDICTIONS)
-    if stream and ((nbest or 1) > 1 or format != "text" or attended.asked or wanted):
+    if stream and ((nbest or 1) > 1 or format != "text" or attended or wanted):
         raise ValueError(
-            "--stream writes one output's text as it comes: leave out --nbest, --format, --alignments, prefixes and "
-            "phrases"
+            "--stream writes one output's text as it comes: leave out --nbest, --format, --alignments and the like, "
+            "prefixes and phrases"
         )
     transducer = trained.load(beam)
     if stream:
@@ -120,7 +121,9 @@ def score(
     """The model's log-probability of each target, given its source; of each line, where it is a language model."""
     write = formats.choose(format, formats.SCORES)
     transducer = trained.load()
-    given = reading.pairs(files, source, target, transducer.conditional, transducer.source_tokenizer.signal)
+    columns = reading.source_columns(transducer)
+    signal = transducer.source_tokenizer.signal
+    given = reading.pairs(files, source, target, transducer.conditional, signal, columns)
     asked, answered = itertools.tee(given)
     for (text, _), output in zip(answered, transducer.score(asked, batch_size), strict=True):
         for line in write(text, [output]):
@@ -148,9 +151,15 @@ def data(
     from transduce import recipes as folder
     from transduce.data.settings import Data
     from transduce.data.survey import survey
+    from transduce.names import alternatives
+    from transduce.training.settings import Settings
 
     load_plugins(plugin)
     table = api.change(folder.read(recipe) if not _is_pairs(recipe) else _survey_of(recipe), settings or [])
+    tables = [field.name for field in dataclasses.fields(Settings)]
+    for key in table:
+        if key not in tables:
+            raise config.ConfigError(key, f"a run has no such settings{alternatives(key, tables)}")
     built = config.build(table.get("data", {}), Data, path="data")
     found = survey(built, Path(built.cache) if built.cache else out / ".cache")
     for line in (*found.lines(), *built.borrowed()):

@@ -9,7 +9,7 @@ import typer
 
 from transduce.cli import formats
 from transduce.cli.corpus import Corpus
-from transduce.cli.options import Loading, Measured, Report, Resampled
+from transduce.cli.options import Loading, Measured, Report, Resampled, check_report
 from transduce.cli.systems import system
 
 METRICS = ["bleu", "chrf++", "ter"]  # of files of outputs, where no run says what matters
@@ -39,16 +39,19 @@ def compare(
     from transduce.pages.signals import shown
     from transduce.reports.comparison import comparison_page
 
+    check_report(report)
     run = next((each for each in systems if not each.is_file()), None)
     if run is None and not corpus.of_files:
         raise ValueError("files of outputs do not say of what: give --source and --target (or --pairs), or a run")
     first = None if run is None else loading.of(run, measured.beam)
-    settings = {} if first is None else first.settings
-    examples = corpus.read_files(settings) if run is None or corpus.of_files else corpus.read(settings, members(run)[0])
-    metrics = measured.metrics(settings.get("metrics", METRICS))
+    if run is None or first is None or corpus.of_files:
+        examples = corpus.read_files(first)
+    else:
+        examples = corpus.read(first, members(run)[0])
+    metrics = measured.metrics(METRICS if first is None else first.settings.get("metrics", METRICS))
     every = [system(each, loading, measured, examples, metrics) for each in systems]
     found = compared(every, examples, corpus.name, resampled.resampling)
-    if report is not None:
+    print(formats.as_json(found.record(), indent=1) if as_json else "\n".join(found.lines()))
+    if report is not None:  # what was found has been told, should there be no place for the page
         of_paths = first is not None and first.source_tokenizer.signal
         write(report, comparison_page(found, shown if of_paths else str))
-    print(formats.as_json(found.record(), indent=1) if as_json else "\n".join(found.lines()))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transduce.cli.options import SourceFile
-from transduce.cli.reading import check_sides, examples_of
+from transduce.cli.reading import check_sides, examples_of, targets_only
 
 if TYPE_CHECKING:
-    from transduce.data.corpora import Files
+    from transduce.data.corpora import Columns, Files
+    from transduce.transducer import Transducer
     from transduce.types import Example
 
 
@@ -21,7 +22,7 @@ class Corpus:
     """The options that say which examples: ``--split``, or ``--source`` with ``--target``, or ``--pairs``; of a
     language model ``--target`` alone."""
 
-    split: Annotated[str, typer.Option(help="test, valid or train.")] = "test"
+    split: Annotated[str | None, typer.Option(help="test, valid or train.", show_default="test")] = None
     source: SourceFile = None
     target: Annotated[
         list[Path] | None, typer.Option(help="Its targets, line by line; several times: several references.")
@@ -35,8 +36,13 @@ class Corpus:
             raise ValueError("--source and --target go together: give both or neither")
         if self.target and self.pairs is not None:
             raise ValueError("--pairs has both sides: give it, or --source and --target")
-        if self.split not in ("test", "valid", "train"):
+        if self.split not in (None, "test", "valid", "train"):
             raise ValueError(f"--split {self.split!r}: expected test, valid or train")
+        if self.split is not None and self.of_files:
+            raise ValueError(
+                f"--split {self.split} is of a run's own data, and files are given: leave it out, or leave out "
+                "--source, --target and --pairs"
+            )
 
     @property
     def of_files(self) -> bool:
@@ -44,28 +50,25 @@ class Corpus:
 
     @property
     def name(self) -> str:
-        return str(self.pairs or self.source or next(iter(self.target or ()), self.split))
+        return str(self.pairs or self.source or next(iter(self.target or ()), self.split or "test"))
 
-    def read(self, settings: dict[str, Any], run: Path) -> list[Example]:
+    def read(self, transducer: Transducer, run: Path) -> list[Example]:
         """The files' examples, or those of the run's split, by its own ``group_references``."""
         from transduce.training.data import split_of
 
+        settings = transducer.settings
         if self.of_files:
-            units = settings["data"]["units"]
-            conditional = "source" in units or "joint" in units
-            check_sides(not self.files.targets_only, True, conditional)
-            return self.read_files(settings, settings["data"]["group_references"])
-        return split_of(settings, run, self.split)
+            return self.read_files(transducer, settings["data"]["group_references"])
+        return split_of(settings, run, self.split or "test")
 
-    def read_files(self, settings: dict[str, Any], grouped: bool = False) -> list[Example]:
-        """Those of the files, one for each line unless ``grouped`` by source; what a source is, a run's settings say
-        (empty: text)."""
-        from transduce import config
-        from transduce.data.settings import Units
-
-        units = settings.get("data", {}).get("units")
-        signal = units is not None and config.build(units, Units, path="data.units").signal is not None
-        return examples_of(self.files, grouped, signal)
+    def read_files(self, transducer: Transducer | None, grouped: bool = False) -> list[Example]:
+        """Those of the files, one for each line unless ``grouped`` by source. What a source is, and which columns of
+        ``--pairs`` are what, the model's run says; without a model a source is text, and may be missing."""
+        if transducer is None:
+            return examples_of(self.files, grouped)
+        columns = _columns(transducer)
+        check_sides(not targets_only(self.files, columns), True, transducer.conditional)
+        return examples_of(self.files, grouped, transducer.source_tokenizer.signal, columns)
 
     @property
     def files(self) -> Files:
@@ -75,3 +78,12 @@ class Corpus:
             return Files(path=str(self.pairs))
         source, targets = None if self.source is None else str(self.source), tuple(map(str, self.target or ()))
         return Files(source=source, target=targets)
+
+
+def _columns(transducer: Transducer) -> Columns | None:
+    """``data.columns`` of the run, as ``data.test.path`` is read by them."""
+    from transduce import config
+    from transduce.data.corpora import Columns
+
+    table = transducer.settings.get("data", {}).get("columns")
+    return None if table is None else config.build(table, Columns, path="data.columns")

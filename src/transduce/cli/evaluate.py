@@ -9,7 +9,7 @@ import typer
 
 from transduce.cli import formats
 from transduce.cli.corpus import Corpus
-from transduce.cli.options import Measured, Report, Resampled, Trained, resized
+from transduce.cli.options import Measured, Report, Resampled, Trained, check_report, resized
 from transduce.cli.systems import system
 
 
@@ -40,11 +40,12 @@ def evaluate(
     from transduce.pages.signals import shown
     from transduce.reports.evaluation import evaluation_page
 
+    check_report(report)
     transducer, resampling = trained.load(measured.beam), resampled.resampling
     metrics = measured.metrics(transducer.settings["metrics"])
     parts = Parts(bins, errors and breakable(metrics), calibration)
     lines = against is not None and against.is_file() and corpus.of_files  # one for each line of the other's outputs
-    examples = corpus.read_files(transducer.settings) if lines else corpus.read(transducer.settings, trained.runs[0])
+    examples = corpus.read_files(transducer) if lines else corpus.read(transducer, trained.runs[0])
     parts = parts.of_report(transducer) if report else parts
     own = systems.of_model(
         str(trained.run),
@@ -60,9 +61,9 @@ def evaluate(
     if against is not None:
         other = system(against, trained, measured, examples, metrics)
         compared = compare([own, other], examples, corpus.name, resampling)
-    if report is not None:
-        write(report, evaluation_page(judged, compared, shown if transducer.source_tokenizer.signal else str))
     if as_json:
         print(formats.as_json(judged.record() | ({} if compared is None else {"against": compared.record()}), indent=1))
     else:
         print("\n".join([*judged.lines(), *(() if compared is None else ("", *compared.differences()))]))
+    if report is not None:  # what was found has been told, should there be no place for the page
+        write(report, evaluation_page(judged, compared, shown if transducer.source_tokenizer.signal else str))

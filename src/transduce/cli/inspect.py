@@ -38,12 +38,22 @@ def inspect(
     """Show what a model reads of a source as it writes: its attention or, of a CTC model, the frames; or what its
     search saw."""
     if frames:
-        if beam_tree or head is not None:
-            raise ValueError("--frames is of alignments, in which --beam-tree and --head have no say: leave them out")
+        if beam_tree or pruned or head is not None:
+            raise ValueError(
+                "--frames is of alignments, in which --beam-tree and --head have no say, nor has --pruned: leave them "
+                "out"
+            )
+        if target is not None and beam is not None:
+            raise ValueError("--beam is of a search, and with --target nothing is searched for: leave out one of them")
         _frames(trained, text, target, beam, out)
         return
     if pruned and not beam_tree:
         raise ValueError("--pruned is of the tree of a search: add --beam-tree")
+    if beam is not None and not beam_tree:
+        raise ValueError(
+            "--beam is of the search that --beam-tree or --frames show: add one of them, or to see the attention of "
+            "another search's output set it, --set search.size=5"
+        )
     if not beam_tree:
         _attention(trained, text, target, head, out)
     elif target is not None or head is not None:

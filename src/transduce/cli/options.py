@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass, replace
@@ -148,6 +149,19 @@ def resized(transducer: Transducer, beam: int | None, nbest: int | None = None) 
     if nbest is None and beam is not None:
         nbest = min(beam, getattr(transducer.search, "nbest", 1))
     return None if nbest is None else transducer.search.resized(beam, nbest)
+
+
+def check_report(report: Path | None) -> None:
+    """OSError where a page cannot be written there, before the work that it is to tell of."""
+    if report is None:
+        return
+    if report.is_dir():
+        raise IsADirectoryError(f"--report {report} is a folder: name a file in it, such as {report / 'report.html'}")
+    there = next(folder for folder in report.absolute().parents if folder.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(f"--report {report}: {there} is a file, and a folder is needed; name another place")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(f"--report {report}: nothing may be written in {there}; name another place")
 
 
 def numbers(text: str, option: str) -> list[float]:

@@ -6,23 +6,18 @@ import codecs
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from transduce.data.corpora import Files
+    from transduce.data.corpora import Columns, Files
+    from transduce.transducer import Transducer
     from transduce.types import Example
 
 
 def lines(files: Sequence[Path] | None) -> Iterator[str]:
     """Lines of the files, or of standard input; what is not UTF-8 becomes U+FFFD, so that every line has its answer."""
-    from transduce.data import corpora
-
-    for path in files or []:
-        path.stat()  # one that is missing is told before the lines of those before it are answered
-    for line in chain.from_iterable(map(corpora.lines, files)) if files else _standard_input():
-        yield line.decode(errors="replace")
+    return (line for _, line in _placed(files))
 
 
 def pairs(
@@ -31,16 +26,32 @@ def pairs(
     target: Path | None = None,
     conditional: bool = True,
     signal: bool = False,
+    columns: int = 1,
 ) -> Iterator[tuple[str, str]]:
     """The lines of ``source`` and ``target``, where given, else the rows of the TSV files, or of standard input; where
-    models are not ``conditional``, lines that are targets."""
+    models are not ``conditional``, lines that are targets. A row's source has at most so many ``columns``."""
     from transduce.data.corpora import Files
 
     check_sides(source is not None, target is not None, conditional)
     if target is None:
-        return _tab_separated(lines(files)) if conditional else (("", line) for line in lines(files))
+        return _tab_separated(_placed(files), columns) if conditional else (("", line) for line in lines(files))
+    if files:
+        raise ValueError(
+            f"{files[0]} would have both sides, and --source or --target are given: leave out one or the other"
+        )
     given = Files(source=None if source is None else str(source), target=str(target))
     return ((example.source, example.references[0]) for example in examples_of(given, False, signal))
+
+
+def source_columns(transducer: Transducer) -> int:
+    """How many columns of a row the model's source may have: text, and the labels or features before it."""
+    from transduce.data.features import FeaturesTokenizer
+    from transduce.data.labels import LabelledTokenizer
+
+    tokenizer = transducer.source_tokenizer
+    known = tokenizer.labels if isinstance(tokenizer, LabelledTokenizer) else isinstance(tokenizer, FeaturesTokenizer)
+    named = transducer.settings.get("data", {}).get("columns", {}).get("labels", ())
+    return max(known, len(named)) + 1
 
 
 def check_sides(source: bool, target: bool, conditional: bool) -> None:
@@ -51,31 +62,57 @@ def check_sides(source: bool, target: bool, conditional: bool) -> None:
         raise ValueError("--source and --target go together: give both or neither")
 
 
-def examples_of(files: Files, grouped: bool, signal: bool = False) -> list[Example]:
+def targets_only(files: Files, columns: Columns | None = None) -> bool:
+    """Whether there is no source: the files say so, or the columns of the one file."""
+    return files.targets_only or (files.path is not None and columns is not None and not columns.sources)
+
+
+def examples_of(files: Files, grouped: bool, signal: bool = False, columns: Columns | None = None) -> list[Example]:
     """Every line of the files; the targets of equal sources together, if ``grouped``. The source of a ``signal`` is a
-    path, given from the folder of the file."""
+    path, given from the folder of the file; ``columns`` are those of one file for both sides."""
     from transduce.data.preparation import examples
     from transduce.data.settings import Data, Lines, Units
     from transduce.data.text import Characters
 
     # a line more or less would set the answers against the wrong lines
     lines = Lines(undecodable="replace", malformed="error")
-    units = Units(source=None if files.targets_only else Characters(), target=Characters())
-    data = Data(units=units, test=files, lines=lines, group_references=grouped)
+    units = Units(source=None if targets_only(files, columns) else Characters(), target=Characters())
+    data = Data(units=units, test=files, columns=columns, lines=lines, group_references=grouped)
     found = examples(data, "test", Path("."))
     return [replace(each, source=files.located(each.source)) for each in found] if signal else found
 
 
 def _standard_input() -> Iterator[bytes]:
     """As ``corpora.lines`` has those of a file."""
+    if sys.stdin is None:  # it was closed: <&-
+        raise ValueError("there is nothing to read: standard input is closed, and no file is named; give one of them")
     for number, line in enumerate(sys.stdin.buffer, 1):
         text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         yield text.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def _tab_separated(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(lines, 1):
-        source, tab, target = line.rpartition("\t")  # further columns are labels of the source
+def _placed(files: Sequence[Path] | None) -> Iterator[tuple[str, str]]:
+    """Each line as ``lines`` has it, after where it stands, for messages."""
+    from transduce.data import corpora
+
+    for path in files or []:
+        path.stat()  # one that is missing is told before the lines of those before it are answered
+    each = [(f"{path}, line", corpora.lines(path)) for path in files] if files else [("line", _standard_input())]
+    for where, found in each:
+        for number, line in enumerate(found, 1):
+            yield f"{where} {number}", line.decode(errors="replace")
+
+
+def _tab_separated(placed: Iterable[tuple[str, str]], columns: int) -> Iterator[tuple[str, str]]:
+    """The last column is the target; those before it, at most so many ``columns``, are the source."""
+    before = "a source" if columns == 1 else f"a source, labels included, of at most {columns} columns"
+    for place, line in placed:
+        source, tab, target = line.rpartition("\t")
         if not tab:
-            raise ValueError(f"line {number} has one column: expected a source, a tab and a target")
+            raise ValueError(f"{place} has one column: expected {before}, a tab and a target")
+        if (count := line.count("\t") + 1) > columns + 1:
+            raise ValueError(
+                f"{place} has {count} columns: expected {before}, a tab and a target; cut the others off, or where "
+                "sources have tabs in them give --source and --target"
+            )
         yield source, target

@@ -55,7 +55,13 @@ class Criteria:
         if self.mbr is not None:
             if weighed:
                 raise ValueError("--mbr asks a metric, and --channel, --language-model, --direct models: give one kind")
+            if self.own != 1:
+                raise ValueError(
+                    f"--own {self.own:g} is a weight beside other models', and --mbr asks a metric: give one kind"
+                )
             return MinimumRisk(metric(self.mbr), "posterior" if self.posterior else "uniform")
+        if self.posterior:
+            raise ValueError("--posterior says by what --mbr weighs: give --mbr METRIC too, or leave it out")
         if not weighed:
             raise ValueError(
                 "nothing to rank by: give --mbr METRIC, or --channel, --language-model or --direct RUN, or --coverage"

@@ -38,7 +38,9 @@ def shortlist(
     suggested = associate(prepared.train, iterations).best(best, len(prepared.source_tokenizer), EOS)
     common = torch.from_numpy(most_frequent(prepared.train, frequent))
     candidates = Candidates(torch.from_numpy(suggested).long(), always(common))
-    candidates.save(run / SHORTLIST)
+    new = run / f"{SHORTLIST}.new"  # beside its place first: whoever reads the list reads a whole one
+    candidates.save(new)
+    new.replace(run / SHORTLIST)
     print(run / SHORTLIST)
     if prepared.valid is not None:
         listed, words = _coverage(candidates, prepared.valid)
