@@ -215,6 +215,48 @@ def test_override_of_type_starts_the_table_anew() -> None:
     assert config.override(table, "encoder.type=recurrent") == table
 
 
+BASE = {"schedule": {"type": "linear", "warmup": 50}, "wiring": {"type": "luong"}, "steps": 9}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["schedule.warmup=5", "schedule.type=cosine"], ("schedule.warmup: set, and", "schedule.type: set the type")),
+        ({"schedule.warmup": 5, "schedule.type": "cosine"}, ("schedule.warmup: set, and lost again", "schedule.type")),
+        (["wiring={type='luong', attention={energy='dot'}}", "wiring.type=plain"], ("wiring.attention.energy: set",)),
+        (["wiring.fed=false", "wiring=plain"], ("wiring.fed: set", 'in one, wiring={type = "plain", fed = ...}')),
+        (["schedule.warmup=5", "schedule={type='cosine'}"], ("lost again with schedule: set that first",)),
+        (
+            ["schedule.warmup=5", "schedule.type=cosine", "schedule.type=sqrt"],
+            ("schedule.warmup: set, and lost again",),
+        ),
+    ],
+)
+def test_a_change_does_not_lose_what_was_asked_before(settings: Any, words: tuple[str, ...]) -> None:
+    with refused(*words):
+        config.change(BASE, settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (["schedule.type=cosine", "schedule.warmup=5"], {"schedule": {"type": "cosine", "warmup": 5}}),
+        (["schedule.warmup=5", "schedule.type=linear"], {"schedule": {"type": "linear", "warmup": 5}}),
+        (["schedule.warmup=5", "schedule.warmup=6"], {"schedule": {"type": "linear", "warmup": 6}}),
+        (
+            ["schedule.warmup=5", "schedule.type=cosine", "schedule.warmup=6"],
+            {"schedule": {"type": "cosine", "warmup": 6}},
+        ),
+        (["schedule.type=cosine", "schedule.type=sqrt"], {"schedule": {"type": "sqrt"}}),
+        (["schedule={type='a', x=1}", "schedule={type='b'}"], {"schedule": {"type": "b"}}),
+        (["schedule.type=cosine", "schedule=sqrt"], {"schedule": "sqrt"}),
+        ({"wiring.type": "plain", "wiring.size": (1, 2)}, {"wiring": {"type": "plain", "size": [1, 2]}}),
+    ],
+)
+def test_of_a_key_that_is_set_again_the_last_counts(settings: Any, expected: config.Table) -> None:
+    assert config.change(BASE, settings) == BASE | expected
+
+
 @pytest.mark.parametrize("setting", ["", "a", "=1", "a..b=1", "a.=1", ".a=1"])
 def test_override_refuses_what_names_no_key(setting: str) -> None:
     with refused("cannot set", repr(setting), "a.key=value"):

@@ -103,6 +103,27 @@ def test_the_table_of_a_cell() -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "changes"),
+    [
+        ({}, {"training.schedule.warmup": 5, "training.schedule.type": "cosine"}),
+        ({"training.schedule.warmup": 5}, {"training.schedule.type": "cosine"}),
+        ({"training.schedule.warmup": 5}, {"training.schedule": {"type": "cosine"}}),
+        ({"training.schedule.warmup": 5, "training.schedule.type": "cosine"}, {}),
+    ],
+)
+def test_what_is_asked_of_another_type_stands_in_any_order(settings: dict[str, Any], changes: dict[str, Any]) -> None:
+    table = Cell(Variant("reverse", changes), 1).table(settings)
+    assert table["training"]["schedule"] == {"type": "cosine", "warmup": 5}
+
+
+def test_a_cell_is_not_called_what_it_is_not() -> None:
+    """Where a key and the table around it are both asked for, one of the two would not be true."""
+    vary = {"training.schedule": {"type": "cosine", "warmup": 7}}
+    with pytest.raises(config.ConfigError, match=r"warmup: 7 is asked for with training.schedule, and 5 too"):
+        Cell(Variant("reverse", vary), 1).table({"training.schedule.warmup": 5})
+
+
+@pytest.mark.parametrize(
     ("recipe", "vary", "seeds", "problem"),
     [
         ("reverse", {"recipe": ["g2p"]}, (1,), "not both"),
@@ -411,6 +432,33 @@ def test_another_question_is_refused_or_replaces(tiny: dict[str, Any], tmp_path:
     assert [path.name for path in (out / "cells").iterdir() if path.is_dir()] == ["encoder.width=8-seed1"]
 
 
+def test_a_slip_costs_no_finished_cells(tiny: dict[str, Any], tmp_path: Path, called: list[str]) -> None:
+    """What differs is deleted when it is known that the new cells can begin."""
+    out = tmp_path / "sweep"
+    ask = asking(tiny, out)
+    ask(4)
+    run = trained_cell(out, "encoder.width=4-seed1")
+    before = {path: path.read_bytes() for path in [out / "sweep.toml", *run.glob("*.*")]}
+    slips: list[tuple[dict[str, Any], str]] = [
+        ({"data.origin": {"type": "reverse", "pairs": 99999, "longest": 2}}, "cannot draw 99999"),
+        ({"data.columns": {"source": 0, "target": 1}, "data.train.path": "gone.tsv"}, "gone.tsv|data.train"),
+        ({"init.run": str(tmp_path / "gone")}, "gone is no run directory"),
+        ({"init.run": str(run)}, r"init.run is .*width=4-seed1, which overwrite would delete"),
+        ({"distillation.teacher": str(run)}, "distillation.teacher is .*, which overwrite would delete"),
+    ]
+    for settings, problem in slips:
+        with pytest.raises((ValueError, FileNotFoundError), match=problem):
+            ask(4, 8, settings=settings, overwrite=True)
+    with pytest.raises(ValueError, match="device 'gpu'"):
+        sweep("reverse", seeds=1, settings={"training.steps": 9}, out=out, device="gpu", overwrite=True)
+    assert {path: path.read_bytes() for path in before} == before
+    assert called == ["4-seed1"]
+    ask(4, settings={"training.steps": 9}, overwrite=True)
+    assert called == ["4-seed1", "4-seed1"]
+    assert config.read(run / "asked.toml")["training"]["steps"] == 9
+    assert not (run / "config.toml").exists()
+
+
 def test_the_same_data_elsewhere_are_no_other_question(tiny: dict[str, Any], tmp_path: Path, called: list[str]) -> None:
     """Another machine goes on with what is finished; its places are the ones asked now."""
     out = tmp_path / "sweep"
@@ -428,8 +476,13 @@ def test_the_same_data_elsewhere_are_no_other_question(tiny: dict[str, Any], tmp
 def test_mistakes_are_told_before_anything_is_trained(tiny: dict[str, Any], tmp_path: Path, called: list[str]) -> None:
     with pytest.raises(config.ConfigError, match=r"encoder.widht=4-seed1: model.encoder.widht.*width"):
         sweep("reverse", {"model.encoder.widht": [4]}, out=tmp_path / "a")
+    with pytest.raises(config.ConfigError, match=r"decoder.wiring=plain-seed1: model.decoder.wiring.input_feeding"):
+        sweep("reverse", {"model.decoder.wiring.input_feeding": [False], "model.decoder.wiring.type": ["plain"]})
     with pytest.raises(ValueError, match="jobs = 0"):
         sweep("reverse", jobs=0)
+    for settings in (["training.seed=99"], {"training": {"seed": 99}}):
+        with pytest.raises(ValueError, match=r"set training.seed: seeds have an option of their own, --seeds 99,"):
+            sweep("reverse", settings=settings, out=tmp_path / "a")
     with pytest.raises(ValueError, match="a sweep is of a recipe, or of --vary recipe=a,b"):
         sweep()
     with pytest.raises(ValueError, match="holds no sweep to go on with"):
@@ -482,6 +535,19 @@ def test_a_real_sweep(real: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # all there: nothing is run
     monkeypatch.setattr(processes, "_start", lambda *_: pytest.fail("a finished cell was trained"))
     assert not sweep(out=out).unfinished
+
+
+def test_a_run_that_goes_on_finds_its_data_where_they_are_now(real: Path, tmp_path: Path) -> None:
+    """As on another machine, of which the run's own settings know nothing."""
+    shutil.copytree(real / "cells" / "decoder.wiring=plain-seed1", tmp_path / "run")
+    run, elsewhere = tmp_path / "run", str(tmp_path / "elsewhere")
+    (run / measurement.MEASURED).unlink()
+    asked = config.assign(config.read(run / measurement.ASKED), "data.cache", elsewhere)
+    (run / measurement.ASKED).write_text(config.write(asked))
+    measurement.main(measurement.command(run, Conditions(1, 1, "cpu"), [])[3:])
+    assert config.read(run / "config.toml")["data"]["cache"] == elsewhere
+    assert Path(elsewhere).exists()
+    assert Measurement.read(run) is not None
 
 
 def test_a_recipe_that_has_changed_since_is_refused(real: Path, tmp_path: Path) -> None:

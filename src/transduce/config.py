@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -86,30 +86,81 @@ def override(table: Table, setting: str) -> Table:
     The right side is a TOML value; what TOML does not know is taken as a string, so quotes are seldom needed.
     Setting another ``type`` empties the table first (as in ``merge``): set that before its other keys.
     """
-    key, equals, text = setting.partition("=")
-    keys = [part.strip() for part in key.split(".")]
-    if not equals or not all(keys):
-        raise ConfigError("", f"cannot set {setting!r}: expected a.key=value, such as model.encoder.layers=2")
-    return _assign(table, keys, _value(text.strip(), setting), "")
+    return _assign(table, *_parsed(setting), "")
 
 
 def assign(table: Table, key: str, value: Any) -> Table:
     """``override`` from Python: ``assign(table, "model.encoder.layers", 2)``."""
-    keys = key.split(".")
-    if not all(keys):
-        raise ConfigError("", f"cannot set {key!r}: expected a dotted key, such as model.encoder.layers")
-    return _assign(table, keys, list(value) if isinstance(value, tuple) else value, "")
+    return _assign(table, *_given(key, value), "")
 
 
 def change(table: Table, settings: Mapping[str, Any] | Sequence[str]) -> Table:
-    """The table with several keys set, in order: ``{"model.encoder.layers": 2}`` or ``["model.encoder.layers=2"]``."""
+    """The table with several keys set, in order: ``{"model.encoder.layers": 2}`` or ``["model.encoder.layers=2"]``.
+
+    Of a key that is set again the last counts. ConfigError where a later setting empties the table that an earlier one
+    has set a key of, as another ``type`` does: what was asked would be gone without a word.
+    """
     if isinstance(settings, Mapping):
-        for key, value in settings.items():
-            table = assign(table, key, value)
-        return table
-    for setting in [settings] if isinstance(settings, str) else settings:
-        table = override(table, setting)
+        given = (_given(key, value) for key, value in settings.items())
+    else:
+        given = (_parsed(setting) for setting in ([settings] if isinstance(settings, str) else settings))
+    setters: dict[tuple[str, ...], list[str]] = {}  # of each key that was set
+    lost: dict[tuple[str, ...], tuple[list[str], Any]] = {}  # and what has emptied its table since
+    for keys, value in given:
+        table = _assign(table, keys, value, "")
+        setters = {leaf: setter for leaf, setter in setters.items() if setter != keys}
+        setters |= dict.fromkeys(_leaves((*keys,), value), keys)
+        lost = {leaf: lost.get(leaf, (keys, value)) for leaf in setters if not _holds(table, leaf)}
+    for leaf, (keys, value) in lost.items():
+        raise ConfigError(".".join(leaf), f"set, and lost again with {'.'.join(keys)}: {_advice(leaf, keys, value)}")
     return table
+
+
+def _advice(leaf: tuple[str, ...], keys: list[str], value: Any) -> str:
+    """How to keep a key that was lost with a later one."""
+    if keys[-1] == "type":
+        return "set the type first"
+    if not isinstance(value, str):
+        return "set that first"
+    return f"set all of it in one, {'.'.join(keys)}={{type = {shown(value)}, {'.'.join(leaf[len(keys) :])} = ...}}"
+
+
+def _leaves(keys: tuple[str, ...], value: Any) -> Iterator[tuple[str, ...]]:
+    """What is set with a value: each key of a table, all the way down."""
+    if not isinstance(value, dict):
+        yield keys
+        return
+    for key, inner in value.items():
+        yield from _leaves((*keys, key), inner)
+
+
+def _holds(table: Table, keys: tuple[str, ...]) -> bool:
+    """Whether the table has the key; a bare name is a table's ``type``."""
+    inner: Any = table
+    for number, key in enumerate(keys):
+        if not isinstance(inner, dict):
+            return isinstance(inner, str) and keys[number:] == ("type",)
+        if key not in inner:
+            return False
+        inner = inner[key]
+    return True
+
+
+def _parsed(setting: str) -> tuple[list[str], Any]:
+    """The key, in its parts, and the value of ``a.key=value``."""
+    key, equals, text = setting.partition("=")
+    keys = [part.strip() for part in key.split(".")]
+    if not equals or not all(keys):
+        raise ConfigError("", f"cannot set {setting!r}: expected a.key=value, such as model.encoder.layers=2")
+    return keys, _value(text.strip(), setting)
+
+
+def _given(key: str, value: Any) -> tuple[list[str], Any]:
+    """The same, of a dotted key and a value from Python."""
+    keys = key.split(".")
+    if not all(keys):
+        raise ConfigError("", f"cannot set {key!r}: expected a dotted key, such as model.encoder.layers")
+    return keys, list(value) if isinstance(value, tuple) else value
 
 
 def _assign(table: Table, keys: list[str], value: Any, path: str) -> Table:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from transduce import api, config, recipes
+from transduce.spec import shown
+from transduce.training.run import flatten
 
 RECIPE, SEED = "recipe", "training.seed"
 LONGEST_NAME = 120  # of a folder; most file systems stop at 255 bytes
@@ -48,9 +50,25 @@ class Cell:
         return f"{self.variant.name}-seed{self.seed}"
 
     def table(self, settings: Mapping[str, Any]) -> config.Table:
-        """The run's configuration; what is varied comes after ``settings``, which are the same for all."""
+        """The run's configuration: the recipe with what is varied and with ``settings``, which are the same for all.
+
+        Another ``type`` or a whole table empties what was there, so these are set before the keys inside. ConfigError
+        where something that was asked is not what the run would have: its name would say what it is not.
+        """
         changes = {key: value for key, value in self.variant.changes.items() if key != RECIPE}
-        return api.change(recipes.read(self.variant.recipe), {**settings, **changes, SEED: self.seed})
+        asked = {**settings, **changes, SEED: self.seed}
+        outer_first = sorted(asked, key=lambda key: (key.removesuffix(".type").count("."), key.endswith(".type")))
+        table = api.change(recipes.read(self.variant.recipe), {key: asked[key] for key in outer_first})
+        made = flatten(table)
+        for key, value in asked.items():
+            for inner, wanted in flatten({key: list(value) if isinstance(value, tuple) else value}).items():
+                if made.get(inner) != wanted:
+                    raise config.ConfigError(
+                        inner,
+                        f"{shown(wanted)} is asked for with {key}, and {shown(made.get(inner))} too: leave one of them "
+                        "out",
+                    )
+        return table
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from transduce import api, config
+from transduce.comparison.question import PLACES
 from transduce.data.preparation import locate
 from transduce.data.settings import Data
 from transduce.metrics.base import metric
@@ -22,6 +23,7 @@ from transduce.metrics.bins import Bin, binned, lengths, unit_of
 from transduce.plugins import load_plugins
 from transduce.training.clocks import CLOCKS
 from transduce.training.data import cache_folder, split_of
+from transduce.training.run import flatten
 from transduce.transducer import Transducer
 
 ASKED, MEASURED = "asked.toml", "measured.json"  # in a cell's folder: its configuration as asked, and what came of it
@@ -134,13 +136,17 @@ def command(run: Path, conditions: Conditions, plugins: Sequence[str]) -> list[s
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Train what a folder's asked.toml says, or go on with it, and write what was measured of it."""
+    """Train what a folder's asked.toml says, or go on with it, and write what was measured of it.
+
+    A run that goes on does so with its own settings, but finds its data where they are asked for now.
+    """
     folder, written, *plugins = arguments
     run, conditions = Path(folder), Conditions(**json.loads(written))
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     load_plugins(plugins)
     asked: dict[str, Any] = {"device": conditions.device, "threads": conditions.threads}
-    measure(api.train(run / ASKED, run, resume=True, **asked), run, conditions).write(run)
+    places = {key: place for key, place in flatten(config.read(run / ASKED)).items() if key in PLACES}
+    measure(api.train(run / ASKED, run, places, resume=True, **asked), run, conditions).write(run)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from transduce import config
 from transduce.comparison import processes
-from transduce.comparison.grid import Cell, Grid, Vary, shared
+from transduce.comparison.grid import SEED, Cell, Grid, Vary, shared
 from transduce.comparison.measurement import ASKED, Conditions, Measurement, command, held_out
 from transduce.comparison.picture import draw
 from transduce.comparison.question import PLACES, OtherQuestionError, Question
@@ -20,12 +20,13 @@ from transduce.comparison.results import Results, collect
 from transduce.comparison.table import write
 from transduce.data.preparation import Tokenizers, prepare
 from transduce.data.settings import Data
+from transduce.directory import choose_device, find_weights, members
 from transduce.plugins import load_plugins
 from transduce.training.checkpoint import CONFIG
 from transduce.training.data import cache_folder
 from transduce.training.lock import alone
 from transduce.training.run import check, flatten
-from transduce.training.settings import Settings
+from transduce.training.settings import Distillation, Init, Settings
 
 log = logging.getLogger("transduce.sweep")
 
@@ -51,12 +52,14 @@ def sweep(
     ``out``, by default ``sweeps/NAME``, has a run directory for each in ``cells/``, and ``results.md``, ``.csv`` and
     ``.png``. What is finished there is not trained again and what was interrupted goes on, so that a second call adds
     to a sweep; without ``recipe`` and ``vary`` it goes on with all that was asked of ``out``. Cells that are there
-    with other settings are refused (OtherQuestionError), or deleted with ``overwrite``. A cell that fails is told on
-    the logger ``transduce.sweep``, as is each that ends, and does not stop the others.
+    with other settings are refused (OtherQuestionError), or deleted with ``overwrite``, once the data of the new ones
+    are prepared, so that a slip in the settings costs nothing. A cell that fails is told on the logger
+    ``transduce.sweep``, as is each that ends, and does not stop the others.
     """
     if jobs < 1:
         raise ValueError(f"jobs = {jobs}: at least one cell is trained at a time")
     load_plugins(plugins)
+    choose_device(device)  # says what is wrong with it
     asked = None if recipe is None and not vary else _question(recipe, vary or {}, seeds, settings)
     folder = Path(out) if out is not None else _folder(asked)
     asked = asked or Question.read(folder)
@@ -65,9 +68,18 @@ def sweep(
     tables = {cell.name: _table(cell, asked.settings) for cell in asked.cells()}
     conditions = Conditions.here(threads or max(1, (os.cpu_count() or 1) // jobs), jobs, device)
     with alone(folder, "sweep"):
-        question = _make_room(asked, folder, tables, overwrite)
-        tasks = _begin(tables, folder, conditions, plugins)
+        before = Question.read(folder)
+        stale = _stale(before, asked, folder, tables)
+        if stale and not overwrite:
+            name, differences = next(iter(stale.items()))
+            raise OtherQuestionError(folder / "cells" / name, differences, len(stale))
+        waiting = _waiting(tables, folder, stale)
+        _prepare([(tables[name], run) for name, run in waiting.items()], [folder / "cells" / name for name in stale])
+        for name in stale:
+            shutil.rmtree(folder / "cells" / name, ignore_errors=True)
+        question = asked if before is None or before.differences(asked) else before.joined(asked)
         question.write(folder)
+        tasks = _begin(tables, waiting, conditions, plugins)
         try:
             _run(tasks, jobs, conditions, question, folder)
         finally:
@@ -83,8 +95,10 @@ def sweep(
 def _question(
     recipe: str | Path | None, vary: Vary, seeds: int | Sequence[int], settings: Mapping[str, Any] | Sequence[str]
 ) -> Question:
-    grid = Grid({key: list(values) for key, values in vary.items()}, _seeds(seeds))
-    return Question(None if recipe is None else str(recipe), _mapping(settings), (grid,))
+    grid, given = Grid({key: list(values) for key, values in vary.items()}, _seeds(seeds)), _mapping(settings)
+    if (seed := flatten(given).get(SEED)) is not None:
+        raise ValueError(f"set {SEED}: seeds have an option of their own, --seeds {seed}, with the comma for that one")
+    return Question(None if recipe is None else str(recipe), given, (grid,))
 
 
 def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
@@ -116,25 +130,12 @@ def _folder(asked: Question | None) -> Path:
 
 def _table(cell: Cell, settings: Mapping[str, Any]) -> config.Table:
     """The cell's configuration, found in order as far as can be told without its data."""
-    asked = cell.table(settings)
     try:
+        asked = cell.table(settings)
         check(asked)
     except config.ConfigError as error:
         raise config.ConfigError("", f"{cell.name}: {error}") from error
     return asked
-
-
-def _make_room(asked: Question, folder: Path, tables: Mapping[str, config.Table], overwrite: bool) -> Question:
-    """What the directory's question is now. Cells that cannot stand beside those asked are refused, or deleted with
-    ``overwrite``."""
-    before = Question.read(folder)
-    stale = _stale(before, asked, folder, tables)
-    if stale and not overwrite:
-        name, differences = next(iter(stale.items()))
-        raise OtherQuestionError(folder / "cells" / name, differences, len(stale))
-    for name in stale:
-        shutil.rmtree(folder / "cells" / name, ignore_errors=True)
-    return asked if before is None or before.differences(asked) else before.joined(asked)
 
 
 def _stale(
@@ -180,27 +181,49 @@ def _differences(run: Path, table: config.Table) -> list[str]:
     ]
 
 
-def _prepare(cells: Sequence[tuple[config.Table, Path]]) -> None:
+def _waiting(tables: Mapping[str, config.Table], folder: Path, stale: Collection[str]) -> dict[str, Path]:
+    """The folders of the cells that are still to be done, by name; what is ``stale`` is so anew."""
+    runs = {name: folder / "cells" / name for name in tables}
+    waiting = {name: run for name, run in runs.items() if name in stale or Measurement.read(run) is None}
+    log.info("%s: %d cells, %d of them finished", folder, len(runs), len(runs) - len(waiting))
+    return waiting
+
+
+def _prepare(cells: Sequence[tuple[config.Table, Path]], stale: Collection[Path]) -> None:
     """The data of all, once each, before any is trained: cells side by side would each prepare them, and a split that
-    is missing or does not read must not be found out hours later."""
+    is missing or does not read must not be found out hours later, or when what is ``stale`` has been deleted."""
     done: list[config.Table] = []
     for table, run in cells:
-        if table not in done:
-            data = config.build(table, Data, path="data")
+        if run in stale or not (run / CONFIG).exists():
+            _check_predecessors(table, stale)
+        if table["data"] not in done:
+            data = config.build(table["data"], Data, path="data")
             cache = cache_folder(data, run)
             held_out(data, cache)
             prepare(data, cache)
-            done.append(table)
+            done.append(table["data"])
+
+
+def _check_predecessors(table: config.Table, stale: Collection[Path]) -> None:
+    """Raise FileNotFoundError unless the runs that a cell would start from or learn from are there, and ValueError
+    where they are among those to be deleted."""
+    runs = []
+    if "init" in table:
+        init = config.build(table["init"], Init, path="init")
+        runs += [("init.run", member, init.checkpoint) for member in members(init.run)]
+    if "distillation" in table:
+        distillation = config.build(table["distillation"], Distillation, path="distillation")
+        runs += [("distillation.teacher", member, distillation.checkpoint) for member in members(distillation.teacher)]
+    for key, run, checkpoint in runs:
+        find_weights(run, checkpoint)
+        if run.resolve() in {each.resolve() for each in stale}:
+            raise ValueError(f"{key} is {run}, which overwrite would delete; choose another directory (out)")
 
 
 def _begin(
-    tables: Mapping[str, config.Table], folder: Path, conditions: Conditions, plugins: Sequence[str]
+    tables: Mapping[str, config.Table], waiting: Mapping[str, Path], conditions: Conditions, plugins: Sequence[str]
 ) -> list[processes.Task]:
-    """What is still to be done: data prepared, settings written."""
-    runs = {name: folder / "cells" / name for name in tables}
-    waiting = {name: run for name, run in runs.items() if Measurement.read(run) is None}
-    log.info("%s: %d cells, %d of them finished", folder, len(runs), len(runs) - len(waiting))
-    _prepare([(tables[name]["data"], run) for name, run in waiting.items()])
+    """What is still to be done: settings written."""
     for name, run in waiting.items():
         run.mkdir(parents=True, exist_ok=True)
         (run / ASKED).write_text(config.write(tables[name]), encoding="utf-8")
