@@ -15,7 +15,7 @@ import torch
 
 from transduce import config, loading, recipes
 from transduce.data.settings import Units
-from transduce.directory import Checkpoint, find_weights, members, strangers
+from transduce.directory import find_weights, strangers
 from transduce.progress import ProgressBar
 from transduce.training.callbacks import Callback, Started, TensorBoard
 from transduce.training.checkpoint import CONFIG
@@ -23,7 +23,7 @@ from transduce.training.data import at_home
 from transduce.training.lock import alone
 from transduce.training.run import RunExistsError, check
 from transduce.training.run import train as run_training
-from transduce.training.settings import Distillation, Init
+from transduce.training.settings import ancestors
 from transduce.transducer import Transducer
 
 HELD_OUT = 20  # one in so many of ``pairs`` is kept for validation
@@ -167,20 +167,10 @@ def _check_replaceable(run: Path, table: config.Table) -> None:
             f"{run}: overwrite would delete what is no part of a run: {', '.join(others[:5])}; move it elsewhere, or "
             "choose another directory (out)"
         )
-    wanted: dict[str, tuple[Path, Checkpoint]] = {}
-    if "init" in table:
-        init = config.build(table["init"], Init, path="init")
-        wanted["init.run"] = init.run, init.checkpoint
-    if "distillation" in table:
-        distillation = config.build(table["distillation"], Distillation, path="distillation")
-        wanted["distillation.teacher"] = distillation.teacher, distillation.checkpoint
-    for name, (runs, checkpoint) in wanted.items():
-        for member in members(runs):
-            find_weights(member, checkpoint)
-            if member.resolve() == run.resolve():
-                raise ValueError(
-                    f"{name} is {run} itself, which overwrite would delete; choose another directory (out)"
-                )
+    for name, ancestor, checkpoint in ancestors(table):
+        find_weights(ancestor, checkpoint)
+        if ancestor.resolve() == run.resolve():
+            raise ValueError(f"{name} is {run} itself, which overwrite would delete; choose another directory (out)")
 
 
 def _without_files(data: config.Table) -> config.Table:

@@ -20,13 +20,13 @@ from transduce.comparison.results import Results, collect
 from transduce.comparison.table import write
 from transduce.data.preparation import Tokenizers, prepare
 from transduce.data.settings import Data
-from transduce.directory import choose_device, find_weights, members
+from transduce.directory import choose_device, find_weights
 from transduce.plugins import load_plugins
 from transduce.training.checkpoint import CONFIG
 from transduce.training.data import cache_folder
 from transduce.training.lock import alone
 from transduce.training.run import check, flatten
-from transduce.training.settings import Distillation, Init, Settings
+from transduce.training.settings import Settings, ancestors
 
 log = logging.getLogger("transduce.sweep")
 
@@ -207,14 +207,7 @@ def _prepare(cells: Sequence[tuple[config.Table, Path]], stale: Collection[Path]
 def _check_predecessors(table: config.Table, stale: Collection[Path]) -> None:
     """Raise FileNotFoundError unless the runs that a cell would start from or learn from are there, and ValueError
     where they are among those to be deleted."""
-    runs = []
-    if "init" in table:
-        init = config.build(table["init"], Init, path="init")
-        runs += [("init.run", member, init.checkpoint) for member in members(init.run)]
-    if "distillation" in table:
-        distillation = config.build(table["distillation"], Distillation, path="distillation")
-        runs += [("distillation.teacher", member, distillation.checkpoint) for member in members(distillation.teacher)]
-    for key, run, checkpoint in runs:
+    for key, run, checkpoint in ancestors(table):
         find_weights(run, checkpoint)
         if run.resolve() in {each.resolve() for each in stale}:
             raise ValueError(f"{key} is {run}, which overwrite would delete; choose another directory (out)")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from transduce import config
 from transduce.data.batching import Batching
 from transduce.data.settings import Data
-from transduce.directory import Checkpoint
+from transduce.directory import Checkpoint, members
 from transduce.models.fit import check_fit
 from transduce.precision import Wanted
 from transduce.protocols import Model, Objective, Search
@@ -108,6 +110,17 @@ class Distillation:
             raise ValueError(f"share = {self.share}: more than 0 and at most 1 was expected")
         if not self.room >= 0:
             raise ValueError(f"room = {self.room}: 0 GiB, to ask with each batch, or more was expected")
+
+
+def ancestors(table: config.Table) -> Iterator[tuple[str, Path, Checkpoint]]:
+    """The runs that a run's settings have it start from or learn from: the key that names each, its directory and the
+    checkpoint that is wanted of it."""
+    if "init" in table:
+        init = config.build(table["init"], Init, path="init")
+        yield from (("init.run", run, init.checkpoint) for run in members(init.run))
+    if "distillation" in table:
+        taught = config.build(table["distillation"], Distillation, path="distillation")
+        yield from (("distillation.teacher", run, taught.checkpoint) for run in members(taught.teacher))
 
 
 @dataclass(frozen=True)
