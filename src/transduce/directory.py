@@ -11,7 +11,8 @@ Checkpoint = Literal["best", "last", "average"]
 
 PARTS = {
     *("config.toml", "config.toml.new", "tokenizers", "tokenizers.new", "tokenizers.old", "checkpoints", ".lock"),
-    *("metrics.jsonl", "metrics.new", "tensorboard", "data", "init.json", "shortlist.safetensors"),
+    *("metrics.jsonl", "metrics.new", "tensorboard", "data", "init.json"),
+    *("shortlist.safetensors", "shortlist.safetensors.new"),
     *("asked.toml", "measured.json"),  # of a sweep
 }
 PAIRS = {f"{split}.jsonl{new}" for split in ("train", "valid") for new in ("", ".new")}
