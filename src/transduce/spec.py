@@ -138,7 +138,9 @@ def specify(value: Any, annotation: Any, path: str, facts: Table) -> Any:
     if origin in (Union, types.UnionType):
         return _specify_union(value, annotation, path, facts)
     if origin in _SCALARS and type(value) in _SCALARS[origin]:  # by type(): True is no integer
-        return Path(value).expanduser() if origin is Path else value if value is None else origin(value)
+        if origin is Path:
+            return Path(value).expanduser()
+        return value if value is None else origin(value)
     if origin is Literal and any(value == one and type(value) is type(one) for one in typing.get_args(annotation)):
         return value
     if origin in (tuple, list, collections.abc.Sequence) and isinstance(value, (list, tuple)):

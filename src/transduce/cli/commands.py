@@ -161,7 +161,7 @@ def data(
         if key not in tables:
             raise config.ConfigError(key, f"a run has no such settings{alternatives(key, tables)}")
     built = config.build(table.get("data", {}), Data, path="data")
-    found = survey(built, Path(built.cache) if built.cache else out / ".cache")
+    found = survey(built, built.cache or out / ".cache")
     for line in (*found.lines(), *built.borrowed()):
         print(line)
 

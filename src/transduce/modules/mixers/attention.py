@@ -69,7 +69,6 @@ class Past:
         if key.shape[2] < filled:
             # rows of unequal depth are joined as if all were as deep as the deepest, which may have gone since
             filled = int(places_BT.max()) + 1
-        if key.shape[2] < filled:
             key, value = (_room(old, filled + ROOM) for old in (key, value))
         rows_B1 = torch.arange(len(key), device=key.device)[:, None]
         key[rows_B1, :, places_BT], value[rows_B1, :, places_BT] = key_BHTD.transpose(1, 2), value_BHTD.transpose(1, 2)
