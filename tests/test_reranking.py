@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from transduce.inspect.coverage import Coverage
 from transduce.metrics.base import metric
 from transduce.outputs import Output
 from transduce.reranking.base import distinct, rerank
+from transduce.reranking.candidates import Candidates
 from transduce.reranking.loglinear import Channel, Direct, Language, Length, LogLinear, Own, Score
 from transduce.reranking.risk import MinimumRisk
 from transduce.search.sampling import Sampling
@@ -142,6 +144,42 @@ def test_coverage_is_what_has_been_read(model: Transducer) -> None:
     )
 
 
+def test_what_another_program_found_is_among_the_outputs(model: Transducer, tmp_path: Path) -> None:
+    """The model says how probable it finds it, the list what it scored; what is not in the list has its last score."""
+    own = [[output.text for output in found] for found in model.predict(LINES)]
+    file = tmp_path / "found.tsv"
+    rows = [(LINES[0], -3.0, "zzzz"), (LINES[0], -2.0, own[0][1]), (LINES[0], -5.0, "zzzz"), (LINES[1], 4.0, "yy")]
+    file.write_text("".join(f"{source}\t{score}\t{text}\n" for source, score, text in rows), encoding="utf-8")
+    listed = Candidates.read(file)
+    ranker = LogLinear(((Own(), 0.5), (listed, 2.0)))
+    found = list(rerank(model, iter(LINES), ranker, batch_size=2, candidates=[listed]))
+    others = [["zzzz"], ["yy"], *([] for _ in LINES[2:])]
+    assert [{output.text for output in row} for row in found] == [
+        {*texts, *more} for texts, more in zip(own, others, strict=True)
+    ]
+    for number, (source, row) in enumerate(zip(LINES, found, strict=True)):
+        for output in row:
+            said = {0: -2.0 if output.text == own[0][1] else -3.0, 1: 4.0}.get(number, 0.0)
+            log_prob = next(model.score([(source, output.text)])).log_prob
+            assert output.log_prob == pytest.approx(log_prob, rel=1e-4)
+            assert output.score == pytest.approx(0.5 * log_prob + 2 * said, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "is empty: lines of a source, a score and an output were expected"),
+        ("abc\t-1\tx\nabc\tx\n", "line 2: 'abc\\tx' has no source, score and output, tab-separated"),
+        ("abc\tx\t-1\n", "line 1: 'abc\\tx\\t-1' has no source, score"),
+        ("abc\tnan\tx\n", "line 1: 'abc\\tnan\\tx' has no source, score"),
+    ],
+)
+def test_lists_that_cannot_be_read(text: str, expected: str, tmp_path: Path) -> None:
+    (tmp_path / "found.tsv").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        Candidates.read(tmp_path / "found.tsv")
+
+
 def test_weights_that_are_all_zero() -> None:
     with pytest.raises(ValueError, match="at least one with a weight that is not 0"):
         LogLinear(((Own(), 0.0), (Length(), 0.0)))
@@ -185,6 +223,16 @@ def test_the_command_asks_for_coverage(trained: Path, model: Transducer, call: C
     assert [line.split("\t")[2] for line in out.splitlines()] == [row[0].text for row in found]
 
 
+def test_the_command_reads_what_predict_writes(trained: Path, sister: Path, call: Call, tmp_path: Path) -> None:
+    lines = b"abc\nde\n"
+    listed = tmp_path / "sister=1.tsv"  # a file's name may look like a weight
+    listed.write_text(call("predict", sister, "--format=tsv", "--nbest=3", "--beam=3", stdin=lines)[1])
+    theirs = [line.split("\t")[2] for line in listed.read_text().splitlines()]
+    status, out, _ = call("rerank", trained, f"--candidates={listed}=10000", "--nbest=6", stdin=lines)
+    assert (status, out.splitlines()) == (0, [theirs[0], theirs[3]])
+    assert call("rerank", trained, f"--candidates={listed}", "--own=0", stdin=lines)[1] == out
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -195,6 +243,9 @@ def test_the_command_asks_for_coverage(trained: Path, model: Transducer, call: C
         (["--channel=nothing"], "nothing is no run directory"),
         (["--channel=nothing=0.5"], "nothing is no run directory"),
         (["--channel=RUN=half"], "a run directory and its weight were expected"),
+        (["--candidates=nothing.tsv"], "nothing.tsv"),
+        (["--candidates=RUN=half"], "a file and its weight were expected, such as found.tsv=0.5"),
+        (["--mbr=chrf", "--candidates=RUN/config.toml=0.5"], "tab-separated"),
         (["--length=1", "--beam=2"], "nbest = 16, size = 2"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

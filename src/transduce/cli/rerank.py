@@ -15,6 +15,7 @@ from transduce.cli.options import BatchSize, BeamSize, Files, Trained
 
 if TYPE_CHECKING:
     from transduce.reranking.base import Reranker
+    from transduce.reranking.candidates import Candidates
     from transduce.reranking.loglinear import Feature
     from transduce.transducer import Transducer
 
@@ -34,27 +35,37 @@ class Criteria:
     ] = None
     language_model: Annotated[Weighted, typer.Option(help="A model of p(y).", metavar="RUN=1.0")] = None
     direct: Annotated[Weighted, typer.Option(help="Another model of p(y|x).", metavar="RUN=1.0")] = None
+    candidates: Annotated[
+        Weighted,
+        typer.Option(help="What another program found of the same lines (source, score, output).", metavar="FILE=1.0"),
+    ] = None
     own: Annotated[float, typer.Option(help="The weight of the model's own log-probability.")] = 1.0
     score: Annotated[float, typer.Option(help="The weight of the search's own score, by search.ranking.")] = 0.0
     coverage: Annotated[float, typer.Option(help="The weight of how much of the source was read (Wu et al. 2016).")] = 0
     length: Annotated[float, typer.Option(help="What a token adds.")] = 0.0
 
-    def reranker(self, transducer: Transducer, batch_size: int, precision: str) -> Reranker:
+    def reranker(
+        self, transducer: Transducer, candidates: list[tuple[Candidates, float]], batch_size: int, precision: Any
+    ) -> Reranker:
         from transduce.inspect.coverage import Coverage
+        from transduce.loading import load
         from transduce.metrics.base import metric
         from transduce.reranking.loglinear import Channel, Direct, Language, Length, LogLinear, Own, Score
         from transduce.reranking.risk import MinimumRisk
 
-        models: list[tuple[Callable[[Transducer, int], Feature], Weighted]] = [
+        kinds: list[tuple[Callable[[Transducer, int], Feature], Weighted]] = [
             (Channel, self.channel),
             (Language, self.language_model),
             (Direct, self.direct),
         ]
-        named = [(kind, given) for kind, runs in models for given in runs or []]
-        weighed = bool(named or self.length or self.score or self.coverage)
+        models = [(kind, given) for kind, runs in kinds for given in runs or []]
+        weighed = bool(models or candidates or self.length or self.score or self.coverage)
         if self.mbr is not None:
             if weighed:
-                raise ValueError("--mbr asks a metric, and --channel, --language-model, --direct models: give one kind")
+                raise ValueError(
+                    "--mbr asks a metric, and --channel, --language-model, --direct and --candidates ask models: give "
+                    "one kind"
+                )
             if self.own != 1:
                 raise ValueError(
                     f"--own {self.own:g} is a weight beside other models', and --mbr asks a metric: give one kind"
@@ -64,7 +75,8 @@ class Criteria:
             raise ValueError("--posterior says by what --mbr weighs: give --mbr METRIC too, or leave it out")
         if not weighed:
             raise ValueError(
-                "nothing to rank by: give --mbr METRIC, or --channel, --language-model or --direct RUN, or --coverage"
+                "nothing to rank by: give --mbr METRIC, or --channel, --language-model or --direct RUN, "
+                "--candidates FILE, or --coverage"
             )
         features: list[tuple[Feature, float]] = [
             (Own(), self.own),
@@ -72,10 +84,18 @@ class Criteria:
             (Coverage(transducer, batch_size), self.coverage),
             (Length(), self.length),
         ]
-        for kind, given in named:
-            other, weight = _weighted(given, str(transducer.device), precision)
+        for kind, given in models:
+            run, weight = _weighted(given, "a run directory and its weight", "runs/model=0.5")
+            other = load(run, device=str(transducer.device), precision=precision)
             features.append((kind(other, batch_size), weight))
-        return LogLinear(tuple(features))
+        return LogLinear((*features, *candidates))
+
+    def listed(self) -> list[tuple[Candidates, float]]:
+        """What other programs found, each with its weight."""
+        from transduce.reranking.candidates import Candidates
+
+        named = [_weighted(given, "a file and its weight", "found.tsv=0.5") for given in self.candidates or []]
+        return [(Candidates.read(Path(file)), weight) for file, weight in named]
 
 
 def rerank(
@@ -95,23 +115,22 @@ def rerank(
 
     write = formats.choose(format, formats.PREDICTIONS)
     transducer = trained.load(beam)
-    reranker = criteria.reranker(transducer, batch_size, trained.precision)
+    candidates = criteria.listed()
+    reranker = criteria.reranker(transducer, candidates, batch_size, trained.precision)
     asked, answered = itertools.tee(reading.lines(files))
-    found = ranked(transducer, asked, reranker, transducer.search.resized(beam, nbest), batch_size)
+    search = transducer.search.resized(beam, nbest)
+    found = ranked(transducer, asked, reranker, search, batch_size, [each for each, _ in candidates])
     for source, outputs in zip(answered, found, strict=True):
         for line in write(source, outputs[:keep]):
             print(line, flush=batch_size == 1)
 
 
-def _weighted(given: str, device: str, precision: Any) -> tuple[Transducer, float]:
-    """The model and the weight of RUN=0.5, or RUN, which has the weight 1."""
-    from transduce.loading import load
-
-    run, equals, number = given.rpartition("=")
-    if not equals or Path(given).is_dir():
-        return load(given, device=device, precision=precision), 1.0
+def _weighted(given: str, expected: str, example: str) -> tuple[str, float]:
+    """The path and the weight of PATH=0.5, or PATH, which has the weight 1."""
+    path, equals, number = given.rpartition("=")
+    if not equals or Path(given).exists():
+        return given, 1.0
     try:
-        weight = float(number)
+        return path, float(number)
     except ValueError:
-        raise ValueError(f"{given!r}: a run directory and its weight were expected, such as runs/model=0.5") from None
-    return load(run, device=device, precision=precision), weight
+        raise ValueError(f"{given!r}: {expected} were expected, such as {example}") from None

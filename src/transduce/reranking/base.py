@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from transduce.data.windows import windows
 from transduce.outputs import Output
 from transduce.protocols import Search
+from transduce.reranking.candidates import Candidates, beside
 from transduce.transducer import Transducer
 
 
@@ -25,11 +26,13 @@ def rerank(
     reranker: Reranker,
     search: Search[Any] | None = None,
     batch_size: int = 64,
+    candidates: Sequence[Candidates] = (),
 ) -> Iterator[list[Output]]:
-    """For each source, in order, what the search finds, reranked. Sources are read ahead as ``predict`` reads them."""
+    """For each source, in order, what the search finds, and ``candidates`` have besides, reranked. Sources are read
+    ahead as ``predict`` reads them."""
     asked, answered = tee(sources)
     found = zip(answered, transducer.predict(asked, search, batch_size), strict=True)
-    for window in windows(found, batch_size):
+    for window in windows(beside(transducer, found, candidates, batch_size), batch_size):
         yield from reranker([source for source, _ in window], [outputs for _, outputs in window])
 
 
