@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from transduce import config
+from transduce.data.pairs import Pairs, Ragged
 from transduce.protocols import Model
-from transduce.types import Facts, Padded
+from transduce.types import EOS, Facts, Padded
 
 FACTS = Facts(source_vocabulary=9, target_vocabulary=11)
 JOINT = Facts(source_vocabulary=11, target_vocabulary=11)  # the ids of either side are ids of both
@@ -257,6 +259,12 @@ NUMBERS: dict[str, config.Table] = {
 }
 """Those that write numbers: tests/test_forecaster.py."""
 
+COUNTED: dict[str, config.Table] = {
+    "joint n-grams": {"type": "joint-ngram", "order": 3, "escape": 1e-2},
+    "joint n-grams, the probable ones": {"type": "joint-ngram", "order": 2, "beam": 3.0, "width": 4},
+}
+"""Those that have no gradients: tests/test_laws.py, and tests/test_joint_ngram.py."""
+
 SHORTEST = {
     "context of labels and text, no attention": 2,
     "context of labels, no attention": 2,
@@ -299,13 +307,39 @@ def build(table: config.Table, seed: int = 0, dtype: torch.dtype = torch.float64
     """The model in evaluation mode, its weights spread out: near-uniform distributions hide mistakes."""
     torch.manual_seed(seed)
     model: Any = config.build(table, Model, facts(table), "model")
+    if table["type"] == "joint-ngram":
+        count(model, seed)
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.ndim > 1:
+            if parameter.ndim > 1 and parameter.requires_grad:
                 parameter.mul_(1.7)
     if facts(table) is SIGNAL:
         model.encoder.embedding = Drawn(model.encoder.embedding)
     return model.to(dtype).eval()
+
+
+def count(model: Any, seed: int) -> None:
+    """What a model counts of pairs whose targets go with their sources, more or less: a token for each, but now and
+    then none, two, or another."""
+    generator = np.random.default_rng(seed)
+    rows = []
+    for _ in range(200):
+        source = generator.integers(4, FACTS.source_vocabulary, generator.integers(1, 7))
+        drawn = [generator.choice([0, 1, 2], p=[0.2, 0.6, 0.2]) for _ in source]
+        target = [
+            int(x + generator.integers(0, 3)) for x, times in zip(source, drawn, strict=True) for _ in range(times)
+        ]
+        rows.append(([*map(int, source), EOS], [*target, EOS]))
+    counts = model.counts(paired(rows))
+    for _ in range(4):
+        counts.reestimate()
+    counts.settle()
+
+
+def paired(rows: list[tuple[list[int], list[int]]]) -> Pairs:
+    """Pairs of ids, each side with its end."""
+    sides = [[np.asarray(row[side], np.int64) for row in rows] for side in (0, 1)]
+    return Pairs(*(Ragged(np.concatenate(side), np.cumsum([0, *map(len, side)])) for side in sides))
 
 
 def chooses_length(family: str) -> bool:

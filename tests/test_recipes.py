@@ -148,7 +148,7 @@ def test_every_recipe_of_a_model_makes_it(name: str) -> None:
     settings = config.build(table, Settings, facts(table["data"]["units"]))
     with torch.device("meta"):  # no weights
         model = settings.model()
-    assert sum(parameter.numel() for parameter in model.parameters()) > 0
+    assert list(model.parameters())
 
 
 def facts(units: config.Table) -> Facts:

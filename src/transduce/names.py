@@ -23,6 +23,7 @@ NAMES: dict[str, dict[str, str]] = {
         "classifier": "transduce.models.classifier:Classifier",
         "ctc": "transduce.models.ctc:CTC",
         "joint-ctc": "transduce.models.ctc:JointCTC",
+        "joint-ngram": "transduce.models.joint_ngram:JointNgram",
     },
     "Encoder": {
         "recurrent": "transduce.encoders.recurrent:RecurrentEncoder",

@@ -92,7 +92,7 @@ def predict_in(precision: Precision, model: nn.Module, device: torch.device) -> 
         return
     bound_kernel_cache()
     for parameter in model.parameters():
-        if parameter.ndim > 1:
+        if parameter.ndim > 1 and parameter.is_floating_point():
             parameter.data = parameter.data.to(torch.bfloat16)
     for verb in VERBS:
         if hasattr(model, verb):

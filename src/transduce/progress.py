@@ -19,7 +19,8 @@ class ProgressBar(Callback):
     def on_start(self, started: Started) -> None:
         for line in started.report:
             self._say(line)
-        where = f"{started.parameters / 1e6:.2f} M parameters, {started.device}, {started.precision}"
+        size = f"{started.parameters / 1e6:.2f} M parameters, " if started.parameters else "counted, "
+        where = f"{size}{started.device}, {started.precision}"
         self._say(f"training {started.run}: {where}" + (f", from update {started.step:,}" if started.step else ""))
         self.bar = Progress(
             TextColumn("{task.description}"),

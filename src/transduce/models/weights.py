@@ -38,8 +38,8 @@ def save_weights(model: nn.Module, path: Path) -> None:
 
 @torch.no_grad()
 def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
-    """Copy ``tensors`` into the model; every name and shape must fit."""
-    own = weights(model)
+    """Copy ``tensors`` into the model; every name and shape must fit, but for parameters that are empty."""
+    own = dict(model.named_parameters())
     missing, unknown = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
     if missing or unknown:
         raise ValueError(
@@ -47,6 +47,8 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) ->
             f"unknown {unknown[:5] or 'nothing'}; was config.toml changed since these weights were trained?"
         )
     for name, parameter in own.items():
+        if not parameter.numel():  # what is counted: only the data knows how many there are
+            parameter.data = tensors[name].to(parameter)
         if parameter.shape != tensors[name].shape:
             raise ValueError(
                 f"{origin}: {name} is {tuple(tensors[name].shape)}, the model expects {tuple(parameter.shape)}; "

@@ -42,7 +42,7 @@ class Validated:
 
 @dataclass(frozen=True)
 class Started:
-    """A run about to train, from update ``step`` on."""
+    """A run about to train, from update ``step`` on; what is counted has no ``parameters`` yet."""
 
     run: Path
     parameters: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from transduce.directory import choose_device
 from transduce.metrics.base import metric
 from transduce.models.fit import check_words
 from transduce.precision import autocast, bound_kernel_cache, choose_precision
-from transduce.protocols import ComparesTexts, Objective
+from transduce.protocols import ComparesTexts, Objective, lacking_verbs
 from transduce.spec import UNKNOWN
+from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started
 from transduce.training.checkpoint import CONFIG, State, load_training, replace_folder, resume_point
+from transduce.training.counting import Counting
 from transduce.training.data import cache_folder, prepare_for
 from transduce.training.distillation import Teacher
 from transduce.training.freezing import freeze
@@ -68,43 +71,61 @@ def _train(
         raise RunExistsError(run)
     point = resume_point(run / "checkpoints") if resume else None
     plan = _settle(table, run, point, where)
+    torch.manual_seed(plan.settings.training.seed)
+    built: Any = plan.settings.model()
+    model = built.to(where)
+    every = [JsonLines(run / "metrics.jsonl"), *callbacks]
+    if not lacking_verbs(type(model), Counted):
+        return _counting(model, run, plan, every)()
+    return _loop(model, run, plan, point, every)()
+
+
+def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: list[Callback]) -> Loop:
+    """Updates by gradients, from a checkpoint ``point`` where there is one."""
     training = plan.settings.training
-    torch.manual_seed(training.seed)
-    model: Any = plan.settings.model()
     inherited = plan.hand_over(model)
     frozen = freeze(model, training.freeze)
-    model.to(where)
     trainable = Trainable(model, plan.objective)
     optimizer = training.optimizer(model.parameters())
     state = State() if point is None else load_training(point, model, optimizer)
     anew = () if point is None else _other_measure(point, plan.table)
     if anew:
         state = replace(state, best=None, validations=(), stale=0)
-    read = (*plan.prepared.report.lines(), *plan.settings.data.borrowed())
     told = (*(inherited.lines() if inherited else ()), *plan.lessons, *anew)
-    report = (*read, *told, *frozen, *_changes(point, plan.table))
+    report = (*plan.read, *told, *frozen, *_changes(point, plan.table))
     # once the checkpoint is known to fit, lest a slip spoil the run's own settings
     _write_run(run, plan, inherited)
-    computing = autocast(training.precision, where)
+    computing = autocast(training.precision, plan.where)
     judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing)
-    every = [JsonLines(run / "metrics.jsonl"), *callbacks]
     parameters = sum(p.numel() for p in model.parameters())
-    started = Started(run, parameters, state.step, str(where), training.precision, report)
-    for callback in every:
-        callback.on_start(started)
-    loop = Loop(
+    _start(callbacks, Started(run, parameters, state.step, str(plan.where), training.precision, report))
+    return Loop(
         trainable=trainable,
         optimizer=optimizer,
         batches=Batches(plan.prepared.train, training.batching, training.seed),
         training=training,
         judge=judge,
         autocast=computing,
-        callbacks=every,
+        callbacks=callbacks,
         run=run,
         configuration=config.write(plan.table),
         state=state,
     )
-    return loop()
+
+
+def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> Counting:
+    """Counts from the beginning: what was counted before is counted again."""
+    pairs, exactly = plan.prepared.train, nullcontext
+    counts = model.counts(pairs)
+    _write_run(run, plan, None)
+    judge = judge_of(Trainable(model, plan.objective), plan.settings, plan.prepared, plan.cache, exactly)
+    _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", (*plan.read, *counts.report)))
+    return Counting(model, counts, int(pairs.target_lengths.sum()), plan.settings.training, judge, callbacks, run)
+
+
+def _start(callbacks: list[Callback], started: Started) -> None:
+    for callback in callbacks:
+        callback.on_start(started)
 
 
 def check(table: config.Table) -> None:
@@ -125,8 +146,14 @@ class _Plan:
     settings: Settings
     prepared: Prepared
     cache: Path
+    where: torch.device
     predecessor: Predecessor | None
     teacher: Teacher | None
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """What was read, for people."""
+        return (*self.prepared.report.lines(), *self.settings.data.borrowed())
 
     @property
     def objective(self) -> Objective[Any]:
@@ -165,7 +192,7 @@ def _settle(table: config.Table, run: Path, point: Path | None, where: torch.dev
     check_augmentation(settings.training.augmentation, prepared.tokenizers.source.signal)
     if teacher:
         teacher.check(prepared.tokenizers)
-    return _Plan(table, settings, prepared, cache, predecessor, teacher)
+    return _Plan(table, settings, prepared, cache, where, predecessor, teacher)
 
 
 def _write_run(run: Path, plan: _Plan, inherited: Inheritance | None) -> None:

@@ -13,9 +13,10 @@ from transduce.data.settings import Data
 from transduce.directory import Checkpoint, members
 from transduce.models.fit import check_fit
 from transduce.precision import Wanted
-from transduce.protocols import Model, Objective, Search
+from transduce.protocols import Model, Objective, Search, lacking_verbs
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
+from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import Augmentation
 from transduce.training.clocks import Clock
 from transduce.training.objectives import CrossEntropy
@@ -180,6 +181,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         model: Any = getattr(self.model, "constructor", self.model)  # of a Spec; or the class itself
+        if not lacking_verbs(model, Counted):
+            self._check_counted(model.__name__)
         check_fit("objective", "Objective", type(self.objective), model)
         check_fit("search", "Search", type(self.search), model)
         if self.distillation and not isinstance(self.objective, CrossEntropy):
@@ -189,3 +192,15 @@ class Settings:
             )
         if self.training.validation.metrics:
             check_fit("training.validation.search", "Search", type(self.training.validation.search), model)
+
+    def _check_counted(self, model: str) -> None:
+        """Raise ConfigError for what only gradients can follow."""
+        asked = {
+            "objective": self.objective != CrossEntropy(),
+            "init": self.init is not None,
+            "distillation": self.distillation is not None,
+            "training.freeze": bool(self.training.freeze),
+            "training.augmentation": bool(self.training.augmentation),
+        }
+        for key in (key for key, there in asked.items() if there):
+            raise config.ConfigError(key, f"{model} is counted, and not trained by gradients: leave {key} out")

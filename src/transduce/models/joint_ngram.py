@@ -1,0 +1,160 @@
+"""Joint n-gram models: p(x, y) as an n-gram model of units that have a piece of either side. N rows, B sources, N =
+B * K; T tokens, V target vocabulary, E ways on and Q nodes of a lattice (statistical/readings.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from transduce.data.pairs import Pairs
+from transduce.statistical.back_off import BackOff
+from transduce.statistical.cosegmentation import Cosegmentation
+from transduce.statistical.counted import empty
+from transduce.statistical.kneser_ney import estimate
+from transduce.statistical.readings import Reader, Readings
+from transduce.tree import Shared
+from transduce.types import BOS, EOS, PAD, Padded
+
+
+@dataclass(frozen=True)
+class JointState:
+    """How probable it is that a way of the source's readings is the next to write, and that nothing more is written;
+    0 all where none of them writes what was written."""
+
+    next_NE: Tensor
+    ending_N: Tensor
+    readings: Shared[Readings]
+
+
+class JointNgram(nn.Module):
+    """p(y | x) = p(x, y) / p(x), where p(x, y) is the sum over the ways to cut both into units u of
+    prod_k p(u_k | u_k-n+1 ... u_k-1), n being ``order`` (Bisani and Ney 2008).
+
+    Counted, not trained: units by expectation maximisation (Jiampojamarn et al. 2007), their n-grams on the best way
+    through each pair, smoothed by modified Kneser-Ney. Of the readings of a source those go that are ``beam`` (natural
+    logarithm) less probable than the best up to the same place, or that ``width`` others are ahead of. ``escape`` is
+    the probability that what is written next is no reading's: all tokens are then alike, so that none is impossible.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        source_factors: int = 1,
+        order: int = 8,
+        beam: float = 8.0,
+        width: int = 100,
+        escape: float = 1e-5,
+    ) -> None:
+        super().__init__()
+        if source_factors > 1:
+            raise ValueError(
+                f"a joint n-gram model reads one column of tokens, and the source has {source_factors}: leave out "
+                "data.units.source.columns, or put them into one"
+            )
+        for name, value, least in (("order", order, 1), ("beam", beam, 0), ("width", width, 1)):
+            if not value >= least:
+                raise ValueError(f"{name} = {value}: at least {least} was expected")
+        if not 0 < escape < 1:
+            raise ValueError(f"escape = {escape}: more than 0 and less than 1 was expected")
+        self.order, self.beam, self.width, self.escape = order, beam, width, escape
+        self.target_vocabulary = target_vocabulary
+        self.units = empty(torch.long, 4)
+        self.ngrams = BackOff()
+
+    def counts(self, pairs: Pairs) -> JointCounts:
+        return JointCounts(self, pairs)
+
+    def start(self, source: Padded) -> JointState:
+        readings = Reader(self.units, self.ngrams, self.beam, self.width)(source)
+        at_BKQ = torch.zeros_like(readings.ending_BQ)[:, None]
+        at_BKQ[..., 0] = 1.0
+        return _onward(at_BKQ, readings)
+
+    def extend(self, tokens_BT: Tensor, state: JointState) -> tuple[Tensor, JointState]:
+        outputs = []
+        for token_N in tokens_BT.unbind(1):
+            state = _written(token_N, state)
+            outputs.append(self._log_probs(state))
+        return torch.stack(outputs, 1), state
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        return output.clone() if candidates is None else output.index_select(-1, candidates)
+
+    def _log_probs(self, state: JointState) -> Tensor:
+        """[N, V]"""
+        token_BKE = _hypotheses(state.readings.value.token_BE, len(state.ending_N))
+        next_BKE = state.next_NE.view(token_BKE.shape)
+        probability_BKV = next_BKE.new_zeros(*token_BKE.shape[:2], self.target_vocabulary)
+        probability_NV = probability_BKV.scatter_add_(2, token_BKE, next_BKE).flatten(0, 1)
+        probability_NV[:, EOS] += state.ending_N
+        possible_N1 = probability_NV.sum(1, keepdim=True) > 0
+        escaped_V = torch.full_like(probability_NV[0], 1 / (self.target_vocabulary - 2))
+        escaped_V[[PAD, BOS]] = 0.0
+        mixed_NV = (1 - self.escape) * probability_NV + self.escape * escaped_V
+        return torch.where(possible_N1, mixed_NV, escaped_V).log()
+
+
+def _written(token_N: Tensor, state: JointState) -> JointState:
+    """After a token, or still at the beginning (BOS): the ways that write it have been taken."""
+    readings, begins_N = state.readings.value, token_N == BOS
+    token_BKE = _hypotheses(readings.token_BE, len(token_N))
+    (B, K, _), Q = token_BKE.shape, readings.ending_BQ.shape[1]
+    taken_BKE = state.next_NE.view(token_BKE.shape) * (token_BKE == token_N.view(B, K, 1))
+    at_BKQ = taken_BKE.new_zeros(B, K, Q)
+    at_BKQ.scatter_add_(2, readings.end_BE[:, None].expand_as(token_BKE), taken_BKE)
+    total_BK1 = at_BKQ.sum(2, keepdim=True)
+    after = _onward(at_BKQ / torch.where(total_BK1 > 0, total_BK1, 1.0), readings)
+    next_NE = torch.where(begins_N[:, None], state.next_NE, after.next_NE)
+    return replace(after, next_NE=next_NE, ending_N=torch.where(begins_N, state.ending_N, after.ending_N))
+
+
+def _onward(at_BKQ: Tensor, readings: Readings) -> JointState:
+    """From nodes, each with its probability, over what writes nothing to the ways that write next."""
+    B, K, Q = at_BKQ.shape
+    silent_B1Q, silent_end_BKQ = readings.silent_BQ[:, None], readings.silent_end_BQ[:, None].expand(B, K, Q)
+    reached_BKQ = at_BKQ
+    for _ in range(readings.depth):
+        at_BKQ = torch.zeros_like(at_BKQ).scatter_add_(2, silent_end_BKQ, at_BKQ * silent_B1Q)
+        reached_BKQ = reached_BKQ + at_BKQ
+    start_BKE = _hypotheses(readings.start_BE, B * K)
+    next_BKE = reached_BKQ.gather(2, start_BKE) * readings.chance_BE[:, None]
+    ending_BK = (reached_BKQ * readings.ending_BQ[:, None]).sum(2)
+    return JointState(next_BKE.flatten(0, 1), ending_BK.flatten(), Shared(readings))
+
+
+def _hypotheses(values_BE: Tensor, N: int) -> Tensor:
+    """[B, K, E] of N = B * K rows: the same for the hypotheses of a source, and not copied."""
+    B, E = values_BE.shape
+    return values_BE[:, None].expand(B, N // B, E)
+
+
+class JointCounts:
+    """What a joint n-gram model counts: passes of expectation maximisation, then n-grams of the best units."""
+
+    def __init__(self, model: JointNgram, pairs: Pairs) -> None:
+        self.model, self.pairs = model, pairs
+        self.ways = Cosegmentation(pairs)
+        cut = len(pairs) - len(self.ways.uncut)
+        if not cut:
+            raise ValueError(
+                f"none of {len(pairs)} pairs can be cut into units: each target has more than two tokens for each of "
+                "its source; cut the target into longer ones (data.units.target)"
+            )
+        self.report: tuple[str, ...] = ()
+        if cut < len(pairs):
+            left = f"{len(pairs) - cut:,} of {len(pairs):,} pairs"
+            self.report = (f"{left} are not counted: no source, or more than two target tokens for each of its tokens",)
+
+    def reestimate(self) -> float:
+        return self.ways.reestimate()
+
+    def settle(self) -> None:
+        best = self.ways.best()
+        used, words = np.unique(np.concatenate(best), return_inverse=True)
+        bounds = np.cumsum([len(row) for row in best])[:-1]
+        self.model.units.data = torch.from_numpy(self.ways.units[used]).to(self.model.units)
+        self.model.ngrams.learn(estimate(np.split(words.ravel(), bounds), len(used), self.model.order))

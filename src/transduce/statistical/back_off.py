@@ -1,0 +1,67 @@
+"""An n-gram model that has been counted, as tensors, to be asked many things at once. E questions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transduce.statistical.counted import empty
+from transduce.statistical.kneser_ney import NGrams
+
+
+class BackOff(nn.Module):
+    """log p(w | h), and the history after it: where h w was seen as it was counted, else what h leaves for its suffix,
+    and log p(w | suffix of h).
+
+    Histories are n-grams by their numbers (kneser_ney.py); ``begun`` is that of a sequence that has just begun, and
+    ``end`` the word that ends it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys, self.suffix, self.after = (empty(torch.long) for _ in range(3))
+        self.log_prob, self.back_off = empty(), empty()
+        self.ends = empty(torch.long)  # the end's number, and what to remember of a sequence that has just begun
+
+    def learn(self, ngrams: NGrams) -> None:
+        values: dict[str, Any] = {
+            "keys": ngrams.keys,
+            "suffix": ngrams.suffix,
+            "after": ngrams.after,
+            "log_prob": torch.from_numpy(ngrams.probability).log(),
+            "back_off": torch.from_numpy(ngrams.back_off).log(),
+            "ends": [ngrams.end, ngrams.begun],
+        }
+        for name, value in values.items():
+            parameter = getattr(self, name)
+            parameter.data = torch.as_tensor(value).to(parameter)
+
+    @property
+    def end(self) -> int:
+        return int(self.ends[0])
+
+    @property
+    def begun(self) -> int:
+        return int(self.ends[1])
+
+    def __len__(self) -> int:
+        """n-grams, that of no words among them."""
+        return len(self.log_prob)
+
+    def forward(self, history_E: Tensor, word_E: Tensor) -> tuple[Tensor, Tensor]:
+        words = self.end + 2
+        log_prob_E, after_E = torch.zeros_like(history_E, dtype=self.log_prob.dtype), torch.zeros_like(history_E)
+        open_O, history_O = torch.arange(len(history_E), device=history_E.device), history_E
+        while len(open_O):
+            key_O = history_O * words + word_E[open_O]
+            place_O = torch.searchsorted(self.keys, key_O).clamp(max=len(self.keys) - 1)
+            seen_O = self.keys[place_O] == key_O
+            known_O, ngram_O = open_O[seen_O], place_O[seen_O] + 1
+            log_prob_E[known_O] += self.log_prob[ngram_O]
+            after_E[known_O] = self.after[ngram_O]
+            open_O, history_O = open_O[~seen_O], history_O[~seen_O]
+            log_prob_E[open_O] += self.back_off[history_O]
+            history_O = self.suffix[history_O]
+        return log_prob_E, after_E

@@ -1,0 +1,36 @@
+"""Models that are counted, and not trained by gradients."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import nn
+
+from transduce.data.pairs import Pairs
+from transduce.protocols import Model
+
+
+class Counts(Protocol):
+    """What a model counts of all pairs; ``report`` is what to tell people of them.
+
+    ``reestimate`` is a pass of expectation maximisation, and returns the log-probability (natural) of all pairs by the
+    counts before it; ``settle`` makes the counts the model's.
+    """
+
+    report: tuple[str, ...]
+
+    def reestimate(self) -> float: ...
+
+    def settle(self) -> None: ...
+
+
+class Counted(Model, Protocol):
+    """A model whose parameters (``empty``) are counts, or made of them."""
+
+    def counts(self, pairs: Pairs) -> Counts: ...
+
+
+def empty(dtype: torch.dtype = torch.float32, *shape: int) -> nn.Parameter:
+    """A parameter that has no size until something is counted, or loaded (models/weights.py), and no gradient."""
+    return nn.Parameter(torch.empty(0, *shape, dtype=dtype), requires_grad=False)

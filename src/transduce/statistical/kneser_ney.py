@@ -1,0 +1,119 @@
+"""n-grams counted, and smoothed by interpolated modified Kneser-Ney (Chen and Goodman 1999, section 3).
+
+L n-grams of all orders, W words, the end and the begin of a sequence among them. An n-gram is a number: first 0, which
+is no words at all, then those of one word, those of two, and so on, each among those of its order by its parent (the
+n-gram without its last word) and its last word. Its suffix is the n-gram without its first word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NGrams:
+    """Of n-grams 1 to L - 1 the ``keys`` [L - 1], parent * W + last word, ascending; of all of them the ``suffix``
+    [L], the ``probability`` [L] of the last word after the others, that which the parent of an unseen one leaves for
+    its suffix (``back_off`` [L]), and what to remember when they have been read (``after`` [L]): the longest of their
+    ends that something has been seen behind, and that is shorter than the order.
+    """
+
+    words: int
+    keys: Ids
+    suffix: Ids
+    probability: Numbers
+    back_off: Numbers
+    after: Ids
+
+    @property
+    def end(self) -> int:
+        return self.words - 2
+
+    @property
+    def begun(self) -> int:
+        """What to remember of a sequence that has just begun."""
+        return int(self.after[1 + np.searchsorted(self.keys, self.words - 1)])
+
+
+def estimate(sequences: Sequence[Ids], words: int, order: int) -> NGrams:
+    """Of sequences of words below ``words``, to which an end and a begin are added.
+
+    p(w | h) = (c(h w) - D(c(h w))) / c(h) + b(h) p(w | suffix of h), where c counts different predecessors below the
+    highest order, and b(h) is what the discounts D leave. Of no words, all but the begin are alike.
+    """
+    counted = _count(sequences, words, order)
+    keys, suffix, W = np.concatenate(counted.keys), np.concatenate(counted.suffixes), words + 2
+    bounds = np.cumsum([1, *map(len, counted.keys)])
+    L = int(bounds[-1])
+    probability, back_off, after = np.zeros(L), np.ones(L), np.zeros(L, np.int64)
+    probability[0] = 1 / (W - 1)
+    parents = np.zeros(L, bool)
+    parents[keys // W] = True
+    for n in range(1, order + 1):
+        own = slice(bounds[n - 1], bounds[n])
+        parent, word = np.divmod(counted.keys[n - 1], W)
+        count = counted.counts[n - 1].astype(np.float64)
+        if n < order:
+            preceded = np.bincount(counted.suffixes[n + 1] - bounds[n - 1], minlength=len(count))
+            count = np.where(counted.first[n - 1], count, preceded).astype(np.float64)
+        count[word == W - 1] = 0.0  # nothing is followed by a begin
+        discount = _discounts(count)[np.minimum(count, 3).astype(np.int64)]
+        total, taken = (np.bincount(parent, amount, L) for amount in (count, discount))
+        back_off[total > 0] = (taken / np.maximum(total, 1))[total > 0]
+        probability[own] = (count - discount) / total[parent] + back_off[parent] * probability[suffix[own]]
+        probability[own][word == W - 1] = 0.0
+        after[own] = np.where(parents[own], np.arange(bounds[n - 1], bounds[n]), after[suffix[own]])
+    return NGrams(W, keys, suffix, probability, back_off, after)
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """For each order the n-grams there are, by key: their suffixes (of 0, too), how often they occur, and whether they
+    begin a sequence, so that nothing can stand before them."""
+
+    keys: list[Ids]
+    suffixes: list[Ids]
+    counts: list[Ids]
+    first: list[NDArray[np.bool_]]
+
+
+def _count(sequences: Sequence[Ids], words: int, order: int) -> _Counts:
+    end, begin, W = words, words + 1, words + 2
+    text = np.concatenate([part for row in sequences for part in ([begin], row, [end])])
+    lengths = np.array([len(row) + 2 for row in sequences])
+    place = np.arange(len(text)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    found = _Counts([], [np.zeros(1, np.int64)], [], [])
+    shorter = np.zeros(len(text), np.int64)  # at each place the n-gram that ends there, of one word less
+    known = 1
+    for n in range(1, order + 1):
+        there = np.flatnonzero(place >= n - 1)
+        parent = shorter[there - 1] if n > 1 else np.zeros(len(there), np.int64)
+        key, at, number, count = np.unique(
+            parent * W + text[there], return_index=True, return_inverse=True, return_counts=True
+        )
+        found.keys.append(key)
+        found.suffixes.append(shorter[there[at]])
+        found.counts.append(count)
+        found.first.append(place[there[at]] == n - 1)
+        shorter = np.zeros(len(text), np.int64)
+        shorter[there] = known + number
+        known += len(key)
+    return found
+
+
+def _discounts(count: Numbers) -> Numbers:
+    """What is taken of counts of 0, 1, 2, and 3 or more (eq. 26); half of one where there are too few to tell."""
+    n1, n2, n3, n4 = (float((count == size).sum()) for size in (1, 2, 3, 4))
+    if not n1 * n2 * n3 * n4:
+        return np.array([0.0, 0.5, 0.5, 0.5])
+    y = n1 / (n1 + 2 * n2)
+    taken = np.array([0.0, 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3])
+    bounded: Numbers = np.minimum(np.maximum(taken, 0.0), np.arange(4.0))
+    return bounded

@@ -1,0 +1,233 @@
+"""The ways to read a source as units, the improbable ones left out: a lattice, and what each way on is worth.
+
+B sources of up to I tokens, U units, V source vocabulary; E ways on (arcs) and Q nodes, of all sources while a lattice
+is built, then of the largest. A node is a place in a source and what an n-gram model of units remembers there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from transduce import tree
+from transduce.statistical.back_off import BackOff
+from transduce.types import PAD, Padded
+
+T = TypeVar("T")
+LEFT_OUT = -9.0  # log-probability of leaving out a token that no unit has alone, so that every source has a reading
+
+
+@dataclass(frozen=True)
+class Readings:
+    """How outputs come about: from node 0 of a source way by way, each taken with its ``chance`` among those from its
+    node, whatever its rest is: those that write a token, the ``silent`` one, and ending add up to 1.
+
+    At most ``depth`` silent ones follow each other. Where there are fewer nodes or ways, chances are 0.
+    """
+
+    start_BE: Tensor
+    end_BE: Tensor
+    token_BE: Tensor
+    chance_BE: Tensor
+    silent_BQ: Tensor  # the chance
+    silent_end_BQ: Tensor
+    ending_BQ: Tensor
+    depth: int
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """The source of each, its place, what is remembered there, and log p of all ways to it (``reached``)."""
+
+    row_Q: Tensor
+    place_Q: Tensor
+    history_Q: Tensor
+    reached_Q: Tensor
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Ways from a node (its number and its source) by a unit (U: none), to what is then remembered, which this way is
+    reached with log p of ``reached``."""
+
+    start_E: Tensor
+    row_E: Tensor
+    unit_E: Tensor
+    log_prob_E: Tensor
+    history_E: Tensor
+    reached_E: Tensor
+
+
+@dataclass(frozen=True)
+class _Arcs:
+    start_E: Tensor
+    end_E: Tensor
+    unit_E: Tensor
+    log_prob_E: Tensor
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads sources as ``units`` [U, 4] (cosegmentation.py), which are the words of ``ngrams``.
+
+    At every place those nodes go that are ``beam`` (natural logarithm) less probable than the best one, and those that
+    ``width`` others are ahead of.
+    """
+
+    units: Tensor
+    ngrams: BackOff
+    beam: float
+    width: int
+
+    def __call__(self, source: Padded) -> Readings:
+        lengths_B = source.lengths - 1  # without their ends
+        nodes, arcs = self._graph(source.values, lengths_B)
+        ahead_Q = self._ahead(nodes, arcs, lengths_B)
+        return self._packed(nodes, tree.join(arcs), ahead_Q, lengths_B)
+
+    # ------------------------------------------------------------ from left to right
+
+    def _graph(self, source_BI: Tensor, lengths_B: Tensor) -> tuple[_Nodes, list[_Arcs]]:
+        """All nodes, the first of each source first, and the ways to each place."""
+        row_B = torch.arange(len(lengths_B), device=source_BI.device)
+        place_B, begun_B = torch.zeros_like(row_B), torch.full_like(row_B, self.ngrams.begun)
+        nodes = _Nodes(row_B, place_B, begun_B, self.ngrams.log_prob.new_zeros(len(row_B)))
+        nothing = row_B[:0]
+        every, arcs, known = [nodes], [_Arcs(nothing, nothing, nothing, nodes.reached_Q[:0])], 0
+        pending: defaultdict[int, list[_Steps]] = defaultdict(list)
+        for place in range(int(lengths_B.max())):
+            for size in (1, 2):
+                pending[place + size].append(self._steps(nodes, known, size, source_BI, lengths_B))
+            known += len(nodes.row_Q)
+            nodes, come = self._arrive(tree.join(pending.pop(place + 1)), place + 1, known)
+            every.append(nodes)
+            arcs.append(come)
+        return tree.join(every), arcs
+
+    def _steps(self, nodes: _Nodes, known: int, size: int, source_BI: Tensor, lengths_B: Tensor) -> _Steps:
+        """On from nodes of one place, numbered from ``known`` on, over so many tokens."""
+        number_Q = known + torch.arange(len(nodes.row_Q), device=source_BI.device)
+        fits_Q = nodes.place_Q + size <= lengths_B[nodes.row_Q]
+        nodes, number_Q = _where(fits_Q, (nodes, number_Q))
+        first_Q = source_BI[nodes.row_Q, nodes.place_Q]
+        second_Q = torch.zeros_like(first_Q) if size == 1 else source_BI[nodes.row_Q, nodes.place_Q + 1]
+        base = int(torch.maximum(source_BI.max(), self.units[:, :2].max())) + 1
+        piece_U = self.units[:, 0] * base + self.units[:, 1]
+        begin_Q = torch.searchsorted(piece_U, first_Q * base + second_Q)
+        count_Q = torch.searchsorted(piece_U, first_Q * base + second_Q, right=True) - begin_Q
+        origin_E = torch.arange(len(count_Q), device=count_Q.device).repeat_interleave(count_Q)
+        unit_E = begin_Q[origin_E] + torch.arange(len(origin_E), device=count_Q.device)
+        unit_E = unit_E - (count_Q.cumsum(0) - count_Q)[origin_E]
+        log_prob_E, history_E = self.ngrams(nodes.history_Q[origin_E], unit_E)
+        if size == 1:
+            silent_Q = torch.nonzero(count_Q == 0)[:, 0]
+            origin_E = torch.cat([origin_E, silent_Q])
+            unit_E = torch.cat([unit_E, torch.full_like(silent_Q, len(self.units))])
+            log_prob_E = torch.cat([log_prob_E, log_prob_E.new_full(silent_Q.shape, LEFT_OUT)])
+            history_E = torch.cat([history_E, nodes.history_Q[silent_Q]])
+        reached_E = nodes.reached_Q[origin_E] + log_prob_E
+        return _Steps(number_Q[origin_E], nodes.row_Q[origin_E], unit_E, log_prob_E, history_E, reached_E)
+
+    def _arrive(self, steps: _Steps, place: int, known: int) -> tuple[_Nodes, _Arcs]:
+        """What steps lead to, the improbable left out, numbered from ``known`` on, and the steps that are left."""
+        memories = len(self.ngrams)
+        key_Q, node_E = torch.unique(steps.row_E * memories + steps.history_E, return_inverse=True)
+        row_Q, reached_Q = key_Q // memories, _log_sums(steps.reached_E, node_E, len(key_Q))
+        kept_Q = self._probable(row_Q, reached_Q)
+        number_Q = torch.where(kept_Q, known + kept_Q.cumsum(0) - 1, -1)
+        end_E = number_Q[node_E]
+        nodes = _Nodes(row_Q, torch.full_like(row_Q, place), key_Q % memories, reached_Q)
+        arcs = _Arcs(steps.start_E, end_E, steps.unit_E, steps.log_prob_E)
+        return _where(kept_Q, nodes), _where(end_E >= 0, arcs)
+
+    def _probable(self, row_Q: Tensor, reached_Q: Tensor) -> Tensor:
+        best_Q = _greatest(reached_Q, row_Q, int(row_Q.max()) + 1)[row_Q]
+        order_Q = reached_Q.argsort(descending=True, stable=True)
+        order_Q = order_Q[row_Q[order_Q].argsort(stable=True)]
+        ahead_Q = torch.empty_like(row_Q).scatter_(0, order_Q, _within(row_Q[order_Q]))
+        probable_Q: Tensor = (reached_Q >= best_Q - self.beam) & (ahead_Q < self.width)
+        return probable_Q
+
+    # ------------------------------------------------------------ from right to left
+
+    def _ahead(self, nodes: _Nodes, arcs: Sequence[_Arcs], lengths_B: Tensor) -> Tensor:
+        """log p of all ways from each node to the end of its source."""
+        history_Q = nodes.history_Q
+        ending_Q, _ = self.ngrams(history_Q, torch.full_like(history_Q, self.ngrams.end))
+        ahead_Q: Tensor = ending_Q.masked_fill(nodes.place_Q < lengths_B[nodes.row_Q], -torch.inf)
+        for come in reversed(arcs):
+            onward_E = come.log_prob_E + ahead_Q[come.end_E]
+            ahead_Q = torch.logaddexp(ahead_Q, _log_sums(onward_E, come.start_E, len(ahead_Q)))
+        return ahead_Q
+
+    def _packed(self, nodes: _Nodes, arcs: _Arcs, ahead_Q: Tensor, lengths_B: Tensor) -> Readings:
+        """Each source's own, side by side. A way that writes two tokens is two, with a node between them."""
+        arcs = _where(ahead_Q[arcs.end_E] > -torch.inf, arcs)
+        chance_E = (arcs.log_prob_E + ahead_Q[arcs.end_E] - ahead_Q[arcs.start_E]).exp()
+        writes_E2 = torch.cat([self.units, self.units.new_zeros(1, 4)])[arcs.unit_E, 2:]
+        double_E = writes_E2[:, 1] != PAD
+        between_D = len(ahead_Q) + torch.arange(int(double_E.sum()), device=ahead_Q.device)
+        row_Q = torch.cat([nodes.row_Q, nodes.row_Q[arcs.start_E[double_E]]])
+        ending_Q = (nodes.place_Q == lengths_B[nodes.row_Q]).to(chance_E.dtype)
+        ending_Q = torch.cat([ending_Q, ending_Q.new_zeros(len(between_D))])
+        start_E = torch.cat([arcs.start_E, between_D])
+        end_E = torch.cat([arcs.end_E.masked_scatter(double_E, between_D), arcs.end_E[double_E]])
+        token_E = torch.cat([writes_E2[:, 0], writes_E2[double_E, 1]])
+        chance_E = torch.cat([chance_E, chance_E.new_ones(len(between_D))])
+
+        order_Q = row_Q.argsort(stable=True)
+        own_Q = torch.empty_like(row_Q).scatter_(0, order_Q, _within(row_Q[order_Q]))  # its number in its source
+        start_E, end_E, row_E = own_Q[start_E], own_Q[end_E], row_Q[start_E]
+        B, silent_E = len(lengths_B), token_E == PAD
+        shape = B, int(own_Q.max()) + 1
+        silently = row_E[silent_E], start_E[silent_E]
+        silent_BQ = _table(shape, silently, chance_E[silent_E])
+        silent_end_BQ = _table(shape, silently, end_E[silent_E])
+        writing_E = (~silent_E).nonzero()[:, 0]
+        writing_E = writing_E[row_E[writing_E].argsort(stable=True)]
+        place_E = row_E[writing_E], _within(row_E[writing_E])
+        shape_BE = B, int(torch.bincount(place_E[0], minlength=1).max())
+        start_BE, end_BE, token_BE, chance_BE = (
+            _table(shape_BE, place_E, values_E[writing_E]) for values_E in (start_E, end_E, token_E, chance_E)
+        )
+        ending_BQ = _table(shape, (row_Q, own_Q), ending_Q)
+        depth = _depth(silent_BQ, silent_end_BQ)
+        return Readings(start_BE, end_BE, token_BE, chance_BE, silent_BQ, silent_end_BQ, ending_BQ, depth)
+
+
+def _table(shape: tuple[int, int], place: tuple[Tensor, Tensor], values_E: Tensor) -> Tensor:
+    return values_E.new_zeros(shape).index_put(place, values_E)
+
+
+def _where(kept: Tensor, values: T) -> T:
+    return tree.map(lambda leaf: leaf[kept], values)
+
+
+def _depth(silent_BQ: Tensor, silent_end_BQ: Tensor) -> int:
+    """The most silent ways that follow each other."""
+    depth, reached_BQ = 0, torch.ones_like(silent_BQ)
+    while bool((going_BQ := reached_BQ * (silent_BQ > 0)).any()):
+        reached_BQ = torch.zeros_like(silent_BQ).scatter_add_(1, silent_end_BQ, going_BQ)
+        depth += 1
+    return depth
+
+
+def _within(row_N: Tensor) -> Tensor:
+    """How many of the same row are before each; rows come in order."""
+    count = torch.bincount(row_N)
+    return torch.arange(len(row_N), device=row_N.device) - (count.cumsum(0) - count)[row_N]
+
+
+def _greatest(value_E: Tensor, index_E: Tensor, size: int) -> Tensor:
+    return value_E.new_full((size,), -torch.inf).scatter_reduce(0, index_E, value_E, "amax")
+
+
+def _log_sums(value_E: Tensor, index_E: Tensor, size: int) -> Tensor:
+    """[size]: the logarithm of the sum of the exponentials of those with each index."""
+    greatest = _greatest(value_E, index_E, size).nan_to_num(neginf=0.0)
+    return value_E.new_zeros(size).index_add(0, index_E, (value_E - greatest[index_E]).exp()).log() + greatest

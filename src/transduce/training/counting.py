@@ -1,0 +1,86 @@
+"""Learning by counting: passes of expectation maximisation in the place of updates by gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transduce.statistical.counted import Counts
+from transduce.training.callbacks import Callback, Finished, Update, Validated
+from transduce.training.checkpoint import save_model
+from transduce.training.clocks import CLOCKS
+from transduce.training.interruption import Interruption
+from transduce.training.loop import Judgement
+from transduce.training.settings import Training
+
+GAIN = 1e-3  # of the log-probability: a pass that gains a smaller share is the last
+
+
+@dataclass
+class Counting:
+    """Passes over all pairs until the budget ends (a pass is a step, and an epoch) or they gain no more, and a
+    validation at the end. What is interrupted before keeps nothing: the same pairs have the same counts again."""
+
+    model: Any
+    counts: Counts
+    tokens: int  # of all targets, their ends included
+    training: Training
+    judge: Callable[[], Judgement] | None
+    callbacks: Sequence[Callback]
+    run: Path
+
+    def __call__(self) -> Finished:
+        self.clock = CLOCKS[self.training.clock]
+        self.began = self.clock()
+        step, reason = 0, "exception"
+        try:
+            with Interruption() as interruption:
+                step = self._passes(interruption)
+                reason = interruption.signal or "budget"
+                if reason == "budget":
+                    self.counts.settle()
+                    self._keep(step)
+        except BaseException as error:
+            reason = type(error).__name__
+            raise
+        finally:
+            kept = step if reason == "budget" else 0
+            finished = Finished(self.run, reason, step, kept, self.clock() - self.began)
+            for callback in self.callbacks:
+                callback.on_finish(finished)
+        return finished
+
+    def _passes(self, interruption: Interruption) -> int:
+        before, step, seconds = -math.inf, 0, 0.0
+        while not interruption.signal and self.training.budget.progress(step, step, seconds) < 1:
+            log_prob = self.counts.reestimate()
+            step, passed, seconds = step + 1, seconds, self.clock() - self.began
+            self._tell(step, log_prob, seconds, seconds - passed)
+            if log_prob - before <= GAIN * abs(log_prob):
+                break
+            before = log_prob
+        return step
+
+    def _tell(self, step: int, log_prob: float, seconds: float, took: float) -> None:
+        loss = -log_prob / self.tokens
+        progress = min(self.training.budget.progress(step, step, seconds), 1.0)
+        told = Update(step, loss, loss, 0.0, 0.0, self.tokens / max(took, 1e-9), progress, seconds)
+        for callback in self.callbacks:
+            callback.on_update(told)
+
+    def _keep(self, step: int) -> None:
+        about: dict[str, Any] = {"step": step, "what": "counted"}
+        self.model.eval()
+        if self.judge is not None:
+            judged = self.judge()
+            about |= {"loss": judged.loss, **judged.metrics}
+        about["seconds"] = self.clock() - self.began
+        for checkpoint in ("last", "best"):
+            save_model(self.run / "checkpoints" / checkpoint, self.model, about)
+        if self.judge is not None:
+            told = Validated(step, judged.loss, judged.metrics, True, about["seconds"])
+            for callback in self.callbacks:
+                callback.on_validation(told)

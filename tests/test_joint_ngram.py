@@ -1,0 +1,240 @@
+"""Joint n-gram models: all readings of a source against enumeration, what no reading has, and a run from end to end."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import transduce
+from families import COUNTED, FACTS, build, paired, sources
+from test_cli import told
+from transduce import config
+from transduce.search.forcing import force
+from transduce.search.greedy import Greedy
+from transduce.training.callbacks import Callback, Update
+from transduce.training.run import train
+from transduce.types import BOS, EOS, PAD, UNK, Padded
+
+Call = Callable[..., tuple[int, str, str]]
+EVERYTHING = {"type": "joint-ngram", "order": 3, "beam": 1e3, "width": 10**6, "escape": 1e-12}
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return build(EVERYTHING)
+
+
+def padded(rows: list[list[int]]) -> Padded:
+    lengths = [len(row) for row in rows]
+    return Padded(torch.tensor([row + [PAD] * (max(lengths) - len(row)) for row in rows]), torch.tensor(lengths))
+
+
+def readings(model: Any, source: list[int]) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Every way to read a source: what it writes, and log p of its units, one n-gram after the other."""
+    ways = [(0, model.ngrams.begun, (), 0.0)]
+    while ways:
+        place, history, written, log_prob = ways.pop()
+        if place == len(source):
+            last, _ = model.ngrams(torch.tensor([history]), torch.tensor([model.ngrams.end]))
+            yield written, log_prob + float(last)
+            continue
+        for unit, tokens in enumerate(model.units.tolist()):
+            piece = [token for token in tokens[:2] if token]
+            if source[place : place + len(piece)] == piece:
+                more, after = model.ngrams(torch.tensor([history]), torch.tensor([unit]))
+                target = tuple(token for token in tokens[2:] if token)
+                ways.append((place + len(piece), int(after), written + target, log_prob + float(more)))
+
+
+@pytest.mark.parametrize("source", [[4], [6, 5], [7, 4, 8], [5, 5, 6, 7]], ids=str)
+def test_a_probability_is_the_sum_over_all_readings(source: list[int], model: Any) -> None:
+    together: defaultdict[tuple[int, ...], float] = defaultdict(float)
+    for written, log_prob in readings(model, source):
+        together[written] += math.exp(log_prob)
+    everything = sum(together.values())
+    outputs = sorted(together, key=lambda output: -together[output])[:200]
+    given = padded([[*source, EOS]] * len(outputs))
+    found = force(model, given, padded([[*output, EOS] for output in outputs]))
+    for output, each in zip(outputs, found, strict=True):
+        assert each.log_prob == pytest.approx(math.log(together[output] / everything), abs=1e-6)
+
+
+@pytest.mark.parametrize("table", [EVERYTHING, *COUNTED.values()], ids=lambda table: str(table.get("width")))
+def test_probabilities_sum_to_one(table: config.Table) -> None:
+    """Wherever the beam has cut, after whatever was written, also by no reading."""
+    pruned, source = build(table), sources([6, 1, 4])
+    tokens = torch.tensor([[BOS, 5, 9, 9, 9, 9, 4], [BOS, 10, 6, 7, 5, 5, 5], [BOS, 7, 7, 4, 8, 6, 5]])
+    output, _ = pruned.extend(tokens, pruned.start(source))
+    logits = pruned.readout(output)
+    assert_close(logits.exp().sum(-1), torch.ones(3, 7, dtype=torch.float64))
+    assert (logits[..., [PAD, BOS]] == -math.inf).all()
+    assert torch.isfinite(logits[..., [UNK, EOS, *range(4, FACTS.target_vocabulary)]]).all()
+
+
+def test_a_narrow_beam_has_the_probable_readings(model: Any) -> None:
+    source = sources([5, 6, 4, 7], seed=3)
+    wide, narrow = (Greedy(12)(build(EVERYTHING | {"width": width}), source) for width in (10**6, 40))
+    assert [h[0].tokens for h in wide] == [h[0].tokens for h in narrow]
+    assert build(EVERYTHING | {"width": 1}).start(source).next_NE.shape[1] < model.start(source).next_NE.shape[1] / 2
+
+
+def test_what_no_unit_has_is_left_out(model: Any) -> None:
+    """A token that was never seen, wherever it stands, and a source that is empty."""
+    strange = force(model, padded([[UNK, 4, 6, EOS], [4, UNK, 6, EOS], [4, 6, UNK, EOS]]), padded([[5, 6, EOS]] * 3))
+    plain = force(model, padded([[4, 6, EOS]]), padded([[5, 6, EOS]]))
+    assert strange[0].log_prob == pytest.approx(plain[0].log_prob, abs=1e-9)
+    assert strange[2].log_prob == pytest.approx(plain[0].log_prob, abs=1e-9)
+    assert math.isfinite(strange[1].log_prob)  # it stands between what could be one unit
+    empty = Greedy(5)(model, padded([[EOS], [4, EOS]]))
+    assert empty[0][0].tokens == (EOS,)
+
+
+def test_what_is_impossible_has_the_probability_of_an_escape() -> None:
+    """One token that no reading writes, then as if nothing were known."""
+    small = build(EVERYTHING | {"escape": 1e-3})
+    reachable = {output for output, _ in readings(small, [4])}
+    assert not any(output[:1] == (10,) for output in reachable)
+    (found,) = force(small, padded([[4, EOS]]), padded([[10, 5, EOS]]))
+    alike = 1 / (FACTS.target_vocabulary - 2)
+    expected = [math.log(1e-3 * alike), math.log(alike), math.log(alike)]
+    assert found.token_log_probs == pytest.approx(expected, abs=1e-9)
+
+
+def test_pairs_that_cannot_be_cut_are_told() -> None:
+    empty: Any = config.build({"type": "joint-ngram"}, transduce.protocols.Model, FACTS, "model")
+    assert empty.counts(paired([([4, EOS], [5, 5, 5, EOS]), ([4, EOS], [5, EOS])])).report == (
+        "1 of 2 pairs are not counted: no source, or more than two target tokens for each of its tokens",
+    )
+    with pytest.raises(ValueError, match="none of 1 pairs can be cut into units: each target has more than two"):
+        empty.counts(paired([([4, EOS], [5, 5, 5, EOS])]))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"order": 0}, "order = 0: at least 1 was expected"),
+        ({"beam": -1.0}, "beam = -1.0: at least 0 was expected"),
+        ({"beam": math.nan}, "beam = nan"),
+        ({"width": 0}, "width = 0"),
+        ({"escape": 0.0}, "escape = 0.0: more than 0 and less than 1"),
+        ({"escape": 1.0}, "escape = 1.0"),
+    ],
+)
+def test_options_that_cannot_be(options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        config.build({"type": "joint-ngram"} | options, transduce.protocols.Model, FACTS, "model")
+
+
+# ------------------------------------------------------------------------- a run
+
+WORDS = ["cab", "dad", "bead", "face", "cede", "deface", "abed", "decade", "faded", "beef", "ab", "facade", "bed"]
+PAIRS = [(word, " ".join(word.upper().replace("EA", "I").replace("EE", "I"))) for word in WORDS]
+SETTINGS: config.Table = {
+    "metrics": ["exact", "ter"],
+    "data": {"units": {"source": "characters", "target": "symbols"}},
+    "model": {"type": "joint-ngram", "order": 4},
+    "training": {"epochs": 20, "validation": {"metrics": ["exact"]}},
+    "search": {"type": "beam", "size": 3, "max_length": 12},
+}
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    path = folder / "joint.toml"
+    path.write_text(config.write(SETTINGS | changes), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("joint")
+    transduce.train(written(folder), folder / "run", pairs=PAIRS * 3, progress=False, device="cpu")
+    return folder / "run"
+
+
+def test_a_run_is_counted_saved_and_used(counted: Path) -> None:
+    model = transduce.load(counted, device="cpu")
+    assert [model(word) for word, _ in PAIRS] == [target for _, target in PAIRS]
+    events = [json.loads(line) for line in (counted / "metrics.jsonl").read_text().splitlines()]
+    losses = [event["loss"] for event in events if event["event"] == "update"]
+    assert len(losses) > 1
+    assert losses == sorted(losses, reverse=True)
+    assert events[-1]["event"] == "validation"
+    assert events[-1]["metrics"]["exact"] > 50
+    last = transduce.load(counted, "last", device="cpu")
+    assert next(last.score(PAIRS[:1])) == next(model.score(PAIRS[:1]))
+    assert all(parameter.numel() for parameter in model.model.parameters())
+
+
+def test_a_run_that_is_counted_again_is_the_same(counted: Path, tmp_path: Path) -> None:
+    before = {path.name: path.read_bytes() for path in (counted / "checkpoints" / "best").iterdir()}
+    transduce.train("joint", counted, resume=True, progress=False, device="cpu")
+    assert (counted / "checkpoints" / "best" / "model.safetensors").read_bytes() == before["model.safetensors"]
+
+
+def test_a_run_is_mixed_with_a_trained_one(counted: Path, tmp_path: Path, call: Call) -> None:
+    """Their vocabularies are learned from the same data, and are the same."""
+    lstm = {"type": "recurrent", "cell": "lstm", "embedding_width": 4}
+    decoder = lstm | {"width": 8, "bridge": "linear", "wiring": "plain"}
+    neural = {"type": "encoder-decoder", "encoder": lstm | {"width": 4}, "decoder": decoder}
+    recipe = written(tmp_path, model=neural, training={"steps": 2})
+    transduce.train(recipe, tmp_path / "lstm", pairs=PAIRS * 3, progress=False, device="cpu")
+    both = transduce.load(f"{counted}+{tmp_path / 'lstm'}", device="cpu")
+    alone = [transduce.load(run, device="cpu") for run in (counted, tmp_path / "lstm")]
+    pair = ("face", "F A C E")
+    first = [math.exp(next(model.score([pair])).token_log_probs[0]) for model in alone]
+    assert math.exp(next(both.score([pair])).token_log_probs[0]) == pytest.approx(sum(first) / 2, rel=1e-4)
+    status, out, _ = call("predict", counted, "--precision=bfloat16", stdin=b"face\n")
+    assert (status, out) == (0, "F A C E\n")
+
+
+def test_minutes_and_passes_are_budgets(tmp_path: Path) -> None:
+    for training, passes in (({"epochs": 2}, 2), ({"steps": 3}, 3), ({"minutes": 1e-6}, 1)):
+        recipe = written(tmp_path, training=training)
+        out = tmp_path / str(passes)
+        transduce.train(recipe, out, pairs=PAIRS * 2, progress=False, device="cpu")
+        assert json.loads((out / "checkpoints" / "last" / "state.json").read_text())["step"] == passes
+
+
+class Stops(Callback):
+    def on_update(self, update: Update) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_what_is_interrupted_begins_anew(tmp_path: Path) -> None:
+    recipe, out = written(tmp_path), tmp_path / "run"
+    with pytest.raises(SystemExit):
+        transduce.train(recipe, out, pairs=PAIRS * 3, progress=False, device="cpu", callbacks=[Stops()])
+    assert not (out / "checkpoints").exists()
+    again = transduce.train(recipe, out, resume=True, progress=False, device="cpu")
+    assert again("face") == "F A C E"
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"objective": {"type": "r-drop"}}, "objective"),
+        ({"objective": {"type": "cross-entropy", "smoothing": 0.1}}, "objective"),
+        ({"init": {"run": "elsewhere"}}, "init"),
+        ({"distillation": {"teacher": "elsewhere"}}, "distillation"),
+        ({"training": {"epochs": 3, "freeze": ["units"]}}, "training.freeze"),
+    ],
+    ids=str,
+)
+def test_what_takes_gradients_is_refused(changes: config.Table, key: str, tmp_path: Path) -> None:
+    with pytest.raises(config.ConfigError, match=f"{key}.*JointNgram is counted, and not trained by gradients"):
+        train(config.read(written(tmp_path, **changes)), tmp_path / "run")
+    assert not (tmp_path / "run" / "config.toml").exists()
+
+
+def test_what_attends_not_says_so(counted: Path, call: Call) -> None:
+    assert "does not attend" in told(call("inspect", counted, "face"))
