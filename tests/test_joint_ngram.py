@@ -69,6 +69,25 @@ def test_a_probability_is_the_sum_over_all_readings(source: list[int], model: An
         assert each.log_prob == pytest.approx(math.log(together[output] / everything), abs=1e-6)
 
 
+@pytest.mark.parametrize("source", [[4], [6, 5], [7, 4, 8], [5, 5, 6, 7]], ids=str)
+def test_the_best_cut_is_the_most_probable_of_all(source: list[int], model: Any) -> None:
+    best: defaultdict[tuple[int, ...], float] = defaultdict(lambda: -math.inf)
+    for written, log_prob in readings(model, source):
+        best[written] = max(best[written], log_prob)
+    for output in sorted(best, key=lambda output: -best[output])[:100]:
+        cut = model.cut(source, output)
+        assert cut.log_prob == pytest.approx(best[output], abs=1e-9)
+        assert [token for piece, _ in cut.pieces for token in piece] == source
+        assert tuple(token for _, piece in cut.pieces for token in piece) == output
+    assert model.cut(source, [4, *[9] * 2 * len(source)]) is None
+
+
+def test_what_no_unit_has_stands_beside_nothing(model: Any) -> None:
+    plain, strange = model.cut([4, 6], [5, 6]), model.cut([4, 6, UNK], [5, 6])
+    assert strange.pieces == (*plain.pieces, ((UNK,), ()))
+    assert model.cut([], []).pieces == ()
+
+
 @pytest.mark.parametrize("table", [EVERYTHING, *COUNTED.values()], ids=lambda table: str(table.get("width")))
 def test_probabilities_sum_to_one(table: config.Table) -> None:
     """Wherever the beam has cut, after whatever was written, also by no reading."""
@@ -236,5 +255,30 @@ def test_what_takes_gradients_is_refused(changes: config.Table, key: str, tmp_pa
     assert not (tmp_path / "run" / "config.toml").exists()
 
 
-def test_what_attends_not_says_so(counted: Path, call: Call) -> None:
-    assert "does not attend" in told(call("inspect", counted, "face"))
+def test_the_units_of_a_word(counted: Path, call: Call) -> None:
+    status, out, _ = call("inspect", counted, "facade", "--units")
+    above, below, probabilities = out.splitlines()
+    assert status == 0
+    assert "".join(above.split()) == "facade"
+    assert [piece for piece in below.split() if piece != "-"] == list("FACADE")
+    log_prob = next(transduce.load(counted, device="cpu").score([("facade", "F A C A D E")])).log_prob
+    assert probabilities.startswith(f"log p {log_prob:.3f} given the source, -")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["face"], "does not attend"),
+        (["face", "--units", "--out=units.png"], "have no say: leave them out"),
+        (["face", "--units", "--target=F F F F F F F F F"], "'face' cannot be read as 'F F F F F F F F F'"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_shown_is_told(options: list[str], expected: str, counted: Path, call: Call) -> None:
+    assert expected in told(call("inspect", counted, *options))
+
+
+def test_other_models_have_no_units(trained: Path, call: Call) -> None:
+    assert 'has no units; a model of pieces side by side has them: model.type = "joint-ngram"' in told(
+        call("inspect", trained, "abc", "--units")
+    )

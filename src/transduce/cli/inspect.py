@@ -34,9 +34,20 @@ def inspect(
     frames: Annotated[
         bool, typer.Option("--frames", help="The frames of each token, of a CTC model, instead of the attention.")
     ] = False,
+    units: Annotated[
+        bool, typer.Option("--units", help="How a joint n-gram model cuts source and output, instead of the attention.")
+    ] = False,
 ) -> None:
-    """Show what a model reads of a source as it writes: its attention or, of a CTC model, the frames; or what its
-    search saw."""
+    """Show what a model reads of a source as it writes: its attention or, of a CTC model, the frames, or of a joint
+    n-gram model the units; or what its search saw."""
+    if units:
+        if frames or beam_tree or pruned or head is not None or beam is not None or out is not None:
+            raise ValueError(
+                "--units writes two lines of text, in which --frames, --beam-tree, --pruned, --head, --beam and --out "
+                "have no say: leave them out"
+            )
+        _units(trained, text, target)
+        return
     if frames:
         if beam_tree or pruned or head is not None:
             raise ValueError(
@@ -103,6 +114,12 @@ def _tree(trained: Trained, text: str, beam: int | None, pruned: bool, out: Path
         print("\n".join(tree.lines(pruned)))
     else:
         write(out, svg(tree, pruned) if out.suffix == ".svg" else page(tree, pruned))
+
+
+def _units(trained: Trained, text: str, target: str | None) -> None:
+    from transduce.inspect.units import units
+
+    print("\n".join(units(trained.load(), text, target).lines()))
 
 
 def _frames(trained: Trained, text: str, target: str | None, beam: int | None, out: Path | None) -> None:

@@ -3,6 +3,7 @@ B * K; T tokens, V target vocabulary, E ways on and Q nodes of a lattice (statis
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from transduce.data.pairs import Pairs
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.cosegmentation import Cosegmentation
 from transduce.statistical.counted import empty
+from transduce.statistical.cut import Cut, cut
 from transduce.statistical.kneser_ney import estimate
 from transduce.statistical.readings import Reader, Readings
 from transduce.tree import Shared
@@ -83,6 +85,9 @@ class JointNgram(nn.Module):
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
         return output.clone() if candidates is None else output.index_select(-1, candidates)
+
+    def cut(self, source: Sequence[int], target: Sequence[int]) -> Cut | None:
+        return cut(self.units, self.ngrams, source, target)
 
     def _log_probs(self, state: JointState) -> Tensor:
         """[N, V]"""

@@ -1,0 +1,68 @@
+"""The most probable way to cut one source and one target into units."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from transduce.statistical.back_off import BackOff
+from transduce.statistical.readings import LEFT_OUT
+
+Piece = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Pieces side by side, in order; a source token that no unit has alone may stand beside nothing. ``log_prob`` is of
+    all units after each other, p(x, y) cut in this way."""
+
+    pieces: tuple[tuple[Piece, Piece], ...]
+    log_prob: float
+
+
+def cut(units: Tensor, ngrams: BackOff, source: Sequence[int], target: Sequence[int]) -> Cut | None:
+    """None where there is none. ``units`` [U, 4] are the words of ``ngrams``."""
+    found: defaultdict[Piece, list[tuple[int, Piece]]] = defaultdict(list)
+    for unit, (first, second, *written) in enumerate(units.tolist()):
+        found[(first, second) if second else (first,)].append((unit, tuple(token for token in written if token)))
+    # at each source token: target tokens written and what is remembered, with the best way there
+    layers: list[dict[tuple[int, int], Cut]] = [{} for _ in range(len(source) + 2)]
+    layers[0][0, ngrams.begun] = Cut((), 0.0)
+    for place, token in enumerate(source):
+        for size in (1, 2):
+            piece = tuple(source[place : place + size])
+            steps = [
+                ((written, history), unit, side)
+                for written, history in layers[place]
+                for unit, side in found.get(piece, ())
+                if len(piece) == size and tuple(target[written : written + len(side)]) == side
+            ]
+            log_probs, after = _asked(ngrams, [(history, unit) for (_, history), unit, _ in steps])
+            for ((written, history), _, side), log_prob, memory in zip(steps, log_probs, after, strict=True):
+                way = layers[place][written, history]
+                reached = layers[place + len(piece)]
+                _keep(reached, (written + len(side), memory), way, (piece, side), log_prob)
+        if (token,) not in found:
+            for at, way in layers[place].items():
+                _keep(layers[place + 1], at, way, ((token,), ()), LEFT_OUT)
+    whole = {history: way for (written, history), way in layers[len(source)].items() if written == len(target)}
+    endings, _ = _asked(ngrams, [(history, ngrams.end) for history in whole])
+    ways = (Cut(way.pieces, way.log_prob + ending) for way, ending in zip(whole.values(), endings, strict=True))
+    return max(ways, key=lambda way: way.log_prob, default=None)
+
+
+def _keep(
+    reached: dict[tuple[int, int], Cut], at: tuple[int, int], way: Cut, side: tuple[Piece, Piece], log_prob: float
+) -> None:
+    if at not in reached or reached[at].log_prob < way.log_prob + log_prob:
+        reached[at] = Cut((*way.pieces, side), way.log_prob + log_prob)
+
+
+def _asked(ngrams: BackOff, questions: list[tuple[int, int]]) -> tuple[list[float], list[int]]:
+    asked = torch.tensor(questions, dtype=torch.long, device=ngrams.keys.device).view(-1, 2)
+    log_probs, after = ngrams(asked[:, 0], asked[:, 1])
+    return log_probs.tolist(), after.tolist()
