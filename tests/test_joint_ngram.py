@@ -19,6 +19,7 @@ import transduce
 from families import COUNTED, FACTS, build, paired, sources
 from test_cli import told
 from transduce import config
+from transduce.comparison.measurement import Conditions, measure
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.training.callbacks import Callback, Update
@@ -167,6 +168,14 @@ SETTINGS: config.Table = {
 }
 
 
+LSTM: config.Table = {"type": "recurrent", "cell": "lstm", "embedding_width": 4}
+NEURAL: config.Table = {
+    "type": "encoder-decoder",
+    "encoder": LSTM | {"width": 4},
+    "decoder": LSTM | {"width": 8, "bridge": "linear", "wiring": "plain"},
+}
+
+
 def written(folder: Path, **changes: Any) -> Path:
     path = folder / "joint.toml"
     path.write_text(config.write(SETTINGS | changes), encoding="utf-8")
@@ -202,11 +211,10 @@ def test_a_run_that_is_counted_again_is_the_same(counted: Path, tmp_path: Path) 
 
 def test_a_run_is_mixed_with_a_trained_one(counted: Path, tmp_path: Path, call: Call) -> None:
     """Their vocabularies are learned from the same data, and are the same."""
-    lstm = {"type": "recurrent", "cell": "lstm", "embedding_width": 4}
-    decoder = lstm | {"width": 8, "bridge": "linear", "wiring": "plain"}
-    neural = {"type": "encoder-decoder", "encoder": lstm | {"width": 4}, "decoder": decoder}
-    recipe = written(tmp_path, model=neural, training={"steps": 2})
+    recipe = written(tmp_path, model=NEURAL, training={"steps": 2})
     transduce.train(recipe, tmp_path / "lstm", pairs=PAIRS * 3, progress=False, device="cpu")
+    with pytest.raises(ValueError, match=r"init.run: nothing of .* fits this model"):
+        transduce.train(recipe, tmp_path / "next", pairs=PAIRS * 3, progress=False, device="cpu", init=counted)
     both = transduce.load(f"{counted}+{tmp_path / 'lstm'}", device="cpu")
     alone = [transduce.load(run, device="cpu") for run in (counted, tmp_path / "lstm")]
     pair = ("face", "F A C E")
@@ -214,6 +222,22 @@ def test_a_run_is_mixed_with_a_trained_one(counted: Path, tmp_path: Path, call: 
     assert math.exp(next(both.score([pair])).token_log_probs[0]) == pytest.approx(sum(first) / 2, rel=1e-4)
     status, out, _ = call("predict", counted, "--precision=bfloat16", stdin=b"face\n")
     assert (status, out) == (0, "F A C E\n")
+
+
+def test_what_is_not_counted_yet_says_so(tmp_path: Path) -> None:
+    mixture = {"type": "ensemble", "models": [NEURAL, SETTINGS["model"]]}
+    with pytest.raises(ValueError, match="has not been counted: train it by itself, then mix it with others"):
+        transduce.train(
+            written(tmp_path, model=mixture), tmp_path / "run", pairs=PAIRS * 2, progress=False, device="cpu"
+        )
+
+
+def test_a_sweep_measures_it_as_any_other(counted: Path) -> None:
+    found = measure(transduce.load(counted, device="cpu"), counted, Conditions.here(1, 1, "cpu"))
+    assert found.split == "valid"
+    assert found.parameters > 100
+    assert found.updates > 1
+    assert found.tokens_per_second > 0
 
 
 def test_minutes_and_passes_are_budgets(tmp_path: Path) -> None:

@@ -71,6 +71,10 @@ class JointNgram(nn.Module):
         return JointCounts(self, pairs)
 
     def start(self, source: Padded) -> JointState:
+        if not len(self.units):
+            raise ValueError(
+                "this joint n-gram model has not been counted: train it by itself, then mix it with others (RUN+RUN)"
+            )
         readings = Reader(self.units, self.ngrams, self.beam, self.width)(source)
         at_BKQ = torch.zeros_like(readings.ending_BQ)[:, None]
         at_BKQ[..., 0] = 1.0
