@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -203,10 +204,18 @@ def test_a_run_is_counted_saved_and_used(counted: Path) -> None:
     assert all(parameter.numel() for parameter in model.model.parameters())
 
 
-def test_a_run_that_is_counted_again_is_the_same(counted: Path, tmp_path: Path) -> None:
-    before = {path.name: path.read_bytes() for path in (counted / "checkpoints" / "best").iterdir()}
-    transduce.train("joint", counted, resume=True, progress=False, device="cpu")
-    assert (counted / "checkpoints" / "best" / "model.safetensors").read_bytes() == before["model.safetensors"]
+def test_a_run_is_counted_again_where_its_settings_changed(counted: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(counted, run)
+    weights = run / "checkpoints" / "best" / "model.safetensors"
+    before, made, told = weights.read_bytes(), weights.stat().st_ino, (run / "metrics.jsonl").read_text()
+    transduce.train("joint", run, resume=True, progress=False, device="cpu")
+    assert weights.stat().st_ino == made
+    assert (run / "metrics.jsonl").read_text() == told
+    transduce.train("joint", run, {"model.order": 2}, resume=True, progress=False, device="cpu")
+    assert len(weights.read_bytes()) < len(before)
+    transduce.train("joint", run, {"model.order": 4}, resume=True, progress=False, device="cpu")
+    assert weights.read_bytes() == before
 
 
 def test_a_run_is_mixed_with_a_trained_one(counted: Path, tmp_path: Path, call: Call) -> None:

@@ -80,12 +80,15 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def save_model(folder: Path, model: nn.Module, about: Mapping[str, Any]) -> None:
-    """The weights alone, with what is known ``about`` them."""
+def save_model(folder: Path, model: nn.Module, about: Mapping[str, Any], configuration: str | None = None) -> None:
+    """The weights alone, with what is known ``about`` them, and where that is all there is to go on from, by what
+    configuration they were made."""
 
     def fill(new: Path) -> None:
         save_weights(model, new / MODEL)
         (new / STATE).write_text(json.dumps(dict(about), indent=1))
+        if configuration is not None:
+            (new / CONFIG).write_text(configuration, encoding="utf-8")
 
     replace_folder(folder, fill)
 

@@ -31,6 +31,7 @@ class Counting:
     judge: Callable[[], Judgement] | None
     callbacks: Sequence[Callback]
     run: Path
+    configuration: str
 
     def __call__(self) -> Finished:
         self.clock = CLOCKS[self.training.clock]
@@ -78,8 +79,8 @@ class Counting:
             judged = self.judge()
             about |= {"loss": judged.loss, **judged.metrics}
         about["seconds"] = self.clock() - self.began
-        for checkpoint in ("last", "best"):
-            save_model(self.run / "checkpoints" / checkpoint, self.model, about)
+        for checkpoint in ("best", "last"):
+            save_model(self.run / "checkpoints" / checkpoint, self.model, about, self.configuration)
         if self.judge is not None:
             told = Validated(step, judged.loss, judged.metrics, True, about["seconds"])
             for callback in self.callbacks:

@@ -24,7 +24,7 @@ from transduce.spec import UNKNOWN
 from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started
-from transduce.training.checkpoint import CONFIG, State, load_training, replace_folder, resume_point
+from transduce.training.checkpoint import CONFIG, STATE, State, load_training, replace_folder, resume_point
 from transduce.training.counting import Counting
 from transduce.training.data import cache_folder, prepare_for
 from transduce.training.distillation import Teacher
@@ -76,7 +76,8 @@ def _train(
     model = built.to(where)
     every = [JsonLines(run / "metrics.jsonl"), *callbacks]
     if not lacking_verbs(type(model), Counted):
-        return _counting(model, run, plan, every)()
+        done = point is not None and not _changes(point, plan.table)
+        return _counted(run, plan, every) if done else _counting(model, run, plan, every)()
     return _loop(model, run, plan, point, every)()
 
 
@@ -114,13 +115,24 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
 
 
 def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> Counting:
-    """Counts from the beginning: what was counted before is counted again."""
+    """Counts, from the beginning."""
     pairs, exactly = plan.prepared.train, nullcontext
     counts = model.counts(pairs)
     _write_run(run, plan, None)
     judge = judge_of(Trainable(model, plan.objective), plan.settings, plan.prepared, plan.cache, exactly)
     _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", (*plan.read, *counts.report)))
-    return Counting(model, counts, int(pairs.target_lengths.sum()), plan.settings.training, judge, callbacks, run)
+    tokens, configuration = int(pairs.target_lengths.sum()), config.write(plan.table)
+    return Counting(model, counts, tokens, plan.settings.training, judge, callbacks, run, configuration)
+
+
+def _counted(run: Path, plan: _Plan, callbacks: list[Callback]) -> Finished:
+    """What has been counted by these very settings would be the same again."""
+    about = json.loads((run / "checkpoints" / "last" / STATE).read_text())
+    _start(callbacks, Started(run, 0, about["step"], str(plan.where), "float32", ("counted already",)))
+    finished = Finished(run, "budget", about["step"], about["step"], about["seconds"])
+    for callback in callbacks:
+        callback.on_finish(finished)
+    return finished
 
 
 def _start(callbacks: list[Callback], started: Started) -> None:
