@@ -62,6 +62,8 @@ SMALL = [
     Corpus(((), ()), 0),
     Corpus(((0, 0, 0, 0, 0, 0),), 1),
     Corpus(((0, 1), (0, 1), (1, 0), (2,), ()), 3),
+    Corpus(((0, 1),), 3),  # a word that is never seen
+    Corpus(((2, 0), (2, 1, 1), (0,), (0,), (0, 1, 0, 0)), 3),  # by eq. 26 nothing would be taken of counts of 2
     *(drawn(seed, rows=2 + 2 * seed, words=2 + seed % 3, longest=5) for seed in range(4)),
 ]
 LARGE = drawn(5, rows=80, words=30, longest=9)  # each order has n-grams that occur once, twice, three and four times
@@ -98,7 +100,8 @@ class Slow:
         if 0 in (n1, n2, n3, n4):
             return 0.5, 0.5, 0.5
         y = n1 / (n1 + 2 * n2)
-        return max(1 - 2 * y * n2 / n1, 0), max(2 - 3 * y * n3 / n2, 0), max(3 - 4 * y * n4 / n3, 0)
+        taken = 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3
+        return taken if min(taken) > 0 else (0.5, 0.5, 0.5)
 
     def after(self, history: Words) -> dict[Word, float]:
         """p(word | history) of every word that can follow, whatever the history's length."""

@@ -39,7 +39,7 @@ class NGrams:
     @property
     def begun(self) -> int:
         """What to remember of a sequence that has just begun."""
-        return int(self.after[1 + np.searchsorted(self.keys, self.words - 1)])
+        return int(self.after[self.words])  # the begin is the last of the words
 
 
 def estimate(sequences: Sequence[Ids], words: int, order: int) -> NGrams:
@@ -89,12 +89,15 @@ def _count(sequences: Sequence[Ids], words: int, order: int) -> _Counts:
     text = np.concatenate([part for row in sequences for part in ([begin], row, [end])])
     lengths = np.array([len(row) + 2 for row in sequences])
     place = np.arange(len(text)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    found = _Counts([], [np.zeros(1, np.int64)], [], [])
-    shorter = np.zeros(len(text), np.int64)  # at each place the n-gram that ends there, of one word less
-    known = 1
-    for n in range(1, order + 1):
+    every = np.arange(W)  # of one word there is each, seen or not
+    found = _Counts(
+        [every], [np.zeros(1, np.int64), np.zeros(W, np.int64)], [np.bincount(text, minlength=W)], [every == begin]
+    )
+    shorter = 1 + text  # at each place the n-gram that ends there, of one word less
+    known = 1 + W
+    for n in range(2, order + 1):
         there = np.flatnonzero(place >= n - 1)
-        parent = shorter[there - 1] if n > 1 else np.zeros(len(there), np.int64)
+        parent = shorter[there - 1]
         key, at, number, count = np.unique(
             parent * W + text[there], return_index=True, return_inverse=True, return_counts=True
         )
@@ -109,11 +112,12 @@ def _count(sequences: Sequence[Ids], words: int, order: int) -> _Counts:
 
 
 def _discounts(count: Numbers) -> Numbers:
-    """What is taken of counts of 0, 1, 2, and 3 or more (eq. 26); half of one where there are too few to tell."""
+    """What is taken of counts of 0, 1, 2, and 3 or more (eq. 26). Half of one where that cannot be told: where a count
+    of counts is 0, or something would be taken of nothing, and words that were not seen be impossible."""
     n1, n2, n3, n4 = (float((count == size).sum()) for size in (1, 2, 3, 4))
+    half = np.array([0.0, 0.5, 0.5, 0.5])
     if not n1 * n2 * n3 * n4:
-        return np.array([0.0, 0.5, 0.5, 0.5])
+        return half
     y = n1 / (n1 + 2 * n2)
     taken = np.array([0.0, 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3])
-    bounded: Numbers = np.minimum(np.maximum(taken, 0.0), np.arange(4.0))
-    return bounded
+    return taken if (taken[1:] > 0).all() else half
