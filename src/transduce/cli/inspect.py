@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,37 +41,40 @@ def inspect(
 ) -> None:
     """Show what a model reads of a source as it writes: its attention or, of a CTC model, the frames, or of a joint
     n-gram model the units; or what its search saw."""
+    _check(units, frames, beam_tree, pruned, {"--head": head, "--beam": beam, "--target": target, "--out": out})
     if units:
-        if frames or beam_tree or pruned or head is not None or beam is not None or out is not None:
-            raise ValueError(
-                "--units writes two lines of text, in which --frames, --beam-tree, --pruned, --head, --beam and --out "
-                "have no say: leave them out"
-            )
         _units(trained, text, target)
-        return
-    if frames:
-        if beam_tree or pruned or head is not None:
-            raise ValueError(
-                "--frames is of alignments, in which --beam-tree and --head have no say, nor has --pruned: leave them "
-                "out"
-            )
-        if target is not None and beam is not None:
-            raise ValueError("--beam is of a search, and with --target nothing is searched for: leave out one of them")
+    elif frames:
         _frames(trained, text, target, beam, out)
-        return
+    elif beam_tree:
+        _tree(trained, text, beam, pruned, out)
+    else:
+        _attention(trained, text, target, head, out)
+
+
+def _check(units: bool, frames: bool, beam_tree: bool, pruned: bool, given: Mapping[str, object]) -> None:
+    """Raise ValueError for an option that has no say in what is to be shown."""
+    there = {name for name, value in given.items() if value is not None}
+    if units and (frames or beam_tree or pruned or there - {"--target"}):
+        raise ValueError(
+            "--units writes two lines of text, in which --frames, --beam-tree, --pruned, --head, --beam and --out have "
+            "no say: leave them out"
+        )
+    if frames and (beam_tree or pruned or "--head" in there):
+        raise ValueError(
+            "--frames is of alignments, in which --beam-tree and --head have no say, nor has --pruned: leave them out"
+        )
+    if frames and {"--beam", "--target"} <= there:
+        raise ValueError("--beam is of a search, and with --target nothing is searched for: leave out one of them")
     if pruned and not beam_tree:
         raise ValueError("--pruned is of the tree of a search: add --beam-tree")
-    if beam is not None and not beam_tree:
+    if "--beam" in there and not (beam_tree or frames):
         raise ValueError(
             "--beam is of the search that --beam-tree or --frames show: add one of them, or to see the attention of "
             "another search's output set it, --set search.size=5"
         )
-    if not beam_tree:
-        _attention(trained, text, target, head, out)
-    elif target is not None or head is not None:
+    if beam_tree and {"--head", "--target"} & there:
         raise ValueError("--beam-tree is of a search, in which --target and --head have no say: leave them out")
-    else:
-        _tree(trained, text, beam, pruned, out)
 
 
 def _attention(trained: Trained, text: str, target: str | None, head: int | None, out: Path | None) -> None:
