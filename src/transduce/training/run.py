@@ -72,8 +72,7 @@ def _train(
     point = resume_point(run / "checkpoints") if resume else None
     plan = _settle(table, run, point, where)
     torch.manual_seed(plan.settings.training.seed)
-    built: Any = plan.settings.model()
-    model = built.to(where)
+    model: Any = plan.settings.model()
     every = [JsonLines(run / "metrics.jsonl"), *callbacks]
     if not lacking_verbs(type(model), Counted):
         done = point is not None and not _changes(point, plan.table)
@@ -86,6 +85,7 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
     training = plan.settings.training
     inherited = plan.hand_over(model)
     frozen = freeze(model, training.freeze)
+    model.to(plan.where)
     trainable = Trainable(model, plan.objective)
     optimizer = training.optimizer(model.parameters())
     state = State() if point is None else load_training(point, model, optimizer)
@@ -117,7 +117,7 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
 def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> Counting:
     """Counts, from the beginning."""
     pairs, exactly = plan.prepared.train, nullcontext
-    counts = model.counts(pairs)
+    counts = model.to(plan.where).counts(pairs)
     _write_run(run, plan, None)
     judge = judge_of(Trainable(model, plan.objective), plan.settings, plan.prepared, plan.cache, exactly)
     _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", (*plan.read, *counts.report)))
