@@ -23,7 +23,7 @@ from transduce import config
 from transduce.comparison.measurement import Conditions, measure
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
-from transduce.training.callbacks import Callback, Update
+from transduce.training.callbacks import Callback, Started, Update
 from transduce.training.run import train
 from transduce.types import BOS, EOS, PAD, UNK, Padded
 
@@ -233,6 +233,31 @@ def test_a_run_is_mixed_with_a_trained_one(counted: Path, tmp_path: Path, call: 
     assert (status, out) == (0, "F A C E\n")
 
 
+def test_one_of_other_data_has_the_vocabularies_of_a_run(counted: Path, tmp_path: Path) -> None:
+    """In another order they would be another model's."""
+    some = [(word, target) for word, target in reversed(PAIRS) if "f" not in word]
+    lines: list[str] = []
+
+    class Told(Callback):
+        def on_start(self, started: Started) -> None:
+            lines.extend(started.report)
+
+    for name, init in (("own", None), ("theirs", counted)):
+        transduce.train(
+            written(tmp_path),
+            tmp_path / name,
+            pairs=some * 3,
+            progress=False,
+            device="cpu",
+            init=init,
+            callbacks=[Told()],
+        )
+    assert f"has the vocabularies of {counted} (keep), and nothing else of it" in lines
+    with pytest.raises(ValueError, match="different source and target vocabularies"):
+        transduce.load(f"{counted}+{tmp_path / 'own'}", device="cpu")
+    assert transduce.load(f"{tmp_path / 'theirs'}+{counted}", device="cpu")("bead") == "B I D"
+
+
 def test_what_is_not_counted_yet_says_so(tmp_path: Path) -> None:
     mixture = {"type": "ensemble", "models": [NEURAL, SETTINGS["model"]]}
     with pytest.raises(ValueError, match="has not been counted: train it by itself, then mix it with others"):
@@ -276,7 +301,6 @@ def test_what_is_interrupted_begins_anew(tmp_path: Path) -> None:
     [
         ({"objective": {"type": "r-drop"}}, "objective"),
         ({"objective": {"type": "cross-entropy", "smoothing": 0.1}}, "objective"),
-        ({"init": {"run": "elsewhere"}}, "init"),
         ({"distillation": {"teacher": "elsewhere"}}, "distillation"),
         ({"training": {"epochs": 3, "freeze": ["units"]}}, "training.freeze"),
     ],

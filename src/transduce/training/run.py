@@ -118,9 +118,11 @@ def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> 
     """Counts, from the beginning."""
     pairs, exactly = plan.prepared.train, nullcontext
     counts = model.to(plan.where).counts(pairs)
+    init = plan.settings.init
+    whose = () if init is None else (f"has the vocabularies of {init.run} ({init.vocabulary}), and nothing else of it",)
     _write_run(run, plan, None)
     judge = judge_of(Trainable(model, plan.objective), plan.settings, plan.prepared, plan.cache, exactly)
-    _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", (*plan.read, *counts.report)))
+    _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", (*plan.read, *whose, *counts.report)))
     tokens, configuration = int(pairs.target_lengths.sum()), config.write(plan.table)
     return Counting(model, counts, tokens, plan.settings.training, judge, callbacks, run, configuration)
 

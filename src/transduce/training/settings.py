@@ -197,7 +197,6 @@ class Settings:
         """Raise ConfigError for what only gradients can follow."""
         asked = {
             "objective": self.objective != CrossEntropy(),
-            "init": self.init is not None,
             "distillation": self.distillation is not None,
             "training.freeze": bool(self.training.freeze),
             "training.augmentation": bool(self.training.augmentation),
