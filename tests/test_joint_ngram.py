@@ -9,9 +9,11 @@ import shutil
 import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
@@ -21,6 +23,7 @@ from families import COUNTED, FACTS, build, paired, sources
 from test_cli import told
 from transduce import config
 from transduce.comparison.measurement import Conditions, measure
+from transduce.data.pairs import Pairs, Ragged
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.training.callbacks import Callback, Started, Update
@@ -138,6 +141,15 @@ def test_pairs_that_cannot_be_cut_are_told() -> None:
     )
     with pytest.raises(ValueError, match="none of 1 pairs can be cut into units: each target has more than two"):
         empty.counts(paired([([4, EOS], [5, 5, 5, EOS])]))
+
+
+def test_numbers_and_factors_are_refused() -> None:
+    with pytest.raises(ValueError, match="reads one id a token, and each step of the source has 3"):
+        config.build({"type": "joint-ngram"}, transduce.protocols.Model, replace(FACTS, source_factors=3), "model")
+    numbers = Pairs(*(Ragged(np.ones(3, np.float32), np.array([0, 3])) for _ in range(2)))
+    model: Any = config.build({"type": "joint-ngram"}, transduce.protocols.Model, FACTS, "model")
+    with pytest.raises(ValueError, match="counts tokens, and the data has numbers"):
+        model.counts(numbers)
 
 
 @pytest.mark.parametrize(

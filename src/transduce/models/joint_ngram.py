@@ -54,8 +54,8 @@ class JointNgram(nn.Module):
         super().__init__()
         if source_factors > 1:
             raise ValueError(
-                f"a joint n-gram model reads one column of tokens, and the source has {source_factors}: leave out "
-                "data.units.source.columns, or put them into one"
+                f"a joint n-gram model reads one id a token, and each step of the source has {source_factors}: set "
+                "data.units.source to units of text without factors, such as characters"
             )
         for name, value, least in (("order", order, 1), ("beam", beam, 0), ("width", width, 1)):
             if not value >= least:
@@ -145,7 +145,9 @@ class JointCounts:
     """What a joint n-gram model counts: passes of expectation maximisation, then n-grams of the best units."""
 
     def __init__(self, model: JointNgram, pairs: Pairs) -> None:
-        self.model, self.pairs = model, pairs
+        if "f" in (pairs.source.ids.dtype.kind, pairs.target.ids.dtype.kind):
+            raise ValueError("a joint n-gram model counts tokens, and the data has numbers: set data.units to text's")
+        self.model = model
         self.ways = Cosegmentation(pairs)
         cut = len(pairs) - len(self.ways.uncut)
         if not cut:
