@@ -30,6 +30,7 @@ def folder(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
         shutil.copytree(trained, tmp_path / "runs" / name)
     for name in ("words.txt", "german.txt"):
         (tmp_path / name).write_text("abc\nde\n")
+    (tmp_path / "found.tsv").write_text("abc\t-1\tb\nabc\t-2\ta\n")
     (tmp_path / "beginnings.txt").write_text("a\nb\n")
     (tmp_path / "wanted.jsonl").write_text(
         '{"source": "abc", "prefix": "c"}\n{"source": "de", "required": [["dd", "e"]]}\n'

@@ -45,7 +45,7 @@ class JointNgram(nn.Module):
         self,
         source_vocabulary: int,
         target_vocabulary: int,
-        source_factors: int = 1,
+        source_factors: int,
         order: int = 8,
         beam: float = 8.0,
         width: int = 100,
