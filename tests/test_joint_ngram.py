@@ -26,7 +26,7 @@ from transduce.comparison.measurement import Conditions, measure
 from transduce.data.pairs import Pairs, Ragged
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
-from transduce.training.callbacks import Callback, Started, Update
+from transduce.training.callbacks import Callback, Started, Update, Validated
 from transduce.training.run import train
 from transduce.types import BOS, EOS, PAD, UNK, Padded
 
@@ -306,6 +306,18 @@ def test_what_is_interrupted_begins_anew(tmp_path: Path) -> None:
     assert not (out / "checkpoints").exists()
     again = transduce.train(recipe, out, resume=True, progress=False, device="cpu")
     assert again("face") == "F A C E"
+
+
+class StopsAtTheEnd(Callback):
+    def on_validation(self, validated: Validated) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_signal_after_the_last_pass_stops_the_program_with_all_kept(tmp_path: Path) -> None:
+    recipe, out = written(tmp_path), tmp_path / "run"
+    with pytest.raises(SystemExit):
+        transduce.train(recipe, out, pairs=PAIRS * 3, progress=False, device="cpu", callbacks=[StopsAtTheEnd()])
+    assert transduce.load(out, device="cpu")("face") == "F A C E"
 
 
 @pytest.mark.parametrize(

@@ -36,19 +36,19 @@ class Counting:
     def __call__(self) -> Finished:
         self.clock = CLOCKS[self.training.clock]
         self.began = self.clock()
-        step, reason = 0, "exception"
+        step, kept, reason = 0, 0, "budget"
         try:
             with Interruption() as interruption:
                 step = self._passes(interruption)
-                reason = interruption.signal or "budget"
-                if reason == "budget":
+                if not interruption.signal:
                     self.counts.settle()
                     self._keep(step)
+                    kept = step
+                reason = interruption.signal or reason
         except BaseException as error:
             reason = type(error).__name__
             raise
         finally:
-            kept = step if reason == "budget" else 0
             finished = Finished(self.run, reason, step, kept, self.clock() - self.began)
             for callback in self.callbacks:
                 callback.on_finish(finished)
