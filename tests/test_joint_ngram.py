@@ -294,18 +294,9 @@ def test_minutes_and_passes_are_budgets(tmp_path: Path) -> None:
         assert json.loads((out / "checkpoints" / "last" / "state.json").read_text())["step"] == passes
 
 
-class Stops(Callback):
+class StopsInPasses(Callback):
     def on_update(self, update: Update) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
-
-
-def test_what_is_interrupted_begins_anew(tmp_path: Path) -> None:
-    recipe, out = written(tmp_path), tmp_path / "run"
-    with pytest.raises(SystemExit):
-        transduce.train(recipe, out, pairs=PAIRS * 3, progress=False, device="cpu", callbacks=[Stops()])
-    assert not (out / "checkpoints").exists()
-    again = transduce.train(recipe, out, resume=True, progress=False, device="cpu")
-    assert again("face") == "F A C E"
 
 
 class StopsAtTheEnd(Callback):
@@ -313,11 +304,16 @@ class StopsAtTheEnd(Callback):
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_a_signal_after_the_last_pass_stops_the_program_with_all_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("stops", "kept"), [(StopsInPasses(), False), (StopsAtTheEnd(), True)])
+def test_a_signal_stops_the_program_and_what_is_not_all_counted_begins_anew(
+    stops: Callback, kept: bool, tmp_path: Path
+) -> None:
     recipe, out = written(tmp_path), tmp_path / "run"
     with pytest.raises(SystemExit):
-        transduce.train(recipe, out, pairs=PAIRS * 3, progress=False, device="cpu", callbacks=[StopsAtTheEnd()])
-    assert transduce.load(out, device="cpu")("face") == "F A C E"
+        transduce.train(recipe, out, pairs=PAIRS * 3, progress=False, device="cpu", callbacks=[stops])
+    assert (out / "checkpoints").exists() == kept
+    again = transduce.train(recipe, out, resume=True, progress=False, device="cpu")
+    assert again("face") == "F A C E"
 
 
 @pytest.mark.parametrize(

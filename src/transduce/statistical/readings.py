@@ -97,29 +97,30 @@ class Reader:
         row_B = torch.arange(len(lengths_B), device=source_BI.device)
         place_B, begun_B = torch.zeros_like(row_B), torch.full_like(row_B, self.ngrams.begun)
         nodes = _Nodes(row_B, place_B, begun_B, self.ngrams.log_prob.new_zeros(len(row_B)))
-        nothing = row_B[:0]
+        nothing, piece_U = row_B[:0], _piece(self.units[:, 0], self.units[:, 1])  # ascending, as units are
         every, arcs, known = [nodes], [_Arcs(nothing, nothing, nothing, nodes.reached_Q[:0])], 0
         pending: defaultdict[int, list[_Steps]] = defaultdict(list)
         for place in range(int(lengths_B.max())):
             for size in (1, 2):
-                pending[place + size].append(self._steps(nodes, known, size, source_BI, lengths_B))
+                pending[place + size].append(self._steps(nodes, known, size, source_BI, lengths_B, piece_U))
             known += len(nodes.row_Q)
             nodes, come = self._arrive(tree.join(pending.pop(place + 1)), place + 1, known)
             every.append(nodes)
             arcs.append(come)
         return tree.join(every), arcs
 
-    def _steps(self, nodes: _Nodes, known: int, size: int, source_BI: Tensor, lengths_B: Tensor) -> _Steps:
+    def _steps(
+        self, nodes: _Nodes, known: int, size: int, source_BI: Tensor, lengths_B: Tensor, piece_U: Tensor
+    ) -> _Steps:
         """On from nodes of one place, numbered from ``known`` on, over so many tokens."""
         number_Q = known + torch.arange(len(nodes.row_Q), device=source_BI.device)
         fits_Q = nodes.place_Q + size <= lengths_B[nodes.row_Q]
         nodes, number_Q = _where(fits_Q, (nodes, number_Q))
         first_Q = source_BI[nodes.row_Q, nodes.place_Q]
         second_Q = torch.zeros_like(first_Q) if size == 1 else source_BI[nodes.row_Q, nodes.place_Q + 1]
-        base = int(torch.maximum(source_BI.max(), self.units[:, :2].max())) + 1
-        piece_U = self.units[:, 0] * base + self.units[:, 1]
-        begin_Q = torch.searchsorted(piece_U, first_Q * base + second_Q)
-        count_Q = torch.searchsorted(piece_U, first_Q * base + second_Q, right=True) - begin_Q
+        piece_Q = _piece(first_Q, second_Q)
+        begin_Q = torch.searchsorted(piece_U, piece_Q)
+        count_Q = torch.searchsorted(piece_U, piece_Q, right=True) - begin_Q
         origin_E = torch.arange(len(count_Q), device=count_Q.device).repeat_interleave(count_Q)
         unit_E = begin_Q[origin_E] + torch.arange(len(origin_E), device=count_Q.device)
         unit_E = unit_E - (count_Q.cumsum(0) - count_Q)[origin_E]
@@ -148,7 +149,6 @@ class Reader:
     def _probable(self, row_Q: Tensor, reached_Q: Tensor) -> Tensor:
         best_Q = _greatest(reached_Q, row_Q, int(row_Q.max()) + 1)[row_Q]
         order_Q = reached_Q.argsort(descending=True, stable=True)
-        order_Q = order_Q[row_Q[order_Q].argsort(stable=True)]
         ahead_Q = torch.empty_like(row_Q).scatter_(0, order_Q, _within(row_Q[order_Q]))
         probable_Q: Tensor = (reached_Q >= best_Q - self.beam) & (ahead_Q < self.width)
         return probable_Q
@@ -180,24 +180,26 @@ class Reader:
         token_E = torch.cat([writes_E2[:, 0], writes_E2[double_E, 1]])
         chance_E = torch.cat([chance_E, chance_E.new_ones(len(between_D))])
 
-        order_Q = row_Q.argsort(stable=True)
-        own_Q = torch.empty_like(row_Q).scatter_(0, order_Q, _within(row_Q[order_Q]))  # its number in its source
+        own_Q = _within(row_Q)  # its number in its source
         start_E, end_E, row_E = own_Q[start_E], own_Q[end_E], row_Q[start_E]
         B, silent_E = len(lengths_B), token_E == PAD
         shape = B, int(own_Q.max()) + 1
         silently = row_E[silent_E], start_E[silent_E]
         silent_BQ = _table(shape, silently, chance_E[silent_E])
         silent_end_BQ = _table(shape, silently, end_E[silent_E])
-        writing_E = (~silent_E).nonzero()[:, 0]
-        writing_E = writing_E[row_E[writing_E].argsort(stable=True)]
-        place_E = row_E[writing_E], _within(row_E[writing_E])
-        shape_BE = B, int(torch.bincount(place_E[0], minlength=1).max())
+        writing = row_E[~silent_E], _within(row_E[~silent_E])
+        shape_BE = B, int(torch.bincount(writing[0], minlength=1).max())
         start_BE, end_BE, token_BE, chance_BE = (
-            _table(shape_BE, place_E, values_E[writing_E]) for values_E in (start_E, end_E, token_E, chance_E)
+            _table(shape_BE, writing, values_E[~silent_E]) for values_E in (start_E, end_E, token_E, chance_E)
         )
         ending_BQ = _table(shape, (row_Q, own_Q), ending_Q)
         depth = _depth(silent_BQ, silent_end_BQ)
         return Readings(start_BE, end_BE, token_BE, chance_BE, silent_BQ, silent_end_BQ, ending_BQ, depth)
+
+
+def _piece(first: Tensor, second: Tensor) -> Tensor:
+    """One or two tokens (PAD: none) as a number."""
+    return first * 2**31 + second
 
 
 def _table(shape: tuple[int, int], place: tuple[Tensor, Tensor], values_E: Tensor) -> Tensor:
@@ -218,9 +220,11 @@ def _depth(silent_BQ: Tensor, silent_end_BQ: Tensor) -> int:
 
 
 def _within(row_N: Tensor) -> Tensor:
-    """How many of the same row are before each; rows come in order."""
-    count = torch.bincount(row_N)
-    return torch.arange(len(row_N), device=row_N.device) - (count.cumsum(0) - count)[row_N]
+    """How many of the same row are before each."""
+    order_N, count = row_N.argsort(stable=True), torch.bincount(row_N)
+    begin = count.cumsum(0) - count
+    place_N = torch.arange(len(row_N), device=row_N.device)
+    return torch.empty_like(row_N).scatter_(0, order_N, place_N - begin[row_N[order_N]])
 
 
 def _greatest(value_E: Tensor, index_E: Tensor, size: int) -> Tensor:
