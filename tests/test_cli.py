@@ -481,6 +481,13 @@ def test_distance_draws(tmp_path: Path, call: Call) -> None:
     assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
+def test_distance_writes_one_thing(tmp_path: Path, call: Call) -> None:
+    status, out, err = call("distance", "a", "b", f"--out={tmp_path / 'page.html'}", "--json")
+    assert (status, out) == (2, "")
+    assert "--out draws the table and --json writes it for programs: leave out one of them" in err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_distance_breaks_no_table_that_is_too_wide(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     status, out, err = call("distance", "a" * 60, "b" * 60)

@@ -129,6 +129,14 @@ def test_a_picture_is_drawn(tmp_path: Path) -> None:
     assert "decoder.layers.1.memory.heads" in drawn
 
 
+@pytest.mark.parametrize("name", ["map", "map.docx", ".png"])
+def test_a_name_that_says_no_kind_of_picture_is_refused(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra plots")
+    with pytest.raises(ValueError, match=rf"{name}: pictures are drawn as .png, .svg or .pdf; end the name"):
+        plot(MAP, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"pip install 'transduce\[plots\]'"):

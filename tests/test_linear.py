@@ -16,13 +16,13 @@ onednn_is_there = pytest.mark.skipif(
 
 
 @pytest.fixture
-def not_intel(monkeypatch: pytest.MonkeyPatch) -> None:
+def onednn_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a processor on which oneDNN is the faster."""
     monkeypatch.setattr(linear, "ONEDNN", True)
 
 
 @onednn_is_there
-@pytest.mark.usefixtures("not_intel")
+@pytest.mark.usefixtures("onednn_is_faster")
 @pytest.mark.parametrize("rows", [(1,), (8,), (3, 7), (0,), (2, 5, 9)])
 @pytest.mark.parametrize("bias", [True, False])
 @torch.inference_mode()
@@ -36,7 +36,7 @@ def test_a_product_is_the_same_however_it_is_computed(rows: tuple[int, ...], bia
 
 
 @onednn_is_there
-@pytest.mark.usefixtures("not_intel")
+@pytest.mark.usefixtures("onednn_is_faster")
 def test_onednn_is_asked_where_nothing_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, x = Linear(4, 3), torch.randn(8, 4)
     monkeypatch.setattr(nn.functional, "linear", lambda *_: pytest.fail("not by oneDNN"))
@@ -44,7 +44,7 @@ def test_onednn_is_asked_where_nothing_is_learned(monkeypatch: pytest.MonkeyPatc
         layer(x)
 
 
-@pytest.mark.usefixtures("not_intel")
+@pytest.mark.usefixtures("onednn_is_faster")
 def test_gradients_and_other_types_are_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, x = Linear(4, 3), torch.randn(8, 4)
     monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", lambda *_: pytest.fail("by oneDNN"), raising=False)

@@ -33,6 +33,8 @@ def distance(
     from transduce.metrics import distance as edits
     from transduce.reports.distance.page import save
 
+    if out is not None and as_json:
+        raise ValueError("--out draws the table and --json writes it for programs: leave out one of them")
     table = edits.distance(source, target, units, insertion, deletion, substitution, transposition)
     alignments = table.alignments() if every else [table.alignment()]
     if out is not None:

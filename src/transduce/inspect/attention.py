@@ -14,7 +14,7 @@ from torch import Tensor
 
 from transduce.inspect.taps import attended, check_attending
 from transduce.pages.palette import FAINT, INK, PAPER
-from transduce.pages.plots import figure, shades
+from transduce.pages.plots import figure, save, shades
 from transduce.transducer import Transducer
 from transduce.types import EOS, SPECIALS
 
@@ -83,7 +83,7 @@ CELL = 0.42  # inches
 def plot(found: AttentionMap, path: str | Path) -> None:
     """Draw the map into a file (.png, .svg, .pdf): source tokens across, target tokens down, a panel per attention.
 
-    Raises ImportError, naming the extra to install, without matplotlib.
+    Raises ImportError, naming the extra to install, without matplotlib; ValueError for another ending.
     """
     panels = len(found.weights)
     wide, high = CELL * len(found.source_tokens), CELL * len(found.target_tokens)
@@ -99,7 +99,7 @@ def plot(found: AttentionMap, path: str | Path) -> None:
     bar.set_label("share of attention; a row sums to 1", color=FAINT, fontsize=9)
     bar.ax.tick_params(length=0, labelsize=8, labelcolor=FAINT)
     bar.outline.set_visible(False)
-    drawn.savefig(path, dpi=160, bbox_inches="tight", pad_inches=0.15)
+    save(drawn, path)
 
 
 def _panel(ax: Axes, found: AttentionMap, weights_TS: Tensor) -> None:

@@ -15,7 +15,7 @@ from transduce.pages import images
 from transduce.pages.markup import element
 from transduce.pages.page import document, foreign, section
 from transduce.pages.palette import FAINT, HUES, INK
-from transduce.pages.plots import figure
+from transduce.pages.plots import figure, save
 from transduce.types import EOS, SPECIALS
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def page(found: Gaze) -> str:
 def plot(found: Gaze, path: str | Path) -> None:
     """Draw the maps into a file (.png, .svg, .pdf), a panel for each token.
 
-    Raises ImportError, naming the extra to install, without matplotlib.
+    Raises ImportError, naming the extra to install, without matplotlib; ValueError for another ending.
     """
     drawn = panels(found)
     high, wide, _ = drawn[0].shape
@@ -99,7 +99,7 @@ def plot(found: Gaze, path: str | Path) -> None:
         ax.imshow(each)
         ax.set_title(token, fontsize=11, color=FAINT if _kind(token) else INK, pad=4, parse_math=False)
     sheet.supxlabel("the more orange, the more was looked at before the word was written", fontsize=8, color=FAINT)
-    sheet.savefig(path, dpi=160, bbox_inches="tight", pad_inches=0.15)
+    save(sheet, path)
 
 
 def panels(found: Gaze) -> list[Pixels]:

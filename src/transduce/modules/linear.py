@@ -5,18 +5,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from transduce.processor import is_intel
+from transduce.processor import has_wide_vectors, is_intel
 
 FEW = 8  # rows; below that MKL is as fast
-ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and not is_intel()
+ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and has_wide_vectors() and not is_intel()
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W' + b for x [..., inputs].
 
-    In float32 on the CPU, where no gradient is wanted, by oneDNN where the processor is not Intel's: there PyTorch's
-    own choice, MKL, takes twice as long. On Intel's it is the faster one, and has no kernel to make for each new shape,
-    which costs oneDNN 2 ms.
+    In float32 on the CPU, where no gradient is wanted, by oneDNN where the processor has AVX-512 and is not Intel's:
+    there PyTorch's own choice, MKL, leaves half of it unused. Elsewhere MKL is the faster one, and has no kernel to
+    make for each new shape, which costs oneDNN 2 ms.
     """
     if (
         ONEDNN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.pages.palette import SHADES
@@ -18,6 +19,13 @@ def figure(width: float, height: float) -> Figure:
     except ImportError as error:
         raise ImportError("drawing needs matplotlib: pip install 'transduce[plots]'") from error
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(drawn: Figure, path: str | Path) -> None:
+    """Write it as the kind of picture that the name's ending says, and with little around it."""
+    if Path(path).suffix.lower().removeprefix(".") not in drawn.canvas.get_supported_filetypes():
+        raise ValueError(f"{path}: pictures are drawn as .png, .svg or .pdf; end the name with one of them")
+    drawn.savefig(path, dpi=160, bbox_inches="tight", pad_inches=0.15)
 
 
 def shades() -> Colormap:
