@@ -112,6 +112,27 @@ def test_a_narrow_beam_has_the_probable_readings(model: Any) -> None:
     assert build(EVERYTHING | {"width": 1}).start(source).next_NE.shape[1] < model.start(source).next_NE.shape[1] / 2
 
 
+def test_ways_on_no_probable_reading_go(model: Any) -> None:
+    source, beam = [7, 4, 8], 3.0
+    near = build(EVERYTHING | {"beam": beam})
+    every = list(readings(model, source))
+    best, everything = max(log_prob for _, log_prob in every), sum(math.exp(log_prob) for _, log_prob in every)
+    probable = [(written, log_prob) for written, log_prob in every if log_prob > best - beam]
+    given = padded([[*source, EOS]] * len(probable))
+    found = force(near, given, padded([[*written, EOS] for written, _ in probable]))
+    for output, (_, log_prob) in zip(found, probable, strict=True):
+        assert output.log_prob > log_prob - math.log(everything)
+    few, all_ways = (each.start(padded([[*source, EOS]])).next_NE.shape[1] for each in (near, model))
+    assert len(probable) < few < all_ways / 4
+
+
+def test_a_beam_of_nothing_has_one_reading() -> None:
+    """Also in single precision, where the same reading is a little less probable from the other side."""
+    best = build(EVERYTHING | {"beam": 0.0}).float()
+    for only in Greedy(60)(best, sources([5, 16, 24, 27], seed=3)):
+        assert only[0].log_prob == pytest.approx(0.0, abs=1e-6)
+
+
 def test_what_no_unit_has_is_left_out(model: Any) -> None:
     """A token that was never seen, wherever it stands, and a source that is empty."""
     strange = force(model, padded([[UNK, 4, 6, EOS], [4, UNK, 6, EOS], [4, 6, UNK, EOS]]), padded([[5, 6, EOS]] * 3))

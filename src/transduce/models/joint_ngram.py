@@ -37,8 +37,9 @@ class JointNgram(nn.Module):
 
     Counted, not trained: units by expectation maximisation (Jiampojamarn et al. 2007), their n-grams on the best way
     through each pair, smoothed by modified Kneser-Ney. Of the readings of a source those go that are ``beam`` (natural
-    logarithm) less probable than the best up to the same place, or that ``width`` others are ahead of. ``escape`` is
-    the probability that what is written next is no reading's: all tokens are then alike, so that none is impossible.
+    logarithm) less probable than the best up to the same place, or at the end, and those that ``width`` others are
+    ahead of. ``escape`` is the probability that what is written next is no reading's: all tokens are then alike, so
+    that none is impossible.
     """
 
     def __init__(

@@ -7,8 +7,8 @@ is built, then of the largest. A node is a place in a source and what an n-gram 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
@@ -20,6 +20,7 @@ from transduce.types import PAD, Padded
 
 T = TypeVar("T")
 LEFT_OUT = -9.0  # log-probability of leaving out a token that no unit has alone, so that every source has a reading
+ROUNDING = 1e-3  # of the log-probability of a reading, added up from either side
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Reader:
     """Reads sources as ``units`` [U, 4] (cosegmentation.py), which are the words of ``ngrams``.
 
     At every place those nodes go that are ``beam`` (natural logarithm) less probable than the best one, and those that
-    ``width`` others are ahead of.
+    ``width`` others are ahead of. Then every way goes that is on no reading within ``beam`` of the best.
     """
 
     units: Tensor
@@ -86,8 +87,8 @@ class Reader:
 
     def __call__(self, source: Padded) -> Readings:
         lengths_B = source.lengths - 1  # without their ends
-        nodes, arcs = self._graph(source.values, lengths_B)
-        ahead_Q = self._ahead(nodes, arcs, lengths_B)
+        nodes, arcs = self._near(*self._graph(source.values, lengths_B), lengths_B)
+        ahead_Q = self._ahead(nodes, arcs, lengths_B, _SUM)
         return self._packed(nodes, tree.join(arcs), ahead_Q, lengths_B)
 
     # ------------------------------------------------------------ from left to right
@@ -155,19 +156,36 @@ class Reader:
 
     # ------------------------------------------------------------ from right to left
 
-    def _ahead(self, nodes: _Nodes, arcs: Sequence[_Arcs], lengths_B: Tensor) -> Tensor:
-        """log p of all ways from each node to the end of its source."""
-        history_Q = nodes.history_Q
-        ending_Q, _ = self.ngrams(history_Q, torch.full_like(history_Q, self.ngrams.end))
-        ahead_Q: Tensor = ending_Q.masked_fill(nodes.place_Q < lengths_B[nodes.row_Q], -torch.inf)
+    def _near(self, nodes: _Nodes, arcs: Sequence[_Arcs], lengths_B: Tensor) -> tuple[_Nodes, list[_Arcs]]:
+        """Without the ways that are on no reading near the best of their source, and what only they lead to."""
+        behind_Q = nodes.reached_Q.masked_fill(nodes.place_Q > 0, -torch.inf)
+        for come in arcs:
+            reached_E = behind_Q[come.start_E] + come.log_prob_E
+            behind_Q = torch.maximum(behind_Q, _greatest(reached_E, come.end_E, len(behind_Q)))
+        ahead_Q = self._ahead(nodes, arcs, lengths_B, _BEST)
+        least_Q = (ahead_Q[: len(lengths_B)] - self.beam - ROUNDING)[nodes.row_Q]
+        kept_Q = behind_Q + ahead_Q >= least_Q
+        number_Q, left = kept_Q.cumsum(0) - 1, []
+        for come in arcs:
+            kept_E = behind_Q[come.start_E] + come.log_prob_E + ahead_Q[come.end_E] >= least_Q[come.start_E]
+            renumbered = replace(come, start_E=number_Q[come.start_E], end_E=number_Q[come.end_E])
+            left.append(_where(kept_E, renumbered))
+        return _where(kept_Q, nodes), left
+
+    def _ahead(self, nodes: _Nodes, arcs: Sequence[_Arcs], lengths_B: Tensor, semiring: _Semiring) -> Tensor:
+        """log p of all ways, or of the best, from each node to the end of its source."""
+        last_Q = nodes.place_Q == lengths_B[nodes.row_Q]
+        ahead_Q = torch.full_like(nodes.reached_Q, -torch.inf)
+        ahead_Q[last_Q], _ = self.ngrams(
+            nodes.history_Q[last_Q], torch.full_like(nodes.place_Q[last_Q], self.ngrams.end)
+        )
         for come in reversed(arcs):
             onward_E = come.log_prob_E + ahead_Q[come.end_E]
-            ahead_Q = torch.logaddexp(ahead_Q, _log_sums(onward_E, come.start_E, len(ahead_Q)))
+            ahead_Q = semiring.both(ahead_Q, semiring.every(onward_E, come.start_E, len(ahead_Q)))
         return ahead_Q
 
     def _packed(self, nodes: _Nodes, arcs: _Arcs, ahead_Q: Tensor, lengths_B: Tensor) -> Readings:
         """Each source's own, side by side. A way that writes two tokens is two, with a node between them."""
-        arcs = _where(ahead_Q[arcs.end_E] > -torch.inf, arcs)
         chance_E = (arcs.log_prob_E + ahead_Q[arcs.end_E] - ahead_Q[arcs.start_E]).exp()
         writes_E2 = torch.cat([self.units, self.units.new_zeros(1, 4)])[arcs.unit_E, 2:]
         double_E = writes_E2[:, 1] != PAD
@@ -235,3 +253,15 @@ def _log_sums(value_E: Tensor, index_E: Tensor, size: int) -> Tensor:
     """[size]: the logarithm of the sum of the exponentials of those with each index."""
     greatest = _greatest(value_E, index_E, size).nan_to_num(neginf=0.0)
     return value_E.new_zeros(size).index_add(0, index_E, (value_E - greatest[index_E]).exp()).log() + greatest
+
+
+@dataclass(frozen=True)
+class _Semiring:
+    """What several ways are together: two of them at once, or all those of each index."""
+
+    both: Callable[[Tensor, Tensor], Tensor]
+    every: Callable[[Tensor, Tensor, int], Tensor]
+
+
+_SUM = _Semiring(torch.logaddexp, _log_sums)
+_BEST = _Semiring(torch.maximum, _greatest)
