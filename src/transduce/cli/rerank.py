@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,48 +47,54 @@ class Criteria:
     def reranker(
         self, transducer: Transducer, candidates: list[tuple[Candidates, float]], batch_size: int, precision: Any
     ) -> Reranker:
-        from transduce.inspect.coverage import Coverage
-        from transduce.loading import load
         from transduce.metrics.base import metric
-        from transduce.reranking.loglinear import Channel, Direct, Language, Length, LogLinear, Own, Score
+        from transduce.reranking.loglinear import LogLinear
         from transduce.reranking.risk import MinimumRisk
 
+        self._check()
+        if self.mbr is not None:
+            return MinimumRisk(metric(self.mbr), "posterior" if self.posterior else "uniform")
+        return LogLinear((*self._features(transducer, batch_size, precision), *candidates))
+
+    def _check(self) -> None:
+        """Raise ValueError where nothing ranks, or two kinds do."""
+        asked = bool(self.channel or self.language_model or self.direct or self.candidates)
+        weighed = asked or bool(self.length or self.score or self.coverage)
+        if self.mbr is not None and weighed:
+            raise ValueError(
+                "--mbr asks a metric, and --channel, --language-model, --direct and --candidates ask models: give "
+                "one kind"
+            )
+        if self.mbr is not None and self.own != 1:
+            raise ValueError(
+                f"--own {self.own:g} is a weight beside other models', and --mbr asks a metric: give one kind"
+            )
+        if self.mbr is None and self.posterior:
+            raise ValueError("--posterior says by what --mbr weighs: give --mbr METRIC too, or leave it out")
+        if self.mbr is None and not weighed:
+            raise ValueError(
+                "nothing to rank by: give --mbr METRIC, or --channel, --language-model or --direct RUN, "
+                "--candidates FILE, or --coverage"
+            )
+
+    def _features(self, transducer: Transducer, batch_size: int, precision: Any) -> Iterator[tuple[Feature, float]]:
+        from transduce.inspect.coverage import Coverage
+        from transduce.loading import load
+        from transduce.reranking.loglinear import Channel, Direct, Language, Length, Own, Score
+
+        yield Own(), self.own
+        yield Score(), self.score
+        yield Coverage(transducer, batch_size), self.coverage
+        yield Length(), self.length
         kinds: list[tuple[Callable[[Transducer, int], Feature], Weighted]] = [
             (Channel, self.channel),
             (Language, self.language_model),
             (Direct, self.direct),
         ]
-        models = [(kind, given) for kind, runs in kinds for given in runs or []]
-        weighed = bool(models or candidates or self.length or self.score or self.coverage)
-        if self.mbr is not None:
-            if weighed:
-                raise ValueError(
-                    "--mbr asks a metric, and --channel, --language-model, --direct and --candidates ask models: give "
-                    "one kind"
-                )
-            if self.own != 1:
-                raise ValueError(
-                    f"--own {self.own:g} is a weight beside other models', and --mbr asks a metric: give one kind"
-                )
-            return MinimumRisk(metric(self.mbr), "posterior" if self.posterior else "uniform")
-        if self.posterior:
-            raise ValueError("--posterior says by what --mbr weighs: give --mbr METRIC too, or leave it out")
-        if not weighed:
-            raise ValueError(
-                "nothing to rank by: give --mbr METRIC, or --channel, --language-model or --direct RUN, "
-                "--candidates FILE, or --coverage"
-            )
-        features: list[tuple[Feature, float]] = [
-            (Own(), self.own),
-            (Score(), self.score),
-            (Coverage(transducer, batch_size), self.coverage),
-            (Length(), self.length),
-        ]
-        for kind, given in models:
-            run, weight = _weighted(given, "a run directory and its weight", "runs/model=0.5")
-            other = load(run, device=str(transducer.device), precision=precision)
-            features.append((kind(other, batch_size), weight))
-        return LogLinear((*features, *candidates))
+        for kind, runs in kinds:
+            for given in runs or []:
+                run, weight = _weighted(given, "a run directory and its weight", "runs/model=0.5")
+                yield kind(load(run, device=str(transducer.device), precision=precision), batch_size), weight
 
     def listed(self) -> list[tuple[Candidates, float]]:
         """What other programs found, each with its weight."""
