@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import time
 
+import pytest
+
 from transduce import api
-from transduce.training.callbacks import Callback, Update
+from transduce.training.callbacks import Callback, Finished, Update, Validated
 
 SLEEP, REPORTS = 0.1, 5
 
@@ -31,3 +33,25 @@ def test_the_processor_clock_does_not(tmp_path):
     began = time.monotonic()
     counted = seconds(tmp_path / "run", "processor")
     assert 0 < counted < time.monotonic() - began - SLEEP * REPORTS
+
+
+class SlowValidation(Callback):
+    def on_validation(self, validated: Validated) -> None:
+        time.sleep(SLEEP)
+
+    def on_finish(self, finished: Finished) -> None:
+        self.finished = finished
+
+
+def test_what_validation_takes_is_counted_also_where_a_run_goes_on(tmp_path):
+    first, second = SlowValidation(), SlowValidation()
+    for callback, steps in ((first, 4), (second, 8)):
+        settings = {"training.steps": steps, "training.validation.every": 2}
+        api.train(
+            "reverse", tmp_path / "run", settings, callbacks=[callback], progress=False, resume=callback is second
+        )
+    before, after = (callback.finished for callback in (first, second))
+    assert 2 * SLEEP <= before.validating < before.seconds
+    assert before.validating + 2 * SLEEP <= after.validating < after.seconds
+    kept = json.loads((tmp_path / "run" / "checkpoints" / "last" / "state.json").read_text())["validating"]
+    assert kept == pytest.approx(after.validating)

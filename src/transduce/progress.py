@@ -8,6 +8,8 @@ from rich.text import Text
 
 from transduce.training.callbacks import Callback, Finished, Started, Update, Validated
 
+MUCH, LONG = 0.15, 30.0  # of a run's time, and in seconds: validation may take less without a word
+
 
 class ProgressBar(Callback):
     """Updates, loss, last metric, tokens a second and the time left."""
@@ -57,6 +59,11 @@ class ProgressBar(Callback):
         self._say(
             f"stopped after update {finished.step:,}, {_clock(finished.seconds)}{again}; {best}, in {finished.run}"
         )
+        if finished.validating > max(MUCH * finished.seconds, LONG):
+            self._say(
+                f"{_clock(finished.validating)} of it went into validation: fewer examples "
+                "(training.validation.examples) or times (training.validation.times) leave more for training"
+            )
 
     def _say(self, line: str) -> None:
         self.console.print(Text(line), soft_wrap=True)

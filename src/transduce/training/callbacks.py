@@ -54,13 +54,17 @@ class Started:
 
 @dataclass(frozen=True)
 class Finished:
-    """Why training ended (budget, patience, a signal's or an exception's name), the last update and the best one."""
+    """Why training ended (budget, patience, a signal's or an exception's name), the last update and the best one.
+
+    ``validating`` are those of its seconds in which it was validated.
+    """
 
     run: Path
     reason: str
     step: int
     best_step: int
     seconds: float
+    validating: float = 0.0
 
 
 class Callback:

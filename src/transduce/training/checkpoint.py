@@ -30,13 +30,14 @@ class State:
 
     ``validations`` holds, of each validation, the value that chooses the best (lower is better, whatever the metric);
     ``best`` is that of checkpoints/best, which may be an average's, and its loss, which decides between equals.
-    ``stale`` counts the validations since the best.
+    ``stale`` counts the validations since the best, and ``validating`` the seconds that all of them have taken.
     """
 
     step: int = 0
     place: Place = field(default_factory=lambda: Place(0, 0))
     tokens: int = 0
     seconds: float = 0.0
+    validating: float = 0.0
     reserve: float = 0.0
     best_step: int = 0
     best: tuple[float, float] | None = None

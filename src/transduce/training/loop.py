@@ -95,7 +95,9 @@ class Loop:
         return self._close(reason)
 
     def _close(self, reason: str) -> Finished:
-        finished = Finished(self.run, reason, self.state.step, self.state.best_step, self.seconds)
+        finished = Finished(
+            self.run, reason, self.state.step, self.state.best_step, self.seconds, self.state.validating
+        )
         for callback in self.callbacks:
             callback.on_finish(finished)
         return finished
@@ -251,6 +253,7 @@ class Loop:
             self.state,
             validated_step=self.state.step,
             validations=(*self.state.validations, judgement.value),
+            validating=self.state.validating + took,
             reserve=max(self.state.reserve, 1.2 * took * (2 if self.training.average > 1 else 1)),
         )
         self.reported = self.clock()

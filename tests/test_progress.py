@@ -1,0 +1,32 @@
+"""What the progress bar says of a run when it ends."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from transduce.progress import ProgressBar
+from transduce.training.callbacks import Finished, Started
+
+
+def last_line(seconds: float, validating: float) -> str:
+    said = io.StringIO()
+    bar = ProgressBar(Console(file=said))
+    bar.on_start(Started(Path("run"), 1_000, 0, "cpu", "float32", ()))
+    bar.on_finish(Finished(Path("run"), "budget", 90, 80, seconds, validating))
+    return said.getvalue().rstrip().splitlines()[-1]
+
+
+def test_what_validation_took_is_told_where_it_was_much() -> None:
+    assert last_line(600, 140) == (
+        "2:20 of it went into validation: fewer examples (training.validation.examples) or times "
+        "(training.validation.times) leave more for training"
+    )
+
+
+@pytest.mark.parametrize(("seconds", "validating"), [(600, 80), (40, 20), (0, 0)])
+def test_where_it_was_little_it_is_not(seconds: float, validating: float) -> None:
+    assert last_line(seconds, validating).endswith("the best model is of update 80, in run")
