@@ -29,7 +29,7 @@ def unit(request):
 def test_a_feature_is_a_symbol_and_the_text_is_as_it_was(unit):
     tokenizer, text = unit.learn(iter(LINES)), unit.text.learn(line.split("\t")[1] for line in LINES)
     assert len(tokenizer) == len(text) + 5  # V, 3, N, PRS, PST
-    assert tokenizer.labels == 0
+    assert (tokenizer.labels, tokenizer.columns, text.columns) == (0, 2, 1)
     for line, ids, count in zip(LINES, tokenizer.encode(LINES), (3, 2, 0, 1), strict=True):
         assert ids[count:] == text.encode([line.split("\t")[1]])[0]
         assert all(i >= len(text) for i in ids[:count])

@@ -29,6 +29,7 @@ def unit(request):
 def test_a_label_is_a_symbol_and_the_text_is_as_it_was(unit):
     tokenizer, text = unit.learn(iter(LINES)), unit.text.learn(line.split("\t")[2] for line in LINES)
     assert len(tokenizer) == len(text) + 2 + 3  # 4, 1; noir, 4, farce
+    assert (tokenizer.columns, text.columns) == (3, 1)
     for line, ids in zip(LINES, tokenizer.encode(LINES), strict=True):
         assert ids[2:] == text.encode([line.split("\t")[2]])[0]
         assert min(ids[:2]) >= len(text)
@@ -82,7 +83,7 @@ def test_labels_are_compared_composed():
 def test_labels_alone():
     tokenizer = Labels(2).learn(["sport\tvery good", "arts\tbad"])
     ids = tokenizer.encode(["arts\tvery good"])[0]
-    assert len(ids) == 3
+    assert (len(ids), tokenizer.columns) == (3, 2)
     assert ids[-1] == EOS
     assert tokenizer.decode(ids) == "arts\tvery good" == tokenizer.normalize("arts\tvery good")
     assert tokenizer.tokens(ids)[1] == "<very▁good>"

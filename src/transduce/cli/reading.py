@@ -45,13 +45,8 @@ def pairs(
 
 def source_columns(transducer: Transducer) -> int:
     """How many columns of a row the model's source may have: text, and the labels or features before it."""
-    from transduce.data.features import FeaturesTokenizer
-    from transduce.data.labels import LabelledTokenizer
-
-    tokenizer = transducer.source_tokenizer
-    known = tokenizer.labels if isinstance(tokenizer, LabelledTokenizer) else isinstance(tokenizer, FeaturesTokenizer)
     named = transducer.settings.get("data", {}).get("columns", {}).get("labels", ())
-    return max(known, len(named)) + 1
+    return max(transducer.source_tokenizer.columns, len(named) + 1)
 
 
 def check_sides(source: bool, target: bool, conditional: bool) -> None:

@@ -40,6 +40,11 @@ class FeaturesTokenizer(Recorded):
         self._text = check_text(text)
         self._ids = {feature: len(text) + index for index, feature in enumerate(self._features)}
 
+    @property
+    def columns(self) -> int:
+        """That of the features, and the text's."""
+        return 2
+
     def __len__(self) -> int:
         return len(self._text) + len(self._features)
 

@@ -52,6 +52,11 @@ class LabelledTokenizer(Recorded):
     def labels(self) -> int:
         return len(self._labels)
 
+    @property
+    def columns(self) -> int:
+        """One for each label, and the text's."""
+        return self.labels + self._with_text
+
     def __len__(self) -> int:
         return len(self._text) + len(self._values)
 

@@ -16,6 +16,11 @@ class Recorded:
         """No id stands for a whole word that others spell."""
         return 0
 
+    @property
+    def columns(self) -> int:
+        """A tab is text."""
+        return 1
+
     def as_json(self) -> Any:
         """What ``save`` writes."""
         raise NotImplementedError

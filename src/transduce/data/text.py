@@ -41,6 +41,7 @@ class TextTokenizer:
     labels = 0
     factors = 1
     words = 0
+    columns = 1
 
     def __init__(self, library: tokenizers.Tokenizer) -> None:
         found = tuple(library.id_to_token(index) for index in range(len(SPECIALS)))

@@ -21,6 +21,7 @@ class Tokenizer(Protocol):
     and what is said beside the text, have none of it.
     ``length`` is the number of tokens in a row of ids, EOS and labels not counted.
     ``extended`` is this vocabulary with what only another knows after it; it raises DataError where that cannot be.
+    A line has at most so many ``columns``, tabs between them; in the last one a tab is text.
     The last ``words`` ids stand for whole words, which the others spell behind them.
     One that is ``numeric`` has numbers for ids, and as many entries as a step has numbers. One of a ``signal`` is
     numeric, too: its texts are paths of files, and a row is an array [S, factors] of float32, a step each, that nothing
@@ -41,6 +42,9 @@ class Tokenizer(Protocol):
 
     @property
     def words(self) -> int: ...
+
+    @property
+    def columns(self) -> int: ...
 
     def __len__(self) -> int: ...
 
