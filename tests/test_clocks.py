@@ -46,12 +46,12 @@ class SlowValidation(Callback):
 def test_what_validation_takes_is_counted_also_where_a_run_goes_on(tmp_path):
     first, second = SlowValidation(), SlowValidation()
     for callback, steps in ((first, 4), (second, 8)):
-        settings = {"training.steps": steps, "training.validation.every": 2}
+        settings = {"training.steps": steps, "training.validation.every": 2, "training.average": 2}
         api.train(
             "reverse", tmp_path / "run", settings, callbacks=[callback], progress=False, resume=callback is second
         )
     before, after = (callback.finished for callback in (first, second))
-    assert 2 * SLEEP <= before.validating < before.seconds
-    assert before.validating + 2 * SLEEP <= after.validating < after.seconds
+    assert 3 * SLEEP <= before.validating < before.seconds  # two, and the average's
+    assert before.validating + 3 * SLEEP <= after.validating < after.seconds
     kept = json.loads((tmp_path / "run" / "checkpoints" / "last" / "state.json").read_text())["validating"]
     assert kept == pytest.approx(after.validating)

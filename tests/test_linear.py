@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
+from transduce import processor
 from transduce.modules import linear
 from transduce.modules.linear import Linear
 
@@ -57,3 +58,13 @@ def test_gradients_and_other_types_are_pytorchs(monkeypatch: pytest.MonkeyPatch)
         layer.float()
         with torch.autocast("cpu", torch.bfloat16):
             assert layer(x).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("told", "best"), [("AMD avx2", False), ("AMD avx2 avx512bw", True), ("Intel avx512bw", False), ("arm64", False)]
+)
+def test_onednn_is_the_faster_where_mkl_leaves_avx512_unused(
+    told: str, best: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processor, "_told", lambda: told)
+    assert processor.multiplies_best_by_onednn() == best

@@ -17,6 +17,11 @@ def has_wide_vectors() -> bool:
     return "avx512bw" in _told()
 
 
+def multiplies_best_by_onednn() -> bool:
+    """Whether it has AVX-512, of which MKL makes use on Intel's alone (``modules/linear.py``)."""
+    return has_wide_vectors() and not is_intel()
+
+
 def multiplies_tiles() -> bool:
     """Whether it has AMX: bfloat16 is multiplied at seven times the speed of float32, and to make a kernel for a shape
     takes oneDNN 5 ms, which is many times the product itself."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from transduce.processor import has_wide_vectors, is_intel
+from transduce.processor import multiplies_best_by_onednn
 
 FEW = 8  # rows; below that MKL is as fast
-ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and has_wide_vectors() and not is_intel()
+ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and multiplies_best_by_onednn()
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -253,7 +253,6 @@ class Loop:
             self.state,
             validated_step=self.state.step,
             validations=(*self.state.validations, judgement.value),
-            validating=self.state.validating + took,
             reserve=max(self.state.reserve, 1.2 * took * (2 if self.training.average > 1 else 1)),
         )
         self.reported = self.clock()
@@ -262,6 +261,7 @@ class Loop:
     def _judge(self, what: str) -> Judgement:
         """Validate the model as it is, keep it where it is the best so far, and tell; what is no number is worst."""
         assert self.judge is not None
+        began = self.clock()
         self.trainable.eval()
         judgement = self.judge()
         self.trainable.train()
@@ -274,6 +274,7 @@ class Loop:
         told = Validated(self.state.step, judgement.loss, judgement.metrics, best, self.seconds, what)
         for callback in self.callbacks:
             callback.on_validation(told)
+        self.state = replace(self.state, validating=self.state.validating + self.clock() - began)
         return judgement
 
     def _finish(self) -> None:
