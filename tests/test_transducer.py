@@ -149,7 +149,17 @@ def test_what_is_set_is_for_a_search_of_the_size_given(model: Transducer, traine
         model.changed(asked)
     assert model.changed(asked, size=5).search == Beam(5, 4, 6)
     assert transduce.load(trained, settings=asked, size=5).search == Beam(5, 4, 6)
-    assert model.changed({"search.type": "greedy"}, size=5).search == Greedy()
+    assert model.changed({"search.type": "greedy"}, size=5).search == Beam(5)
+
+
+def test_a_size_alone_is_the_size_of_the_search(model: Transducer, trained: Path) -> None:
+    three = transduce.load(trained, size=3)
+    assert three.search == model.search.resized(3)
+    assert transduce.load(f"{trained}+{trained}", size=3).search == three.search
+    assert three.changed({"search.max_length": 7}).search == Beam(3, max_length=7)
+    several = model.changed({"search.nbest": 2})
+    assert several.changed((), 5).search == Beam(5, 2, 6)
+    assert several.changed((), 1).search == Beam(1, 1, 6)
 
 
 def test_settings_that_are_trained_stay(model: Transducer) -> None:

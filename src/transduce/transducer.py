@@ -71,12 +71,24 @@ class Transducer:
     def changed(self, settings: Mapping[str, Any] | Sequence[str], size: int | None = None) -> Transducer:
         """The same model with another search: ``{"search.size": 10}``, or as ``--set`` has it, ``["search.size=10"]``.
 
-        The search is the run's own, changed and made anew; another ``search.type`` has its own options. Where that has
-        a ``size``, the one given is among the changes, for options that ask for it. ConfigError where the run has none
-        such, or where its model cannot be searched so.
+        The search is the run's own, changed and made anew; another ``search.type`` has its own options. ConfigError
+        where the run has none such, or where its model cannot be searched so. ``size`` is what the search is then
+        ``resized`` to, and as many are returned as before, where it has room for them; options that are set are for a
+        search of that size.
         """
-        if not settings:
+        if not settings and size is None:
             return self
+        table, search = self._asked(settings, size) if settings else (self.settings, self.search)
+        if size is not None:
+            search = search.resized(size, min(size, getattr(search, "nbest", 1)))
+            for name in {"size", "nbest"} & set(table.get("search", {})):
+                table = config.assign(table, f"search.{name}", getattr(search, name))
+        tokenizers = self.source_tokenizer, self.target_tokenizer
+        changed = Transducer(self.model, search, *tokenizers, table, self.max_source_length, self.token_for_token)
+        changed.crew = self.crew
+        return changed
+
+    def _asked(self, settings: Mapping[str, Any] | Sequence[str], size: int | None) -> tuple[config.Table, Search[Any]]:
         table = config.change(self.settings, settings)
         for key, value in table.items():
             if key != "search" and value != self.settings.get(key):
@@ -87,10 +99,7 @@ class Transducer:
             table = config.assign(table, "search.size", size)
         search: Search[Any] = config.build(table.get("search", {}), Search, path="search")
         check_fit("search", "Search", type(search), type(self.model))
-        tokenizers = self.source_tokenizer, self.target_tokenizer
-        changed = Transducer(self.model, search, *tokenizers, table, self.max_source_length, self.token_for_token)
-        changed.crew = self.crew
-        return changed
+        return table, search
 
     @property
     def conditional(self) -> bool:

@@ -23,7 +23,6 @@ from transduce.cli.options import (
     TargetFile,
     Threads,
     Trained,
-    resized,
 )
 from transduce.cli.wanted import Wanted
 from transduce.plugins import load_plugins
@@ -94,13 +93,14 @@ def predict(
     transducer = trained.load(beam)
     if stream:
         for line in reading.lines(files):
-            for piece in transducer.stream(line, resized(transducer, beam)):
+            for piece in transducer.stream(line):
                 print(formats.one_line(piece), end="", flush=True)
             print(flush=True)
         return
     sources, beginnings, constraints = wanted.of(files)
     asked, answered = itertools.tee(sources)
-    outputs = transducer.predict(asked, resized(transducer, beam, nbest), batch_size, beginnings, constraints)
+    search = None if nbest is None else transducer.search.resized(beam, nbest)
+    outputs = transducer.predict(asked, search, batch_size, beginnings, constraints)
     for source, hypotheses in attended.added(transducer, zip(answered, outputs, strict=True), batch_size):
         for line in write(source, hypotheses):
             print(line, flush=batch_size == 1)

@@ -9,7 +9,7 @@ import typer
 
 from transduce.cli import formats
 from transduce.cli.corpus import Corpus
-from transduce.cli.options import Measured, Report, Resampled, Trained, check_report, resized
+from transduce.cli.options import Measured, Report, Resampled, Trained, check_report
 from transduce.cli.systems import system
 
 
@@ -52,7 +52,6 @@ def evaluate(
         transducer,
         examples,
         metrics,
-        resized(transducer, measured.beam),
         measured.batch_size,
         parts.calibration,
     )

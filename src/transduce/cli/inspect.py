@@ -113,7 +113,7 @@ def _tree(trained: Trained, text: str, beam: int | None, pruned: bool, out: Path
     if out is not None and out.suffix not in (".html", ".svg"):
         raise ValueError(f"--out {out}: the tree is drawn as .html, a page, or .svg; end the name with one of them")
     transducer = trained.load(beam)
-    tree = beam_tree(transducer, text, None if beam is None else transducer.search.resized(beam))
+    tree = beam_tree(transducer, text)
     if out is None:
         print("\n".join(tree.lines(pruned)))
     else:
@@ -127,7 +127,6 @@ def _units(trained: Trained, text: str, target: str | None) -> None:
 
 
 def _frames(trained: Trained, text: str, target: str | None, beam: int | None, out: Path | None) -> None:
-    from transduce.cli.options import resized
     from transduce.inspect.frames import aligned, placed
     from transduce.inspect.lattice import svg
     from transduce.pages.page import write
@@ -135,10 +134,7 @@ def _frames(trained: Trained, text: str, target: str | None, beam: int | None, o
     if out is not None and out.suffix != ".svg":
         raise ValueError(f"--out {out}: frames are drawn as .svg; end the name with it")
     transducer = trained.load(beam)
-    if target is None:
-        outputs = next(transducer.predict([text], resized(transducer, beam)))[:1]
-    else:
-        outputs = list(transducer.score([(text, target)]))
+    outputs = next(transducer.predict([text]))[:1] if target is None else list(transducer.score([(text, target)]))
     ((found,),) = placed(transducer, [(text, outputs)])
     if out is not None:
         write(out, svg(aligned(transducer, text, found.output), found.output.tokens[:-1]))

@@ -17,7 +17,7 @@ from transduce.plugins import load_plugins
 
 if TYPE_CHECKING:
     from transduce.metrics.significance import Resampling
-    from transduce.protocols import Metric, Search
+    from transduce.protocols import Metric
     from transduce.transducer import Transducer
 
 Files = Annotated[list[Path] | None, typer.Argument(help="Text files, a source a line; standard input if none.")]
@@ -58,8 +58,8 @@ class Loading:
     plugin: Plugins = None
 
     def of(self, run: Path, beam: int | None = None, weights: Sequence[float] | None = None) -> Transducer:
-        """A run's model; what is set of its search is made for a ``beam`` of that size, if it has one (``resized``).
-        ``weights`` mix several runs, as for ``loading.load``."""
+        """A run's model, to be searched with a ``beam`` of that size; ``weights`` mix several runs, as for
+        ``loading.load``."""
         import torch
 
         from transduce.crew import Crew
@@ -139,16 +139,6 @@ class Resampled:
         from transduce.metrics.significance import Resampling
 
         return Resampling(self.resamples, self.trials, self.seed)
-
-
-def resized(transducer: Transducer, beam: int | None, nbest: int | None = None) -> Search[Any] | None:
-    """The run's own search of another size; None, for that search itself, where nothing else was asked for.
-
-    It finds as many as before, where it has room for them, unless it is said how many.
-    """
-    if nbest is None and beam is not None:
-        nbest = min(beam, getattr(transducer.search, "nbest", 1))
-    return None if nbest is None else transducer.search.resized(beam, nbest)
 
 
 def check_report(report: Path | None) -> None:

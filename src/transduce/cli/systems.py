@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.options import Loading, Measured, resized
+from transduce.cli.options import Loading, Measured
 
 if TYPE_CHECKING:
     from transduce.evaluation.systems import System
@@ -23,5 +23,4 @@ def system(
     if named.is_file():
         return systems.of_file(named, examples, metrics)
     transducer = loading.of(named, measured.beam)
-    search = resized(transducer, measured.beam)
-    return systems.of_model(str(named), transducer, examples, metrics, search, measured.batch_size)
+    return systems.of_model(str(named), transducer, examples, metrics, measured.batch_size)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from transduce.data import corpora
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.outputs import Output
-from transduce.protocols import Metric, Search
+from transduce.protocols import Metric
 from transduce.transducer import Transducer
 from transduce.types import Example, Prediction
 
@@ -42,12 +41,11 @@ def of_model(
     transducer: Transducer,
     examples: Sequence[Example],
     metrics: Sequence[Metric],
-    search: Search[Any] | None = None,
     batch_size: int = 64,
     forcing: bool = False,
 ) -> System:
-    """A trained model, with its own search or another; ``forcing`` asks it about the references too."""
-    found = transducer.evaluate(examples, metrics, search, batch_size, forcing=forcing)
+    """A trained model; ``forcing`` asks it about the references too."""
+    found = transducer.evaluate(examples, metrics, batch_size=batch_size, forcing=forcing)
     vocabulary = transducer.target_tokenizer.fingerprint
     return System(name, found.predictions, found.statistics, found.seconds, vocabulary, found.lengths, found.forced)
 
