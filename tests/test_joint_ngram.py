@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from torch.testing import assert_close
 
 import transduce
@@ -26,6 +27,7 @@ from transduce.comparison.measurement import Conditions, measure
 from transduce.data.pairs import Pairs, Ragged
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
+from transduce.statistical.readings import _BEST, ROUNDING, Reader, Readings
 from transduce.training.callbacks import Callback, Started, Update, Validated
 from transduce.training.run import train
 from transduce.types import BOS, EOS, PAD, UNK, Padded
@@ -131,6 +133,37 @@ def test_a_beam_of_nothing_has_one_reading() -> None:
     best = build(EVERYTHING | {"beam": 0.0}).float()
     for only in Greedy(60)(best, sources([5, 16, 24, 27], seed=3)):
         assert only[0].log_prob == pytest.approx(0.0, abs=1e-6)
+
+
+def chances(readings: Readings) -> Tensor:
+    """[B, Q]: what the ways from each node, and ending there, add up to."""
+    writing_BQ = torch.zeros_like(readings.ending_BQ).scatter_add_(1, readings.start_BE, readings.chance_BE)
+    return writing_BQ + readings.silent_BQ + readings.ending_BQ
+
+
+@pytest.mark.parametrize("beam", [math.inf, 0.0])
+def test_no_way_ends_nowhere(beam: float) -> None:
+    """Where few may be ahead, dead ends are left, and long sources round more."""
+    model = build(EVERYTHING | {"beam": beam, "width": 3}).float()
+    for source in (sources([7, 4, 9], seed=3), sources([400], seed=4)):
+        sums_BQ = chances(model.start(source).readings.value)
+        assert_close(sums_BQ[sums_BQ != 0], torch.ones_like(sums_BQ[sums_BQ != 0]), atol=1e-2, rtol=0)
+        assert (sums_BQ[:, 0] != 0).all()
+
+
+def test_a_beam_that_ends_at_a_reading_breaks_none(model: Any) -> None:
+    """What is on a reading is decided by sums in another order, which round apart: where they do, all of it goes."""
+    source, single = sources([9, 8, 9], seed=3), build(EVERYTHING).float()
+    reader = Reader(single.units, single.ngrams, 30.0, 10**6)
+    nodes, arcs = reader._graph(source.values, source.lengths - 1)
+    ahead_Q = reader._ahead(nodes, arcs, source.lengths - 1, _BEST)
+    behind_Q = nodes.reached_Q.masked_fill(nodes.place_Q > 0, -torch.inf)
+    for come in arcs:
+        behind_Q.scatter_reduce_(0, come.end_E, behind_Q[come.start_E] + come.log_prob_E, "amax")
+    distance_Q = ahead_Q[: len(source.lengths)].double()[nodes.row_Q] - (behind_Q + ahead_Q)
+    for beam in distance_Q[torch.isfinite(distance_Q) & (distance_Q < 30)].unique()[::9].tolist():
+        sums_BQ = chances(Reader(single.units, single.ngrams, max(beam - ROUNDING, 0.0), 10**6)(source))
+        assert_close(sums_BQ[sums_BQ != 0], torch.ones_like(sums_BQ[sums_BQ != 0]), atol=1e-3, rtol=0)
 
 
 def test_what_no_unit_has_is_left_out(model: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -20,7 +21,7 @@ from transduce.types import PAD, Padded
 
 T = TypeVar("T")
 LEFT_OUT = -9.0  # log-probability of leaving out a token that no unit has alone, so that every source has a reading
-ROUNDING = 1e-3  # of the log-probability of a reading, added up from either side
+ROUNDING = 1e-6  # of the log-probability of a reading, added up from either side in double precision
 
 
 @dataclass(frozen=True)
@@ -158,27 +159,41 @@ class Reader:
 
     def _near(self, nodes: _Nodes, arcs: Sequence[_Arcs], lengths_B: Tensor) -> tuple[_Nodes, list[_Arcs]]:
         """Without the ways that are on no reading near the best of their source, and what only they lead to."""
+        wide = partial(tree.map, lambda leaf: leaf.double() if leaf.is_floating_point() else leaf)
+        near = self._near_best(wide(nodes), wide(tuple(arcs)), lengths_B)
+        # rounding may part a way from its reading: those stay that lead on to an end, and come from the beginning
+        onward_Q = nodes.place_Q == lengths_B[nodes.row_Q]
+        for come, kept_E in zip(reversed(arcs), reversed(near), strict=True):
+            kept_E &= onward_Q[come.end_E]
+            onward_Q[come.start_E[kept_E]] = True
+        begun_Q = nodes.place_Q == 0
+        for come, kept_E in zip(arcs, near, strict=True):
+            kept_E &= begun_Q[come.start_E]
+            begun_Q[come.end_E[kept_E]] = True
+        kept_Q = onward_Q & begun_Q
+        number_Q = kept_Q.cumsum(0) - 1
+        renumbered = [replace(come, start_E=number_Q[come.start_E], end_E=number_Q[come.end_E]) for come in arcs]
+        return _where(kept_Q, nodes), [_where(kept_E, come) for come, kept_E in zip(renumbered, near, strict=True)]
+
+    def _near_best(self, nodes: _Nodes, arcs: Sequence[_Arcs], lengths_B: Tensor) -> list[Tensor]:
+        """[E]: which ways of each place are on a reading near the best of their source."""
         behind_Q = nodes.reached_Q.masked_fill(nodes.place_Q > 0, -torch.inf)
         for come in arcs:
             reached_E = behind_Q[come.start_E] + come.log_prob_E
             behind_Q = torch.maximum(behind_Q, _greatest(reached_E, come.end_E, len(behind_Q)))
         ahead_Q = self._ahead(nodes, arcs, lengths_B, _BEST)
-        least_Q = (ahead_Q[: len(lengths_B)] - self.beam - ROUNDING)[nodes.row_Q]
-        kept_Q = behind_Q + ahead_Q >= least_Q
-        number_Q, left = kept_Q.cumsum(0) - 1, []
-        for come in arcs:
-            kept_E = behind_Q[come.start_E] + come.log_prob_E + ahead_Q[come.end_E] >= least_Q[come.start_E]
-            renumbered = replace(come, start_E=number_Q[come.start_E], end_E=number_Q[come.end_E])
-            left.append(_where(kept_E, renumbered))
-        return _where(kept_Q, nodes), left
+        least_B = (ahead_Q[: len(lengths_B)] - self.beam - ROUNDING).clamp(min=torch.finfo(ahead_Q.dtype).min)
+        least_Q = least_B[nodes.row_Q]
+        return [
+            behind_Q[come.start_E] + come.log_prob_E + ahead_Q[come.end_E] >= least_Q[come.start_E] for come in arcs
+        ]
 
     def _ahead(self, nodes: _Nodes, arcs: Sequence[_Arcs], lengths_B: Tensor, semiring: _Semiring) -> Tensor:
         """log p of all ways, or of the best, from each node to the end of its source."""
         last_Q = nodes.place_Q == lengths_B[nodes.row_Q]
         ahead_Q = torch.full_like(nodes.reached_Q, -torch.inf)
-        ahead_Q[last_Q], _ = self.ngrams(
-            nodes.history_Q[last_Q], torch.full_like(nodes.place_Q[last_Q], self.ngrams.end)
-        )
+        ending, _ = self.ngrams(nodes.history_Q[last_Q], torch.full_like(nodes.place_Q[last_Q], self.ngrams.end))
+        ahead_Q[last_Q] = ending.to(ahead_Q)
         for come in reversed(arcs):
             onward_E = come.log_prob_E + ahead_Q[come.end_E]
             ahead_Q = semiring.both(ahead_Q, semiring.every(onward_E, come.start_E, len(ahead_Q)))
