@@ -1,34 +1,47 @@
 """Pronunciations of words that the dictionary does not have, as an ensemble gives them, for another model to learn.
 
     pip install -e '.[recipes]' names wordfreq
-    python benchmarks/beyond_dictionary.py TEACHER FOLDER [--beam 3] [--threads 1] [--most 1000000]
+    python benchmarks/beyond_dictionary.py TEACHER FOLDER [--listed 1000000] [--invented 0] [--beam 3] [--workers 1]
     transduce train g2p-large --teacher TEACHER --set data.train.path=FOLDER/pairs.tsv
 
 TEACHER is a run of pronunciation, or several (RUN+RUN). FOLDER/pairs.tsv will have the pairs that the first of them was
 trained on, and behind them words that are in none of its splits, each with the teacher's best output: the surnames and
 first names of the census (``names``), then the large English list of ``wordfreq``; of four letters or more, all of them
-a to z or an apostrophe, a vowel's among them.
+a to z or an apostrophe, a vowel's among them. Behind those it has words of the same kind that nobody has, drawn from
+n-grams of the letters of the words before them.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import names
+import numpy as np
 import torch
 import wordfreq
+from torch import Tensor
 
 import transduce
 from transduce import config
 from transduce.directory import members
+from transduce.statistical.back_off import BackOff
+from transduce.statistical.kneser_ney import estimate
 from transduce.training.data import split_of
 from transduce.types import Example
 
 SPOKEN = re.compile(r"(?=.*[aeiouy])[a-z][a-z']{3,}")
+FREQUENT = 120_000  # of the listed words, which letters are learned from
+ORDER = 7
+LONGEST = 20  # letters of an invented word
+DRAWN = 40_000  # words at a time
+ASKED = 16_384  # words between lines that tell how far it is
+SEED = 1
 
 
 def listed() -> Iterator[str]:
@@ -38,10 +51,37 @@ def listed() -> Iterator[str]:
     yield from wordfreq.iter_wordlist("en", wordlist="large")
 
 
-def unknown(known: set[str]) -> Iterator[str]:
-    """What the lists have, each once, and the dictionary does not."""
-    for word in dict.fromkeys(listed()):
+def invented(like: Sequence[str]) -> Iterator[str]:
+    letters = sorted(set("".join(like)))
+    number = {letter: place for place, letter in enumerate(letters)}
+    ngrams = BackOff()
+    ngrams.learn(estimate([np.array([number[letter] for letter in word]) for word in like], len(letters), ORDER))
+    random = torch.Generator().manual_seed(SEED)
+    while True:
+        for drawn in draw(ngrams, random).tolist():
+            if ngrams.end in drawn:
+                yield "".join(letters[letter] for letter in drawn[: drawn.index(ngrams.end)])
+
+
+def draw(ngrams: BackOff, random: torch.Generator) -> Tensor:
+    """Ids [N, T] of letters, closed with ends; without one where a word is longer."""
+    choice_W = torch.arange(ngrams.end + 1)  # a letter or the end
+    ids_NT = torch.full((DRAWN, LONGEST + 1), ngrams.end)
+    going_G, history_G = torch.arange(DRAWN), torch.full((DRAWN,), ngrams.begun)
+    for place in range(LONGEST + 1):
+        log_prob, after = ngrams(history_G.repeat_interleave(len(choice_W)), choice_W.repeat(len(going_G)))
+        drawn_G1 = torch.multinomial(log_prob.view(len(going_G), -1).exp(), 1, generator=random)
+        ids_NT[going_G, place] = drawn_G1[:, 0]
+        on_G = drawn_G1[:, 0] != ngrams.end
+        going_G, history_G = going_G[on_G], after.view(len(on_G), -1).gather(1, drawn_G1)[on_G, 0]
+    return ids_NT
+
+
+def unknown(words: Iterable[str], known: set[str]) -> Iterator[str]:
+    """Those that can be spoken and are not known, each once: ``known`` grows with them."""
+    for word in words:
         if SPOKEN.fullmatch(word) and word not in known:
+            known.add(word)
             yield word
 
 
@@ -49,22 +89,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("teacher")
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--listed", type=int, default=1_000_000, help="at most so many that the lists have")
+    parser.add_argument("--invented", type=int, default=0, help="so many that nobody has")
     parser.add_argument("--beam", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--most", type=int, default=1_000_000)
+    parser.add_argument("--workers", type=int, default=1, help="processes, each with a thread")
     given = parser.parse_args()
-    torch.set_num_threads(given.threads)
+    torch.set_num_threads(1)
     run = members(given.teacher)[0]
     settings = config.read(run / "config.toml")
     splits: dict[str, list[Example]] = {split: split_of(settings, run, split) for split in ("train", "valid", "test")}
-    words = list(islice(unknown({each.source for split in splits.values() for each in split}), given.most))
-    teacher = transduce.load(given.teacher, precision="bfloat16", size=given.beam)
-    taught = [outputs[0].text for outputs in teacher.predict(words, batch_size=256)]
+    known = {each.source for split in splits.values() for each in split}
+    words = list(islice(unknown(listed(), known), given.listed))
+    if given.invented:
+        like = sorted({each.source for each in splits["train"]} | set(words[:FREQUENT]))
+        words += islice(unknown(invented(like), known), given.invented)
+    load = partial(transduce.load, given.teacher, precision="bfloat16", size=given.beam)
+    teacher = load()
+    teacher.crew = transduce.Crew(load, given.workers)
     given.folder.mkdir(parents=True, exist_ok=True)
-    with (given.folder / "pairs.tsv").open("w", encoding="utf-8") as file:
+    with closing(teacher.crew), (given.folder / "pairs.tsv").open("w", encoding="utf-8") as file:
         for example in splits["train"]:
             file.writelines(f"{example.source}\t{reference}\n" for reference in example.references)
-        file.writelines(f"{word}\t{phonemes}\n" for word, phonemes in zip(words, taught, strict=True) if phonemes)
+        for place in range(0, len(words), ASKED):
+            asked = words[place : place + ASKED]
+            best = (outputs[0].text for outputs in teacher.predict(asked, batch_size=256))
+            file.writelines(f"{word}\t{phonemes}\n" for word, phonemes in zip(asked, best, strict=True) if phonemes)
+            print(f"{place + len(asked):,} of {len(words):,} words", flush=True)
     print(f"{given.folder / 'pairs.tsv'}: {len(words):,} words that {run} has not seen")
 
 
