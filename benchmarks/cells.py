@@ -84,6 +84,10 @@ def fitting(task: str, cell: config.Table | str, facts: Facts, wanted: int) -> t
 
 
 def write_recipes(task: str, folder: Path, settings: list[str]) -> None:
+    if others := [each for each in settings if not each.startswith("data.")]:
+        raise SystemExit(
+            f"--set {others[0]}: what is set here is of the data (data.); set the rest where recipes are trained"
+        )
     table = api.change(recipes.read(f"cells-{task}"), settings)
     data = config.build(table["data"], Data, path="data")
     facts = prepare(data, Path(data.cache or folder / ".cache")).facts

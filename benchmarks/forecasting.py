@@ -172,6 +172,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--picture", type=Path, help="draw the last window of each series")
     given = parser.parse_args()
+    if any(each.startswith("training.seed") for each in given.settings):
+        parser.error("--set training.seed: --seeds says which")
     torch.set_num_threads(given.threads)
     lines = ["# Forecasting: models of this package beside classical ones", "", machine(), ""]
     for paragraph in (__doc__ or "").replace("``", "`").split("\n\n")[2:]:

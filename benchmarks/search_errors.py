@@ -62,7 +62,7 @@ class Comparison:
     def force(self, model: Any, source: Any, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
-    def resized(self, size: int | None = None, nbest: int = 1) -> Comparison:
+    def resized(self, size: int | None = None, nbest: int | None = None) -> Comparison:
         raise NotImplementedError
 
     def rows(self, finished: bool) -> list[str]:

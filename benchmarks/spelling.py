@@ -88,6 +88,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
+    if any(each.startswith("training.minutes") for each in given.settings):
+        parser.error("--set training.minutes: --minutes says how long")
     torch.set_num_threads(given.threads)
     tests = {name: examples(given.folder / f"{name}.test.tsv.gz") for name in TESTS}
     settings = [

@@ -61,6 +61,22 @@ def test_pairs_too_few_to_hold_any_out(tiny: dict[str, Any], tmp_path: Path) -> 
     assert about == {"step": 2, "what": "last"}
 
 
+def test_pairs_leave_the_splits_that_are_set(tiny: dict[str, Any], tmp_path: Path) -> None:
+    own = tmp_path / "valid.tsv"
+    own.write_text("ab\tba\nbc\tcb\n")
+    settings = {key: value for key, value in tiny.items() if key != "data.origin"} | {"training.steps": 2}
+    asked = settings | {"data.valid.path": str(own), "data.test.path": str(own)}
+    data = train(tmp_path / "run", asked, pairs=PAIRS).settings["data"]
+    assert (data["valid"]["path"], data["test"]["path"]) == (str(own), str(own))
+    assert len((tmp_path / "run" / "data" / "train.jsonl").read_text().splitlines()) == len(PAIRS)  # none held out
+    assert not (tmp_path / "run" / "data" / "valid.jsonl").exists()
+    for key, value in {"data.train.path": "t.tsv", "data.columns.source": 1, "data.origin.longest": 3}.items():
+        named = ".".join(key.split(".")[:2])
+        with pytest.raises(config.ConfigError, match=f"^{named}: pairs are given, which are what is trained on"):
+            train(tmp_path / "other", {key: value}, pairs=PAIRS)
+    assert not (tmp_path / "other" / "config.toml").exists()
+
+
 def test_no_pairs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="pairs is empty"):
         train(tmp_path / "run", {"training.steps": 1}, pairs=[])
@@ -170,7 +186,8 @@ def test_a_tilde_is_ones_home(tiny: dict[str, Any], tmp_path: Path, monkeypatch:
 def test_all_that_is_written_into_a_run_is_part_of_it(tiny: dict[str, Any], trained: Path, tmp_path: Path) -> None:
     """Else a run could not be overwritten."""
     run = tmp_path / "run"
-    transduce.train("reverse", run, tiny, PAIRS, init=trained, device="cpu", progress=False)
+    own = {key: value for key, value in tiny.items() if key != "data.origin"}
+    transduce.train("reverse", run, own, PAIRS, init=trained, device="cpu", progress=False)
     assert {CONFIG, "init.json", "data", LOCK} <= {path.name for path in run.iterdir()}
     assert strangers(run) == []
     assert {SHORTLIST, ASKED, MEASURED} <= PARTS

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 import transduce
 from transduce import Constraints, Crew, Transducer
 from transduce.search.beam import Beam
+from transduce.types import Hypothesis, Padded
 
 SOURCES = ["abc", "", "ab" * 4, "c", "abcab", "ba", "cc", "bbb", "acacb"]
 
@@ -58,6 +60,24 @@ def test_a_crew_knows_phrases_and_a_changed_search(alone: Transducer, together: 
 def test_a_crew_scores_what_one_scores(alone: Transducer, together: Transducer) -> None:
     pairs = [(source, source[::-1]) for source in SOURCES]
     assert list(alone.score(pairs, 2)) == list(together.score(pairs, 2))
+
+
+def test_a_crew_scores_by_a_changed_search(alone: Transducer, together: Transducer) -> None:
+    pairs = [(source, "ab") for source in SOURCES]
+    one = list(alone.score(pairs, 2))
+    search = _Half()
+    for each in (alone, together):
+        changed = each.changed((), 2)
+        changed.search = search  # type: ignore[assignment]
+        assert [found.log_prob for found in changed.score(pairs, 2)] == [found.log_prob / 2 for found in one]
+
+
+@dataclass(frozen=True)
+class _Half:
+    """Says that everything is half as improbable as it is."""
+
+    def force(self, model: Any, source: Any, target: Padded) -> list[Hypothesis]:
+        return [replace(found, log_prob=found.log_prob / 2) for found in Beam(2).force(model, source, target)]
 
 
 def _fail(transducer: Transducer, batch: str) -> str:

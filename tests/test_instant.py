@@ -263,11 +263,16 @@ def test_a_run_that_does_not_fit_is_refused(
 
 
 def test_a_search_of_another_size() -> None:
-    assert Greedy(7).resized() == Beam(max_length=7)
+    assert Greedy(7).resized() == Greedy(7)
     assert Greedy(7).resized(2) == Beam(2, max_length=7)
+    assert Greedy(7).resized(nbest=2) == Beam(5, 2, max_length=7)
     assert Beam(3, max_length=7, ranking=Average()).resized(nbest=4) == Beam(4, 4, 7, Average())
-    assert Beam(3, 2).resized(5) == Beam(5, 1)
-    assert LengthBeam(3, 2, Average()).resized() == LengthBeam(3, 1, Average())
+    assert Beam(3, 2).resized() == Beam(3, 2)
+    assert Beam(3, 2).resized(5) == Beam(5, 2)
+    assert Beam(3, 2).resized(1) == Beam(1, 1)
+    with pytest.raises(ValueError, match="nbest = 3, size = 2"):
+        Beam(3, 2).resized(2, 3)
+    assert LengthBeam(3, 2, Average()).resized() == LengthBeam(3, 2, Average())
     assert LengthBeam().resized(nbest=4) == LengthBeam(4, 4)
 
 

@@ -212,6 +212,19 @@ def test_the_command_weighs_models(trained: Path, sister: Path, model: Transduce
     )
 
 
+def test_the_checkpoint_is_that_of_every_model(trained: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, load = [], transduce.loading.load
+
+    def spied(run: str, checkpoint: Any = "best", *rest: Any, **options: Any) -> Transducer:
+        asked.append(checkpoint)
+        return load(run, checkpoint, *rest, **options)
+
+    monkeypatch.setattr(transduce.loading, "load", spied)
+    options = [f"--direct={trained}", "--checkpoint=last", "--device=cpu"]
+    assert call("rerank", trained, *options, stdin=b"abc\n")[0] == 0
+    assert asked == ["last", "last"]
+
+
 def test_the_command_asks_for_coverage(trained: Path, model: Transducer, call: Call) -> None:
     options = ["--own=0", "--score=1", "--coverage=0.3", "--nbest=6", "--set=search.ranking=wu"]
     status, out, _ = call("rerank", trained, *options, "--format=tsv", "--device=cpu", stdin=b"abc\nde\n")

@@ -214,6 +214,13 @@ def test_changed_settings_are_told_and_others_are_not(own_run: Path) -> None:
     ]
 
 
+def test_a_run_keeps_its_vocabularies(own_run: Path) -> None:
+    before = (own_run / "config.toml").read_bytes()
+    with pytest.raises(ValueError, match=r"data\.units\.source\.type = 'words' \(was .*: a run keeps its vocabularies"):
+        train(own_run, {"data.units": {"source": "words", "target": "words"}}, resume=True)
+    assert (own_run / "config.toml").read_bytes() == before
+
+
 def test_settings_that_do_not_fit_the_checkpoint_leave_the_run_as_it_was(own_run: Path) -> None:
     before = (own_run / "config.toml").read_bytes()
     with pytest.raises(ValueError, match=r"model\.safetensors.*expects"):

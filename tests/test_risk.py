@@ -142,7 +142,7 @@ def test_outputs_are_sought_without_dropout_and_what_was_frozen_stays_at_rest() 
             seen.append([part.training for part in model.modules()])
             return super().__call__(model, source, prefix)
 
-        def resized(self, size: int | None = None, nbest: int = 1) -> Any:
+        def resized(self, size: int | None = None, nbest: int | None = None) -> Any:
             return self
 
     before = [part.training for part in model.modules()]

@@ -154,9 +154,9 @@ def test_the_best_of_several() -> None:
     for all_found, best in zip(every, Sampling(20, 3, max_length=6)(model, all_of(model)), strict=True):
         assert best == all_found[:3]
         assert len(all_found) == 20
-    assert Sampling(4, 2).resized() == Sampling(4, 1)
+    assert Sampling(4, 2).resized() == Sampling(4, 2)
     assert Sampling(4, temperature=0.5).resized(nbest=9) == Sampling(9, 9, temperature=0.5)
-    assert Sampling(4).resized(2) == Sampling(2, 1)
+    assert Sampling(4).resized(2) == Sampling(2)
 
 
 def test_finished_samples_leave() -> None:

@@ -167,6 +167,17 @@ def test_all_words_listed_is_no_shortlist(tmp_path: Path) -> None:
             assert [h.score for h in found] == pytest.approx([h.score for h in free], abs=1e-9)
 
 
+def test_it_streams_what_its_search_does(tmp_path: Path) -> None:
+    model, source = build(FAMILIES["luong, general"]), pick(sources([5, 2, 4]), [1])
+    for inner in (Greedy(8), Beam(3, max_length=8)):
+        search = shortlist(tmp_path, WORDS, [], inner)
+        found = search(model, source)[0][0].tokens
+        begun = list(search.stream(model, source))
+        assert begun[-1] == found
+        assert all(found[: len(each)] == each for each in begun)
+    assert len(begun := list(shortlist(tmp_path, WORDS, [], Greedy(8)).stream(model, source))) == len(begun[-1])
+
+
 def test_other_verbs_are_the_searchs(tmp_path: Path) -> None:
     search = shortlist(tmp_path, WORDS, [], Beam(3))
     model, source = build(FAMILIES["luong, general"]), pick(sources([5, 2, 4]), [1])

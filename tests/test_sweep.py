@@ -487,6 +487,9 @@ def test_mistakes_are_told_before_anything_is_trained(tiny: dict[str, Any], tmp_
         sweep()
     with pytest.raises(ValueError, match="holds no sweep to go on with"):
         sweep(out=tmp_path / "a")
+    for asked in ({"seeds": 5}, {"settings": ["training.steps=9"]}):
+        with pytest.raises(ValueError, match="seeds and settings are of a grid, and without a recipe and vary"):
+            sweep(out=tmp_path / "a", **asked)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="cannot draw 99999"):
         asking(tiny, tmp_path / "a")(4, settings={"data.origin": {"type": "reverse", "pairs": 99999, "longest": 2}})
     assert called == []

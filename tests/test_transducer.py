@@ -157,6 +157,8 @@ def test_a_size_alone_is_the_size_of_the_search(model: Transducer, trained: Path
     assert three.search == model.search.resized(3)
     assert transduce.load(f"{trained}+{trained}", size=3).search == three.search
     assert three.changed({"search.max_length": 7}).search == Beam(3, max_length=7)
+    drawn = model.changed({"search.type": "sampling"}, 3)  # all of them
+    assert len(next(drawn.predict(["ab"]))) == 3
     several = model.changed({"search.nbest": 2})
     assert several.changed((), 5).search == Beam(5, 2, 6)
     assert several.changed((), 1).search == Beam(1, 1, 6)

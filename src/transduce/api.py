@@ -21,7 +21,7 @@ from transduce.training.callbacks import Callback, Started, TensorBoard
 from transduce.training.checkpoint import CONFIG
 from transduce.training.data import at_home
 from transduce.training.lock import alone
-from transduce.training.run import RunExistsError, check
+from transduce.training.run import RunExistsError, check, flatten
 from transduce.training.run import train as run_training
 from transduce.training.settings import ancestors
 from transduce.transducer import Transducer
@@ -47,8 +47,9 @@ def train(
 
     ``settings`` override the recipe's: ``{"training.steps": 1000}`` or ``["training.steps=1000"]``; a budget among them
     (steps, epochs, minutes) replaces all of the recipe's. ``pairs`` of (source, target), or of ("", text) for a
-    language model, replace its data (the source of a signal is a path, as it is seen from here); one in twenty of them
-    is held out for validation, and a run that is resumed keeps those it has. ``out`` is the run directory, by default
+    language model, replace its data (the source of a signal is a path, as it is seen from here), but for what
+    ``settings`` say of ``data.valid`` and ``data.test``; without the first one in twenty of them is held out for
+    validation. A run that is resumed keeps those it has. ``out`` is the run directory, by default
     ``runs/NAME``; one that holds a run is refused unless ``resume`` goes on with it or ``overwrite`` deletes it, which
     it does when the new one has begun, so that a slip in the settings costs nothing. ``progress`` draws a bar on
     standard error. SIGINT and SIGTERM save a checkpoint before they do what they always do. ``init`` is a run to start
@@ -75,7 +76,9 @@ def train(
         if pairs is not None and not (there and resume):
             if config.build(table["data"]["units"], Units, path="data.units").signal is not None:
                 pairs = ((os.path.abspath(path), target) for path, target in pairs)  # they are named from elsewhere
-            table = {**table, "data": _without_files(table["data"]) | _write_pairs(pairs, run / "data")}
+            kept = _splits(settings)
+            written = _write_pairs(pairs, run / "data", HELD_OUT if "valid" not in kept else None)
+            table = {**table, "data": _without_files(table["data"], kept) | written}
         finished = run_training(table, run, resume, [*replaced, *every], device)
     if finished.reason == "SIGINT":
         raise KeyboardInterrupt
@@ -173,23 +176,38 @@ def _check_replaceable(run: Path, table: config.Table) -> None:
             raise ValueError(f"{name} is {run} itself, which overwrite would delete; choose another directory (out)")
 
 
-def _without_files(data: config.Table) -> config.Table:
-    """How a recipe reads its data, without what it reads."""
-    return {name: value for name, value in data.items() if name not in ("origin", "columns", "train", "valid", "test")}
+def _splits(settings: Mapping[str, Any] | Sequence[str]) -> set[str]:
+    """Which of valid and test are set. ConfigError where what is set is what pairs stand for."""
+    named = {
+        key.split(".")[1]
+        for key in flatten(config.change({}, [settings] if isinstance(settings, str) else settings))
+        if key.startswith("data.")
+    }
+    if replaced := named & {"origin", "columns", "train"}:
+        raise config.ConfigError(
+            f"data.{min(replaced)}", "pairs are given, which are what is trained on: leave one of the two out"
+        )
+    return named & {"valid", "test"}
 
 
-def _write_pairs(pairs: Iterable[tuple[str, str]], folder: Path) -> config.Table:
-    """The pairs as JSON lines, every twentieth for validation; what to put in ``data``."""
+def _without_files(data: config.Table, kept: set[str]) -> config.Table:
+    """How a recipe reads its data, without what it reads, but for the splits that are ``kept``."""
+    read = {"origin", "columns", "train", "valid", "test"} - kept
+    return {name: value for name, value in data.items() if name not in read}
+
+
+def _write_pairs(pairs: Iterable[tuple[str, str]], folder: Path, held_out: int | None) -> config.Table:
+    """The pairs as JSON lines, one in ``held_out`` for validation; what to put in ``data``."""
     given = list(pairs)
     if not given:
         raise ValueError("pairs is empty: training needs at least one (source, target)")
     sides = ("source", "target") if any(source for source, _ in given) else ("target",)
     rows = [json.dumps(dict(zip(sides, pair[-len(sides) :], strict=True)), ensure_ascii=False) for pair in given]
     folder.mkdir(parents=True, exist_ok=True)
-    split = {"valid": rows[HELD_OUT - 1 :: HELD_OUT], "train": rows}
-    if split["valid"]:
-        split["train"] = [row for number, row in enumerate(rows, 1) if number % HELD_OUT]
-    data: config.Table = {"columns": {side: side for side in sides}}
+    split = {"valid": rows[held_out - 1 :: held_out] if held_out else [], "train": rows}
+    if held_out and split["valid"]:
+        split["train"] = [row for number, row in enumerate(rows, 1) if number % held_out]
+    data: config.Table = {"columns": {"target": "target"}} if len(sides) == 1 else {}
     for name, lines in split.items():
         if lines:
             path = folder.resolve() / f"{name}.jsonl"

@@ -276,15 +276,15 @@ class Search(Protocol[M_contra]):
     ``prefix`` ids [B, P] are what the outputs of each source begin with (none where its length is 0): language tags,
     prompts, what somebody has written already. Outputs contain it and are scored with it.
     ``force`` searches nothing: it is the model's own log-probability of a given ``target``, ids [B, T] that close with
-    EOS. ``resized`` is the search of the same options that keeps ``size`` hypotheses in view (by default as many as
-    this one, or as fit ``nbest``) and returns ``nbest``.
+    EOS. ``resized`` is the search of the same options that keeps ``size`` hypotheses in view and returns ``nbest``;
+    what is not said is as it was, as far as the other leaves room (search/sizes.py).
     """
 
     def __call__(self, model: M_contra, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]: ...
 
     def force(self, model: M_contra, source: Any, target: Padded) -> list[Hypothesis]: ...
 
-    def resized(self, size: int | None = None, nbest: int = 1) -> Search[M_contra]: ...
+    def resized(self, size: int | None = None, nbest: int | None = None) -> Search[M_contra]: ...
 
 
 class Metric(Protocol):

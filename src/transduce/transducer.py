@@ -80,7 +80,7 @@ class Transducer:
             return self
         table, search = self._asked(settings, size) if settings else (self.settings, self.search)
         if size is not None:
-            search = search.resized(size, min(size, getattr(search, "nbest", 1)))
+            search = search.resized(size)
             for name in {"size", "nbest"} & set(table.get("search", {})):
                 table = config.assign(table, f"search.{name}", getattr(search, name))
         tokenizers = self.source_tokenizer, self.target_tokenizer
@@ -212,10 +212,10 @@ class Transducer:
         held = constrained(search, tokenized, self.lexicon, self.device) if any(tokenized) else search
         return held(self.model, self.padded(rows), forced)
 
-    def force(self, batch: Sequence[Pair]) -> list[Hypothesis]:
+    def force(self, batch: Sequence[Pair], search: Search[Any]) -> list[Hypothesis]:
         """The target of each of a batch, with the model's probability of it."""
         sources, targets = zip(*batch, strict=True)
-        return self.search.force(self.model, self.padded(sources), self.padded(targets))
+        return search.force(self.model, self.padded(sources), self.padded(targets))
 
     def padded(self, rows: Sequence[Any], dtype: torch.dtype | None = None) -> Padded:
         """Rows of ids or numbers as one batch, where the model is."""
@@ -259,7 +259,8 @@ class Transducer:
             (max(len(source), len(target)), self._cut_pair(source, target, number))
             for (number, _), source, target in zip(numbered, sources, targets, strict=True)
         ]
-        return map(self._output, sorted_batches(rows, batch_size, partial(self._each, Transducer.force)))
+        force = partial(Transducer.force, search=self.search)
+        return map(self._output, sorted_batches(rows, batch_size, partial(self._each, force)))
 
     @property
     def _ahead(self) -> int:

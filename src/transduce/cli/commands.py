@@ -85,10 +85,10 @@ def predict(
 ) -> None:
     """Turn each line into the model's best output, in order."""
     write = formats.choose(format, formats.PREDICTIONS)
-    if stream and ((nbest or 1) > 1 or format != "text" or attended or wanted):
+    if stream and ((nbest or 1) > 1 or format != "text" or attended or wanted or trained.workers > 1):
         raise ValueError(
             "--stream writes one output's text as it comes: leave out --nbest, --format, --alignments and the like, "
-            "prefixes and phrases"
+            "--workers, prefixes and phrases"
         )
     transducer = trained.load(beam)
     if stream:

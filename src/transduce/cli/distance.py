@@ -35,6 +35,10 @@ def distance(
 
     if out is not None and as_json:
         raise ValueError("--out draws the table and --json writes it for programs: leave out one of them")
+    if out is not None and every:
+        raise ValueError(
+            "--out draws the table and the first optimal alignments, and --all is of the terminal: leave it out"
+        )
     table = edits.distance(source, target, units, insertion, deletion, substitution, transposition)
     alignments = table.alignments() if every else [table.alignment()]
     if out is not None:

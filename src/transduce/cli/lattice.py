@@ -10,12 +10,13 @@ from typing import Annotated
 import typer
 
 BLANK = "-"
+LISTED = 20
 
 
 def lattice(
     output: Annotated[str, typer.Argument(help="A text, a symbol a letter.", metavar="TEXT")],
     frames: Annotated[int, typer.Option(min=1, help="Frames of the source.")],
-    most: Annotated[int, typer.Option(min=0, help="Alignments to list.")] = 20,
+    most: Annotated[int | None, typer.Option(min=0, help="Alignments to list; 20 if not given.")] = None,
     out: Annotated[Path | None, typer.Option(help="Draw all of them (.svg) instead.")] = None,
 ) -> None:
     """Show the alignments that CTC sums over: a symbol or the blank, -, for each frame."""
@@ -29,14 +30,17 @@ def lattice(
             f"{output!r} has no alignment with --frames {frames}: it needs {least_frames(output)}, one for each symbol "
             "and a blank between two that are equal"
         )
+    if out is not None and most is not None:
+        raise ValueError("--out draws the lattice, and --most is of the list: leave out one of them")
     if out is not None:
         _draw(output, frames, out)
         return
     print(f"{total:,} alignment{'' if total == 1 else 's'} of {output!r} with {frames} frames")
-    for path in itertools.islice(alignments(output, frames, BLANK), most):
+    listed = LISTED if most is None else most
+    for path in itertools.islice(alignments(output, frames, BLANK), listed):
         print("".join(path))
-    if total > most:
-        print(f"... and {total - most:,} more")
+    if total > listed:
+        print(f"... and {total - listed:,} more")
 
 
 def _draw(output: str, frames: int, out: Path) -> None:

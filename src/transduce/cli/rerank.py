@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -45,7 +46,11 @@ class Criteria:
     length: Annotated[float, typer.Option(help="What a token adds.")] = 0.0
 
     def reranker(
-        self, transducer: Transducer, candidates: list[tuple[Candidates, float]], batch_size: int, precision: Any
+        self,
+        transducer: Transducer,
+        candidates: list[tuple[Candidates, float]],
+        batch_size: int,
+        load: Callable[[str], Transducer],
     ) -> Reranker:
         from transduce.metrics.base import metric
         from transduce.reranking.loglinear import LogLinear
@@ -54,7 +59,7 @@ class Criteria:
         self._check()
         if self.mbr is not None:
             return MinimumRisk(metric(self.mbr), "posterior" if self.posterior else "uniform")
-        return LogLinear((*self._features(transducer, batch_size, precision), *candidates))
+        return LogLinear((*self._features(transducer, batch_size, load), *candidates))
 
     def _check(self) -> None:
         """Raise ValueError where nothing ranks, or two kinds do."""
@@ -77,9 +82,10 @@ class Criteria:
                 "--candidates FILE, or --coverage"
             )
 
-    def _features(self, transducer: Transducer, batch_size: int, precision: Any) -> Iterator[tuple[Feature, float]]:
+    def _features(
+        self, transducer: Transducer, batch_size: int, load: Callable[[str], Transducer]
+    ) -> Iterator[tuple[Feature, float]]:
         from transduce.inspect.coverage import Coverage
-        from transduce.loading import load
         from transduce.reranking.loglinear import Channel, Direct, Language, Length, Own, Score
 
         yield Own(), self.own
@@ -94,7 +100,7 @@ class Criteria:
         for kind, runs in kinds:
             for given in runs or []:
                 run, weight = _weighted(given, "a run directory and its weight", "runs/model=0.5")
-                yield kind(load(run, device=str(transducer.device), precision=precision), batch_size), weight
+                yield kind(load(run), batch_size), weight
 
     def listed(self) -> list[tuple[Candidates, float]]:
         """What other programs found, each with its weight."""
@@ -117,12 +123,15 @@ def rerank(
     ] = "text",
 ) -> None:
     """Turn each line into the best of several outputs: by least risk, or by what other models say of them."""
+    from transduce.loading import load
     from transduce.reranking.base import rerank as ranked
 
     write = formats.choose(format, formats.PREDICTIONS)
     transducer = trained.load(beam)
     candidates = criteria.listed()
-    reranker = criteria.reranker(transducer, candidates, batch_size, trained.precision)
+    alike: dict[str, Any] = {"checkpoint": trained.checkpoint, "precision": trained.precision}
+    another = functools.partial(load, device=str(transducer.device), **alike)
+    reranker = criteria.reranker(transducer, candidates, batch_size, another)
     asked, answered = itertools.tee(reading.lines(files))
     search = transducer.search.resized(beam, nbest)
     found = ranked(transducer, asked, reranker, search, batch_size, [each for each, _ in candidates])

@@ -18,7 +18,7 @@ def sweep(
     vary: Annotated[
         list[str] | None, typer.Option(help="Compare values of a setting, KEY=a,b; several: all combinations.")
     ] = None,
-    seeds: Annotated[str, typer.Option(help="Seeds 1 to 3, or those listed: 1,5,7.")] = "3",
+    seeds: Annotated[str | None, typer.Option(help="How many, from 1 on (3), or those listed: 1,5,7.")] = None,
     settings: Sets = None,
     minutes: Annotated[float | None, typer.Option(help="Train each so long instead of the recipe's budget.")] = None,
     out: Annotated[Path | None, typer.Option(help="The sweep's directory; sweeps/RECIPE if not given.")] = None,
@@ -44,7 +44,16 @@ def sweep(
     changes = [*(settings or []), *([] if minutes is None else [f"training.minutes={minutes}"])]
     try:
         results = compare(
-            recipe, dict(given), _seeds(seeds), changes, out, jobs, threads, device, overwrite, plugin or []
+            recipe,
+            dict(given),
+            None if seeds is None else _seeds(seeds),
+            changes,
+            out,
+            jobs,
+            threads,
+            device,
+            overwrite,
+            plugin or [],
         )
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

@@ -30,11 +30,13 @@ from transduce.training.settings import Settings, ancestors
 
 log = logging.getLogger("transduce.sweep")
 
+SEEDS = 3
+
 
 def sweep(
     recipe: str | Path | None = None,
     vary: Vary | None = None,
-    seeds: int | Sequence[int] = 3,
+    seeds: int | Sequence[int] | None = None,
     settings: Mapping[str, Any] | Sequence[str] = (),
     out: str | Path | None = None,
     jobs: int = 1,
@@ -46,8 +48,8 @@ def sweep(
     """Train every combination of the values in ``vary`` with every seed, and set the results side by side.
 
     ``vary={"model.encoder.width": [64, 128]}`` changes a recipe; ``{"recipe": ["g2p", "g2p-large"]}`` takes several.
-    ``seeds`` are 1 to so many, or those listed; ``settings`` are as ``train`` takes them, for all. ``jobs`` are
-    trained at a time, on ``threads`` each (by default the machine's cores are shared out).
+    ``seeds`` are 1 to so many (3 where it is not said), or those listed; ``settings`` are as ``train`` takes them, for
+    all. ``jobs`` are trained at a time, on ``threads`` each (by default the machine's cores are shared out).
 
     ``out``, by default ``sweeps/NAME``, has a run directory for each in ``cells/``, and ``results.md``, ``.csv`` and
     ``.png``. What is finished there is not trained again and what was interrupted goes on, so that a second call adds
@@ -60,7 +62,14 @@ def sweep(
         raise ValueError(f"jobs = {jobs}: at least one cell is trained at a time")
     load_plugins(plugins)
     choose_device(device)  # says what is wrong with it
-    asked = None if recipe is None and not vary else _question(recipe, vary or {}, seeds, settings)
+    asked = None
+    if recipe is not None or vary:
+        asked = _question(recipe, vary or {}, SEEDS if seeds is None else seeds, settings)
+    elif seeds is not None or settings:
+        raise ValueError(
+            "seeds and settings are of a grid, and without a recipe and vary (--vary) a sweep goes on as it was asked: "
+            "say of what they are, or leave them out"
+        )
     folder = Path(out) if out is not None else _folder(asked)
     asked = asked or Question.read(folder)
     if asked is None:

@@ -29,8 +29,9 @@ class Parts:
     calibration: bool = False
 
     def of_report(self, transducer: Transducer) -> Parts:
-        """All of them, but for the calibration of what has no probabilities (numbers)."""
-        return Parts(self.bins or 6, True, bool(lacking_verbs(type(transducer.model), Regressor)))
+        """All of them, but for the calibration, unless asked for, of what has no probabilities (numbers)."""
+        probable = bool(lacking_verbs(type(transducer.model), Regressor))
+        return Parts(self.bins or 6, True, self.calibration or probable)
 
 
 def judge(

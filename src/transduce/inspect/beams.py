@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from transduce.protocols import Autoregressive, Search, lacking_verbs
 from transduce.search.beam import Beam
+from transduce.search.greedy import Greedy
 from transduce.search.observer import Expansion
 from transduce.transducer import Transducer
 from transduce.types import BOS, SPECIALS, Hypothesis
@@ -82,7 +83,8 @@ def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = 
             f"this {type(transducer.model).__name__} writes all at once, and a tree grows token by token; models "
             'that write so have one, such as model.type = "encoder-decoder"'
         )
-    beam = transducer.search.resized() if search is None else search
+    beam = transducer.search if search is None else search
+    beam = beam.resized(1) if isinstance(beam, Greedy) else beam
     if not isinstance(beam, Beam):
         raise ValueError(f"{type(beam).__name__} grows no tree, only a beam does: --set search.type=beam")
     recorder = _Recorder()

@@ -20,6 +20,7 @@ from transduce.search.forcing import force
 from transduce.search.leaving import staying
 from transduce.search.observer import Expansion, Observer
 from transduce.search.ranking import Average, Ranking
+from transduce.search.sizes import resized
 from transduce.search.step import Begun, Next, advance, begin, check_length, source_lengths
 from transduce.types import Hypothesis, Padded
 
@@ -94,8 +95,8 @@ class Beam:
     def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
-    def resized(self, size: int | None = None, nbest: int = 1) -> Beam:
-        return replace(self, size=max(self.size, nbest) if size is None else size, nbest=nbest)
+    def resized(self, size: int | None = None, nbest: int | None = None) -> Beam:
+        return resized(self, size, nbest)
 
     def constrained(self, held: Held) -> Beam:
         filters = held.filters(self.filters, self.max_length)

@@ -99,8 +99,8 @@ class Exact:
     def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
-    def resized(self, size: int | None = None, nbest: int = 1) -> Exact:
-        return replace(self, beam=self.beam if size is None else size, nbest=nbest)
+    def resized(self, size: int | None = None, nbest: int | None = None) -> Exact:
+        return replace(self, beam=self.beam if size is None else size, nbest=self.nbest if nbest is None else nbest)
 
     def _descents(self, model: Autoregressive[Any], source: Any, prefix: Padded | None) -> Iterator[_Descent]:
         """One for each source, some sources begun at a time."""

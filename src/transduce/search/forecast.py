@@ -39,10 +39,10 @@ class Forecast:
             "distance with the metrics mae, rmse and mase"
         )
 
-    def resized(self, size: int | None = None, nbest: int = 1) -> Forecast:
-        if nbest > 1 or (size or 1) > 1:
+    def resized(self, size: int | None = None, nbest: int | None = None) -> Forecast:
+        if (nbest or 1) > 1 or (size or 1) > 1:
             raise ValueError(
-                f"size = {size or 1}, nbest = {nbest}: a forecast is one answer to a source, so there is nothing to "
-                "search; leave both out"
+                f"size = {size or 1}, nbest = {nbest or 1}: a forecast is one answer to a source, so there is nothing "
+                "to search; leave both out"
             )
         return self

@@ -78,7 +78,10 @@ class Greedy:
     def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
-    def resized(self, size: int | None = None, nbest: int = 1) -> Beam:
+    def resized(self, size: int | None = None, nbest: int | None = None) -> Greedy | Beam:
+        """More than one are for a beam to find."""
+        if size is None and nbest is None:
+            return self
         return Beam(max_length=self.max_length, filters=self.filters).resized(size, nbest)
 
     def constrained(self, held: Held) -> Greedy:

@@ -49,8 +49,8 @@ class Labels:
     def force(self, model: Parallel[Any], source: Any, target: Padded) -> list[Hypothesis]:
         return LengthBeam().force(model, source, target)
 
-    def resized(self, size: int | None = None, nbest: int = 1) -> Labels:
-        return replace(self, nbest=nbest)
+    def resized(self, size: int | None = None, nbest: int | None = None) -> Labels:
+        return self if nbest is None else replace(self, nbest=nbest)
 
 
 def _best(log_probs_BTV: Tensor, mask_BT: Tensor, count: int) -> tuple[Tensor, Tensor]:

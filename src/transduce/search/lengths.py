@@ -11,6 +11,7 @@ from torch import Tensor
 from transduce import tree
 from transduce.protocols import Parallel
 from transduce.search.ranking import LogProbability, Ranking
+from transduce.search.sizes import resized
 from transduce.search.step import POSITIONS, forbid_specials, source_lengths, wide
 from transduce.types import EOS, Emission, Hypothesis, Padded
 
@@ -58,8 +59,8 @@ class LengthBeam:
         forced = self._written(model, emission, source_lengths(source), words_N)
         return [replace(hypothesis, score=hypothesis.log_prob) for hypothesis in forced]
 
-    def resized(self, size: int | None = None, nbest: int = 1) -> LengthBeam:
-        return replace(self, size=max(self.size, nbest) if size is None else size, nbest=nbest)
+    def resized(self, size: int | None = None, nbest: int | None = None) -> LengthBeam:
+        return resized(self, size, nbest)
 
     def _other_lengths(self, first: Emission) -> Tensor:
         """[B, K]: the lengths to be tried beside the first; none where there is no choice."""

@@ -17,6 +17,7 @@ from transduce.search.constraints import Held
 from transduce.search.filters.base import Filter
 from transduce.search.forcing import force
 from transduce.search.leaving import room, staying
+from transduce.search.sizes import resized
 from transduce.search.step import Begun, advance, begin, check_length
 from transduce.search.truncation import Truncation
 from transduce.types import EOS, Hypothesis, Padded
@@ -104,8 +105,8 @@ class Sampling:
         held.check_nothing_required(type(self).__name__)
         return replace(self, filters=held.filters(self.filters, self.max_length))
 
-    def resized(self, size: int | None = None, nbest: int = 1) -> Sampling:
-        return replace(self, size=max(self.size, nbest) if size is None else size, nbest=nbest)
+    def resized(self, size: int | None = None, nbest: int | None = None) -> Sampling:
+        return resized(self, size, nbest)
 
 
 def drawn(q_NV: Tensor, quantile_N: Tensor) -> Tensor:

@@ -3,6 +3,7 @@ on the list of any source of the batch."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch import Tensor
 from transduce import tree
 from transduce.protocols import Autoregressive, Search
 from transduce.search.beam import Beam
+from transduce.search.streaming import stream
 from transduce.types import EOS, PAD, SPECIALS, Hypothesis, Padded
 
 
@@ -105,10 +107,21 @@ class Shortlist:
             for row in found
         ]
 
+    def stream(
+        self, model: Autoregressive[Any], source: Padded, prefix: Padded | None = None
+    ) -> Iterator[tuple[int, ...]]:
+        """What ``search`` knows of an output before all of it."""
+        lists = self.candidates.of(source, prefix)
+        words = lists.words_C.tolist()
+        for columns in stream(
+            self.search, Listed(model, lists), source, None if prefix is None else lists.columns(prefix)
+        ):
+            yield tuple(words[column] for column in columns)
+
     def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
         return self.search.force(model, source, target)
 
-    def resized(self, size: int | None = None, nbest: int = 1) -> Shortlist:
+    def resized(self, size: int | None = None, nbest: int | None = None) -> Shortlist:
         return replace(self, search=self.search.resized(size, nbest))
 
 

@@ -38,8 +38,8 @@ class Viterbi:
     def force(self, model: Chain, source: Any, target: Padded) -> list[Hypothesis]:
         return forced(model, source, target)
 
-    def resized(self, size: int | None = None, nbest: int = 1) -> Viterbi:
-        return replace(self, nbest=nbest)
+    def resized(self, size: int | None = None, nbest: int | None = None) -> Viterbi:
+        return self if nbest is None else replace(self, nbest=nbest)
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Posterior:
     def force(self, model: Chain, source: Any, target: Padded) -> list[Hypothesis]:
         return forced(model, source, target)
 
-    def resized(self, size: int | None = None, nbest: int = 1) -> Posterior:
-        if nbest > 1:
+    def resized(self, size: int | None = None, nbest: int | None = None) -> Posterior:
+        if (nbest or 1) > 1:
             raise ValueError(f'nbest = {nbest}: there is one label of highest posterior; set search.type = "viterbi"')
         return self
 

@@ -226,7 +226,8 @@ def _write_run(run: Path, plan: _Plan, inherited: Inheritance | None) -> None:
 def _changes(point: Path | None, table: config.Table) -> list[str]:
     """What differs between the settings and those the checkpoint was made with, a line each; the settings win.
 
-    ConfigError tells of an ``init`` that differs: a run cannot have begun elsewhere.
+    ConfigError tells of an ``init`` that differs, as a run cannot have begun elsewhere, and of ``data.units``, as it
+    keeps its vocabularies.
     """
     if point is None:
         return []
@@ -237,6 +238,12 @@ def _changes(point: Path | None, table: config.Table) -> list[str]:
         for key in sorted(then.keys() | now.keys())
         if then.get(key) != now.get(key)
     }
+    if units := [change for key, change in changed.items() if key.startswith("data.units.")]:
+        raise config.ConfigError(
+            "",
+            f"{', '.join(units)}: a run keeps its vocabularies; leave it, or begin another run, if need be from this "
+            "one (--init)",
+        )
     if elsewhere := [change for key, change in changed.items() if key.startswith("init.")]:
         raise config.ConfigError(
             "",

@@ -35,10 +35,11 @@ class BestPath:
     def force(self, model: Framewise, source: Any, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
-    def resized(self, size: int | None = None, nbest: int = 1) -> BestPath:
-        if nbest > 1 or (size or 1) > 1:
+    def resized(self, size: int | None = None, nbest: int | None = None) -> BestPath:
+        if (nbest or 1) > 1 or (size or 1) > 1:
             raise ValueError(
-                f'size = {size}, nbest = {nbest}: there is one best path; set search.type = "prefix-beam" or "beam"'
+                f"size = {size or 1}, nbest = {nbest or 1}: there is one best path; "
+                'set search.type = "prefix-beam" or "beam"'
             )
         return self
 

@@ -13,6 +13,7 @@ from transduce.protocols import Autoregressive, Framewise
 from transduce.search.frames.best_path import ended
 from transduce.search.frames.companion import Companion
 from transduce.search.frames.forcing import check_no_prefix, force, scored
+from transduce.search.sizes import resized
 from transduce.types import EOS, PAD, Hypothesis, Padded
 
 NEVER = float("-inf")
@@ -52,8 +53,8 @@ class PrefixBeam:
     def force(self, model: Framewise, source: Any, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
-    def resized(self, size: int | None = None, nbest: int = 1) -> PrefixBeam:
-        return replace(self, size=max(self.size, nbest) if size is None else size, nbest=nbest)
+    def resized(self, size: int | None = None, nbest: int | None = None) -> PrefixBeam:
+        return resized(self, size, nbest)
 
     def _step(
         self, beam: _Beam, companion: Companion, log_probs_BV: Tensor, going_B: Tensor
