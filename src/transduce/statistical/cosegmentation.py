@@ -23,6 +23,7 @@ Shape = tuple[int, int]  # source and target tokens of a unit
 Where = NDArray[np.bool_]
 
 SHAPES: tuple[Shape, ...] = ((1, 0), (1, 1), (1, 2), (2, 1))
+TOGETHER = 4096  # pairs that are looked at at once, which is what a pass takes beside the units
 PLURAL = 2.0  # what the logarithm of a unit of two tokens is multiplied by, as two units' would be: units stay short
 
 
@@ -51,22 +52,26 @@ class Cosegmentation:
                 f"vocabularies of {widths[0]:,} and {widths[1]:,} are too large for units of two tokens of each: make "
                 "data.units.source and data.units.target smaller"
             )
-        groups: list[tuple[Ids, Shape, dict[Shape, Where]]] = []
-        keys, uncut = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        cuttable, uncut = [], [np.zeros(0, np.int64)]
         for rows_N, (S, T) in _shapes(pairs):
             if not S or 2 * S < T:
                 uncut.append(rows_N)
-                continue
-            batch = pairs.batch(rows_N)
-            source_NS, target_NT = batch.source.values.numpy()[:, :S], batch.target.values.numpy()[:, :T]
-            passed = {(a, b): _passed(S, T, a, b) for a, b in SHAPES if a <= S and b <= T}
-            groups.append((rows_N, (S, T), passed))
-            keys += [_keys(source_NS, target_NT, shape, widths)[:, passed[shape]].ravel() for shape in passed]
-        every, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-        self.units = _tokens(every, widths)
+            else:
+                cuttable.append((rows_N, (S, T)))
         self.uncut = np.sort(np.concatenate(uncut))
+        # looked at twice: what is asked for in all pairs at once would take several times the room of what is kept
+        asked = (keys for rows_N, size in cuttable for _, _, keys in _asked(pairs, rows_N, size, widths))
+        every = np.unique(np.concatenate([np.zeros(0, np.int64), *map(np.unique, asked)]))
+        self.units = _tokens(every, widths)
         self.log_prob = torch.full((len(every),), -math.log(max(len(every), 1)), dtype=torch.float64)
-        self._groups = list(_grouped(groups, inverse.astype(np.int32), len(every)))
+        self._groups = []
+        for rows_N, size in cuttable:
+            units = {}
+            for shape, passed_ST, keys in _asked(pairs, rows_N, size, widths):
+                unit_NST = np.full((len(rows_N), *passed_ST.shape), len(every), np.int32)
+                unit_NST[:, passed_ST] = np.searchsorted(every, keys)
+                units[shape] = torch.from_numpy(unit_NST)
+            self._groups.append(_Group(rows_N, size, units))
 
     def reestimate(self) -> float:
         """One pass of expectation maximisation, which makes each unit as probable as it is frequent on the ways through
@@ -113,13 +118,25 @@ class Cosegmentation:
 
 
 def _shapes(pairs: Pairs) -> Iterator[tuple[Ids, Shape]]:
-    """Rows of like shape, their ends not counted."""
+    """Rows of like shape, their ends not counted, at most ``TOGETHER``."""
     sizes = np.stack([pairs.source_lengths, pairs.target_lengths], 1).astype(np.int64) - 1
     shapes, inverse = np.unique(sizes, axis=0, return_inverse=True)
     order = np.argsort(inverse.ravel(), kind="stable")
     bounds = np.searchsorted(inverse.ravel()[order], np.arange(len(shapes) + 1))
     for (S, T), begin, end in zip(shapes, bounds[:-1], bounds[1:], strict=True):
-        yield order[begin:end], (int(S), int(T))
+        for first in range(begin, end, TOGETHER):
+            yield order[first : min(first + TOGETHER, end)], (int(S), int(T))
+
+
+def _asked(pairs: Pairs, rows_N: Ids, size: Shape, widths: list[int]) -> Iterator[tuple[Shape, Where, Ids]]:
+    """For each shape of a unit that fits, where it is on a way through the pairs, and the units there [N, places]."""
+    S, T = size
+    batch = pairs.batch(rows_N)
+    source_NS, target_NT = batch.source.values.numpy()[:, :S], batch.target.values.numpy()[:, :T]
+    for a, b in SHAPES:
+        if a <= S and b <= T:
+            passed_ST = _passed(S, T, a, b)
+            yield (a, b), passed_ST, _keys(source_NS, target_NT, (a, b), widths)[:, passed_ST]
 
 
 def _passed(S: int, T: int, a: int, b: int) -> Where:
@@ -145,22 +162,6 @@ def _tokens(key_U: Ids, widths: list[int]) -> Ids:
         key_U, column = np.divmod(key_U, width)
         columns.append(column)
     return np.stack(columns[::-1], 1)
-
-
-def _grouped(
-    groups: list[tuple[Ids, Shape, dict[Shape, Where]]], found: NDArray[np.int32], nowhere: int
-) -> Iterator[_Group]:
-    """With the units that were ``found``, in the order in which the groups asked for them."""
-    begin = 0
-    for rows_N, size, passed in groups:
-        units = {}
-        for shape, passed_ST in passed.items():
-            unit_NST = np.full((len(rows_N), *passed_ST.shape), nowhere, np.int32)
-            end = begin + len(rows_N) * int(passed_ST.sum())
-            unit_NST[:, passed_ST] = found[begin:end].reshape(len(rows_N), -1)
-            units[shape] = torch.from_numpy(unit_NST)
-            begin = end
-        yield _Group(rows_N, size, units)
 
 
 def _forward(size: Shape, scores: dict[Shape, Tensor], add: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
