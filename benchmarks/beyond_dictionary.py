@@ -39,7 +39,8 @@ SPOKEN = re.compile(r"(?=.*[aeiouy])[a-z][a-z']{3,}")
 FREQUENT = 120_000  # of the listed words, which letters are learned from
 ORDER = 7
 LONGEST = 20  # letters of an invented word
-DRAWN = 40_000  # words at a time
+DRAWN = 40_000  # words at a time, of which about half are new
+BATCHES = 1_000  # at most
 ASKED = 16_384  # words between lines that tell how far it is
 SEED = 1
 
@@ -57,7 +58,7 @@ def invented(like: Sequence[str]) -> Iterator[str]:
     ngrams = BackOff()
     ngrams.learn(estimate([np.array([number[letter] for letter in word]) for word in like], len(letters), ORDER))
     random = torch.Generator().manual_seed(SEED)
-    while True:
+    for _ in range(BATCHES):
         for drawn in draw(ngrams, random).tolist():
             if ngrams.end in drawn:
                 yield "".join(letters[letter] for letter in drawn[: drawn.index(ngrams.end)])
@@ -70,10 +71,10 @@ def draw(ngrams: BackOff, random: torch.Generator) -> Tensor:
     going_G, history_G = torch.arange(DRAWN), torch.full((DRAWN,), ngrams.begun)
     for place in range(LONGEST + 1):
         log_prob, after = ngrams(history_G.repeat_interleave(len(choice_W)), choice_W.repeat(len(going_G)))
-        drawn_G1 = torch.multinomial(log_prob.view(len(going_G), -1).exp(), 1, generator=random)
+        drawn_G1 = torch.multinomial(log_prob.view(-1, len(choice_W)).exp(), 1, generator=random)
         ids_NT[going_G, place] = drawn_G1[:, 0]
         on_G = drawn_G1[:, 0] != ngrams.end
-        going_G, history_G = going_G[on_G], after.view(len(on_G), -1).gather(1, drawn_G1)[on_G, 0]
+        going_G, history_G = going_G[on_G], after.view(-1, len(choice_W)).gather(1, drawn_G1)[on_G, 0]
     return ids_NT
 
 
@@ -92,6 +93,7 @@ def main() -> None:
     parser.add_argument("--listed", type=int, default=1_000_000, help="at most so many that the lists have")
     parser.add_argument("--invented", type=int, default=0, help="so many that nobody has")
     parser.add_argument("--beam", type=int, default=3)
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--workers", type=int, default=1, help="processes, each with a thread")
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -103,19 +105,24 @@ def main() -> None:
     if given.invented:
         like = sorted({each.source for each in splits["train"]} | set(words[:FREQUENT]))
         words += islice(unknown(invented(like), known), given.invented)
-    load = partial(transduce.load, given.teacher, precision="bfloat16", size=given.beam)
+    load = partial(transduce.load, given.teacher, precision=given.precision, size=given.beam)
     teacher = load()
     teacher.crew = transduce.Crew(load, given.workers)
     given.folder.mkdir(parents=True, exist_ok=True)
-    with closing(teacher.crew), (given.folder / "pairs.tsv").open("w", encoding="utf-8") as file:
+    pairs, written = given.folder / "pairs.tsv", 0
+    new = pairs.with_name("pairs.tsv.new")
+    with closing(teacher.crew), new.open("w", encoding="utf-8") as file:
         for example in splits["train"]:
             file.writelines(f"{example.source}\t{reference}\n" for reference in example.references)
         for place in range(0, len(words), ASKED):
             asked = words[place : place + ASKED]
             best = (outputs[0].text for outputs in teacher.predict(asked, batch_size=256))
-            file.writelines(f"{word}\t{phonemes}\n" for word, phonemes in zip(asked, best, strict=True) if phonemes)
+            lines = [f"{word}\t{phonemes}\n" for word, phonemes in zip(asked, best, strict=True) if phonemes]
+            file.writelines(lines)
+            written += len(lines)
             print(f"{place + len(asked):,} of {len(words):,} words", flush=True)
-    print(f"{given.folder / 'pairs.tsv'}: {len(words):,} words that {run} has not seen")
+    new.rename(pairs)
+    print(f"{pairs}: {written:,} words that {run} has not seen")
 
 
 if __name__ == "__main__":

@@ -25,10 +25,12 @@ from test_cli import told
 from transduce import config
 from transduce.comparison.measurement import Conditions, measure
 from transduce.data.pairs import Pairs, Ragged
+from transduce.inspect.units import Units
+from transduce.outputs import Output
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.statistical.readings import _BEST, ROUNDING, Reader, Readings
-from transduce.training.callbacks import Callback, Started, Update, Validated
+from transduce.training.callbacks import Callback, Finished, Started, Update, Validated
 from transduce.training.run import train
 from transduce.types import BOS, EOS, PAD, UNK, Padded
 
@@ -190,11 +192,14 @@ def test_what_is_impossible_has_the_probability_of_an_escape() -> None:
 
 def test_pairs_that_cannot_be_cut_are_told() -> None:
     empty: Any = config.build({"type": "joint-ngram"}, transduce.protocols.Model, FACTS, "model")
-    assert empty.counts(paired([([4, EOS], [5, 5, 5, EOS]), ([4, EOS], [5, EOS])])).report == (
+    counts = empty.counts(paired([([4, EOS], [5, 5, 5, EOS]), ([4, EOS], [5, EOS])]))
+    assert counts.report == (
         "1 of 2 pairs are not counted: no source, or more than two target tokens for each of its tokens",
     )
-    with pytest.raises(ValueError, match="none of 1 pairs can be cut into units: each target has more than two"):
-        empty.counts(paired([([4, EOS], [5, 5, 5, EOS])]))
+    assert counts.tokens == 2  # of the other one
+    for pair in (([4, EOS], [5, 5, 5, EOS]), ([EOS], [EOS])):
+        with pytest.raises(ValueError, match="none of 1 pairs can be cut into units: each has no source, or more"):
+            empty.counts(paired([pair]))
 
 
 def test_numbers_and_factors_are_refused() -> None:
@@ -344,8 +349,21 @@ def test_minutes_and_passes_are_budgets(tmp_path: Path) -> None:
     for training, passes in (({"epochs": 2}, 2), ({"steps": 3}, 3), ({"minutes": 1e-6}, 1)):
         recipe = written(tmp_path, training=training)
         out = tmp_path / str(passes)
-        transduce.train(recipe, out, pairs=PAIRS * 2, progress=False, device="cpu")
+        report = Ends()
+        transduce.train(recipe, out, pairs=PAIRS * 2, callbacks=[report], progress=False, device="cpu")
         assert json.loads((out / "checkpoints" / "last" / "state.json").read_text())["step"] == passes
+        assert 0 < report.finished.validating < report.finished.seconds
+
+
+class Ends(Callback):
+    def on_finish(self, finished: Finished) -> None:
+        self.finished = finished
+
+
+def test_units_of_wide_letters_stand_under_each_other() -> None:
+    output = Output("d jn", ("d", "jn", "</s>"), -1.0, -1.0, (-0.5, -0.5, 0.0))
+    first, second, _ = Units(output, [("東", "d"), ("京", "jn")], -2.0).lines()
+    assert (first, second) == ("東  京", "d   jn")
 
 
 class StopsInPasses(Callback):

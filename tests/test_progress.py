@@ -22,8 +22,8 @@ def last_line(seconds: float, validating: float) -> str:
 
 def test_what_validation_took_is_told_where_it_was_much() -> None:
     assert last_line(600, 140) == (
-        "2:20 of it went into validation: fewer examples (training.validation.examples) or times "
-        "(training.validation.times) leave more for training"
+        "2:20 of it went into validation: less with fewer examples (training.validation.examples) or times "
+        "(training.validation.times)"
     )
 
 

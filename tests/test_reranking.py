@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -165,9 +166,22 @@ def test_what_another_program_found_is_among_the_outputs(model: Transducer, tmp_
             assert output.score == pytest.approx(0.5 * log_prob + 2 * said, rel=1e-4)
 
 
+def test_a_list_says_what_it_can(model: Transducer, tmp_path: Path) -> None:
+    """An impossible output says nothing of those that are not listed; a tab in a source is written as a space."""
+    (tmp_path / "found.tsv").write_text("a b\t-inf\tx\na b\t-3\ty\na b\t-2\tz w\nc\t-inf\tx\n")
+    listed = Candidates.read(tmp_path / "found.tsv")
+    one, *_ = next(model.predict(["a"]))
+    pairs = [("a\tb", replace(one, text=text)) for text in ("x", "y", "z\tw", "other")]
+    assert listed(pairs) == [-math.inf, -3.0, -2.0, -3.0]
+    assert listed([("c", one), ("d", one)]) == [0.0, 0.0]
+    with pytest.raises(ValueError, match="weight = nan: a feature's weight is a finite number"):
+        LogLinear(((listed, math.nan),))
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("abc\tinf\tx\n", "line 1: 'abc\\tinf\\tx' has no source, score"),
         ("", "is empty: lines of a source, a score and an output were expected"),
         ("abc\t-1\tx\nabc\tx\n", "line 2: 'abc\\tx' has no source, score and output, tab-separated"),
         ("abc\tx\t-1\n", "line 1: 'abc\\tx\\t-1' has no source, score"),

@@ -61,8 +61,8 @@ class ProgressBar(Callback):
         )
         if finished.validating > max(MUCH * finished.seconds, LONG):
             self._say(
-                f"{_clock(finished.validating)} of it went into validation: fewer examples "
-                "(training.validation.examples) or times (training.validation.times) leave more for training"
+                f"{_clock(finished.validating)} of it went into validation: less with fewer examples "
+                "(training.validation.examples) or times (training.validation.times)"
             )
 
     def _say(self, line: str) -> None:

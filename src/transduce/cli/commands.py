@@ -26,6 +26,7 @@ from transduce.cli.options import (
 )
 from transduce.cli.wanted import Wanted
 from transduce.plugins import load_plugins
+from transduce.rows import one_line
 
 
 def train(
@@ -94,7 +95,7 @@ def predict(
     if stream:
         for line in reading.lines(files):
             for piece in transducer.stream(line):
-                print(formats.one_line(piece), end="", flush=True)
+                print(one_line(piece), end="", flush=True)
             print(flush=True)
         return
     sources, beginnings, constraints = wanted.of(files)

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from transduce.rows import one_line
+
 if TYPE_CHECKING:
     from transduce.outputs import Output
 
@@ -75,8 +77,3 @@ def _places(output: Output) -> list[str]:
     """Where it was asked for, source and target word of each link, 0-0 1-2 2-1; first and last frame of each token."""
     asked = [pairs for pairs in (output.alignment, output.frames) if pairs is not None]
     return [" ".join(f"{one}-{other}" for one, other in pairs) for pairs in asked]
-
-
-def one_line(text: str) -> str:
-    """What would break the rows of the output made a space."""
-    return text.replace("\t", " ").replace("\r", " ").replace("\n", " ")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from transduce.data.tokenizers import cut
+from transduce.metrics.units import columns, padded
 from transduce.outputs import Output
 from transduce.protocols import Model, lacking_verbs
 from transduce.statistical.cut import Cut
@@ -36,11 +37,8 @@ class Units:
     def lines(self) -> list[str]:
         """Two lines, unit by unit under each other, and the probabilities."""
         shown = [(source, target or NOTHING) for source, target in self.pieces]
-        widths = [max(map(len, unit)) for unit in shown]
-        rows = [
-            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-            for row in zip(*shown, strict=True)
-        ]
+        widths = [max(map(columns, unit)) for unit in shown]
+        rows = ["  ".join(map(padded, row, widths)).rstrip() for row in zip(*shown, strict=True)]
         return [*rows, f"log p {self.output.log_prob:.3f} given the source, {self.log_prob:.3f} of both, cut so"]
 
 

@@ -153,9 +153,10 @@ class JointCounts:
         cut = len(pairs) - len(self.ways.uncut)
         if not cut:
             raise ValueError(
-                f"none of {len(pairs)} pairs can be cut into units: each target has more than two tokens for each of "
-                "its source; cut the target into longer ones (data.units.target)"
+                f"none of {len(pairs)} pairs can be cut into units: each has no source, or more than two target tokens "
+                "for each of its source's; cut the target into longer ones (data.units.target)"
             )
+        self.tokens = int(pairs.target_lengths.sum() - pairs.target_lengths[self.ways.uncut].sum())
         self.report: tuple[str, ...] = ()
         if cut < len(pairs):
             left = f"{len(pairs) - cut:,} of {len(pairs):,} pairs"

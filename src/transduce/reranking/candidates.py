@@ -10,6 +10,7 @@ from pathlib import Path
 from transduce.data import corpora
 from transduce.data.windows import windows
 from transduce.outputs import Output
+from transduce.rows import one_line
 from transduce.transducer import Transducer
 
 
@@ -18,8 +19,9 @@ class Candidates:
     """The n best of another program: of each source the outputs and their scores, the higher the better.
 
     A feature of ``reranking.loglinear``. Scores may lack a term that is the same for all outputs of a source, as those
-    of a joint model lack log p(x). An output that is not in the list has the score of its source's last one; where the
-    list has nothing of a source, all of its outputs have 0.
+    of a joint model lack log p(x). An output that is not in the list has the least finite score of its source; where
+    the list has nothing of a source, all of its outputs have 0. Sources are told apart as ``predict`` writes them
+    (``one_line``).
     """
 
     scores: Mapping[str, Mapping[str, float]]
@@ -40,10 +42,12 @@ class Candidates:
         return cls(scores)
 
     def __call__(self, pairs: Sequence[tuple[str, Output]]) -> list[float]:
-        least = {source: min(self.scores[source].values()) for source, _ in pairs if source in self.scores}
-        return [
-            self.scores[source].get(output.text, least[source]) if source in least else 0.0 for source, output in pairs
-        ]
+        least = {source: _least(self.of(source)) for source, _ in pairs}
+        return [self.of(source).get(one_line(output.text), least[source]) for source, output in pairs]
+
+    def of(self, source: str) -> Mapping[str, float]:
+        """What the list has of a source."""
+        return self.scores.get(one_line(source), {})
 
 
 def beside(
@@ -64,9 +68,14 @@ def beside(
             yield source, [*outputs, *(replace(next(scored), text=text) for text in texts)]
 
 
+def _least(listed: Mapping[str, float]) -> float:
+    """The score of what is not listed: an output that is impossible says nothing of others."""
+    return min((score for score in listed.values() if math.isfinite(score)), default=0.0)
+
+
 def _others(source: str, outputs: Sequence[Output], candidates: Sequence[Candidates]) -> list[str]:
-    listed = dict.fromkeys(text for each in candidates for text in each.scores.get(source, ()))
-    known = {output.text for output in outputs}
+    listed = dict.fromkeys(text for each in candidates for text in each.of(source))
+    known = {one_line(output.text) for output in outputs}
     return [text for text in listed if text not in known]
 
 
@@ -77,7 +86,7 @@ def _parsed(where: str, line: str) -> tuple[str, float, str]:
         value = float(score)
     except ValueError:
         value = math.nan
-    if math.isnan(value):
+    if not value < math.inf:
         raise ValueError(
             f"{where}: {line!r} has no source, score and output, tab-separated, such as 'knowledge<tab>-0.52<tab>N AA "
             "L AH JH', as `transduce predict --format tsv` writes them"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -87,6 +88,8 @@ class LogLinear:
     features: tuple[tuple[Feature, float], ...]
 
     def __post_init__(self) -> None:
+        if wrong := [weight for _, weight in self.features if not math.isfinite(weight)]:
+            raise ValueError(f"weight = {wrong[0]}: a feature's weight is a finite number")
         if not any(weight for _, weight in self.features):
             raise ValueError("features: at least one with a weight that is not 0 was expected")
 

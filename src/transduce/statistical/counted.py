@@ -12,13 +12,15 @@ from transduce.protocols import Model
 
 
 class Counts(Protocol):
-    """What a model counts of all pairs; ``report`` is what to tell people of them.
+    """What a model counts of all pairs that it can; ``report`` is what to tell people of them, ``tokens`` are those of
+    their targets, ends included.
 
-    ``reestimate`` is a pass of expectation maximisation, and returns the log-probability (natural) of all pairs by the
-    counts before it; ``settle`` makes the counts the model's.
+    ``reestimate`` is a pass of expectation maximisation, and returns the log-probability (natural) of these pairs by
+    the counts before it; ``settle`` makes the counts the model's.
     """
 
     report: tuple[str, ...]
+    tokens: int
 
     def reestimate(self) -> float: ...
 

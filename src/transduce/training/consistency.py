@@ -97,5 +97,7 @@ class _Divergence(torch.autograd.Function):
 
 
 def _row_sums(a_NV: Tensor, b_NV: Tensor) -> Tensor:
-    """[N, 1] of a * b, as products of vectors: the elements' would be one more [N, V]."""
-    return torch.bmm(a_NV[:, None], b_NV[:, :, None])[:, 0]
+    """[N, 1] of a * b, as products of vectors: the elements' would be one more [N, V]. Products, which autocast would
+    have in bfloat16."""
+    with torch.autocast(a_NV.device.type, enabled=False):
+        return torch.bmm(a_NV[:, None], b_NV[:, :, None])[:, 0]

@@ -26,7 +26,6 @@ class Counting:
 
     model: Any
     counts: Counts
-    tokens: int  # of all targets, their ends included
     training: Training
     judge: Callable[[], Judgement] | None
     callbacks: Sequence[Callback]
@@ -36,7 +35,7 @@ class Counting:
     def __call__(self) -> Finished:
         self.clock = CLOCKS[self.training.clock]
         self.began = self.clock()
-        step, kept, reason = 0, 0, "budget"
+        step, kept, reason, self.validating = 0, 0, "budget", 0.0
         try:
             with Interruption() as interruption:
                 step = self._passes(interruption)
@@ -49,7 +48,7 @@ class Counting:
             reason = type(error).__name__
             raise
         finally:
-            finished = Finished(self.run, reason, step, kept, self.clock() - self.began)
+            finished = Finished(self.run, reason, step, kept, self.clock() - self.began, self.validating)
             for callback in self.callbacks:
                 callback.on_finish(finished)
         return finished
@@ -66,9 +65,10 @@ class Counting:
         return step
 
     def _tell(self, step: int, log_prob: float, seconds: float, took: float) -> None:
-        loss = -log_prob / self.tokens
+        tokens = self.counts.tokens
+        loss = -log_prob / tokens
         progress = min(self.training.budget.progress(step, step, seconds), 1.0)
-        told = Update(step, loss, loss, 0.0, 0.0, self.tokens / max(took, 1e-9), progress, seconds)
+        told = Update(step, loss, loss, 0.0, 0.0, tokens / max(took, 1e-9), progress, seconds)
         for callback in self.callbacks:
             callback.on_update(told)
 
@@ -76,7 +76,9 @@ class Counting:
         about: dict[str, Any] = {"step": step, "what": "counted"}
         self.model.eval()
         if self.judge is not None:
+            began = self.clock()
             judged = self.judge()
+            self.validating = self.clock() - began
             about |= {"loss": judged.loss, **judged.metrics}
         about["seconds"] = self.clock() - self.began
         for checkpoint in ("best", "last"):

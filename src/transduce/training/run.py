@@ -123,8 +123,7 @@ def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> 
     _write_run(run, plan, None)
     judge = judge_of(Trainable(model, plan.objective), plan.settings, plan.prepared, plan.cache, exactly)
     _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", (*plan.read, *whose, *counts.report)))
-    tokens, configuration = int(pairs.target_lengths.sum()), config.write(plan.table)
-    return Counting(model, counts, tokens, plan.settings.training, judge, callbacks, run, configuration)
+    return Counting(model, counts, plan.settings.training, judge, callbacks, run, config.write(plan.table))
 
 
 def _counted(run: Path, plan: _Plan, callbacks: list[Callback]) -> Finished:
