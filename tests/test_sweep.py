@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -374,12 +374,12 @@ record["metrics"]["exact"] = float(width)
 @pytest.fixture
 def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """The cells that a sweep had trained (by FAKE), in order."""
-    measured(0.0).write(tmp_path)
-    record = (tmp_path / measurement.MEASURED).read_text()
     seen: list[str] = []
 
-    def command(run: Path, *_: Any) -> list[str]:
+    def command(run: Path, conditions: Conditions, split: str, plugins: Sequence[str]) -> list[str]:
         seen.append(run.name.removeprefix("encoder.width="))
+        measured(0.0, split=split, asked=split).write(tmp_path)
+        record = (tmp_path / measurement.MEASURED).read_text()
         return [sys.executable, "-c", FAKE, str(run), record]
 
     monkeypatch.setattr("transduce.comparison.sweep.command", command)
@@ -516,7 +516,7 @@ def real(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path
     return out
 
 
-def test_a_real_sweep(real: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_real_sweep(real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = real
     run = out / "cells" / "decoder.wiring=luong-seed1"
     found = Measurement.read(run)
@@ -530,11 +530,20 @@ def test_a_real_sweep(real: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (run / measurement.MEASURED).rename(out / "before")
     events = (run / "metrics.jsonl").read_text()
     asked = Conditions(1, 1, "cpu")
-    measurement.main(measurement.command(run, asked, [])[3:])
+    measurement.main(measurement.command(run, asked, "test", [])[3:])
     again = Measurement.read(run)
     assert again is not None
     assert (again.metrics, again.lengths, again.parameters) == (found.metrics, found.lengths, found.parameters)
     assert (run / "metrics.jsonl").read_text() == events
+    # another split: measured on that, under the conditions that it was trained under, and as the test's not there
+    shutil.copytree(run, tmp_path / "run")
+    measurement.main(measurement.command(tmp_path / "run", Conditions(2, 3, "cpu"), "valid", [])[3:])
+    other = Measurement.read(tmp_path / "run", "valid")
+    assert other is not None
+    assert (other.split, other.conditions) == ("valid", again.conditions)
+    assert other.metrics != found.metrics
+    assert (tmp_path / "run" / "metrics.jsonl").read_text() == events
+    assert Measurement.read(tmp_path / "run", "test") is None
     # all there: nothing is run
     monkeypatch.setattr(processes, "_start", lambda *_: pytest.fail("a finished cell was trained"))
     assert not sweep(out=out).unfinished
@@ -547,7 +556,7 @@ def test_a_run_that_goes_on_finds_its_data_where_they_are_now(real: Path, tmp_pa
     (run / measurement.MEASURED).unlink()
     asked = config.assign(config.read(run / measurement.ASKED), "data.cache", elsewhere)
     (run / measurement.ASKED).write_text(config.write(asked))
-    measurement.main(measurement.command(run, Conditions(1, 1, "cpu"), [])[3:])
+    measurement.main(measurement.command(run, Conditions(1, 1, "cpu"), "test", [])[3:])
     assert config.read(run / "config.toml")["data"]["cache"] == elsewhere
     assert Path(elsewhere).exists()
     assert Measurement.read(run) is not None
@@ -638,6 +647,25 @@ def test_the_evaluation_is_that_of_evaluate(real: Path, capsys: Any, monkeypatch
     found = Measurement.read(run)
     assert found is not None
     assert (record["metrics"], record["signatures"]) == (found.metrics, found.signatures)
+
+
+def test_one_chooses_on_valid_and_tells_of_test(tiny: dict[str, Any], tmp_path: Path, called: list[str]) -> None:
+    ask = asking(tiny, tmp_path / "sweep")
+    chosen = ask(4, 8, split="valid")
+    assert {each.split for each in chosen.measurements} == {"valid"}
+    assert "Measured on valid" in (tmp_path / "sweep" / "results.md").read_text()
+    called.clear()
+    assert not ask(10).unfinished  # more of the same question, which is of valid
+    assert called == ["10-seed1"]
+    called.clear()
+    told = sweep(out=tmp_path / "sweep", split="test")
+    assert called == ["4-seed1", "8-seed1", "10-seed1"]
+    assert {each.split for each in told.measurements} == {"test"}
+    called.clear()
+    assert not sweep(out=tmp_path / "sweep").unfinished
+    assert called == []
+    with pytest.raises(ValueError, match="split = 'train': test or valid was expected"):
+        ask(4, split="train")
 
 
 def test_the_command(

@@ -25,6 +25,9 @@ def sweep(
     jobs: Annotated[int, typer.Option(min=1, help="Runs trained at a time.")] = 1,
     threads: Annotated[int | None, typer.Option(min=1, help="Processor threads of each; cores / jobs.")] = None,
     device: Device = "auto",
+    split: Annotated[
+        str | None, typer.Option(help="Measure on valid, to choose by, or on test; as before, at first on test.")
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete cells with other settings.")] = False,
     plugin: Plugins = None,
 ) -> None:
@@ -54,6 +57,7 @@ def sweep(
             device,
             overwrite,
             plugin or [],
+            split,
         )
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from transduce import api, config
-from transduce.comparison.question import PLACES
+from transduce.comparison.question import PLACES, SPLITS
 from transduce.data.preparation import locate
 from transduce.data.settings import Data
 from transduce.metrics.base import metric
@@ -48,10 +48,10 @@ class Conditions:
 class Measurement:
     """A finished cell in numbers.
 
-    ``metrics`` are on ``split`` by the run's own search, as `transduce evaluate` has them; ``search_seconds`` and
-    ``greedy_seconds`` are for a sentence, text in to text out, by the clock of the training (0 where no metric is of
-    an output); ``tokens_per_second`` is the median of the training log, target tokens without padding;
-    ``training_seconds`` include validation; ``lengths`` are in ``length_unit``.
+    ``metrics`` are on ``split``, which was found for the question's (``asked``), by the run's own search, as `transduce
+    evaluate` has them; ``search_seconds`` and ``greedy_seconds`` are for a sentence, text in to text out, by the clock
+    of the training (0 where no metric is of an output); ``tokens_per_second`` is the median of the training log, target
+    tokens without padding; ``training_seconds`` include validation; ``lengths`` are in ``length_unit``.
     """
 
     split: str
@@ -67,6 +67,7 @@ class Measurement:
     length_unit: str
     lengths: list[Bin]
     conditions: Conditions
+    asked: str = SPLITS[0]
 
     def write(self, run: Path) -> None:
         new = run / (MEASURED + ".new")
@@ -74,30 +75,32 @@ class Measurement:
         new.rename(run / MEASURED)
 
     @classmethod
-    def read(cls, run: Path) -> Measurement | None:
-        """That of a cell's folder; None where it is not finished."""
+    def read(cls, run: Path, asked: str | None = None) -> Measurement | None:
+        """That of a cell's folder; None where it is not finished, or where it was asked for another split."""
         if not (run / MEASURED).exists():
             return None
         record = json.loads((run / MEASURED).read_text(encoding="utf-8"))
         record["lengths"] = [Bin(*each.values()) for each in record["lengths"]]  # older ones have other names for them
         record["conditions"] = Conditions(**record["conditions"])
-        return cls(**record)
+        found = cls(**record)
+        return found if asked in (None, found.asked) else None
 
 
-def held_out(data: Data, cache: Path) -> str:
-    """The split to measure on: test, or valid where there is no test; ValueError where there is neither."""
+def held_out(data: Data, cache: Path, asked: str) -> str:
+    """The split to measure on: the one ``asked``, or valid where there is no test; ValueError where there is none."""
     splits = locate(data, cache)
-    for split in ("test", "valid"):
+    for split in SPLITS[SPLITS.index(asked) :]:
         if getattr(splits, split) is not None:
             return split
-    raise ValueError("there is nothing to measure on: set data.test or data.valid (.source and .target, or .path)")
+    sides = " or ".join(f"data.{split}" for split in SPLITS[SPLITS.index(asked) :])
+    raise ValueError(f"there is nothing to measure on: set {sides} (.source and .target, or .path)")
 
 
-def measure(transducer: Transducer, run: Path, conditions: Conditions) -> Measurement:
-    """Measure a finished run on its held-out split."""
+def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: str = SPLITS[0]) -> Measurement:
+    """Measure a finished run on the split that is held out for what is ``asked``."""
     settings = transducer.settings
     data = config.build(settings["data"], Data, path="data")
-    split = held_out(data, cache_folder(data, run))
+    split = held_out(data, cache_folder(data, run), asked)
     examples = split_of(settings, run, split)
     metrics = [metric(name) for name in settings["metrics"]]
     transducer([example.source for example in examples[:1]])  # the first call of a kernel is not the model's speed
@@ -122,6 +125,7 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions) -> Measur
         length_unit=unit,
         lengths=binned(found.statistics, lengths(examples, unit)),
         conditions=replace(conditions, device=str(transducer.device)),
+        asked=asked,
     )
 
 
@@ -130,23 +134,26 @@ def _tokens_per_second(run: Path) -> float:
     return float(statistics.median(event["tokens_per_second"] for event in events if event["event"] == "update"))
 
 
-def command(run: Path, conditions: Conditions, plugins: Sequence[str]) -> list[str]:
+def command(run: Path, conditions: Conditions, split: str, plugins: Sequence[str]) -> list[str]:
     """How to call ``main`` in a process of its own."""
-    return [sys.executable, "-m", __name__, str(run), json.dumps(asdict(conditions)), *plugins]
+    return [sys.executable, "-m", __name__, str(run), json.dumps(asdict(conditions)), split, *plugins]
 
 
 def main(arguments: Sequence[str]) -> None:
     """Train what a folder's asked.toml says, or go on with it, and write what was measured of it.
 
-    A run that goes on does so with its own settings, but finds its data where they are asked for now.
+    A run that goes on does so with its own settings, but finds its data where they are asked for now. One that has
+    been measured, on another split, is measured under the same conditions.
     """
-    folder, written, *plugins = arguments
+    folder, written, split, *plugins = arguments
     run, conditions = Path(folder), Conditions(**json.loads(written))
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    if (before := Measurement.read(run)) is not None:
+        conditions = before.conditions
     load_plugins(plugins)
     asked: dict[str, Any] = {"device": conditions.device, "threads": conditions.threads}
     places = {key: place for key, place in flatten(config.read(run / ASKED)).items() if key in PLACES}
-    measure(api.train(run / ASKED, run, places, resume=True, **asked), run, conditions).write(run)
+    measure(api.train(run / ASKED, run, places, resume=True, **asked), run, conditions, split).write(run)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from transduce import config
 from transduce.comparison.grid import Cell, Grid
 
 FILE = "sweep.toml"
+SPLITS = ("test", "valid")
 PLACES = ("data.cache", "data.origin.folder")  # where the same data lie: another machine may go on with a sweep
 
 
@@ -29,13 +30,17 @@ class OtherQuestionError(ValueError):
 
 @dataclass(frozen=True)
 class Question:
-    """One recipe (None where it is varied) and settings for all; grids, which may grow in number."""
+    """One recipe (None where it is varied) and settings for all; grids, which may grow in number; the split to measure
+    on, which is "test", or valid where there is no test, or "valid" (what is trained is the same)."""
 
     recipe: str | None
     settings: Mapping[str, Any]
     grids: tuple[Grid, ...] = field(default=())
+    split: str = SPLITS[0]
 
     def __post_init__(self) -> None:
+        if self.split not in SPLITS:
+            raise ValueError(f"split = {self.split!r}: {' or '.join(SPLITS)} was expected")
         for key in itertools.chain.from_iterable(grid.vary for grid in self.grids):
             if key in self.settings:
                 raise ValueError(f"{key} is both set and varied: do one of the two")
@@ -65,14 +70,14 @@ class Question:
         return [f"{key} = {now!r} (was {was!r})" for key, was, now in both if was != now]
 
     def joined(self, other: Question) -> Question:
-        """The grids of both, with the places of the other, which is asked now."""
+        """The grids of both, with the places and the split of the other, which is asked now."""
         places = {key: other.settings[key] for key in PLACES if key in other.settings}
         grids = (*self.grids, *(grid for grid in other.grids if grid not in self.grids))
-        return Question(self.recipe, {**self.settings, **places}, grids)
+        return Question(self.recipe, {**self.settings, **places}, grids, other.split)
 
     def write(self, out: Path) -> None:
         table: config.Table = {} if self.recipe is None else {"recipe": self.recipe}
-        table |= {"settings": dict(self.settings)}
+        table |= {"split": self.split, "settings": dict(self.settings)}
         table |= {"grid": [{"seeds": list(grid.seeds), "vary": _lists(grid.vary)} for grid in self.grids]}
         out.mkdir(parents=True, exist_ok=True)
         new = out / (FILE + ".new")
@@ -86,7 +91,7 @@ class Question:
             return None
         table = config.read(out / FILE)
         grids = tuple(Grid(grid["vary"], tuple(grid["seeds"])) for grid in table["grid"])
-        return cls(table.get("recipe"), table["settings"], grids)
+        return cls(table.get("recipe"), table["settings"], grids, table.get("split", SPLITS[0]))
 
 
 def _lists(vary: Mapping[str, Sequence[Any]]) -> config.Table:

@@ -79,7 +79,7 @@ def collect(question: Question, out: Path) -> Results:
     unfinished = []
     for cell in question.cells():
         variants[cell.variant.name] = cell.variant
-        found = Measurement.read(out / "cells" / cell.name)
+        found = Measurement.read(out / "cells" / cell.name, question.split)
         if found is None:
             unfinished.append(cell)
         else:

@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ def sweep(
     device: str = "auto",
     overwrite: bool = False,
     plugins: Sequence[str] = (),
+    split: str | None = None,
 ) -> Results:
     """Train every combination of the values in ``vary`` with every seed, and set the results side by side.
 
@@ -57,6 +59,9 @@ def sweep(
     with other settings are refused (OtherQuestionError), or deleted with ``overwrite``, once the data of the new ones
     are prepared, so that a slip in the settings costs nothing. A cell that fails is told on the logger
     ``transduce.sweep``, as is each that ends, and does not stop the others.
+
+    ``split`` is what all are measured on: "valid", to choose by, or "test" (valid, where there is none), which is so at
+    first and otherwise as before. Where it is another than before, all are measured again, and none trained.
     """
     if jobs < 1:
         raise ValueError(f"jobs = {jobs}: at least one cell is trained at a time")
@@ -71,9 +76,11 @@ def sweep(
             "say of what they are, or leave them out"
         )
     folder = Path(out) if out is not None else _folder(asked)
-    asked = asked or Question.read(folder)
+    there = Question.read(folder)
+    asked = asked or there
     if asked is None:
         raise ValueError(f"{folder} holds no sweep to go on with: give a recipe, or --vary recipe=a,b")
+    asked = replace(asked, split=split or (asked if there is None else there).split)
     tables = {cell.name: _table(cell, asked.settings) for cell in asked.cells()}
     conditions = Conditions.here(threads or max(1, (os.cpu_count() or 1) // jobs), jobs, device)
     with alone(folder, "sweep"):
@@ -82,13 +89,17 @@ def sweep(
         if stale and not overwrite:
             name, differences = next(iter(stale.items()))
             raise OtherQuestionError(folder / "cells" / name, differences, len(stale))
-        waiting = _waiting(tables, folder, stale)
-        _prepare([(tables[name], run) for name, run in waiting.items()], [folder / "cells" / name for name in stale])
+        waiting = _waiting(tables, folder, stale, asked.split)
+        cells, deleted = (
+            [(tables[name], run) for name, run in waiting.items()],
+            [folder / "cells" / name for name in stale],
+        )
+        _prepare(cells, deleted, asked.split)
         for name in stale:
             shutil.rmtree(folder / "cells" / name, ignore_errors=True)
         question = asked if before is None or before.differences(asked) else before.joined(asked)
         question.write(folder)
-        tasks = _begin(tables, waiting, conditions, plugins)
+        tasks = _begin(tables, waiting, conditions, asked.split, plugins)
         try:
             _run(tasks, jobs, conditions, question, folder)
         finally:
@@ -190,15 +201,15 @@ def _differences(run: Path, table: config.Table) -> list[str]:
     ]
 
 
-def _waiting(tables: Mapping[str, config.Table], folder: Path, stale: Collection[str]) -> dict[str, Path]:
+def _waiting(tables: Mapping[str, config.Table], folder: Path, stale: Collection[str], split: str) -> dict[str, Path]:
     """The folders of the cells that are still to be done, by name; what is ``stale`` is so anew."""
     runs = {name: folder / "cells" / name for name in tables}
-    waiting = {name: run for name, run in runs.items() if name in stale or Measurement.read(run) is None}
+    waiting = {name: run for name, run in runs.items() if name in stale or Measurement.read(run, split) is None}
     log.info("%s: %d cells, %d of them finished", folder, len(runs), len(runs) - len(waiting))
     return waiting
 
 
-def _prepare(cells: Sequence[tuple[config.Table, Path]], stale: Collection[Path]) -> None:
+def _prepare(cells: Sequence[tuple[config.Table, Path]], stale: Collection[Path], split: str) -> None:
     """The data of all, once each, before any is trained: cells side by side would each prepare them, and a split that
     is missing or does not read must not be found out hours later, or when what is ``stale`` has been deleted."""
     done: list[config.Table] = []
@@ -208,7 +219,7 @@ def _prepare(cells: Sequence[tuple[config.Table, Path]], stale: Collection[Path]
         if table["data"] not in done:
             data = config.build(table["data"], Data, path="data")
             cache = cache_folder(data, run)
-            held_out(data, cache)
+            held_out(data, cache, split)
             prepare(data, cache)
             done.append(table["data"])
 
@@ -223,13 +234,19 @@ def _check_predecessors(table: config.Table, stale: Collection[Path]) -> None:
 
 
 def _begin(
-    tables: Mapping[str, config.Table], waiting: Mapping[str, Path], conditions: Conditions, plugins: Sequence[str]
+    tables: Mapping[str, config.Table],
+    waiting: Mapping[str, Path],
+    conditions: Conditions,
+    split: str,
+    plugins: Sequence[str],
 ) -> list[processes.Task]:
     """What is still to be done: settings written."""
     for name, run in waiting.items():
         run.mkdir(parents=True, exist_ok=True)
         (run / ASKED).write_text(config.write(tables[name]), encoding="utf-8")
-    return [processes.Task(name, command(run, conditions, plugins), run / "log.txt") for name, run in waiting.items()]
+    return [
+        processes.Task(name, command(run, conditions, split, plugins), run / "log.txt") for name, run in waiting.items()
+    ]
 
 
 def _run(tasks: Sequence[processes.Task], jobs: int, conditions: Conditions, question: Question, folder: Path) -> None:
