@@ -34,6 +34,8 @@ STILL = {"training.optimizer": {"type": "adam", "rate": 0.0}, "training.steps": 
 
 
 def train(run: Path, settings: dict[str, Any], *callbacks: Callback, **options: Any) -> transduce.Transducer:
+    if "pairs" in options:  # in the place of the data that the recipe makes
+        settings = {key: value for key, value in settings.items() if key != "data.origin"}
     return api.train("reverse", run, settings, callbacks=callbacks, device="cpu", progress=False, **options)
 
 

@@ -153,8 +153,14 @@ def test_bad_lines_are_told(line: str, message: str, trained: Path, tmp_path: Pa
         (["--constraints=x.jsonl", "--prefix=a"], "has the sources and prefixes too"),
         (["--constraints=x.jsonl", "words.txt"], "has the sources and prefixes too"),
         (["--prefix=a", "--prefixes=x.txt"], "has one for each: give one"),
-        (["--stream", "--forbid=a"], "leave out --nbest, --format, --alignments and the like, prefixes and phrases"),
-        (["--stream", "--prefix=a"], "leave out --nbest, --format, --alignments and the like, prefixes and phrases"),
+        (
+            ["--stream", "--forbid=a"],
+            "leave out --nbest, --format, --alignments and the like, --workers, prefixes and phrases",
+        ),
+        (
+            ["--stream", "--prefix=a"],
+            "leave out --nbest, --format, --alignments and the like, --workers, prefixes and phrases",
+        ),
         (["--forbid= "], "a phrase is ' ': some text was expected"),
         (["--forbid=a", "--set=search.type=exact"], "Exact cannot be held to phrases: use a beam"),
     ],
