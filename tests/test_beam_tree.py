@@ -110,6 +110,14 @@ def test_greedy_search_is_a_single_line(transducer: Transducer) -> None:
     assert len(tree.lines()) == 1
     assert len(tree.lines(pruned=True)) > 1
     assert tree.texts == (next(transducer.predict([SOURCE], transducer.search.resized(1)))[0].text,)
+    greedy = transducer.changed({"search.type": "greedy", "search.max_length": transducer.search.max_length})  # type: ignore[attr-defined]
+    assert beam_tree(greedy, SOURCE).lines() == tree.lines()
+
+
+def test_a_tree_is_of_as_many_outputs_as_the_search_has(transducer: Transducer) -> None:
+    three = transducer.changed({"search.size": 4, "search.nbest": 3})
+    assert beam_tree(three, SOURCE).texts == tuple(output.text for output in next(three.predict([SOURCE])))
+    assert len(beam_tree(three, SOURCE).hypotheses) == 3
 
 
 def test_a_long_source_is_cut_as_it_is_when_it_is_answered(transducer: Transducer) -> None:

@@ -220,6 +220,7 @@ def test_a_report_of_numbers_has_no_calibration(model: Transducer) -> None:
         model = Regressor(1, 1)
 
     assert Parts().of_report(Numbers()) == Parts(6, True, False)  # type: ignore[arg-type]
+    assert Parts(calibration=True).of_report(Numbers()).calibration  # type: ignore[arg-type]  # to be refused, not lost
     assert Parts(bins=3).of_report(model) == Parts(3, True, True)
 
 

@@ -658,8 +658,9 @@ def test_one_chooses_on_valid_and_tells_of_test(tiny: dict[str, Any], tmp_path: 
     assert not ask(10).unfinished  # more of the same question, which is of valid
     assert called == ["10-seed1"]
     called.clear()
-    told = sweep(out=tmp_path / "sweep", split="test")
-    assert called == ["4-seed1", "8-seed1", "10-seed1"]
+    told = ask(8, 12, split="test")
+    assert called == ["4-seed1", "8-seed1", "10-seed1", "12-seed1"]
+    assert not told.unfinished
     assert {each.split for each in told.measurements} == {"test"}
     called.clear()
     assert not sweep(out=tmp_path / "sweep").unfinished

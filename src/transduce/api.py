@@ -71,12 +71,12 @@ def train(
     _check(table, recipe)
     if there and not (resume or overwrite):
         raise RunExistsError(run)
+    kept = _splits(settings) if pairs is not None else set()
     every = [*callbacks, *([ProgressBar()] if progress else []), *_tensorboard(run)]
     with _replacing(run, table) if there and overwrite else nullcontext(()) as replaced:
         if pairs is not None and not (there and resume):
             if config.build(table["data"]["units"], Units, path="data.units").signal is not None:
                 pairs = ((os.path.abspath(path), target) for path, target in pairs)  # they are named from elsewhere
-            kept = _splits(settings)
             written = _write_pairs(pairs, run / "data", HELD_OUT if "valid" not in kept else None)
             table = {**table, "data": _without_files(table["data"], kept) | written}
         finished = run_training(table, run, resume, [*replaced, *every], device)

@@ -81,6 +81,8 @@ def sweep(
     if asked is None:
         raise ValueError(f"{folder} holds no sweep to go on with: give a recipe, or --vary recipe=a,b")
     asked = replace(asked, split=split or (asked if there is None else there).split)
+    if there is not None and there.split != asked.split and not there.differences(asked):
+        asked = there.joined(asked)  # measured again, all of them: one table is of one split
     tables = {cell.name: _table(cell, asked.settings) for cell in asked.cells()}
     conditions = Conditions.here(threads or max(1, (os.cpu_count() or 1) // jobs), jobs, device)
     with alone(folder, "sweep"):
