@@ -61,7 +61,7 @@ class Validation:
 
     The first metric (or ``loss``) chooses the best checkpoint; training stops early after ``patience`` validations
     without a better one. ``search`` is what the metrics are computed through, on ``examples`` examples, evenly spaced
-    (all, if not given), and the loss of about as many.
+    (all, if not given), and the loss of about as many; without metrics the loss is of all.
     """
 
     times: int = 10
