@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transduce import config, names
+from transduce import config, names, recipes, spec
 from transduce.config import ConfigError
+from transduce.training.run import check
 from transduce.types import Factory, Facts
 
 S = TypeVar("S")
@@ -570,9 +571,31 @@ def test_names_are_unambiguous() -> None:
 @pytest.mark.parametrize(("protocol", "name"), [(p, name) for p, table in names.NAMES.items() for name in table])
 def test_every_name_is_a_class_whose_constructor_can_be_written_down(protocol: str, name: str) -> None:
     expected = Factory[type(protocol, (), {})]  # type: ignore[misc]  # a stand-in: protocols are known by name
-    resolved = config.resolve(name, expected)
+    resolved = config.resolve(least(protocol, name), expected, FACTS)
     assert resolved["type"] == name
-    assert config.resolve(config.parse(config.write(resolved).encode(), name), expected) == resolved
+    assert config.resolve(config.parse(config.write(resolved).encode(), name), expected, FACTS) == resolved
+
+
+def least(protocol: str, name: str) -> config.Table:
+    """As short a table as may be: with the parts that it must have, each of the name that must have the fewest keys."""
+    table: config.Table = {"type": name}
+    for key, parameter in required(protocol, name).items():
+        for part in filter(None, map(spec._protocol, spec._members(parameter.annotation))):
+            table[key] = least(part, min(names.NAMES[part], key=lambda other, part=part: len(required(part, other))))
+    return table
+
+
+def required(protocol: str, name: str) -> dict[str, spec.Parameter]:
+    parameters = spec._parameters(names.find(protocol, name))
+    return {key: parameter for key, parameter in parameters.items() if parameter.default is spec._REQUIRED}
+
+
+def test_parts_are_missed_before_anything_is_made() -> None:
+    """Also where another part makes them: what it hands over are numbers, never parts."""
+    table = recipes.read("multi30k-de-en-recurrent")
+    check(table)
+    with refused("model.decoder.wiring.attention: missing; Bahdanau needs attention, a table"):
+        check(config.assign(table, "model.decoder.wiring", {"type": "bahdanau"}))
 
 
 def test_a_file_can_import_nothing() -> None:

@@ -199,8 +199,9 @@ def _specify_call(value: Any, annotation: Any, path: str, facts: Table, deferred
             continue
         if argument != parameter.default:
             arguments[key] = argument
-    if not deferred:
-        _require(constructor, {**arguments, **given}, path)
+    # who makes a deferred call adds values of its own (widths, parameters), and no parts that have names in tables
+    handed = {key for key, parameter in parameters.items() if deferred and not _named(parameter.annotation)}
+    _require(constructor, {*arguments, *given, *handed}, path)
     return Spec(constructor, arguments, name, deferred, path)
 
 
@@ -284,6 +285,11 @@ def _members(annotation: Any) -> list[Any]:
     if origin in (Union, types.UnionType) or _is_factory(origin):
         return [member for inner in typing.get_args(annotation) for member in _members(inner)]
     return [annotation]
+
+
+def _named(annotation: Any) -> bool:
+    """Whether a table chooses it by its ``type``."""
+    return any(_protocol(member) for member in _members(annotation))
 
 
 def _protocol(annotation: Any) -> str | None:
