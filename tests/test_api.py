@@ -220,7 +220,7 @@ def test_a_recipe_that_is_only_a_base_names_those_that_add_a_model(
     with pytest.raises(config.ConfigError, match="missing; Settings needs data"):  # the base of none
         api.train("task-large", tmp_path / "run")
     with pytest.raises(config.ConfigError, match="missing; Settings needs data"):
-        api.train("task", tmp_path / "run", {"model": {"type": "encoder-decoder"}})
+        api.train("task", tmp_path / "run", {"model": {"type": "joint-ngram"}})
 
 
 # -------------------------------------------------------------- classes of one's own
