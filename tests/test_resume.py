@@ -221,6 +221,18 @@ def test_a_run_keeps_its_vocabularies(own_run: Path) -> None:
     assert (own_run / "config.toml").read_bytes() == before
 
 
+def test_a_key_of_a_newer_version_is_no_other_vocabulary(own_run: Path) -> None:
+    """A checkpoint of before has not heard of it; the run goes on."""
+    kept = own_run / "checkpoints" / "last" / "config.toml"
+    lines = kept.read_text().splitlines(keepends=True)
+    older = [line for line in lines if not line.startswith("lowercase")]
+    assert len(older) < len(lines)
+    kept.write_text("".join(older))
+    report = Report()
+    train(own_run, {"training.steps": 9}, report, resume=True)
+    assert any("data.units.joint.lowercase" in line for line in report.started.report if line.startswith("changed"))
+
+
 def test_settings_that_do_not_fit_the_checkpoint_leave_the_run_as_it_was(own_run: Path) -> None:
     before = (own_run / "config.toml").read_bytes()
     with pytest.raises(ValueError, match=r"model\.safetensors.*expects"):

@@ -535,12 +535,12 @@ def test_a_real_sweep(real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert again is not None
     assert (again.metrics, again.lengths, again.parameters) == (found.metrics, found.lengths, found.parameters)
     assert (run / "metrics.jsonl").read_text() == events
-    # another split: measured on that, under the conditions that it was trained under, and as the test's not there
+    # another split: measured on that, with the times of before and their conditions, and as the test's not there
     shutil.copytree(run, tmp_path / "run")
     measurement.main(measurement.command(tmp_path / "run", Conditions(2, 3, "cpu"), "valid", [])[3:])
     other = Measurement.read(tmp_path / "run", "valid")
     assert other is not None
-    assert (other.split, other.conditions) == ("valid", again.conditions)
+    assert (other.split, other.conditions, other.search_seconds) == ("valid", again.conditions, again.search_seconds)
     assert other.metrics != found.metrics
     assert (tmp_path / "run" / "metrics.jsonl").read_text() == events
     assert Measurement.read(tmp_path / "run", "test") is None

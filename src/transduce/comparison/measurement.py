@@ -143,17 +143,19 @@ def main(arguments: Sequence[str]) -> None:
     """Train what a folder's asked.toml says, or go on with it, and write what was measured of it.
 
     A run that goes on does so with its own settings, but finds its data where they are asked for now. One that has
-    been measured, on another split, is measured under the same conditions.
+    been measured, on another split, keeps the times of then and their conditions, which may be another machine's.
     """
     folder, written, split, *plugins = arguments
     run, conditions = Path(folder), Conditions(**json.loads(written))
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    if (before := Measurement.read(run)) is not None:
-        conditions = before.conditions
     load_plugins(plugins)
     asked: dict[str, Any] = {"device": conditions.device, "threads": conditions.threads}
     places = {key: place for key, place in flatten(config.read(run / ASKED)).items() if key in PLACES}
-    measure(api.train(run / ASKED, run, places, resume=True, **asked), run, conditions, split).write(run)
+    found = measure(api.train(run / ASKED, run, places, resume=True, **asked), run, conditions, split)
+    if (before := Measurement.read(run)) is not None:
+        times = {name: getattr(before, name) for name in ("search_seconds", "greedy_seconds", "conditions")}
+        found = replace(found, **times)
+    found.write(run)
 
 
 if __name__ == "__main__":

@@ -92,11 +92,8 @@ def sweep(
             name, differences = next(iter(stale.items()))
             raise OtherQuestionError(folder / "cells" / name, differences, len(stale))
         waiting = _waiting(tables, folder, stale, asked.split)
-        cells, deleted = (
-            [(tables[name], run) for name, run in waiting.items()],
-            [folder / "cells" / name for name in stale],
-        )
-        _prepare(cells, deleted, asked.split)
+        cells = [(tables[name], run) for name, run in waiting.items()]
+        _prepare(cells, [folder / "cells" / name for name in stale], asked.split)
         for name in stale:
             shutil.rmtree(folder / "cells" / name, ignore_errors=True)
         question = asked if before is None or before.differences(asked) else before.joined(asked)

@@ -237,11 +237,12 @@ def _changes(point: Path | None, table: config.Table) -> list[str]:
         for key in sorted(then.keys() | now.keys())
         if then.get(key) != now.get(key)
     }
-    if units := [change for key, change in changed.items() if key.startswith("data.units.")]:
+    units = {key: change for key, change in changed.items() if key.startswith("data.units.")}
+    if units.keys() & then.keys():  # else they are a newer version's keys, with their defaults
         raise config.ConfigError(
             "",
-            f"{', '.join(units)}: a run keeps its vocabularies; leave it, or begin another run, if need be from this "
-            "one (--init)",
+            f"{', '.join(units.values())}: a run keeps its vocabularies; leave it, or begin another run, if need be "
+            "from this one (--init)",
         )
     if elsewhere := [change for key, change in changed.items() if key.startswith("init.")]:
         raise config.ConfigError(
