@@ -21,7 +21,7 @@ from transduce.training.callbacks import Callback, Started, TensorBoard
 from transduce.training.checkpoint import CONFIG
 from transduce.training.data import at_home
 from transduce.training.lock import alone
-from transduce.training.run import RunExistsError, check, flatten
+from transduce.training.run import RunExistsError, check
 from transduce.training.run import train as run_training
 from transduce.training.settings import ancestors
 from transduce.transducer import Transducer
@@ -180,7 +180,7 @@ def _splits(settings: Mapping[str, Any] | Sequence[str]) -> set[str]:
     """Which of valid and test are set. ConfigError where what is set is what pairs stand for."""
     named = {
         key.split(".")[1]
-        for key in flatten(config.change({}, [settings] if isinstance(settings, str) else settings))
+        for key in config.flatten(config.change({}, [settings] if isinstance(settings, str) else settings))
         if key.startswith("data.")
     }
     if replaced := named & {"origin", "columns", "train"}:

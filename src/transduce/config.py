@@ -80,6 +80,14 @@ def merge(base: Table, over: Table) -> Table:
     return merged
 
 
+def flatten(table: Table, path: str = "") -> dict[str, Any]:
+    """Its values by dotted key, however deep they lie."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat |= flatten(value, f"{path}{key}.") if isinstance(value, dict) else {path + key: value}
+    return flat
+
+
 def override(table: Table, setting: str) -> Table:
     """The table with one key set, as ``--set model.encoder.layers=2`` says it; missing tables are made.
 

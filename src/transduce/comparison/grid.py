@@ -12,7 +12,6 @@ from typing import Any
 
 from transduce import api, config, recipes
 from transduce.spec import shown
-from transduce.training.run import flatten
 
 RECIPE, SEED = "recipe", "training.seed"
 LONGEST_NAME = 120  # of a folder; most file systems stop at 255 bytes
@@ -59,9 +58,9 @@ class Cell:
         asked = {**settings, **changes, SEED: self.seed}
         outer_first = sorted(asked, key=lambda key: (key.removesuffix(".type").count("."), key.endswith(".type")))
         table = api.change(recipes.read(self.variant.recipe), {key: asked[key] for key in outer_first})
-        made = flatten(table)
+        made = config.flatten(table)
         for key, value in asked.items():
-            for inner, wanted in flatten({key: list(value) if isinstance(value, tuple) else value}).items():
+            for inner, wanted in config.flatten({key: list(value) if isinstance(value, tuple) else value}).items():
                 if made.get(inner) != wanted:
                     raise config.ConfigError(
                         inner,

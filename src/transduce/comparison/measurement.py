@@ -23,7 +23,6 @@ from transduce.metrics.bins import Bin, binned, lengths, unit_of
 from transduce.plugins import load_plugins
 from transduce.training.clocks import CLOCKS
 from transduce.training.data import cache_folder, split_of
-from transduce.training.run import flatten
 from transduce.transducer import Transducer
 
 ASKED, MEASURED = "asked.toml", "measured.json"  # in a cell's folder: its configuration as asked, and what came of it
@@ -150,7 +149,7 @@ def main(arguments: Sequence[str]) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     load_plugins(plugins)
     asked: dict[str, Any] = {"device": conditions.device, "threads": conditions.threads}
-    places = {key: place for key, place in flatten(config.read(run / ASKED)).items() if key in PLACES}
+    places = {key: place for key, place in config.flatten(config.read(run / ASKED)).items() if key in PLACES}
     found = measure(api.train(run / ASKED, run, places, resume=True, **asked), run, conditions, split)
     if (before := Measurement.read(run)) is not None:
         times = {name: getattr(before, name) for name in ("search_seconds", "greedy_seconds", "conditions")}

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from transduce import config
-from transduce.comparison.grid import Cell, Grid
+from transduce.comparison.grid import SEED, Cell, Grid, Vary
 
 FILE = "sweep.toml"
 SPLITS = ("test", "valid")
+SEEDS = 3
 PLACES = ("data.cache", "data.origin.folder")  # where the same data lie: another machine may go on with a sweep
 
 
@@ -92,6 +93,40 @@ class Question:
         table = config.read(out / FILE)
         grids = tuple(Grid(grid["vary"], tuple(grid["seeds"])) for grid in table["grid"])
         return cls(table.get("recipe"), table["settings"], grids, table.get("split", SPLITS[0]))
+
+
+def ask(
+    recipe: str | Path | None,
+    vary: Vary,
+    seeds: int | Sequence[int] | None,
+    settings: Mapping[str, Any] | Sequence[str],
+) -> Question | None:
+    """A question of one grid, as ``sweep`` takes its parts; None where neither recipe nor ``vary`` asks anything."""
+    if recipe is None and not vary:
+        if seeds is not None or settings:
+            raise ValueError(
+                "seeds and settings are of a grid, and without a recipe and vary (--vary) a sweep goes on as it was "
+                "asked: say of what they are, or leave them out"
+            )
+        return None
+    given = _mapping(settings)
+    if (seed := config.flatten(given).get(SEED)) is not None:
+        raise ValueError(f"set {SEED}: seeds have an option of their own, --seeds {seed}, with the comma for that one")
+    counted = SEEDS if seeds is None else seeds
+    listed = tuple(range(1, counted + 1)) if isinstance(counted, int) else tuple(counted)
+    return Question(None if recipe is None else str(recipe), given, (Grid(_lists(vary), listed),))
+
+
+def _mapping(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
+    """Settings by dotted key, however they were given."""
+    if isinstance(settings, Mapping):
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()}
+    parsed = {}
+    for setting in [settings] if isinstance(settings, str) else settings:
+        config.override({}, setting)  # says what is wrong with it
+        key, _, text = setting.partition("=")
+        parsed[key.strip()] = config.override({}, f"value={text}")["value"]
+    return parsed
 
 
 def _lists(vary: Mapping[str, Sequence[Any]]) -> config.Table:

@@ -13,10 +13,10 @@ from typing import Any
 
 from transduce import config
 from transduce.comparison import processes
-from transduce.comparison.grid import SEED, Cell, Grid, Vary, shared
+from transduce.comparison.grid import Cell, Vary, shared
 from transduce.comparison.measurement import ASKED, Conditions, Measurement, command, held_out
 from transduce.comparison.picture import draw
-from transduce.comparison.question import PLACES, OtherQuestionError, Question
+from transduce.comparison.question import PLACES, OtherQuestionError, Question, ask
 from transduce.comparison.results import Results, collect
 from transduce.comparison.table import write
 from transduce.data.preparation import Tokenizers, prepare
@@ -26,12 +26,10 @@ from transduce.plugins import load_plugins
 from transduce.training.checkpoint import CONFIG
 from transduce.training.data import cache_folder
 from transduce.training.lock import alone
-from transduce.training.run import check, flatten
+from transduce.training.run import check
 from transduce.training.settings import Settings, ancestors
 
 log = logging.getLogger("transduce.sweep")
-
-SEEDS = 3
 
 
 def sweep(
@@ -67,22 +65,9 @@ def sweep(
         raise ValueError(f"jobs = {jobs}: at least one cell is trained at a time")
     load_plugins(plugins)
     choose_device(device)  # says what is wrong with it
-    asked = None
-    if recipe is not None or vary:
-        asked = _question(recipe, vary or {}, SEEDS if seeds is None else seeds, settings)
-    elif seeds is not None or settings:
-        raise ValueError(
-            "seeds and settings are of a grid, and without a recipe and vary (--vary) a sweep goes on as it was asked: "
-            "say of what they are, or leave them out"
-        )
+    asked = ask(recipe, vary or {}, seeds, settings)
     folder = Path(out) if out is not None else _folder(asked)
-    there = Question.read(folder)
-    asked = asked or there
-    if asked is None:
-        raise ValueError(f"{folder} holds no sweep to go on with: give a recipe, or --vary recipe=a,b")
-    asked = replace(asked, split=split or (asked if there is None else there).split)
-    if there is not None and there.split != asked.split and not there.differences(asked):
-        asked = there.joined(asked)  # measured again, all of them: one table is of one split
+    asked = _settled(asked, folder, split)
     tables = {cell.name: _table(cell, asked.settings) for cell in asked.cells()}
     conditions = Conditions.here(threads or max(1, (os.cpu_count() or 1) // jobs), jobs, device)
     with alone(folder, "sweep"):
@@ -111,37 +96,24 @@ def sweep(
 # ------------------------------------------------------------------- question
 
 
-def _question(
-    recipe: str | Path | None, vary: Vary, seeds: int | Sequence[int], settings: Mapping[str, Any] | Sequence[str]
-) -> Question:
-    grid, given = Grid({key: list(values) for key, values in vary.items()}, _seeds(seeds)), _mapping(settings)
-    if (seed := flatten(given).get(SEED)) is not None:
-        raise ValueError(f"set {SEED}: seeds have an option of their own, --seeds {seed}, with the comma for that one")
-    return Question(None if recipe is None else str(recipe), given, (grid,))
-
-
-def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
-    return tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds)
-
-
-def _mapping(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
-    """Settings by dotted key, however they were given."""
-    if isinstance(settings, Mapping):
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()}
-    parsed = {}
-    for setting in [settings] if isinstance(settings, str) else settings:
-        config.override({}, setting)  # says what is wrong with it
-        key, _, text = setting.partition("=")
-        parsed[key.strip()] = config.override({}, f"value={text}")["value"]
-    return parsed
-
-
 def _folder(asked: Question | None) -> Path:
     """sweeps/ and the recipe's name, or what several have in common."""
     if asked is None:
         raise ValueError("a sweep is of a recipe, or of --vary recipe=a,b; or --out has one to go on with")
     stems = [Path(cell.variant.recipe).stem for cell in asked.cells()]
     return Path("sweeps") / (shared(stems) or "recipes")
+
+
+def _settled(asked: Question | None, folder: Path, split: str | None) -> Question:
+    """What is asked of the folder now: a split stays as it was unless another is given, on which all are measured."""
+    there = Question.read(folder)
+    asked = asked or there
+    if asked is None:
+        raise ValueError(f"{folder} holds no sweep to go on with: give a recipe, or --vary recipe=a,b")
+    asked = replace(asked, split=split or (there or asked).split)
+    if there is not None and there.split != asked.split and not there.differences(asked):
+        return there.joined(asked)  # one table is of one split
+    return asked
 
 
 # ---------------------------------------------------------------------- cells
@@ -186,8 +158,8 @@ def _differences(run: Path, table: config.Table) -> list[str]:
     if not (run / CONFIG).exists():
         return []
     tokenizers = Tokenizers.load(run / "tokenizers")
-    then = flatten(config.resolve(config.read(run / CONFIG), Settings, tokenizers.facts))
-    now = flatten(config.resolve(table, Settings, tokenizers.facts))
+    then = config.flatten(config.resolve(config.read(run / CONFIG), Settings, tokenizers.facts))
+    now = config.flatten(config.resolve(table, Settings, tokenizers.facts))
     if now["training.precision"] == "auto":  # a run's own file says what that came to
         now["training.precision"] = then["training.precision"]
     compared = (then.keys() | now.keys()) - set(PLACES)

@@ -230,8 +230,8 @@ def _changes(point: Path | None, table: config.Table) -> list[str]:
     """
     if point is None:
         return []
-    then = flatten(config.read(point / CONFIG))
-    now = flatten(table)
+    then = config.flatten(config.read(point / CONFIG))
+    now = config.flatten(table)
     changed = {
         key: f"{key} = {now.get(key, 'default')!r} (was {then.get(key, 'default')!r})"
         for key in sorted(then.keys() | now.keys())
@@ -259,11 +259,3 @@ def _other_measure(point: Path, table: config.Table) -> tuple[str, ...]:
         next(iter(each["training"]["validation"]["metrics"]), "loss") for each in (config.read(point / CONFIG), table)
     )
     return () if then == now else (f"{now} chooses the best checkpoint from here on, where {then} did: the next is it",)
-
-
-def flatten(table: config.Table, path: str = "") -> dict[str, Any]:
-    """Dotted keys to values."""
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        flat |= flatten(value, f"{path}{key}.") if isinstance(value, dict) else {path + key: value}
-    return flat
