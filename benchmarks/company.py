@@ -20,9 +20,9 @@ from report import machine, write
 
 import transduce
 from transduce import config
-from transduce.cli.options import SHORTLIST
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
+from transduce.directory import SHORTLIST
 from transduce.protocols import Search
 from transduce.search.beam import Beam
 from transduce.search.forcing import force

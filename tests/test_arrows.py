@@ -20,7 +20,7 @@ LAYERS: list[set[str]] = [
     {"encoders", "decoders", "statistical"},
     {"models"},
     {"search", "metrics"},
-    {"crew", "directory", "outputs", "precision", "rows"},
+    {"crew", "device", "directory", "outputs", "precision", "rows"},
     {"transducer"},
     {"loading"},
     {"training", "inspect", "representations", "reranking", "export"},

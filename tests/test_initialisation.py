@@ -161,7 +161,7 @@ def test_what_is_resumed_began_where_it_began(tiny: dict[str, Any], trained: Pat
 
 @pytest.mark.parametrize(
     ("init", "message"),
-    [("nowhere", "nowhere is no run directory"), (".", r"is .* itself, which overwrite would delete")],
+    [("nowhere", "nowhere is no run directory"), (".", r"is .*, which overwrite would delete")],
 )
 def test_a_slip_deletes_nothing(init: str, message: str, tiny: dict[str, Any], own_run: Path) -> None:
     with pytest.raises((ValueError, OSError), match=message):

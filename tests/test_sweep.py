@@ -25,6 +25,7 @@ from transduce.comparison.measurement import Conditions, Measurement
 from transduce.comparison.question import OtherQuestionError, Question
 from transduce.comparison.results import Results, collect
 from transduce.comparison.sweep import sweep
+from transduce.directory import ASKED, MEASURED, strangers
 from transduce.metrics.bins import Bin
 
 # ------------------------------------------------------------------- the grid
@@ -379,7 +380,7 @@ def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     def command(run: Path, conditions: Conditions, split: str, plugins: Sequence[str]) -> list[str]:
         seen.append(run.name.removeprefix("encoder.width="))
         measured(0.0, split=split, asked=split).write(tmp_path)
-        record = (tmp_path / measurement.MEASURED).read_text()
+        record = (tmp_path / MEASURED).read_text()
         return [sys.executable, "-c", FAKE, str(run), record]
 
     monkeypatch.setattr("transduce.comparison.sweep.command", command)
@@ -526,8 +527,9 @@ def test_a_real_sweep(real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert sum(each.examples for each in found.lengths) == 100
     assert min(found.tokens_per_second, found.search_seconds, found.greedy_seconds) > 0
     assert found.conditions.device == "cpu"
+    assert strangers(run) == []  # so that it can be overwritten
     # trained but not measured: it is only measured again, and finds the same
-    (run / measurement.MEASURED).rename(out / "before")
+    (run / MEASURED).rename(out / "before")
     events = (run / "metrics.jsonl").read_text()
     asked = Conditions(1, 1, "cpu")
     measurement.main(measurement.command(run, asked, "test", [])[3:])
@@ -553,9 +555,9 @@ def test_a_run_that_goes_on_finds_its_data_where_they_are_now(real: Path, tmp_pa
     """As on another machine, of which the run's own settings know nothing."""
     shutil.copytree(real / "cells" / "decoder.wiring=plain-seed1", tmp_path / "run")
     run, elsewhere = tmp_path / "run", str(tmp_path / "elsewhere")
-    (run / measurement.MEASURED).unlink()
-    asked = config.assign(config.read(run / measurement.ASKED), "data.cache", elsewhere)
-    (run / measurement.ASKED).write_text(config.write(asked))
+    (run / MEASURED).unlink()
+    asked = config.assign(config.read(run / ASKED), "data.cache", elsewhere)
+    (run / ASKED).write_text(config.write(asked))
     measurement.main(measurement.command(run, Conditions(1, 1, "cpu"), "test", [])[3:])
     assert config.read(run / "config.toml")["data"]["cache"] == elsewhere
     assert Path(elsewhere).exists()
@@ -575,7 +577,7 @@ def test_a_recipe_that_has_changed_since_is_refused(real: Path, tmp_path: Path) 
 def trained_cell(out: Path, name: str) -> Path:
     """A cell of a sweep whose trainings were FAKE, trained."""
     run = out / "cells" / name
-    api.train(run / measurement.ASKED, run, device="cpu", progress=False)
+    api.train(run / ASKED, run, device="cpu", progress=False)
     return run
 
 

@@ -14,10 +14,12 @@ import torch
 
 import transduce
 from transduce import config
-from transduce.directory import choose_device, members
+from transduce.device import choose_device
+from transduce.directory import members
 from transduce.metrics.base import metric
 from transduce.protocols import Model
 from transduce.search.beam import Beam
+from transduce.search.exact import Exact
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability
 from transduce.transducer import Transducer
@@ -162,6 +164,13 @@ def test_a_size_alone_is_the_size_of_the_search(model: Transducer, trained: Path
     several = model.changed({"search.nbest": 2})
     assert several.changed((), 5).search == Beam(5, 2, 6)
     assert several.changed((), 1).search == Beam(1, 1, 6)
+
+
+def test_a_search_that_was_resized_stays_so_when_it_is_changed_again(model: Transducer) -> None:
+    one = model.changed({"search.type": "greedy", "search.max_length": 6})
+    assert one.changed((), 7).changed({"search.max_length": 9}).search == Beam(7, max_length=9)
+    best = model.changed({"search.type": "exact", "search.max_length": 6})
+    assert best.changed((), 7).changed({"search.max_length": 9}).search == Exact(max_length=9, beam=7)
 
 
 def test_settings_that_are_trained_stay(model: Transducer) -> None:

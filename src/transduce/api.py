@@ -1,13 +1,12 @@
-"""What people call from Python: ``transduce.train`` and ``transduce.load``."""
+"""What people call from Python to train: ``transduce.train``."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,13 @@ import torch
 
 from transduce import config, loading, recipes
 from transduce.data.settings import Units
-from transduce.directory import find_weights, strangers
+from transduce.directory import CONFIG, DATA, TENSORBOARD, replace_file
 from transduce.progress import ProgressBar
-from transduce.training.callbacks import Callback, Started, TensorBoard
-from transduce.training.checkpoint import CONFIG
+from transduce.training.callbacks import Callback, TensorBoard
 from transduce.training.data import at_home
-from transduce.training.lock import alone
+from transduce.training.replacing import put_back, replacing
 from transduce.training.run import RunExistsError, check
 from transduce.training.run import train as run_training
-from transduce.training.settings import ancestors
 from transduce.transducer import Transducer
 
 HELD_OUT = 20  # one in so many of ``pairs`` is kept for validation
@@ -48,12 +45,12 @@ def train(
     ``settings`` override the recipe's: ``{"training.steps": 1000}`` or ``["training.steps=1000"]``; a budget among them
     (steps, epochs, minutes) replaces all of the recipe's. ``pairs`` of (source, target), or of ("", text) for a
     language model, replace its data (the source of a signal is a path, as it is seen from here), but for what
-    ``settings`` say of ``data.valid`` and ``data.test``; without the first one in twenty of them is held out for
-    validation. A run that is resumed keeps those it has. ``out`` is the run directory, by default
-    ``runs/NAME``; one that holds a run is refused unless ``resume`` goes on with it or ``overwrite`` deletes it, which
-    it does when the new one has begun, so that a slip in the settings costs nothing. ``progress`` draws a bar on
-    standard error. SIGINT and SIGTERM save a checkpoint before they do what they always do. ``init`` is a run to start
-    from, ``teacher`` one to learn from (``[init]`` and ``[distillation]`` in docs/configuration.md).
+    ``settings`` say of ``data.valid`` and ``data.test``; where the first is not set, one pair in twenty is held out for
+    validation. A run that is resumed keeps those it has. ``out`` is the run directory, by default ``runs/NAME``; one
+    that holds a run is refused unless ``resume`` goes on with it or ``overwrite`` deletes it, which it does when the
+    new one has begun, so that a slip in the settings costs nothing. ``progress`` draws a bar on standard error. SIGINT
+    and SIGTERM save a checkpoint before they do what they always do. ``init`` is a run to start from, ``teacher`` one
+    to learn from (``[init]`` and ``[distillation]`` in docs/configuration.md).
     """
     if resume and overwrite:
         raise ValueError("resume goes on with a run and overwrite deletes it: give one of them")
@@ -61,7 +58,7 @@ def train(
         torch.set_num_threads(threads)
     run = run_folder(recipe, out)
     run = run.resolve() if run.is_symlink() else run  # to a larger disk, where it can be renamed
-    _put_back(run)
+    put_back(run)
     there = (run / CONFIG).exists()
     table = change(at_home(config.read(run / CONFIG), run) if there and resume else recipes.read(recipe), settings)
     if init is not None:
@@ -73,11 +70,11 @@ def train(
         raise RunExistsError(run)
     kept = _splits(settings) if pairs is not None else set()
     every = [*callbacks, *([ProgressBar()] if progress else []), *_tensorboard(run)]
-    with _replacing(run, table) if there and overwrite else nullcontext(()) as replaced:
+    with replacing(run, table) if there and overwrite else nullcontext(()) as replaced:
         if pairs is not None and not (there and resume):
             if config.build(table["data"]["units"], Units, path="data.units").signal is not None:
                 pairs = ((os.path.abspath(path), target) for path, target in pairs)  # they are named from elsewhere
-            written = _write_pairs(pairs, run / "data", HELD_OUT if "valid" not in kept else None)
+            written = _write_pairs(pairs, run / DATA, HELD_OUT if "valid" not in kept else None)
             table = {**table, "data": _without_files(table["data"], kept) | written}
         finished = run_training(table, run, resume, [*replaced, *every], device)
     if finished.reason == "SIGINT":
@@ -109,71 +106,6 @@ def _check(table: config.Table, recipe: str | Path) -> None:
             "model", f"missing; {recipe} is the base of {', '.join(based)}: train one of these, or set a model"
         )
     check(table)
-
-
-class Forget(Callback):
-    """Deletes a run that another has taken the place of, once that has begun."""
-
-    def __init__(self, old: Path) -> None:
-        self.old = old
-
-    def on_start(self, started: Started) -> None:
-        shutil.rmtree(self.old)
-
-
-def _aside(run: Path) -> Path:
-    """Where a run waits until the one that replaces it has begun."""
-    return run.with_name(f"{run.name}.replaced")
-
-
-def _put_back(run: Path) -> None:
-    """The run that a training was to replace which was killed before it had begun."""
-    aside = _aside(run)
-    if not (aside / CONFIG).exists() or (run / CONFIG).exists():
-        return
-    with alone(run, "training"):
-        pass  # and nobody is
-    if run.exists():
-        if others := strangers(run):
-            raise ValueError(
-                f"{run} was to replace {aside}, and has {', '.join(others[:5])}: move one of them elsewhere"
-            )
-        shutil.rmtree(run)
-    aside.rename(run)
-
-
-@contextmanager
-def _replacing(run: Path, table: config.Table) -> Iterator[tuple[Callback, ...]]:
-    """A run set aside for another, and put back where that cannot begin."""
-    _check_replaceable(run, table)
-    with alone(run, "training"):
-        pass  # and nobody is
-    aside = _aside(run)
-    if aside.exists():  # of a training that was killed before it began; the run that is there is newer
-        if others := strangers(aside):
-            raise ValueError(f"{aside} is where {run} would wait, and has {', '.join(others[:5])}: move it elsewhere")
-        shutil.rmtree(aside)
-    run.rename(aside)
-    try:
-        yield (Forget(aside),)
-    except BaseException:
-        if aside.exists():
-            shutil.rmtree(run, ignore_errors=True)
-            aside.rename(run)
-        raise
-
-
-def _check_replaceable(run: Path, table: config.Table) -> None:
-    """Raise ValueError where there is more than a run to lose, or the new one would start from it or learn from it."""
-    if others := strangers(run):
-        raise ValueError(
-            f"{run}: overwrite would delete what is no part of a run: {', '.join(others[:5])}; move it elsewhere, or "
-            "choose another directory (out)"
-        )
-    for name, ancestor, checkpoint in ancestors(table):
-        find_weights(ancestor, checkpoint)
-        if ancestor.resolve() == run.resolve():
-            raise ValueError(f"{name} is {run} itself, which overwrite would delete; choose another directory (out)")
 
 
 def _splits(settings: Mapping[str, Any] | Sequence[str]) -> set[str]:
@@ -211,9 +143,7 @@ def _write_pairs(pairs: Iterable[tuple[str, str]], folder: Path, held_out: int |
     for name, lines in split.items():
         if lines:
             path = folder.resolve() / f"{name}.jsonl"
-            new = path.with_name(path.name + ".new")
-            new.write_text("\n".join(lines) + "\n", encoding="utf-8")
-            new.rename(path)
+            replace_file(path, "\n".join(lines) + "\n")
             data[name] = {"path": str(path)}
     return data
 
@@ -224,4 +154,4 @@ def _tensorboard(run: Path) -> list[Callback]:
         import tensorboard  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:
         return []
-    return [TensorBoard(run / "tensorboard")]
+    return [TensorBoard(run / TENSORBOARD)]

@@ -1,22 +1,29 @@
-"""A run directory and the machine: which weights, of which runs, on which device."""
+"""A run directory: what lies in it, how a file gets there, and which weights of which runs are meant."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Literal
 
-import torch
-
 Checkpoint = Literal["best", "last", "average"]
 
-PARTS = {
-    *("config.toml", "config.toml.new", "tokenizers", "tokenizers.new", "tokenizers.old", "checkpoints", ".lock"),
-    *("metrics.jsonl", "metrics.new", "tensorboard", "data", "init.json"),
-    *("shortlist.safetensors", "shortlist.safetensors.new"),
-    *("asked.toml", "measured.json"),  # of a sweep
-}
+CONFIG, TOKENIZERS, CHECKPOINTS, METRICS = "config.toml", "tokenizers", "checkpoints", "metrics.jsonl"
+DATA, INHERITED, TENSORBOARD, SHORTLIST, LOCK = "data", "init.json", "tensorboard", "shortlist.safetensors", ".lock"
+ASKED, MEASURED, LOG = "asked.toml", "measured.json", "log.txt"  # of a cell of a sweep
+MODEL, STATE = "model.safetensors", "state.json"  # in a checkpoint's folder
+
+REPLACED = {CONFIG, TOKENIZERS, METRICS, SHORTLIST, MEASURED}  # each is written as NAME.new first
+PARTS = {CONFIG, TOKENIZERS, CHECKPOINTS, METRICS, DATA, INHERITED, TENSORBOARD, SHORTLIST, LOCK, ASKED, MEASURED, LOG}
+PARTS |= {f"{name}.new" for name in REPLACED} | {f"{TOKENIZERS}.old"}
 PAIRS = {f"{split}.jsonl{new}" for split in ("train", "valid") for new in ("", ".new")}
 """All that is ever written into a run directory, and into its folder of data."""
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a file beside its place and then rename it: whoever reads it, even after a crash, reads a whole one."""
+    new = path.with_name(f"{path.name}.new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
 
 
 def members(run: str | Path) -> list[Path]:
@@ -32,36 +39,20 @@ def members(run: str | Path) -> list[Path]:
 def strangers(run: Path) -> list[str]:
     """What lies in a run directory and is no part of a run."""
     names = {path.name for path in run.iterdir()} - PARTS
-    data = run / "data"
+    data = run / DATA
     inside = {path.name for path in data.iterdir()} - PAIRS if data.is_dir() else set()
-    return sorted([*names, *(f"data/{name}" for name in inside)])
+    return sorted([*names, *(f"{DATA}/{name}" for name in inside)])
 
 
 def find_weights(run: Path, checkpoint: Checkpoint) -> Path:
     """The file of a checkpoint; FileNotFoundError says what is there instead."""
-    if not (run / "config.toml").exists():
-        raise FileNotFoundError(f"{run} is no run directory: it has no config.toml; train one with `transduce train`")
-    path = run / "checkpoints" / checkpoint / "model.safetensors"
+    if not (run / CONFIG).exists():
+        raise FileNotFoundError(f"{run} is no run directory: it has no {CONFIG}; train one with `transduce train`")
+    path = run / CHECKPOINTS / checkpoint / MODEL
     if not path.exists():
-        there = sorted(path.parent.name for path in (run / "checkpoints").glob("*/model.safetensors"))
+        there = sorted(path.parent.name for path in (run / CHECKPOINTS).glob(f"*/{MODEL}"))
         raise FileNotFoundError(
             f"{run} has no checkpoint {checkpoint!r} ({path} is missing); it has: "
             f"{', '.join(there) or 'none yet, so train on with --resume'}"
         )
     return path
-
-
-def choose_device(name: str) -> torch.device:
-    """cpu, cuda (or cuda:1) and mps as they are; auto is the first of cuda, mps and cpu that is there."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"device {name!r}: expected cpu, cuda, cuda:1, mps or auto") from None
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not there.get(device.type, False):
-        raise ValueError(
-            f"device {name!r} is not on this machine; there is: {', '.join(k for k, v in there.items() if v)}"
-        )
-    return device

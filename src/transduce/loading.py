@@ -11,7 +11,8 @@ import torch
 from transduce import config
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Lines
-from transduce.directory import Checkpoint, choose_device, find_weights, members
+from transduce.device import choose_device
+from transduce.directory import CONFIG, TOKENIZERS, Checkpoint, find_weights, members
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.models.weights import load_weights
 from transduce.precision import Precision, check_precision, predict_in
@@ -48,8 +49,8 @@ def load(
 
 def _load(run: Path, checkpoint: Checkpoint, device: torch.device) -> Transducer:
     path = find_weights(run, checkpoint)
-    settings = config.read(run / "config.toml")
-    tokenizers = Tokenizers.load(run / "tokenizers")
+    settings = config.read(run / CONFIG)
+    tokenizers = Tokenizers.load(run / TOKENIZERS)
     model: Any = config.build(settings.get("model", {}), Model, tokenizers.facts, "model")
     load_weights(model, path)
     search: Search[Any] = config.build(settings.get("search", {}), Search, path="search")

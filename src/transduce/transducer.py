@@ -8,14 +8,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from copy import copy
+from dataclasses import fields, is_dataclass, replace
 from functools import cached_property, partial
 from itertools import zip_longest
 from typing import Any, TypeVar, overload
 
 import torch
 
-from transduce import config
+from transduce import config, names
 from transduce.crew import Crew
 from transduce.data.corpora import DataError
 from transduce.data.labels import LabelError
@@ -81,11 +82,9 @@ class Transducer:
         table, search = self._asked(settings, size) if settings else (self.settings, self.search)
         if size is not None:
             search = search.resized(size)
-            for name in {"size", "nbest"} & set(table.get("search", {})):
-                table = config.assign(table, f"search.{name}", getattr(search, name))
-        tokenizers = self.source_tokenizer, self.target_tokenizer
-        changed = Transducer(self.model, search, *tokenizers, table, self.max_source_length, self.token_for_token)
-        changed.crew = self.crew
+            table = _told(table, search)
+        changed = copy(self)
+        changed.search, changed.settings = search, table
         return changed
 
     def _asked(self, settings: Mapping[str, Any] | Sequence[str], size: int | None) -> tuple[config.Table, Search[Any]]:
@@ -343,3 +342,14 @@ class Transducer:
             hypothesis.best_log_probs,
             tuple(hypothesis.tokens),
         )
+
+
+def _told(settings: config.Table, search: Search[Any]) -> config.Table:
+    """The settings of a run whose search has been resized: the numbers it has now, and its type, which may be another
+    (greedy search is a beam where it is of more than one)."""
+    kind = names.name_of("Search", type(search))
+    if kind is None or "search" not in settings or not is_dataclass(search):
+        return settings
+    before = config.resolve(settings["search"], Search, path="search")
+    numbers = {each.name: value for each in fields(search) if isinstance(value := getattr(search, each.name), int)}
+    return {**settings, "search": {**before, **numbers, "type": kind}}

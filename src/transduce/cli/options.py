@@ -32,8 +32,6 @@ Report = Annotated[Path | None, typer.Option(help="Write a page for the browser.
 Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="A Python file or module that registers classes.")]
 Sets = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: model.encoder.layers=2")]
 
-SHORTLIST = "shortlist.safetensors"  # in a run directory
-
 
 @dataclass(frozen=True, kw_only=True)
 class Loading:
@@ -63,7 +61,7 @@ class Loading:
         import torch
 
         from transduce.crew import Crew
-        from transduce.directory import members
+        from transduce.directory import SHORTLIST, members
         from transduce.loading import load
         from transduce.search.shortlist import Shortlist
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.cli.options import SHORTLIST, Plugins
+from transduce.cli.options import Plugins
+from transduce.directory import SHORTLIST
 
 if TYPE_CHECKING:
     from transduce.data.pairs import Pairs

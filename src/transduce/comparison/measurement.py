@@ -18,14 +18,13 @@ from transduce import api, config
 from transduce.comparison.question import PLACES, SPLITS
 from transduce.data.preparation import locate
 from transduce.data.settings import Data
+from transduce.directory import ASKED, CHECKPOINTS, MEASURED, METRICS, STATE, replace_file
 from transduce.metrics.base import metric
 from transduce.metrics.bins import Bin, binned, lengths, unit_of
 from transduce.plugins import load_plugins
 from transduce.training.clocks import CLOCKS
 from transduce.training.data import cache_folder, split_of
 from transduce.transducer import Transducer
-
-ASKED, MEASURED = "asked.toml", "measured.json"  # in a cell's folder: its configuration as asked, and what came of it
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,7 @@ class Measurement:
     asked: str = SPLITS[0]
 
     def write(self, run: Path) -> None:
-        new = run / (MEASURED + ".new")
-        new.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
-        new.rename(run / MEASURED)
+        replace_file(run / MEASURED, json.dumps(asdict(self), indent=1))
 
     @classmethod
     def read(cls, run: Path, asked: str | None = None) -> Measurement | None:
@@ -109,7 +106,7 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: st
     if not all(each.needs_forcing for each in metrics):
         greedy = transducer.evaluate(examples, [metric("exact")], transducer.search.resized(1), clock=clock)
     unit = unit_of(examples)
-    state = json.loads((run / "checkpoints" / "last" / "state.json").read_text())
+    state = json.loads((run / CHECKPOINTS / "last" / STATE).read_text())
     return Measurement(
         split=split,
         examples=len(examples),
@@ -129,7 +126,7 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: st
 
 
 def _tokens_per_second(run: Path) -> float:
-    events = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    events = map(json.loads, (run / METRICS).read_text().splitlines())
     return float(statistics.median(event["tokens_per_second"] for event in events if event["event"] == "update"))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from transduce import config
 from transduce.comparison.grid import SEED, Cell, Grid, Vary
+from transduce.directory import replace_file
 
 FILE = "sweep.toml"
 SPLITS = ("test", "valid")
@@ -81,9 +82,7 @@ class Question:
         table |= {"split": self.split, "settings": dict(self.settings)}
         table |= {"grid": [{"seeds": list(grid.seeds), "vary": _lists(grid.vary)} for grid in self.grids]}
         out.mkdir(parents=True, exist_ok=True)
-        new = out / (FILE + ".new")
-        new.write_text(config.write(table), encoding="utf-8")
-        new.rename(out / FILE)
+        replace_file(out / FILE, config.write(table))
 
     @classmethod
     def read(cls, out: Path) -> Question | None:

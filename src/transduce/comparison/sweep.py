@@ -14,20 +14,20 @@ from typing import Any
 from transduce import config
 from transduce.comparison import processes
 from transduce.comparison.grid import Cell, Vary, shared
-from transduce.comparison.measurement import ASKED, Conditions, Measurement, command, held_out
+from transduce.comparison.measurement import Conditions, Measurement, command, held_out
 from transduce.comparison.picture import draw
 from transduce.comparison.question import PLACES, OtherQuestionError, Question, ask
 from transduce.comparison.results import Results, collect
 from transduce.comparison.table import write
 from transduce.data.preparation import Tokenizers, prepare
 from transduce.data.settings import Data
-from transduce.directory import choose_device, find_weights
+from transduce.device import choose_device
+from transduce.directory import ASKED, CONFIG, LOG, TOKENIZERS
 from transduce.plugins import load_plugins
-from transduce.training.checkpoint import CONFIG
 from transduce.training.data import cache_folder
 from transduce.training.lock import alone
 from transduce.training.run import check
-from transduce.training.settings import Settings, ancestors
+from transduce.training.settings import Settings, check_ancestors
 
 log = logging.getLogger("transduce.sweep")
 
@@ -157,7 +157,7 @@ def _differences(run: Path, table: config.Table) -> list[str]:
     """What the run that is there was trained with and would not be now, and the reverse, a line each."""
     if not (run / CONFIG).exists():
         return []
-    tokenizers = Tokenizers.load(run / "tokenizers")
+    tokenizers = Tokenizers.load(run / TOKENIZERS)
     then = config.flatten(config.resolve(config.read(run / CONFIG), Settings, tokenizers.facts))
     now = config.flatten(config.resolve(table, Settings, tokenizers.facts))
     if now["training.precision"] == "auto":  # a run's own file says what that came to
@@ -186,22 +186,13 @@ def _prepare(cells: Sequence[tuple[config.Table, Path]], stale: Collection[Path]
     done: list[config.Table] = []
     for table, run in cells:
         if run in stale or not (run / CONFIG).exists():
-            _check_predecessors(table, stale)
+            check_ancestors(table, stale)
         if table["data"] not in done:
             data = config.build(table["data"], Data, path="data")
             cache = cache_folder(data, run)
             held_out(data, cache, split)
             prepare(data, cache)
             done.append(table["data"])
-
-
-def _check_predecessors(table: config.Table, stale: Collection[Path]) -> None:
-    """Raise FileNotFoundError unless the runs that a cell would start from or learn from are there, and ValueError
-    where they are among those to be deleted."""
-    for key, run, checkpoint in ancestors(table):
-        find_weights(run, checkpoint)
-        if run.resolve() in {each.resolve() for each in stale}:
-            raise ValueError(f"{key} is {run}, which overwrite would delete; choose another directory (out)")
 
 
 def _begin(
@@ -215,9 +206,7 @@ def _begin(
     for name, run in waiting.items():
         run.mkdir(parents=True, exist_ok=True)
         (run / ASKED).write_text(config.write(tables[name]), encoding="utf-8")
-    return [
-        processes.Task(name, command(run, conditions, split, plugins), run / "log.txt") for name, run in waiting.items()
-    ]
+    return [processes.Task(name, command(run, conditions, split, plugins), run / LOG) for name, run in waiting.items()]
 
 
 def _run(tasks: Sequence[processes.Task], jobs: int, conditions: Conditions, question: Question, folder: Path) -> None:

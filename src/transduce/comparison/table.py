@@ -10,6 +10,7 @@ from transduce.comparison.grid import Grid
 from transduce.comparison.measurement import Measurement
 from transduce.comparison.question import PLACES
 from transduce.comparison.results import Results, Row, Spread
+from transduce.directory import replace_file
 from transduce.metrics.base import metric
 from transduce.spec import shown
 
@@ -27,9 +28,7 @@ def write(results: Results) -> None:
     """Write results.md and results.csv beside the cells, in the place of the old ones."""
     results.out.mkdir(parents=True, exist_ok=True)
     for name, text in (("results.md", page(results)), ("results.csv", runs(results))):
-        new = results.out / f"{name}.new"
-        new.write_text(text, encoding="utf-8")
-        new.rename(results.out / name)
+        replace_file(results.out / name, text)
 
 
 # ----------------------------------------------------------------------- page

@@ -16,7 +16,7 @@ from transduce.data.settings import Data
 from transduce.metrics.bins import Bin, binned, lengths, rarities, unit_of, units
 from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import Statistics
-from transduce.training.data import cache_folder
+from transduce.training.data import at_home, cache_folder
 from transduce.types import Example
 
 log = logging.getLogger("transduce")
@@ -75,7 +75,7 @@ def groupings(
 def met_in_training(settings: config.Table, run: Path, examples: Sequence[Example]) -> Frequencies | None:
     """What of these sources a run was trained on; None, with a warning, where its training set is not there any
     more."""
-    data = config.build(settings["data"], Data, path="data")
+    data = config.build(at_home(settings, run)["data"], Data, path="data")
     cut = partial(units, unit=unit_of(examples))
     try:
         return frequencies(data, cache_folder(data, run), [example.source for example in examples], cut)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from transduce.directory import replace_file
+
 
 @dataclass(frozen=True)
 class Update:
@@ -88,9 +90,7 @@ class JsonLines(Callback):
     def on_start(self, started: Started) -> None:
         lines = self.path.read_text().splitlines() if self.path.exists() else []
         kept = [line for line in lines if _whole(line) and json.loads(line)["step"] <= started.step]
-        new = self.path.with_suffix(".new")
-        new.write_text("".join(line + "\n" for line in kept))
-        new.rename(self.path)
+        replace_file(self.path, "".join(line + "\n" for line in kept))
 
     def on_update(self, update: Update) -> None:
         self._write({"event": "update", **_plain(update)})

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from transduce.data.batching import Place
+from transduce.directory import CONFIG, MODEL, STATE
 from transduce.models.weights import load_tensors, load_weights, save_tensors, save_weights
 
-MODEL, OPTIMIZER, STATE, CONFIG = "model.safetensors", "optimizer.safetensors", "state.json", "config.toml"
+OPTIMIZER = "optimizer.safetensors"  # beside MODEL, STATE and CONFIG
 STATISTICS, GENERATOR = "statistics.", "generator."  # how names begin in OPTIMIZER
 
 

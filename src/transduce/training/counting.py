@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from transduce.directory import CHECKPOINTS
 from transduce.statistical.counted import Counts
 from transduce.training.callbacks import Callback, Finished, Update, Validated
 from transduce.training.checkpoint import save_model
@@ -82,7 +83,7 @@ class Counting:
             about |= {"loss": judged.loss, **judged.metrics}
         about["seconds"] = self.clock() - self.began
         for checkpoint in ("best", "last"):
-            save_model(self.run / "checkpoints" / checkpoint, self.model, about, self.configuration)
+            save_model(self.run / CHECKPOINTS / checkpoint, self.model, about, self.configuration)
         if self.judge is not None:
             told = Validated(step, judged.loss, judged.metrics, True, about["seconds"])
             for callback in self.callbacks:

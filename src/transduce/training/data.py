@@ -7,7 +7,7 @@ from pathlib import Path
 from transduce import config
 from transduce.data.preparation import Prepared, Tokenizers, examples, prepare
 from transduce.data.settings import Data
-from transduce.training.checkpoint import CONFIG
+from transduce.directory import CONFIG, DATA, TOKENIZERS
 from transduce.training.initialisation import Predecessor
 from transduce.training.settings import Init
 from transduce.types import Example
@@ -22,7 +22,7 @@ def at_home(settings: config.Table, run: Path) -> config.Table:
     """A run's settings, with the pairs that it keeps itself found where it is now: it may have been moved."""
     moved = {}
     for split in ("train", "valid"):
-        path, own = settings["data"].get(split, {}).get("path"), run / "data" / f"{split}.jsonl"
+        path, own = settings["data"].get(split, {}).get("path"), run / DATA / f"{split}.jsonl"
         if path and not Path(path).exists() and Path(path).parts[-2:] == own.parts[-2:] and own.exists():
             moved[split] = {"path": str(own.resolve())}
     return {**settings, "data": {**settings["data"], **moved}}
@@ -54,7 +54,7 @@ def prepare_for(
     newly learned ones else."""
     if not (run / CONFIG).exists():
         return prepare(data, cache, taught) if predecessor is None else predecessor.prepare(data, cache)
-    own = Tokenizers.load(run / "tokenizers")
+    own = Tokenizers.load(run / TOKENIZERS)
     if taught or (init and init.vocabulary != "own"):
         return prepare(data, cache, own)
     prepared = prepare(data, cache)  # where nothing has changed, these are the same, and found in the cache

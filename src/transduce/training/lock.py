@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-LOCK = ".lock"
+from transduce.directory import LOCK
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.data.batching import Batches
+from transduce.directory import CHECKPOINTS
 from transduce.models.weights import set_weights, weights
 from transduce.training.augmentation.base import augmented
 from transduce.training.callbacks import Callback, Finished, Update, Validated
@@ -67,7 +68,7 @@ class Loop:
     state: State
 
     def __post_init__(self) -> None:
-        self.checkpoints = self.run / "checkpoints"
+        self.checkpoints = self.run / CHECKPOINTS
         self.parameters = [p for p in self.trainable.parameters() if p.requires_grad]
         self.peaks = [group["lr"] for group in self.optimizer.param_groups]
         self.device = self.parameters[0].device

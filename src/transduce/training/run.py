@@ -15,7 +15,8 @@ from transduce import config
 from transduce.data.batching import Batches
 from transduce.data.preparation import Prepared
 from transduce.data.settings import Data
-from transduce.directory import choose_device
+from transduce.device import choose_device
+from transduce.directory import CHECKPOINTS, CONFIG, INHERITED, METRICS, STATE, TOKENIZERS, replace_file
 from transduce.metrics.base import metric
 from transduce.models.fit import check_words
 from transduce.precision import autocast, bound_kernel_cache, choose_precision
@@ -24,7 +25,7 @@ from transduce.spec import UNKNOWN
 from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started
-from transduce.training.checkpoint import CONFIG, STATE, State, load_training, replace_folder, resume_point
+from transduce.training.checkpoint import State, load_training, replace_folder, resume_point
 from transduce.training.counting import Counting
 from transduce.training.data import cache_folder, prepare_for
 from transduce.training.distillation import Teacher
@@ -69,11 +70,11 @@ def _train(
 ) -> Finished:
     if (run / CONFIG).exists() and not resume:
         raise RunExistsError(run)
-    point = resume_point(run / "checkpoints") if resume else None
+    point = resume_point(run / CHECKPOINTS) if resume else None
     plan = _settle(table, run, point, where)
     torch.manual_seed(plan.settings.training.seed)
     model: Any = plan.settings.model()
-    every = [JsonLines(run / "metrics.jsonl"), *callbacks]
+    every = [JsonLines(run / METRICS), *callbacks]
     if not lacking_verbs(type(model), Counted):
         done = point is not None and not _changes(point, plan.table)
         return _counted(run, plan, every) if done else _counting(model, run, plan, every)()
@@ -128,7 +129,7 @@ def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> 
 
 def _counted(run: Path, plan: _Plan, callbacks: list[Callback]) -> Finished:
     """What has been counted by these very settings would be the same again."""
-    about = json.loads((run / "checkpoints" / "last" / STATE).read_text())
+    about = json.loads((run / CHECKPOINTS / "last" / STATE).read_text())
     _start(callbacks, Started(run, 0, about["step"], str(plan.where), "float32", ("counted already",)))
     finished = Finished(run, "budget", about["step"], about["step"], about["seconds"])
     for callback in callbacks:
@@ -214,12 +215,10 @@ def _write_run(run: Path, plan: _Plan, inherited: Inheritance | None) -> None:
     A run that goes on has its tokenizers, and reads its data by them (``prepare_for``).
     """
     if not (run / CONFIG).exists():
-        replace_folder(run / "tokenizers", plan.prepared.tokenizers.save)
+        replace_folder(run / TOKENIZERS, plan.prepared.tokenizers.save)
     if inherited is not None:
-        (run / "init.json").write_text(json.dumps(inherited.as_json(), indent=1), encoding="utf-8")
-    new = run / (CONFIG + ".new")
-    new.write_text(config.write(plan.table), encoding="utf-8")
-    new.rename(run / CONFIG)
+        (run / INHERITED).write_text(json.dumps(inherited.as_json(), indent=1), encoding="utf-8")
+    replace_file(run / CONFIG, config.write(plan.table))
 
 
 def _changes(point: Path | None, table: config.Table) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from typing import Any, Literal
 from transduce import config
 from transduce.data.batching import Batching
 from transduce.data.settings import Data
-from transduce.directory import Checkpoint, members
+from transduce.directory import Checkpoint, find_weights, members
 from transduce.models.fit import check_fit
 from transduce.precision import Wanted
 from transduce.protocols import Model, Objective, Search, lacking_verbs
@@ -122,6 +122,15 @@ def ancestors(table: config.Table) -> Iterator[tuple[str, Path, Checkpoint]]:
     if "distillation" in table:
         taught = config.build(table["distillation"], Distillation, path="distillation")
         yield from (("distillation.teacher", run, taught.checkpoint) for run in members(taught.teacher))
+
+
+def check_ancestors(table: config.Table, deleted: Collection[Path]) -> None:
+    """Raise FileNotFoundError unless the runs that a run would start from or learn from are there, and ValueError where
+    they are among those that overwriting is to delete."""
+    for key, run, checkpoint in ancestors(table):
+        find_weights(run, checkpoint)
+        if run.resolve() in {each.resolve() for each in deleted}:
+            raise ValueError(f"{key} is {run}, which overwrite would delete; choose another directory (out)")
 
 
 @dataclass(frozen=True)
