@@ -14,9 +14,8 @@ from torch.testing import assert_close
 
 from families import FACTORED, build, copying, factored, recurrent, sources, transformer
 from transduce import config
-from transduce.data.corpora import DataError, Files
+from transduce.data.corpora import DataError, Files, LineError
 from transduce.data.factors import Factored
-from transduce.data.labels import LabelError
 from transduce.data.preparation import Tokenizers, prepare
 from transduce.data.saved import load
 from transduce.data.settings import Data, Lines, Units
@@ -96,7 +95,7 @@ def test_factors_are_compared_composed() -> None:
 def test_a_token_without_its_factors_is_named(wrong: str) -> None:
     unit, line = Factored(), f"the|D {wrong} bark|V"
     for fails in (lambda: unit.learn([line]), lambda: unit.learn(["a|X"]).encode(["a|X", line])):
-        with pytest.raises(LabelError) as caught:
+        with pytest.raises(LineError) as caught:
             fails()
         assert f"has {wrong!r} for token 2, expected 2 factors separated by '|'" in str(caught.value)
         assert caught.value.line == line

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.data.corpora import Columns, DataError, Files
+from transduce.data.corpora import Columns, DataError, Files, LineError
 from transduce.data.features import Features
-from transduce.data.labels import LabelError
 from transduce.data.preparation import Tokenizers, examples, prepare
 from transduce.data.saved import load
 from transduce.data.settings import Data, Units
@@ -78,7 +77,7 @@ def test_features_are_compared_composed():
 def test_a_line_without_features_is_quoted():
     unit = Features(Characters())
     for fails in (lambda: unit.learn(["V\tx", "sing"]), lambda: unit.learn(["V\tx"]).encode(["V\tx", "sing"])):
-        with pytest.raises(LabelError, match=r"'sing' has no tab: expected features, a tab and the text; .*columns"):
+        with pytest.raises(LineError, match=r"'sing' has no tab: expected features, a tab and the text; .*columns"):
             fails()
 
 

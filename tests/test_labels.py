@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.data.corpora import Columns, DataError, Files
+from transduce.data.corpora import Columns, DataError, Files, LineError
 from transduce.data.features import Features
-from transduce.data.labels import LabelError, Labelled, Labels
+from transduce.data.labels import Labelled, Labels
 from transduce.data.preparation import Tokenizers, examples, prepare
 from transduce.data.saved import load
 from transduce.data.settings import Data, Units
@@ -102,7 +102,7 @@ def test_labels_alone():
 def test_too_few_fields_quote_the_line(unit, line, message):
     good = "\t".join("abc"[: unit.labels + isinstance(unit, Labelled)])
     for fails in (lambda: unit.learn([good, line]), lambda: unit.learn([good]).encode([good, line])):
-        with pytest.raises(LabelError, match=message):
+        with pytest.raises(LineError, match=message):
             fails()
 
 

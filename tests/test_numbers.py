@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from transduce.data.corpora import DataError, Files
+from transduce.data.corpora import DataError, Files, LineError
 from transduce.data.features import Features
-from transduce.data.labels import LabelError, Labelled
+from transduce.data.labels import Labelled
 from transduce.data.numbers import Numbers, NumbersTokenizer, steps
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import prepare
@@ -112,7 +112,7 @@ def test_it_is_extended_by_its_like_alone():
 )
 def test_what_is_no_number_is_named(line, message):
     for fails in (lambda: Numbers().learn(["1,2", line]), lambda: Numbers().learn(["1,2"]).encode([line])):
-        with pytest.raises(LabelError, match=message) as caught:
+        with pytest.raises(LineError, match=message) as caught:
             fails()
         assert caught.value.line == line
 

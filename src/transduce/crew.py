@@ -74,7 +74,7 @@ _own: Callable[[], Any]  # its model
 
 
 def _end_with_the_program() -> None:
-    """Whose end nobody tells where it was killed."""
+    """A program that is killed tells its processes nothing: they watch it, and end when it has."""
     if program := multiprocessing.parent_process():
         multiprocessing.connection.wait([program.sentinel])
         os._exit(1)

@@ -56,7 +56,7 @@ def _load(run: Path, checkpoint: Checkpoint, device: torch.device) -> Transducer
     search: Search[Any] = config.build(settings.get("search", {}), Search, path="search")
     lines = config.build(settings.get("data", {}).get("lines", {}), Lines, path="data.lines")
     model.to(device).eval()
-    limits = lines.max_source_length, lines.unequal != "keep"
+    limits = lines.max_source_length, lines.token_for_token
     return Transducer(model, search, tokenizers.source, tokenizers.target, settings, *limits)
 
 

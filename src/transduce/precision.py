@@ -77,7 +77,7 @@ def unrecorded() -> Iterator[None]:
 
 
 def check_precision(name: str) -> None:
-    """Raise ValueError for what is none."""
+    """Raise ValueError unless it is the name of a precision."""
     if name not in get_args(Precision):
         raise ValueError(f"precision {name!r}: expected {' or '.join(get_args(Precision))}")
 

@@ -18,8 +18,7 @@ import torch
 
 from transduce import config, names
 from transduce.crew import Crew
-from transduce.data.corpora import DataError
-from transduce.data.labels import LabelError
+from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers import Tokenizer, cut
 from transduce.data.windows import SIGNALS_AHEAD, WINDOW, aligned, sorted_batches, windows
 from transduce.metrics.references import references
@@ -274,7 +273,7 @@ class Transducer:
                 raise DataError(f"input {number}: {text!r}: a language model has no source; give it empty lines")
         try:
             return self.source_tokenizer.encode([text for _, text in numbered])
-        except LabelError as error:
+        except LineError as error:
             number = next(number for number, text in numbered if text == error.line)
             raise DataError(f"input {number}: {error}") from error
 

@@ -118,10 +118,9 @@ class Hypothesis:
     logarithm, summed in ``log_prob``), and ``score``, by which the search ranked it.
 
     Of a model that emits all tokens at once, EOS has the log-probability of the length: 0 where that follows from the
-    source. Where an output was given (``Search.force``), ``best_log_probs`` are those of the model's first choice in
-    each place that it has a choice in, which an end is not that follows from the source: a token that has as much is
-    that choice. Of a ``Regressor`` the tokens are numbers, which have no probability: ``log_prob`` and
-    ``score`` are 0.
+    source. Where an output was given (``Search.force``), ``best_log_probs`` has that of the likeliest token in each
+    place, so that a token with as much was the model's choice; an end that follows from the source was no choice, and
+    is left out. Of a ``Regressor`` the tokens are numbers, which have no probability: ``log_prob`` and ``score`` are 0.
     """
 
     tokens: tuple[Any, ...]  # ids, or numbers

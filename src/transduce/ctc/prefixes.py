@@ -15,7 +15,7 @@ from torch import Tensor
 from transduce import tree
 from transduce.types import BOS, EOS, PAD, Padded
 
-NEVER = -1e5  # a log-probability that is as good as none; finite, so that what follows an impossible prefix is defined
+HARDLY = -1e5  # a log-probability that is as good as none; finite, so that what follows an impossible prefix is defined
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Prefixes:
         blank_BS = _behind(log_probs_BSV[..., PAD].cumsum(1), 0.0)
         last_B = torch.full_like(frames.lengths, BOS)
         shared = tree.Shared(Frames(log_probs_BSV, log_probs_BSV.exp(), frames.lengths))
-        return Prefixes(shared, last_B, torch.full_like(blank_BS, NEVER), blank_BS)
+        return Prefixes(shared, last_B, torch.full_like(blank_BS, HARDLY), blank_BS)
 
     def extend(self, tokens_NT: Tensor) -> tuple[Tensor, Prefixes]:
         """Log-probabilities [N, T, V] of what comes after each of the tokens, EOS where nothing does; and the prefixes
@@ -80,10 +80,10 @@ class Prefixes:
         ready_NS = torch.where((token_N == self.last)[:, None], self.blank, self.total)[:, :-1]
         through_NS = log_prob_NS.cumsum(1)
         symbol_NS = (ready_NS - through_NS + log_prob_NS).logcumsumexp(1) + through_NS
-        symbol_NS = _behind(symbol_NS, NEVER)
+        symbol_NS = _behind(symbol_NS, HARDLY)
         through_NS = self.log_probs(torch.full_like(token_N, PAD)).cumsum(1)
         before_NS = _behind(through_NS[:, :-1], 0.0)
-        blank_NS = _behind((symbol_NS[:, :-1] - before_NS).logcumsumexp(1) + through_NS, NEVER)
+        blank_NS = _behind((symbol_NS[:, :-1] - before_NS).logcumsumexp(1) + through_NS, HARDLY)
         same_N1 = (token_N == BOS)[:, None]
         return replace(
             self,
@@ -118,11 +118,11 @@ def _following(every: list[Prefixes]) -> Tensor:
     log_sums_NTV = log_sums_NTV.scatter(2, last_NT[..., None], again_NTS.logsumexp(-1, keepdim=True))
     ids_V = torch.arange(V, device=last_NT.device)
     never_V = (ids_V == PAD) | (ids_V == BOS)
-    beyond_NTV = (torch.maximum(most_NT1, end_NT1) < NEVER / 2) & (ids_V != EOS)
+    beyond_NTV = (torch.maximum(most_NT1, end_NT1) < HARDLY / 2) & (ids_V != EOS)
     closed_NTV = never_V | beyond_NTV
     log_sums_NTV = torch.where(ids_V == EOS, end_NT1, log_sums_NTV.masked_fill(closed_NTV, float("-inf")))
     # finite, for the sake of smoothed and mixed losses; less than what an average over one more token could make up for
-    return log_sums_NTV.log_softmax(-1).masked_fill(never_V, math.log(tiny)).masked_fill(beyond_NTV, NEVER)
+    return log_sums_NTV.log_softmax(-1).masked_fill(never_V, math.log(tiny)).masked_fill(beyond_NTV, HARDLY)
 
 
 def _behind(x_NS: Tensor, first: float) -> Tensor:

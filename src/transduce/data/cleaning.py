@@ -67,19 +67,37 @@ class Report:
         )
 
 
-def usable(rows: Iterable[Row], files: Files, lines: Lines, tally: Tally) -> Iterator[Row]:
+@dataclass(frozen=True)
+class Account:
+    """The files of one split, what is to be done with lines that are not as they should be, and what was found."""
+
+    files: Files
+    lines: Lines
+    tally: Tally = field(default_factory=Tally)
+
+    def stays(self, kind: str, place: str, detail: str, why: bool = False) -> bool:
+        """Note what is wrong with a line, and ``why`` where the kind does not say it; whether the line stays, by the
+        policy of its kind. DataError where that is "error"."""
+        policy = getattr(self.lines, kind)
+        if policy == "error":
+            raise DataError(
+                f"{place}: {detail}; mend the line or take it out (of a run's data, data.lines.{kind} = 'skip' leaves "
+                "such lines out)"
+            )
+        self.tally.note(kind, policy, f"{place} ({detail})" if why else place)
+        return bool(policy != "skip")
+
+
+def usable(rows: Iterable[Row], account: Account) -> Iterator[Row]:
     """The rows whose text can be read and is there, by policy; the others are noted, or raise DataError."""
     for row in rows:
-        if row.problem is not None:
-            policy = lines.malformed if row.problem.kind == "malformed" else lines.undecodable
-            found(tally, row.problem.kind, policy, row.problem.place, row.problem.detail)
-            if policy == "skip":
-                continue
+        problem = row.problem
+        if problem is not None and not account.stays(problem.kind, problem.place, problem.detail):
+            continue
         empty: list[Side] = [side for side in SIDES if (text := getattr(row, side)) is not None and not text.strip()]
         if empty:
-            side = empty[0]
-            found(tally, "empty", lines.empty, files.place(side, row.number), f"the {side} is empty")
-            if lines.empty == "skip":
+            place = account.files.place(empty[0], row.number)
+            if not account.stays("empty", place, f"the {empty[0]} is empty"):
                 continue
         yield row
 
@@ -88,42 +106,33 @@ def fitting(
     rows: Sequence[Row],
     pairs: Iterable[tuple[Any, Any]],
     tokenizers: tuple[Tokenizer, Tokenizer],
-    files: Files,
-    lines: Lines,
-    tally: Tally,
+    account: Account,
 ) -> Iterator[tuple[Any, Any]]:
-    """The pairs of rows no longer than ``lines`` allows, and of equal length where it asks for that, by policy, counted
-    as kept."""
-    for row, (source, target) in zip(rows, pairs, strict=True):
-        long_source, long_target = len(source) > lines.max_source_length, len(target) > lines.max_target_length
-        if long_source or long_target:
-            side: Side = "source" if long_source else "target"
-            length, limit = (
-                (len(source), lines.max_source_length) if long_source else (len(target), lines.max_target_length)
-            )
-            signal = tokenizers[SIDES.index(side)].signal
-            detail = f"the {side} has {length} {'steps' if signal else 'tokens'}, more than max_{side}_length = {limit}"
-            found(tally, "overlong", lines.overlong, files.place(side, row.number), detail)
-            if lines.overlong == "skip":
+    """The pairs of rows no longer than is allowed, and of equal length where that is asked for, by policy, counted as
+    kept."""
+    lines, place = account.lines, account.files.place
+    limits = lines.max_source_length, lines.max_target_length
+    for row, pair in zip(rows, pairs, strict=True):
+        if (long := _overlong(pair, limits, tokenizers)) is not None:
+            if not account.stays("overlong", place(long[0], row.number), long[1]):
                 continue
-            source = cut(source, lines.max_source_length, tokenizers[0])
-            target = cut(target, lines.max_target_length, tokenizers[1])
-        if lines.unequal != "keep":
-            tokens, labels = (side.length(ids) for side, ids in zip(tokenizers, (source, target), strict=True))
+            pair = cut(pair[0], limits[0], tokenizers[0]), cut(pair[1], limits[1], tokenizers[1])
+        if lines.token_for_token:
+            tokens, labels = (side.length(ids) for side, ids in zip(tokenizers, pair, strict=True))
             if tokens != labels:
                 detail = f"{labels} labels in the target for {tokens} tokens in the source"
-                found(tally, "unequal", lines.unequal, files.place("source", row.number), detail)
-                continue
-        tally.kept += 1
-        yield source, target
+                if not account.stays("unequal", place("source", row.number), detail):
+                    continue
+        account.tally.kept += 1
+        yield pair
 
 
-def found(tally: Tally, kind: str, policy: str, place: str, detail: str, why: bool = False) -> None:
-    """Notes what is wrong with a line, and ``why`` where the kind does not say it, or raises DataError where the policy
-    is "error"."""
-    if policy == "error":
-        raise DataError(
-            f"{place}: {detail}; mend the line or take it out (of a run's data, data.lines.{kind} = 'skip' leaves such "
-            "lines out)"
-        )
-    tally.note(kind, policy, f"{place} ({detail})" if why else place)
+def _overlong(
+    pair: tuple[Any, Any], limits: tuple[int, int], tokenizers: tuple[Tokenizer, Tokenizer]
+) -> tuple[Side, str] | None:
+    """The first side that is too long, and how it is told."""
+    for side, ids, limit, tokenizer in zip(SIDES, pair, limits, tokenizers, strict=True):
+        if len(ids) > limit:
+            unit = "steps" if tokenizer.signal else "tokens"
+            return side, f"the {side} has {len(ids)} {unit}, more than max_{side}_length = {limit}"
+    return None

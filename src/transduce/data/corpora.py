@@ -36,6 +36,14 @@ class DataError(ValueError):
     """The data are not what the settings promise; the message names the file and what to do."""
 
 
+class LineError(DataError):
+    """A ``line`` has not the labels, features, factors or numbers that it should have."""
+
+    def __init__(self, line: str, problem: str) -> None:
+        super().__init__(f"{line[:60]!r} {problem}")
+        self.line = line
+
+
 @dataclass(frozen=True)
 class Columns:
     """Where a one-file split has what: by number from 0 (TSV, CoNLL) or by name (TSV with a header line, keys of JSON

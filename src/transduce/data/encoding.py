@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from transduce.data.cleaning import Tally, fitting, found
-from transduce.data.corpora import Files, Row
-from transduce.data.settings import Lines
+from transduce.data.cleaning import Account, fitting
+from transduce.data.corpora import Row
 from transduce.data.signals.files import SignalError
 from transduce.data.signals.tokenizer import Signal, channelled
 from transduce.data.tokenizers import Tokenizer
@@ -26,19 +25,17 @@ class Chunk:
     sources: list[Any]
     targets: list[Any]
 
-    def fitting(self, tokenizers: tuple[Tokenizer, Tokenizer], files: Files, lines: Lines, tally: Tally) -> list[Any]:
+    def fitting(self, tokenizers: tuple[Tokenizer, Tokenizer], account: Account) -> list[Any]:
         """The pairs that a model learns from (``cleaning.fitting``)."""
-        return list(fitting(self.rows, zip(self.sources, self.targets, strict=True), tokenizers, files, lines, tally))
+        return list(fitting(self.rows, zip(self.sources, self.targets, strict=True), tokenizers, account))
 
 
-def chunks(
-    rows: Iterable[Row], tokenizers: tuple[Tokenizer, Tokenizer], files: Files, lines: Lines, tally: Tally
-) -> Iterator[Chunk]:
-    """All the rows, encoded; unreadable signals are noted in the tally, or raise DataError, by policy."""
+def chunks(rows: Iterable[Row], tokenizers: tuple[Tokenizer, Tokenizer], account: Account) -> Iterator[Chunk]:
+    """All the rows, encoded; unreadable signals are noted in the account, or raise DataError, by policy."""
     source, target = tokenizers
     rows = iter(rows)
     while chunk := list(islice(rows, SIGNALS if source.signal else LINES)):
-        sources = _signals(chunk, source, files, lines, tally) if source.signal else _texts(chunk, source)
+        sources = _signals(chunk, source, account) if source.signal else _texts(chunk, source)
         kept = [row for row, each in zip(chunk, sources, strict=True) if each is not None]
         yield Chunk(
             kept,
@@ -47,13 +44,13 @@ def chunks(
         )
 
 
-def readable(rows: Iterable[Row], signal: Signal, files: Files, lines: Lines, tally: Tally) -> Iterator[Row]:
+def readable(rows: Iterable[Row], signal: Signal, account: Account) -> Iterator[Row]:
     """The rows whose signal can be read, by the same policy as when they are encoded."""
     for row in rows:
         try:
             channelled(signal, row.source or "")
         except SignalError as error:
-            found(tally, "unreadable", lines.unreadable, files.place("source", row.number), str(error), why=True)
+            account.stays("unreadable", account.files.place("source", row.number), str(error), why=True)
         else:
             yield row
 
@@ -62,13 +59,13 @@ def _texts(rows: Sequence[Row], tokenizer: Tokenizer) -> list[Any]:
     return tokenizer.encode([row.source or "" for row in rows])
 
 
-def _signals(rows: Sequence[Row], tokenizer: Tokenizer, files: Files, lines: Lines, tally: Tally) -> list[Any]:
+def _signals(rows: Sequence[Row], tokenizer: Tokenizer, account: Account) -> list[Any]:
     """The signal of each row, None where it cannot be read."""
     signals: list[Any] = []
     for row in rows:
         try:
             signals += tokenizer.encode([row.source or ""])
         except SignalError as error:
-            found(tally, "unreadable", lines.unreadable, files.place("source", row.number), str(error), why=True)
+            account.stays("unreadable", account.files.place("source", row.number), str(error), why=True)
             signals.append(None)
     return signals

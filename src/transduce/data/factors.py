@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 from unicodedata import normalize
 
-from transduce.data.corpora import DataError
-from transduce.data.labels import LabelError
+from transduce.data.corpora import DataError, LineError
 from transduce.data.recorded import Recorded
 from transduce.data.tokenizers import Tokenizer, checked, divided
 from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
@@ -49,7 +48,7 @@ class FactoredTokenizer(Recorded):
         return len(self._pieces)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, with its closing EOS; raises LabelError where a token has not its factors."""
+        """The ids of each line, with its closing EOS; raises LineError where a token has not its factors."""
         return [
             [
                 *(
@@ -114,11 +113,11 @@ class FactoredTokenizer(Recorded):
 
 
 def split(line: str, factors: int, separator: str) -> list[list[str]]:
-    """The factors of each token of a line; raises LabelError, naming the token, where it has not all of them."""
+    """The factors of each token of a line; raises LineError, naming the token, where it has not all of them."""
     tokens = [token.split(separator) for token in normalize("NFC", line).split()]
     for number, token in enumerate(tokens, 1):
         if len(token) != factors or not all(token):
-            raise LabelError(
+            raise LineError(
                 line,
                 f"has {separator.join(token)!r} for token {number}, expected {factors} factors separated by "
                 f"{separator!r}, none of them empty; mend the line (within a word write | as &#124;), or set factors "

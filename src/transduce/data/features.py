@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 from unicodedata import normalize
 
-from transduce.data.corpora import DataError
-from transduce.data.labels import LabelError, check_text
+from transduce.data.corpora import DataError, LineError
+from transduce.data.labels import check_text
 from transduce.data.recorded import Recorded
 from transduce.data.text import SPACE
 from transduce.data.tokenizers import Tokenizer, Unit, checked, shifted
@@ -49,7 +49,7 @@ class FeaturesTokenizer(Recorded):
         return len(self._text) + len(self._features)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, with its closing EOS; raises LabelError where there is no tab."""
+        """The ids of each line, with its closing EOS; raises LineError where there is no tab."""
         lines = [split(line, self._separator) for line in texts]
         spoken = self._text.encode([text for _, text in lines])
         return [
@@ -111,10 +111,10 @@ class FeaturesTokenizer(Recorded):
 
 
 def split(line: str, separator: str) -> tuple[list[str], str]:
-    """The features of a line, and its text; raises LabelError, quoting the line, where no tab divides them."""
+    """The features of a line, and its text; raises LineError, quoting the line, where no tab divides them."""
     features, tab, text = line.partition("\t")
     if not tab:
-        raise LabelError(
+        raise LineError(
             line,
             "has no tab: expected features, a tab and the text; mend the line, or name the column of features in "
             "data.columns.labels",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from transduce.data.cleaning import Tally, usable
+from transduce.data.cleaning import Account, usable
 from transduce.data.corpora import DataError
 from transduce.data.preparation import locate
 from transduce.data.settings import Data
@@ -35,7 +35,7 @@ def frequencies(
     asked, wanted = {word for source in sources for word in units(source)}, frozenset(sources)
     words: Counter[str] = Counter()
     seen = set()
-    rows = usable(data.rows(files), files, data.lines, Tally())
+    rows = usable(data.rows(files), Account(files, data.lines))
     for _, of_line in groupby(rows, key=lambda row: row.number):  # a line of several targets has one source
         source = next(of_line).source or ""
         words.update(word for word in units(source) if word in asked)

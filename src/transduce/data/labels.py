@@ -15,19 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 from unicodedata import normalize
 
-from transduce.data.corpora import DataError
+from transduce.data.corpora import DataError, LineError
 from transduce.data.recorded import Recorded
 from transduce.data.text import SPACE, Symbols
 from transduce.data.tokenizers import Tokenizer, Unit, checked, shifted
 from transduce.types import BOS, EOS, PAD, UNK
-
-
-class LabelError(DataError):
-    """A ``line`` has not the labels, features, factors or numbers that it should have."""
-
-    def __init__(self, line: str, problem: str) -> None:
-        super().__init__(f"{line[:60]!r} {problem}")
-        self.line = line
 
 
 class LabelledTokenizer(Recorded):
@@ -61,7 +53,7 @@ class LabelledTokenizer(Recorded):
         return len(self._text) + len(self._values)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, with its closing EOS; raises LabelError where there are too few fields."""
+        """The ids of each line, with its closing EOS; raises LineError where there are too few fields."""
         lines = [self._split(line) for line in texts]
         spoken = self._text.encode([text for _, text in lines])
         return [
@@ -122,10 +114,6 @@ class LabelledTokenizer(Recorded):
     def as_json(self) -> Any:
         return {"labels": self._labels, "with_text": self._with_text, "text": self._text.as_json()}
 
-    @property
-    def _fields(self) -> tuple[int, bool]:
-        return self.labels, self._with_text
-
     def _split(self, line: str) -> tuple[list[str], str]:
         return split(line, self.labels, self._with_text)
 
@@ -146,11 +134,11 @@ def check_text(text: Tokenizer) -> Tokenizer:
 
 
 def split(line: str, labels: int, with_text: bool) -> tuple[list[str], str]:
-    """The labels of a line, and its text, empty where there is none to be; raises LabelError, quoting the line."""
+    """The labels of a line, and its text, empty where there is none to be; raises LineError, quoting the line."""
     fields = line.split("\t", labels)
     if len(fields) != labels + with_text:
         wanted = f"{labels} {'label' if labels == 1 else 'labels'}{' and the text' if with_text else ' alone'}"
-        raise LabelError(
+        raise LineError(
             line,
             f"has {len(fields)} tab-separated {'field' if len(fields) == 1 else 'fields'}, expected {wanted}; "
             "mend the line, name the columns of labels in data.columns.labels, or set labels of the unit",

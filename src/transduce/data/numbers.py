@@ -16,8 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.data.corpora import DataError
-from transduce.data.labels import LabelError
+from transduce.data.corpora import DataError, LineError
 from transduce.data.moments import Moments
 from transduce.data.recorded import RecordedNumbers
 from transduce.data.tokenizers import Tokenizer, divided
@@ -41,7 +40,7 @@ class NumbersTokenizer(RecordedNumbers):
         return len(self._mean)
 
     def encode(self, texts: Sequence[str]) -> list[list[float]]:
-        """The scaled numbers of each line, and EOS; raises LabelError where a step has not its numbers."""
+        """The scaled numbers of each line, and EOS; raises LineError where a step has not its numbers."""
         rows = []
         for line in texts:
             scaled_SC = (steps(line, self.factors) - self._mean) / self._scale
@@ -97,17 +96,17 @@ def _text(number: float, decimals: int) -> str:
 
 
 def steps(line: str, channels: int | None = None) -> Array:
-    """The numbers of a line, [S, C]; raises LabelError, naming the step, where one is missing or is none.
+    """The numbers of a line, [S, C]; raises LineError, naming the step, where one is missing or is none.
 
     Without ``channels`` there are as many as in the first step.
     """
     written = [step.split(",") for step in line.split()]
     if not written:
-        raise LabelError(line, "has no numbers: expected steps separated by spaces, their channels by commas")
+        raise LineError(line, "has no numbers: expected steps separated by spaces, their channels by commas")
     channels = channels or len(written[0])
     for number, step in enumerate(written, 1):
         if len(step) != channels:
-            raise LabelError(
+            raise LineError(
                 line,
                 f"has {','.join(step)!r} for step {number}, expected {channels} "
                 f"{'number' if channels == 1 else 'numbers, separated by commas'}; mend the line",
@@ -122,7 +121,7 @@ def _number(line: str, text: str, place: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise LabelError(
+        raise LineError(
             line,
             f"has {text!r} for {place}: a number was expected; fill in what is missing, or leave the line out",
         )
@@ -154,7 +153,7 @@ class Numbers:
             with np.errstate(over="ignore", invalid="ignore"):  # looked at below
                 moments.add(x_SC.reshape(-1, 1) if self.scaling == "global" else x_SC)
             if not np.isfinite(moments.deviation_C).all():
-                raise LabelError(
+                raise LineError(
                     line, "has numbers too large for a spread to be computed: expected less than 1e150; mend the line"
                 )
         if channels is None:

@@ -20,10 +20,9 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
 
-from transduce.data.cleaning import Report, Tally, usable
-from transduce.data.corpora import DataError, Files, Row, Side, Splits, check, identity, present
+from transduce.data.cleaning import Account, Report, Tally, usable
+from transduce.data.corpora import DataError, Files, LineError, Row, Side, Splits, check, identity, present
 from transduce.data.encoding import chunks, readable
-from transduce.data.labels import LabelError
 from transduce.data.origins.base import SPLITS, named_by, whole
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.saved import load
@@ -146,11 +145,11 @@ def examples(data: Data, split: str, cache: Path, told: bool = False) -> list[Ex
         raise DataError(
             f"there is no {split} split: set data.{split}.source and data.{split}.target, or data.{split}.path"
         )
-    keep_empty = replace(data.lines, empty="keep")
-    tally = Tally()
-    rows = _with_sources(usable(data.rows(files), files, keep_empty, tally), files, data.units)
+    account = Account(files, replace(data.lines, empty="keep"))
+    tally = account.tally
+    rows = _with_sources(usable(data.rows(files), account), files, data.units)
     if data.units.signal is not None:
-        rows = readable(rows, data.units.signal, files, data.lines, tally)
+        rows = readable(rows, data.units.signal, account)
     found = [_example(list(of_line)) for _, of_line in groupby(rows, key=lambda row: row.number)]
     # an empty reference may be meant: it is none
     if not told and any(each.policy != "keep" for each in tally.findings.values()):
@@ -261,17 +260,17 @@ def _texts(data: Data, files: Files, side: str, count: int) -> Iterator[str]:
     stride = -(-count // data.units.sample) or 1
     by_line = (rows for _, rows in groupby(data.rows(files), key=lambda row: row.number))
     sample = chain.from_iterable(islice(by_line, 0, None, stride))
-    rows = usable(sample, files, data.lines, Tally())
-    return (getattr(row, side) for row in _whole(rows, files, data.units))
+    rows = usable(sample, Account(files, data.lines))
+    return (getattr(row, side) for row in _with_targets(rows, files, data.units))
 
 
 def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> Tally:
-    tally = Tally()
-    rows = _whole(usable(data.rows(files), files, data.lines, tally), files, data.units)
+    account = Account(files, data.lines)
+    rows = _with_targets(usable(data.rows(files), account), files, data.units)
     with PairsWriter(folder, tokenizers.vocabularies, tokenizers.step) as writer:
-        for chunk in chunks(rows, tokenizers.both, files, data.lines, tally):
-            writer.append(chunk.fitting(tokenizers.both, files, data.lines, tally))
-    return tally
+        for chunk in chunks(rows, tokenizers.both, account):
+            writer.append(chunk.fitting(tokenizers.both, account))
+    return account.tally
 
 
 @contextmanager
@@ -279,7 +278,7 @@ def _placed(data: Data, files: Files) -> Iterator[None]:
     """A line that lacks labels, features or factors is told by file and line: a tokenizer knows its text alone."""
     try:
         yield
-    except LabelError as error:
+    except LineError as error:
         for row in data.rows(files):
             if error.line in (row.source, row.target):
                 side: Side = "source" if error.line == row.source else "target"
@@ -303,7 +302,7 @@ def _with_sources(rows: Iterable[Row], files: Files, units: Units) -> Iterator[R
         yield row
 
 
-def _whole(rows: Iterable[Row], files: Files, units: Units) -> Iterator[Row]:
+def _with_targets(rows: Iterable[Row], files: Files, units: Units) -> Iterator[Row]:
     """The rows, which must have a target."""
     for row in _with_sources(rows, files, units):
         if row.target is None:

@@ -71,6 +71,11 @@ class Lines:
             if getattr(self, name) < 2:
                 raise DataError(f"lines.{name} = {getattr(self, name)}: at least 2, a token and EOS")
 
+    @property
+    def token_for_token(self) -> bool:
+        """Whether a target has a token for each of its source."""
+        return self.unequal != "keep"
+
 
 @dataclass(frozen=True)
 class Data:

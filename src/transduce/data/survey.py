@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.data.cleaning import Tally, usable
+from transduce.data.cleaning import Account, Tally, usable
 from transduce.data.corpora import Files, present
 from transduce.data.encoding import Chunk, chunks
 from transduce.data.preparation import locate, prepare
@@ -151,12 +151,12 @@ class _Gathering:
     """One pass over a split: numbers and 64-bit hashes are kept, text is not."""
 
     def __init__(self, files: Files, data: Data, source: Tokenizer, target: Tokenizer) -> None:
-        self.tally = Tally()
+        self.account = Account(files, data.lines)
         self.samples: list[Sample] = []
         self.source, self.target = _SideGathering(source), _SideGathering(target)
         self._pairs, self._sources = array("Q"), array("Q")
-        rows = usable(data.rows(files), files, data.lines, self.tally)
-        for chunk in chunks(rows, (source, target), files, data.lines, self.tally):
+        rows = usable(data.rows(files), self.account)
+        for chunk in chunks(rows, (source, target), self.account):
             self._add(chunk, files, data)
         self.pairs, self.sources = (np.array(hashes, np.uint64) for hashes in (self._pairs, self._sources))
 
@@ -165,7 +165,7 @@ class _Gathering:
         self.source.add([source for source, _ in texts], chunk.sources)
         self.target.add([target for _, target in texts], chunk.targets)
         both = self.source.tokenizer, self.target.tokenizer
-        chunk.fitting(both, files, data.lines, self.tally)  # for the tally, which counts them
+        chunk.fitting(both, self.account)  # for its tally, which counts them
         self._sources.extend(_hash(source) for source, _ in texts)
         self._pairs.extend(_hash(f"{source}\n{target}") for source, target in texts)
         for (source, target), ids, labels in islice(
@@ -178,7 +178,7 @@ class _Gathering:
 
     def result(self, train: _Gathering) -> SplitSurvey:
         return SplitSurvey(
-            tally=self.tally,
+            tally=self.account.tally,
             source=self.source.result(),
             target=self.target.result(),
             duplicates=len(self.pairs) - len(np.unique(self.pairs)),

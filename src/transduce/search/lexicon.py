@@ -113,7 +113,7 @@ class Lexicon:
         return self._patterns[phrase]
 
     def within(self, phrase: str, other: str) -> bool:
-        """Whether who writes the one phrase has written the other."""
+        """Whether ``phrase`` stands in ``other``, so that who writes the latter has written it."""
         return self._found(self.text(phrase), self.text(other))
 
     def written(self, phrase: str, ids: Sequence[int]) -> bool:

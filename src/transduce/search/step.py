@@ -33,7 +33,7 @@ class Front(Generic[S]):
     prefix: tree.Shared[Padded] | None = None
 
     def write(self, tokens_NT: Tensor, followers: Sequence[Follower[Any]]) -> Front[S]:
-        """Each row longer by what the model has read but for the last token."""
+        """After these tokens of each row, all of which the model has read but for the last."""
         pairs = zip(followers, self.memories, strict=True)
         memories = tuple(follower.extend(tokens_NT, memory) for follower, memory in pairs)
         return replace(self, token_N=tokens_NT[:, -1], memories=memories)

@@ -252,9 +252,11 @@ def _changes(point: Path | None, table: config.Table) -> list[str]:
 
 
 def _other_measure(point: Path, table: config.Table) -> tuple[str, ...]:
-    """That what chooses the best checkpoint is another measure than until now, a line; nothing where it is the same.
-    What the two have measured does not compare."""
+    """A line where another measure than before chooses the best checkpoint; what the two have measured does not
+    compare."""
     then, now = (
         next(iter(each["training"]["validation"]["metrics"]), "loss") for each in (config.read(point / CONFIG), table)
     )
-    return () if then == now else (f"{now} chooses the best checkpoint from here on, where {then} did: the next is it",)
+    if then == now:
+        return ()
+    return (f"{now} chooses the best checkpoint from here on, where {then} did: the next one validated is the best",)

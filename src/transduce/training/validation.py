@@ -85,7 +85,7 @@ def judge_of(
         prepared.source_tokenizer,
         prepared.target_tokenizer,
         max_source_length=settings.data.lines.max_source_length,
-        token_for_token=settings.data.lines.unequal != "keep",
+        token_for_token=settings.data.lines.token_for_token,
     )
     one_in = max(1, len(every) // max(1, len(chosen)))
     return Judge(trainable, prepared.valid, chosen, transducer, training, autocast, one_in)

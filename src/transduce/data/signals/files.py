@@ -6,11 +6,10 @@ import os
 import stat
 from pathlib import Path
 
-from transduce.data.corpora import DataError
-from transduce.data.labels import LabelError
+from transduce.data.corpora import DataError, LineError
 
 
-class SignalError(LabelError):
+class SignalError(LineError):
     """The file at a path (``line``, as it was given) cannot be read as the signal that it should be."""
 
     def __init__(self, path: str, problem: str) -> None:

@@ -9,14 +9,13 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.ctc.lattice import NEVER
 from transduce.protocols import Autoregressive, Framewise
 from transduce.search.frames.best_path import ended
 from transduce.search.frames.companion import Companion
 from transduce.search.frames.forcing import check_no_prefix, force, scored
 from transduce.search.sizes import resized
 from transduce.types import EOS, PAD, Hypothesis, Padded
-
-NEVER = float("-inf")
 
 
 @dataclass(frozen=True)
