@@ -84,8 +84,7 @@ def _mixed(runs: list[Path], every: list[Transducer], fusion: Sequence[float] | 
 def check_vocabularies(one: Transducer, run: Path, other: Transducer, other_run: Path) -> None:
     """Raise ValueError unless two runs cut text into the same ids: their models' words must be each other's, those of
     a source only where there is one."""
-    ours, theirs = (Tokenizers(each.source_tokenizer, each.target_tokenizer) for each in (one, other))
-    if differing := ours.differing(theirs, one.conditional and other.conditional):
+    if differing := one.tokenizers.differing(other.tokenizers, one.conditional and other.conditional):
         raise ValueError(
             f"{run} and {other_run} have different {' and '.join(differing)} vocabularies, so their models cannot be "
             "mixed word by word; train both on the same data with the same data.units, or rerank as text: `transduce "

@@ -14,13 +14,13 @@ import torch
 from torch import nn
 
 from transduce.processor import multiplies_tiles
-from transduce.protocols import Autoregressive, Chain, Distribution, Framewise, Parallel, Regressor
+from transduce.protocols import Autoregressive, Chain, Distribution, Framewise, Parallel, Regressor, verbs
 
 Precision = Literal["float32", "bfloat16"]
-Wanted = Literal["auto", "float32", "bfloat16"]
+PrecisionSetting = Literal["auto", "float32", "bfloat16"]
 
 WAYS = (Distribution, Autoregressive, Parallel, Framewise, Regressor, Chain)
-VERBS = sorted({verb for way in WAYS for verb in vars(way) if verb[0] != "_"})
+VERBS = sorted({verb for way in WAYS for verb in verbs(way)})
 """What is asked of models."""
 
 
@@ -38,7 +38,7 @@ def bound_kernel_cache() -> None:
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS))
 
 
-def choose_precision(wanted: Wanted, device: torch.device) -> Precision:
+def choose_precision(wanted: PrecisionSetting, device: torch.device) -> Precision:
     """ "auto" is bfloat16 where it is faster: on a processor without instructions for it, it is emulated, and slow."""
     if wanted != "auto":
         return wanted
@@ -60,7 +60,7 @@ def _product_seconds(dtype: torch.dtype, size: int = 256) -> float:
     return best
 
 
-def autocast(precision: Wanted, device: torch.device) -> Callable[[], AbstractContextManager[Any]]:
+def autocast(precision: Precision, device: torch.device) -> Callable[[], AbstractContextManager[Any]]:
     """A context to compute in: products in bfloat16, with sums and norms in float32."""
     if precision == "float32":
         return contextlib.nullcontext

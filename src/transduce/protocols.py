@@ -109,9 +109,19 @@ class Chain(Model, Protocol):
     def trellis(self, source: Any) -> Trellis: ...
 
 
+def verbs(way: type) -> list[str]:
+    """What ``way``, one of those above, asks of a model."""
+    return [verb for verb in vars(way) if verb[0] != "_"]
+
+
 def lacking_verbs(model: type, way: type) -> list[str]:
-    """What ``way``, one of those above, asks of a model and this class cannot."""
-    return [verb for verb in vars(way) if verb[0] != "_" and not hasattr(model, verb)]
+    """What ``way`` asks of a model and this class cannot."""
+    return [verb for verb in verbs(way) if not hasattr(model, verb)]
+
+
+def can(model: type, way: type) -> bool:
+    """Whether a class of models can all that ``way`` asks."""
+    return not lacking_verbs(model, way)
 
 
 class Pooler(Protocol):

@@ -19,8 +19,9 @@ import torch
 from transduce import config, names
 from transduce.crew import Crew
 from transduce.data.corpora import DataError, LineError
+from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers import Tokenizer, cut
-from transduce.data.windows import SIGNALS_AHEAD, WINDOW, aligned, sorted_batches, windows
+from transduce.data.windows import SIGNALS_AHEAD, WINDOW, beside_each, sorted_batches, windows
 from transduce.metrics.references import references
 from transduce.metrics.statistics import statistics
 from transduce.models.fit import check_fit
@@ -29,7 +30,7 @@ from transduce.protocols import Metric, Search
 from transduce.search.constraints import Constraints, Tokenized, constrained, listed
 from transduce.search.lexicon import Lexicon
 from transduce.search.streaming import stream
-from transduce.types import SPECIALS, Example, Hypothesis, Padded
+from transduce.types import Example, Hypothesis, Padded
 
 log = logging.getLogger("transduce")
 
@@ -100,9 +101,13 @@ class Transducer:
         return table, search
 
     @property
+    def tokenizers(self) -> Tokenizers:
+        return Tokenizers(self.source_tokenizer, self.target_tokenizer)
+
+    @property
     def conditional(self) -> bool:
         """Whether there is a source; a language model that has learned from targets alone has none."""
-        return self.source_tokenizer.numeric or len(self.source_tokenizer) > len(SPECIALS)
+        return self.tokenizers.conditional
 
     @cached_property
     def lexicon(self) -> Lexicon:
@@ -142,8 +147,8 @@ class Transducer:
         all sources, or one for each. A generator: it reads up to 64 batches ahead, to put sources of like length
         together, and answers as it goes; with batches of one it answers each source before it reads the next.
         """
-        every = aligned(sources, prefix=prefix, constraints=constraints)
-        for window in windows(enumerate(every, 1), batch_size, self._ahead):
+        every = beside_each(sources, prefix=prefix, constraints=constraints)
+        for window in windows(enumerate(every, 1), batch_size, self.ahead):
             read = self._sources([(number, source) for number, (source, *_) in window])
             wanted = [(number, written, phrases) for number, (_, written, phrases) in window]
             yield from self._found(read, wanted, search or self.search, batch_size)
@@ -164,7 +169,7 @@ class Transducer:
 
     def score(self, pairs: Iterable[tuple[str, str]], batch_size: int = 64) -> Iterator[Output]:
         """For each pair of a source and a target, in order, the target with the model's probability of it."""
-        for window in windows(enumerate(pairs, 1), batch_size, self._ahead):
+        for window in windows(enumerate(pairs, 1), batch_size, self.ahead):
             read = self._sources([(number, source) for number, (source, _) in window])
             yield from self._given(read, [(number, target) for number, (_, target) in window], batch_size)
 
@@ -188,7 +193,7 @@ class Transducer:
         forced: list[Output] = []
         lengths: list[int] = []
         seconds = 0.0
-        for window in windows(enumerate(examples, 1), batch_size, self._ahead):
+        for window in windows(enumerate(examples, 1), batch_size, self.ahead):
             began = clock()
             read = self._sources([(number, example.source) for number, example in window])
             if searching:
@@ -227,6 +232,11 @@ class Transducer:
         """The ids, or the numbers, that are read of each source, which is cut where it is too long."""
         return [self._cut(row, number) for number, row in enumerate(self._sources([*enumerate(sources, 1)]), 1)]
 
+    def reread(self, sources: Sequence[str]) -> list[Any]:
+        """The rows of sources that have been answered: cut as they were then, and not told of again."""
+        tokenizer = self.source_tokenizer
+        return [cut(row, self.max_source_length, tokenizer) for row in tokenizer.encode(sources)]
+
     def encoded(self, sources: Sequence[str]) -> Padded:
         """The sources as a model takes them, one batch of them."""
         return self.padded(self.rows(sources))
@@ -261,7 +271,7 @@ class Transducer:
         return map(self._output, sorted_batches(rows, batch_size, partial(self._each, force)))
 
     @property
-    def _ahead(self) -> int:
+    def ahead(self) -> int:
         """Batches read ahead; of signals, whose rows are large, a few."""
         return SIGNALS_AHEAD if self.source_tokenizer.signal else WINDOW
 

@@ -30,11 +30,11 @@ def shortlist(
     from transduce.statistical.association import associate
     from transduce.statistical.association import frequent as most_frequent
     from transduce.training.data import prepared_for
-    from transduce.types import EOS, SPECIALS
+    from transduce.types import EOS
 
     load_plugins(plugin)
     prepared = prepared_for(run)
-    if prepared.source_tokenizer.numeric or len(prepared.source_tokenizer) <= len(SPECIALS):
+    if prepared.source_tokenizer.numeric or not prepared.tokenizers.conditional:
         raise ValueError(f"the sources of {run} are no words that could suggest words: there is no shortlist of them")
     suggested = associate(prepared.train, iterations).best(best, len(prepared.source_tokenizer), EOS)
     common = torch.from_numpy(most_frequent(prepared.train, frequent))

@@ -82,7 +82,7 @@ class Measurement:
         return found if asked in (None, found.asked) else None
 
 
-def held_out(data: Data, cache: Path, asked: str) -> str:
+def measured_split(data: Data, cache: Path, asked: str) -> str:
     """The split to measure on: the one ``asked``, or valid where there is no test; ValueError where there is none."""
     splits = locate(data, cache)
     for split in SPLITS[SPLITS.index(asked) :]:
@@ -96,7 +96,7 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: st
     """Measure a finished run on the split that is held out for what is ``asked``."""
     settings = transducer.settings
     data = config.build(settings["data"], Data, path="data")
-    split = held_out(data, cache_folder(data, run), asked)
+    split = measured_split(data, cache_folder(data, run), asked)
     examples = split_of(settings, run, split)
     metrics = [metric(name) for name in settings["metrics"]]
     transducer([example.source for example in examples[:1]])  # the first call of a kernel is not the model's speed

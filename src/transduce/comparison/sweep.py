@@ -14,7 +14,7 @@ from typing import Any
 from transduce import config
 from transduce.comparison import processes
 from transduce.comparison.grid import Cell, Vary, shared
-from transduce.comparison.measurement import Conditions, Measurement, command, held_out
+from transduce.comparison.measurement import Conditions, Measurement, command, measured_split
 from transduce.comparison.picture import draw
 from transduce.comparison.question import PLACES, OtherQuestionError, Question, ask
 from transduce.comparison.results import Results, collect
@@ -190,7 +190,7 @@ def _prepare(cells: Sequence[tuple[config.Table, Path]], stale: Collection[Path]
         if table["data"] not in done:
             data = config.build(table["data"], Data, path="data")
             cache = cache_folder(data, run)
-            held_out(data, cache, split)
+            measured_split(data, cache, split)
             prepare(data, cache)
             done.append(table["data"])
 

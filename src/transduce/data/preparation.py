@@ -29,7 +29,7 @@ from transduce.data.saved import load
 from transduce.data.settings import Data, Units
 from transduce.data.text import Characters
 from transduce.data.tokenizers import Tokenizer
-from transduce.types import Example, Facts
+from transduce.types import SPECIALS, Example, Facts
 
 log = logging.getLogger("transduce")
 
@@ -57,6 +57,11 @@ class Tokenizers:
     def facts(self) -> Facts:
         words = self.source.words
         return Facts(len(self.source) - words, len(self.target), self.source.factors, words)
+
+    @property
+    def conditional(self) -> bool:
+        """Whether there is a source: one of a language model, which learns from targets alone, has no words."""
+        return self.source.numeric or len(self.source) > len(SPECIALS)
 
     @property
     def vocabularies(self) -> tuple[int | None, int | None]:

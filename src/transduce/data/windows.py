@@ -13,7 +13,7 @@ R = TypeVar("R")
 Q = TypeVar("Q")
 
 
-def aligned(sources: Iterable[str], **beside: Any) -> Iterator[tuple[Any, ...]]:
+def beside_each(sources: Iterable[str], **beside: Any) -> Iterator[tuple[Any, ...]]:
     """Each source with what goes with it: one thing for all sources, or an iterable that is no text with one for each;
     ValueError where there are more of one than of another."""
     each = {name: value for name, value in beside.items() if isinstance(value, Iterable) and not isinstance(value, str)}

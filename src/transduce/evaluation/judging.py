@@ -14,7 +14,7 @@ from transduce.metrics.confusions import label_breakdowns
 from transduce.metrics.edit import ErrorRate
 from transduce.metrics.errors import error_breakdown
 from transduce.metrics.significance import Resampling
-from transduce.protocols import Regressor, lacking_verbs
+from transduce.protocols import Regressor, can
 from transduce.transducer import Transducer
 from transduce.types import Example
 
@@ -30,8 +30,7 @@ class Parts:
 
     def of_report(self, transducer: Transducer) -> Parts:
         """All of them, but for the calibration, unless asked for, of what has no probabilities (numbers)."""
-        probable = bool(lacking_verbs(type(transducer.model), Regressor))
-        return Parts(self.bins or 6, True, self.calibration or probable)
+        return Parts(self.bins or 6, True, self.calibration or not can(type(transducer.model), Regressor))
 
 
 def judge(

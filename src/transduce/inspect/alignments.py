@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from transduce.data.text import SPACE
-from transduce.data.tokenizers import Tokenizer, cut
+from transduce.data.tokenizers import Tokenizer
 from transduce.data.windows import sorted_batches, windows
 from transduce.inspect.taps import attended
 from transduce.outputs import Output
@@ -111,8 +111,7 @@ def read(
         return _readings(transducer, batch, attention, parts)
 
     for window in windows(answers, batch_size):
-        encoded = tokenizer.encode([source for source, _ in window])
-        ids = [cut(row, transducer.max_source_length, tokenizer) for row in encoded]  # as they were when answered
+        ids = transducer.reread([source for source, _ in window])
         rows = [
             (max(len(row), len(output.ids)), (source, row, output))
             for row, (source, outputs) in zip(ids, window, strict=True)

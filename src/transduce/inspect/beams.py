@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
-from transduce.protocols import Autoregressive, Search, lacking_verbs
+from transduce.protocols import Autoregressive, Search, can
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.search.observer import Expansion
@@ -78,7 +78,7 @@ def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = 
 
     Greedy search is a beam of one; ValueError where the search is no beam, or the model has none.
     """
-    if lacking_verbs(type(transducer.model), Autoregressive):
+    if not can(type(transducer.model), Autoregressive):
         raise ValueError(
             f"this {type(transducer.model).__name__} writes all at once, and a tree grows token by token; models "
             'that write so have one, such as model.type = "encoder-decoder"'

@@ -13,10 +13,9 @@ from typing import Any
 import torch
 
 from transduce.ctc.lattice import Lattice, Span
-from transduce.data.tokenizers import cut
-from transduce.data.windows import SIGNALS_AHEAD, WINDOW, sorted_batches, windows
+from transduce.data.windows import sorted_batches, windows
 from transduce.outputs import Output
-from transduce.protocols import Framewise, lacking_verbs
+from transduce.protocols import Framewise, can
 from transduce.transducer import Transducer
 from transduce.types import Padded
 
@@ -64,9 +63,8 @@ def placed(
         counts, totals = lattice.frames.tolist(), lattice.best()[1].tolist()
         return map(_placed, outputs, lattice.spans(), counts, totals)
 
-    ahead = SIGNALS_AHEAD if transducer.source_tokenizer.signal else WINDOW
-    for window in windows(answers, batch_size, ahead):
-        sources = _sources(transducer, [source for source, _ in window])
+    for window in windows(answers, batch_size, transducer.ahead):
+        sources = transducer.reread([source for source, _ in window])
         rows = [
             (len(row), (row, output)) for row, (_, outputs) in zip(sources, window, strict=True) for output in outputs
         ]
@@ -78,12 +76,12 @@ def placed(
 def aligned(transducer: Transducer, source: str, output: Output) -> Lattice:
     """All alignments of an output with the frames of its source."""
     check_framewise(transducer.model)
-    return _lattice(transducer, _sources(transducer, [source]), [output])
+    return _lattice(transducer, transducer.reread([source]), [output])
 
 
 def check_framewise(model: Any) -> None:
     """Raise ValueError for a model that has no frames."""
-    if lacking_verbs(type(model), Framewise):
+    if not can(type(model), Framewise):
         raise ValueError(
             f"this {type(model).__name__} has no frames, so there is no saying when a token was written; models of "
             'alignments have them: model.type = "ctc" or "joint-ctc"'
@@ -96,12 +94,6 @@ def _lattice(transducer: Transducer, sources: Sequence[Any], outputs: Sequence[O
     frames = transducer.model.frames(transducer.padded(sources))
     target = transducer.padded([list(output.ids) for output in outputs], torch.long)
     return Lattice.of(Padded(frames.values.double(), frames.lengths), Padded(target.values[:, :-1], target.lengths - 1))
-
-
-def _sources(transducer: Transducer, texts: Sequence[str]) -> list[Any]:
-    """As they were when they were answered."""
-    tokenizer = transducer.source_tokenizer
-    return [cut(row, transducer.max_source_length, tokenizer) for row in tokenizer.encode(texts)]
 
 
 def _placed(output: Output, spans: tuple[Span, ...] | None, count: int, log_prob: float) -> Placed:

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.data.tokenizers import cut
 from transduce.inspect.taps import attended
 from transduce.transducer import Transducer
 from transduce.types import EOS
@@ -103,8 +102,7 @@ def gaze(transducer: Transducer, source: str, target: str | None = None, head: i
         ids = list(next(transducer.predict([source]))[0].ids)
     else:
         (ids,) = transducer.target_tokenizer.encode([target])
-    (steps,) = reader.encode([source])
-    steps = cut(steps, transducer.max_source_length, reader)
+    (steps,) = transducer.reread([source]) if target is None else transducer.rows([source])
     found = attended(transducer, [steps], [ids], head)
     real = len(found.columns[0])
     return Gaze(

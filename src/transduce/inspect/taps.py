@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.data.tokenizers import Tokenizer
-from transduce.protocols import Autoregressive, lacking_verbs
+from transduce.protocols import Autoregressive, can
 from transduce.search.forcing import shifted
 from transduce.transducer import Transducer
 from transduce.types import PAD, Padded
@@ -37,7 +37,7 @@ class Attended:
 
 def check_attending(model: Any) -> None:
     """Raise ValueError for a model that does not write word by word."""
-    if lacking_verbs(type(model), Autoregressive):
+    if not can(type(model), Autoregressive):
         raise ValueError(f"this {type(model).__name__} writes all at once, and attention is shown word by word")
 
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from transduce.data.tokenizers import cut
 from transduce.metrics.units import columns, padded
 from transduce.outputs import Output
-from transduce.protocols import Model, lacking_verbs
+from transduce.protocols import Model, can
 from transduce.statistical.cut import Cut
 from transduce.transducer import Transducer
 
@@ -45,15 +44,15 @@ class Units:
 def units(transducer: Transducer, source: str, target: str | None = None) -> Units:
     """Of ``target`` or, without one, of the model's own output. ValueError where the model has no units, or no way to
     read the source as the target."""
-    if lacking_verbs(type(transducer.model), Segmental):
+    if not can(type(transducer.model), Segmental):
         raise ValueError(
             f"this {type(transducer.model).__name__} has no units; a model of pieces side by side has them: "
             'model.type = "joint-ngram"'
         )
     output = next(transducer.predict([source]))[0] if target is None else next(transducer.score([(source, target)]))
     tokenizer, model = transducer.source_tokenizer, transducer.model
-    (ids,) = tokenizer.encode([source])
-    found = model.cut(cut(ids, transducer.max_source_length, tokenizer)[:-1], output.ids[:-1])
+    (ids,) = transducer.reread([source])
+    found = model.cut(ids[:-1], output.ids[:-1])
     if found is None:
         raise ValueError(f"{source!r} cannot be read as {output.text!r}: no units of the model make up both")
     pieces = [(tokenizer.decode(one), transducer.target_tokenizer.decode(other)) for one, other in found.pieces]

@@ -33,9 +33,6 @@ class Drawing:
         sheet = element("style", Markup(written_out(STYLE + style)))
         return self._svg(sheet, *self.parts, xmlns="http://www.w3.org/2000/svg") + "\n"
 
-    def captioned(self, caption: str) -> Markup:
-        return element("figure", element("figcaption", caption), self.inline())
-
     def _svg(self, *parts: Markup, **more: str) -> Markup:
         size = {"width": f"{self.width:g}", "height": f"{self.height:g}"}
         view = f"0 0 {self.width:g} {self.height:g}"

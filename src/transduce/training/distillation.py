@@ -35,14 +35,10 @@ class Teacher:
         self.transducer = load(settings.teacher, settings.checkpoint, str(device))
         self.model: Any = self.transducer.model
 
-    @property
-    def tokenizers(self) -> Tokenizers:
-        return Tokenizers(self.transducer.source_tokenizer, self.transducer.target_tokenizer)
-
     def vocabularies(self, data: Data) -> Tokenizers | None:
         """Its own, for a student of the same units, whatever its data; None for another, who cannot have them."""
         theirs = config.build(self.transducer.settings["data"], Data, path="data")
-        return self.tokenizers if self.transducer.conditional and theirs.units == data.units else None
+        return self.transducer.tokenizers if self.transducer.conditional and theirs.units == data.units else None
 
     def check(self, tokenizers: Tokenizers) -> None:
         """Raise ValueError unless it has a distribution over each next word, of the vocabularies that a run has."""
@@ -52,7 +48,7 @@ class Teacher:
                 f"distillation.teacher: the model of {name} cannot {' and '.join(lacking)}: it has no distribution "
                 "over each next word to learn from; train on the outputs of `transduce predict` instead"
             )
-        if differing := self.tokenizers.differing(tokenizers, self.transducer.conditional):
+        if differing := self.transducer.tokenizers.differing(tokenizers, self.transducer.conditional):
             raise ValueError(
                 f"distillation.teacher: {name} has another {' and another '.join(differing)} vocabulary than this run; "
                 "leave data.units as they are there, or start from a run of its vocabularies (--init)"

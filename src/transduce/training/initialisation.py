@@ -70,7 +70,7 @@ class Predecessor:
     def __init__(self, init: Init) -> None:
         self.init = init
         self.transducer = load(init.run, init.checkpoint, "cpu")
-        self.tokenizers = Tokenizers(self.transducer.source_tokenizer, self.transducer.target_tokenizer)
+        self.tokenizers = self.transducer.tokenizers
 
     def settings(self, table: config.Table) -> config.Table:
         """The new run's ``table``, with the units that it will have."""

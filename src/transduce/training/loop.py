@@ -107,7 +107,6 @@ class Loop:
         self.trainable.train()
         while self.progress < 1:
             if interruption.signal:
-                self._report()
                 return interruption.signal
             if self._out_of_patience:
                 return "patience"

@@ -20,7 +20,7 @@ from transduce.directory import CHECKPOINTS, CONFIG, INHERITED, METRICS, STATE, 
 from transduce.metrics.base import metric
 from transduce.models.fit import check_words
 from transduce.precision import autocast, bound_kernel_cache, choose_precision
-from transduce.protocols import ComparesTexts, Objective, lacking_verbs
+from transduce.protocols import ComparesTexts, Objective, can
 from transduce.spec import UNKNOWN
 from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import check_augmentation
@@ -75,7 +75,7 @@ def _train(
     torch.manual_seed(plan.settings.training.seed)
     model: Any = plan.settings.model()
     every = [JsonLines(run / METRICS), *callbacks]
-    if not lacking_verbs(type(model), Counted):
+    if can(type(model), Counted):
         done = point is not None and not _changes(point, plan.table)
         return _counted(run, plan, every) if done else _counting(model, run, plan, every)()
     return _loop(model, run, plan, point, every)()
@@ -97,7 +97,7 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
     report = (*plan.read, *told, *frozen, *_changes(point, plan.table))
     # once the checkpoint is known to fit, lest a slip spoil the run's own settings
     _write_run(run, plan, inherited)
-    computing = autocast(training.precision, plan.where)
+    computing = autocast(choose_precision(training.precision, plan.where), plan.where)
     judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing)
     parameters = sum(p.numel() for p in model.parameters())
     _start(callbacks, Started(run, parameters, state.step, str(plan.where), training.precision, report))

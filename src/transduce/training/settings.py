@@ -12,8 +12,8 @@ from transduce.data.batching import Batching
 from transduce.data.settings import Data
 from transduce.directory import Checkpoint, find_weights, members
 from transduce.models.fit import check_fit
-from transduce.precision import Wanted
-from transduce.protocols import Model, Objective, Search, lacking_verbs
+from transduce.precision import PrecisionSetting
+from transduce.protocols import Model, Objective, Search, can
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.statistical.counted import Counted
@@ -156,7 +156,7 @@ class Training:
     optimizer: Optimizer = field(default_factory=Adam)
     schedule: Schedule = field(default_factory=InverseSquareRoot)
     clip: float = 1.0
-    precision: Wanted = "auto"
+    precision: PrecisionSetting = "auto"
     validation: Validation = field(default_factory=Validation)
     checkpoint_every: int | None = None
     average: int = 1
@@ -190,7 +190,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         model: Any = getattr(self.model, "constructor", self.model)  # of a Spec; or the class itself
-        if not lacking_verbs(model, Counted):
+        if can(model, Counted):
             self._check_counted(model.__name__)
         check_fit("objective", "Objective", type(self.objective), model)
         check_fit("search", "Search", type(self.search), model)
