@@ -23,13 +23,13 @@ import transduce
 from families import COUNTED, FACTS, build, paired, sources
 from test_cli import told
 from transduce import config
-from transduce.comparison.measurement import Conditions, measure
 from transduce.data.pairs import Pairs, Ragged
 from transduce.inspect.units import Units
 from transduce.outputs import Output
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.statistical.readings import _BEST, ROUNDING, Reader, Readings
+from transduce.sweeps.measurement import Conditions, measure
 from transduce.training.callbacks import Callback, Finished, Started, Update, Validated
 from transduce.training.run import train
 from transduce.types import BOS, EOS, PAD, UNK, Padded

@@ -19,14 +19,14 @@ import pytest
 from filelock import FileLock
 
 from transduce import api, config
-from transduce.comparison import measurement, picture, processes, table
-from transduce.comparison.grid import Cell, Grid, Variant, shared, values
-from transduce.comparison.measurement import Conditions, Measurement
-from transduce.comparison.question import OtherQuestionError, Question
-from transduce.comparison.results import Results, collect
-from transduce.comparison.sweep import sweep
 from transduce.directory import ASKED, MEASURED, strangers
 from transduce.metrics.bins import Bin
+from transduce.sweeps import measurement, picture, processes, table
+from transduce.sweeps.grid import Cell, Grid, Variant, shared, values
+from transduce.sweeps.measurement import Conditions, Measurement
+from transduce.sweeps.question import OtherQuestionError, Question
+from transduce.sweeps.results import Results, collect
+from transduce.sweeps.sweep import sweep
 
 # ------------------------------------------------------------------- the grid
 
@@ -383,8 +383,8 @@ def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         record = (tmp_path / MEASURED).read_text()
         return [sys.executable, "-c", FAKE, str(run), record]
 
-    monkeypatch.setattr("transduce.comparison.sweep.command", command)
-    monkeypatch.setattr("transduce.comparison.sweep.draw", lambda _: None)  # pictures take half a second each
+    monkeypatch.setattr("transduce.sweeps.sweep.command", command)
+    monkeypatch.setattr("transduce.sweeps.sweep.draw", lambda _: None)  # pictures take half a second each
     return seen
 
 
@@ -500,7 +500,7 @@ def test_mistakes_are_told_before_anything_is_trained(tiny: dict[str, Any], tmp_
 def test_without_matplotlib_there_is_a_line_and_no_picture(
     tiny: dict[str, Any], tmp_path: Path, called: list[str], monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    monkeypatch.setattr("transduce.comparison.sweep.draw", picture.draw)
+    monkeypatch.setattr("transduce.sweeps.sweep.draw", picture.draw)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     asking(tiny, tmp_path / "sweep")(4)
     assert "no picture: drawing needs matplotlib: pip install 'transduce[plots]'" in caplog.text

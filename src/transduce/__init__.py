@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from transduce import recipes
     from transduce.api import train
-    from transduce.comparison.sweep import sweep
     from transduce.crew import Crew
     from transduce.loading import load
     from transduce.metrics.distance import distance
     from transduce.names import register
     from transduce.outputs import Output
     from transduce.search.constraints import Constraints
+    from transduce.sweeps.sweep import sweep
     from transduce.training.callbacks import Callback
     from transduce.transducer import Transducer
 
@@ -51,7 +51,7 @@ _PLACES = {
     "distance": "transduce.metrics.distance",
     "load": "transduce.loading",
     "register": "transduce.names",
-    "sweep": "transduce.comparison.sweep",
+    "sweep": "transduce.sweeps.sweep",
     "train": "transduce.api",
 }
 

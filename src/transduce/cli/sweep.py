@@ -36,9 +36,9 @@ def sweep(
     The same command again goes on with what is not finished; another grid adds to it. Without RECIPE and --vary, all
     that was asked of --out is gone on with. Status 1: something asked is not finished, which results.md names.
     """
-    from transduce.comparison import grid
-    from transduce.comparison import table as tables
-    from transduce.comparison.sweep import sweep as compare
+    from transduce.sweeps import grid
+    from transduce.sweeps import table as tables
+    from transduce.sweeps.sweep import sweep as compare
 
     logging.getLogger("transduce.sweep").setLevel(logging.INFO)  # a line on standard error for each run that ends
     given = [grid.values(text) for text in vary or []]

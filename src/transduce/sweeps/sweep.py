@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from transduce import config
-from transduce.comparison import processes
-from transduce.comparison.grid import Cell, Vary, shared
-from transduce.comparison.measurement import Conditions, Measurement, command, measured_split
-from transduce.comparison.picture import draw
-from transduce.comparison.question import PLACES, OtherQuestionError, Question, ask
-from transduce.comparison.results import Results, collect
-from transduce.comparison.table import write
 from transduce.data.preparation import Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.device import choose_device
 from transduce.directory import ASKED, CONFIG, LOG, TOKENIZERS
 from transduce.plugins import load_plugins
+from transduce.sweeps import processes
+from transduce.sweeps.grid import Cell, Vary, shared
+from transduce.sweeps.measurement import Conditions, Measurement, command, measured_split
+from transduce.sweeps.picture import draw
+from transduce.sweeps.question import PLACES, OtherQuestionError, Question, ask
+from transduce.sweeps.results import Results, collect
+from transduce.sweeps.table import write
 from transduce.training.data import cache_folder
 from transduce.training.lock import alone
 from transduce.training.run import check

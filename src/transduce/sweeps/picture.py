@@ -8,12 +8,12 @@ from itertools import cycle, islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from transduce.comparison.grid import shared
-from transduce.comparison.results import Results, Row
-from transduce.comparison.table import PICTURE
 from transduce.metrics.base import metric
 from transduce.pages.palette import FAINT, HUES, INK, PAPER, RULE
 from transduce.pages.plots import figure
+from transduce.sweeps.grid import shared
+from transduce.sweeps.results import Results, Row
+from transduce.sweeps.table import PICTURE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

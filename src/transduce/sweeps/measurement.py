@@ -15,13 +15,13 @@ from typing import Any
 import torch
 
 from transduce import api, config
-from transduce.comparison.question import PLACES, SPLITS
 from transduce.data.preparation import locate
 from transduce.data.settings import Data
 from transduce.directory import ASKED, CHECKPOINTS, MEASURED, METRICS, STATE, replace_file
 from transduce.metrics.base import metric
 from transduce.metrics.bins import Bin, binned, lengths, unit_of
 from transduce.plugins import load_plugins
+from transduce.sweeps.question import PLACES, SPLITS
 from transduce.training.clocks import CLOCKS
 from transduce.training.data import cache_folder, split_of
 from transduce.transducer import Transducer

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from transduce import config
-from transduce.comparison.grid import SEED, Cell, Grid, Vary
 from transduce.directory import replace_file
+from transduce.sweeps.grid import SEED, Cell, Grid, Vary
 
 FILE = "sweep.toml"
 SPLITS = ("test", "valid")

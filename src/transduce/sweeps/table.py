@@ -6,13 +6,13 @@ import csv
 import io
 from collections.abc import Callable, Iterable
 
-from transduce.comparison.grid import Grid
-from transduce.comparison.measurement import Measurement
-from transduce.comparison.question import PLACES
-from transduce.comparison.results import Results, Row, Spread
 from transduce.directory import replace_file
 from transduce.metrics.base import metric
 from transduce.spec import shown
+from transduce.sweeps.grid import Grid
+from transduce.sweeps.measurement import Measurement
+from transduce.sweeps.question import PLACES
+from transduce.sweeps.results import Results, Row, Spread
 
 PICTURE = "results.png"
 NUMBERS: tuple[tuple[str, Callable[[Measurement], float], str], ...] = (

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from transduce.comparison.grid import Cell, Variant
-from transduce.comparison.measurement import Measurement
-from transduce.comparison.question import Question
 from transduce.metrics.base import metric
+from transduce.sweeps.grid import Cell, Variant
+from transduce.sweeps.measurement import Measurement
+from transduce.sweeps.question import Question
 
 
 @dataclass(frozen=True)
