@@ -12,6 +12,8 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
+from transduce.types import real_mask
+
 NEVER = float("-inf")
 
 
@@ -34,7 +36,7 @@ class Trellis:
     @property
     def mask(self) -> Tensor:
         """[B, T], True at real positions."""
-        return torch.arange(self.unary.shape[1], device=self.lengths.device) < self.lengths[:, None]
+        return real_mask(self.lengths, self.unary.shape[1])
 
     def score(self, labels_BT: Tensor) -> Tensor:
         """[B]: s(y) of one sequence for each row; what stands past its length says nothing."""

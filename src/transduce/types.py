@@ -33,6 +33,16 @@ class Factory(Protocol[T_co]):
     def __call__(self, *args: Any, **kwargs: Any) -> T_co: ...
 
 
+def real_mask(lengths_B: Tensor, size: int) -> Tensor:
+    """[B, size], True at real positions: the first ``lengths_B`` of each row."""
+    return torch.arange(size, device=lengths_B.device) < lengths_B[:, None]
+
+
+def widened(dtype: torch.dtype) -> torch.dtype:
+    """At least float32: half of it has too few digits for positions, sums and log-probabilities."""
+    return torch.promote_types(dtype, torch.float32)
+
+
 @dataclass(frozen=True)
 class Padded:
     """Rows of unequal length in one tensor: values [B, S] (ids) or [B, S, D] (features), lengths [B]."""
@@ -49,8 +59,7 @@ class Padded:
     @property
     def mask(self) -> Tensor:
         """[B, S], True at real positions."""
-        places_S = torch.arange(self.values.shape[1], device=self.values.device)
-        return places_S < self.lengths[:, None]
+        return real_mask(self.lengths, self.values.shape[1])
 
     def to(self, device: torch.device) -> Padded:
         return Padded(self.values.to(device), self.lengths.to(device))
@@ -92,8 +101,7 @@ class Emission:
     @property
     def mask(self) -> Tensor:
         """[B, T], True at real positions."""
-        positions = tree.leaves(self.output)[0].shape[1]
-        return torch.arange(positions, device=self.lengths.device) < self.lengths[:, None]
+        return real_mask(self.lengths, tree.leaves(self.output)[0].shape[1])
 
     @property
     def end_log_probs(self) -> Tensor:

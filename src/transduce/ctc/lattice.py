@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.types import PAD, Padded
+from transduce.types import PAD, Padded, real_mask
 
 NEVER = float("-inf")
 Span = tuple[int, int]  # the first and the last of some frames, counted from 0
@@ -122,7 +122,7 @@ class Lattice:
 
     @property
     def _real(self) -> Tensor:
-        return torch.arange(self.emitted.shape[1], device=self.frames.device) < self.frames[:, None]
+        return real_mask(self.frames, self.emitted.shape[1])
 
     @property
     def _last(self) -> Tensor:

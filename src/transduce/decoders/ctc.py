@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transduce.ctc.prefixes import Prefixes
 from transduce.modules.embedding import Readout
 from transduce.modules.linear import projection
-from transduce.types import BOS, EOS, Memory, Padded
+from transduce.types import BOS, EOS, Memory, Padded, widened
 
 BARRED = -1e4  # finite: torch's loss would make nan of a gradient otherwise
 
@@ -40,7 +40,7 @@ class CTCDecoder(nn.Module):
         if self.split is not None:
             states_BSD = self.split(states_BSD).view(len(states_BSD), -1, states_BSD.shape[-1])
         logits_BSV = self.projection(states_BSD)
-        logits_BSV = logits_BSV.to(torch.promote_types(logits_BSV.dtype, torch.float32)).masked_fill(self.never, BARRED)
+        logits_BSV = logits_BSV.to(widened(logits_BSV.dtype)).masked_fill(self.never, BARRED)
         return Padded(logits_BSV.log_softmax(-1), memory.states.lengths * self.stretch)
 
     def start(self, memory: Memory) -> Prefixes:

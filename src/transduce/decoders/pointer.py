@@ -12,7 +12,7 @@ from torch.nn.functional import logsigmoid
 from transduce.modules.linear import projection
 from transduce.protocols import Attention, Decoder, Table
 from transduce.tree import Shared
-from transduce.types import Factory, Memory, MemoryWidths
+from transduce.types import Factory, Memory, MemoryWidths, widened
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class PointerGenerator(nn.Module):
     def readout(self, output: PointerOutput, candidates: Tensor | None = None) -> Tensor:
         """log p, of all words or of the ``candidates`` (whose share of it takes the sum over all words)."""
         logits_V = self.decoder.readout(output.features)
-        wide = torch.promote_types(logits_V.dtype, torch.float32)
+        wide = widened(logits_V.dtype)
         own_V, gate_1 = torch.log_softmax(logits_V, -1, wide), output.gate.to(wide)
         own_S = own_V.gather(-1, output.ids) + logsigmoid(gate_1)
         # Only what the source has is touched: log(own + copied) = log own + log(1 + copied / own), which adds nothing

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from transduce.modules.module_list import module_list
 from transduce.protocols import Autoregressive, Model, lacking_verbs
-from transduce.types import PAD
+from transduce.types import PAD, widened
 
 
 class Mixture(nn.Module):
@@ -51,7 +51,7 @@ class Mixture(nn.Module):
                     f"models of {V} and of {logits_V.shape[-1]} words cannot be mixed: they must share one target "
                     "vocabulary; others' outputs can be ranked by their log-probabilities as text"
                 )
-            yield logits_V.log_softmax(-1, torch.promote_types(logits_V.dtype, torch.float32))
+            yield logits_V.log_softmax(-1, widened(logits_V.dtype))
 
 
 class Ensemble(Mixture):

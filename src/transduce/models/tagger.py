@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transduce.chain import Trellis, check_lengths
 from transduce.modules.embedding import Readout
 from transduce.protocols import Encoder
-from transduce.types import Emission, Memory, Padded
+from transduce.types import Emission, Memory, Padded, widened
 
 
 class Tagger(nn.Module):
@@ -57,7 +57,7 @@ class ConditionalRandomField(nn.Module):
         states = tokens(self.encoder(source))
         logits_BTV: Tensor = self.projection(states.values)
         # sums over all sequences lose too much in 16 bits
-        wide = torch.promote_types(logits_BTV.dtype, torch.float32)
+        wide = widened(logits_BTV.dtype)
         start_V, end_V = self.ends.to(wide)
         return Trellis(logits_BTV.to(wide), states.lengths, self.transition.to(wide), start_V, end_V)
 

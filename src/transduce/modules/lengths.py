@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transduce import tree
 from transduce.modules.linear import projection
 from transduce.modules.positions import Sinusoidal
-from transduce.types import Memory
+from transduce.types import Memory, widened
 
 
 class LengthClassifier(nn.Module):
@@ -26,5 +26,5 @@ class LengthClassifier(nn.Module):
     def forward(self, memory: Memory) -> Tensor:
         size_BD = self.positions(memory.states.lengths)
         logits_BL = self.linear(torch.cat([*tree.leaves(memory.summary), size_BD], -1))
-        log_probs_BL: Tensor = logits_BL.log_softmax(-1, torch.promote_types(logits_BL.dtype, torch.float32))
+        log_probs_BL: Tensor = logits_BL.log_softmax(-1, widened(logits_BL.dtype))
         return log_probs_BL

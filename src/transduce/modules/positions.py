@@ -7,6 +7,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from transduce.types import widened
+
 
 class Positions(Protocol):
     """positions [B, T] (from 0) to vectors [B, T, width], or to nothing: 0.0."""
@@ -37,7 +39,7 @@ class Sinusoidal(nn.Module):
         self.register_buffer("like", torch.empty(0), persistent=False)  # empty: knows the model's type and device
 
     def forward(self, positions_BT: Tensor) -> Tensor:
-        wide = torch.promote_types(self.like.dtype, torch.float32)  # to bfloat16, position 257 is 256
+        wide = widened(self.like.dtype)  # to bfloat16, position 257 is 256
         exponents_F = torch.arange(0, self.width, 2, dtype=wide, device=self.like.device) / self.width
         angles_BTF = positions_BT[..., None].to(wide) * 10000.0**-exponents_F
         return torch.stack([angles_BTF.sin(), angles_BTF.cos()], -1).flatten(-2).to(self.like.dtype)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.modules.dropout import Dropout
+from transduce.types import widened
 
 Kind = Literal["layer", "rms"]
 
@@ -76,7 +77,7 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        wide = x.to(widened(x.dtype))
         mean = torch.linalg.vecdot(wide, wide)[..., None] / x.shape[-1]
         return (wide * torch.rsqrt(mean + self.eps)).to(x.dtype) * self.weight
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from transduce.protocols import Parallel
 from transduce.search.lengths import LengthBeam
-from transduce.search.step import forbid_specials, wide
-from transduce.types import EOS, Hypothesis, Padded
+from transduce.search.step import forbid_specials
+from transduce.types import EOS, Hypothesis, Padded, widened
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class Labels:
                 '"length-beam"'
             )
         mask_BT = emission.mask
-        log_probs_BTV = wide(model.readout(emission.output)).log_softmax(-1)
+        logits_BTV = model.readout(emission.output)
+        log_probs_BTV = logits_BTV.log_softmax(-1, widened(logits_BTV.dtype))
         best_BT = log_probs_BTV.amax(-1)
         forbid_specials(log_probs_BTV.flatten(0, 1))[:, EOS] = float("-inf")
         labels_BKT, score_BK = _best(log_probs_BTV, mask_BT, self.nbest)

@@ -12,8 +12,8 @@ from transduce import tree
 from transduce.protocols import Parallel
 from transduce.search.ranking import LogProbability, Ranking
 from transduce.search.sizes import resized
-from transduce.search.step import POSITIONS, forbid_specials, source_lengths, wide
-from transduce.types import EOS, Emission, Hypothesis, Padded
+from transduce.search.step import POSITIONS, forbid_specials, source_lengths
+from transduce.types import EOS, Emission, Hypothesis, Padded, widened
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,8 @@ def read_words(model: Parallel[Any], output: Any, words_N: Tensor | None = None)
     columns = []
     place_N = torch.arange(tree.rows(output), device=tree.leaves(output)[0].device)
     for some_N in torch.split(place_N, POSITIONS):
-        logits_NV = wide(model.readout(tree.select(output, some_N)))
+        logits_NV = model.readout(tree.select(output, some_N))
+        logits_NV = logits_NV.to(widened(logits_NV.dtype))
         normaliser_N = logits_NV.logsumexp(-1)
         best_N = logits_NV.amax(-1) - normaliser_N  # before the choice rules words out
         word_N = most_probable(logits_NV) if words_N is None else words_N[some_N]

@@ -14,7 +14,7 @@ from transduce.protocols import Autoregressive
 from transduce.search.filters.base import Filter
 from transduce.search.follower import Follower
 from transduce.search.prefix import check_prefix, forced
-from transduce.types import BOS, EOS, PAD, Padded
+from transduce.types import BOS, EOS, PAD, Padded, widened
 
 S = TypeVar("S")
 
@@ -121,7 +121,8 @@ def step(model: Autoregressive[S], token_N: Tensor, state: S) -> tuple[Tensor, S
 def read(model: Autoregressive[S], tokens_NT: Tensor, state: S) -> tuple[Tensor, S]:
     """Log-probabilities [N, V] of what comes after the last of these tokens, at least in float32, and the state."""
     output, state = model.extend(tokens_NT, state)
-    logits_NV = wide(model.readout(tree.map(lambda leaf: leaf[:, -1], output)))
+    logits_NV = model.readout(tree.map(lambda leaf: leaf[:, -1], output))
+    logits_NV = logits_NV.to(widened(logits_NV.dtype))
     # in place, and half the time of a normaliser on its own, which stores every exponential
     return torch.log_softmax(logits_NV, -1, out=logits_NV), state
 
@@ -132,16 +133,12 @@ def log_probs(model: Autoregressive[Any], output: Any, token_N: Tensor) -> tuple
     own, best = [], []
     for first in range(0, len(token_N), POSITIONS):
         some_N = torch.arange(first, min(first + POSITIONS, len(token_N)), device=token_N.device)
-        logits_NV = wide(model.readout(tree.select(output, some_N)))
+        logits_NV = model.readout(tree.select(output, some_N))
+        logits_NV = logits_NV.to(widened(logits_NV.dtype))
         normaliser_N = logits_NV.logsumexp(-1)
         own.append(logits_NV.gather(1, token_N[some_N, None])[:, 0].double() - normaliser_N)
         best.append(logits_NV.amax(-1).double() - normaliser_N)
     return torch.cat(own), torch.cat(best)
-
-
-def wide(logits: Tensor) -> Tensor:
-    """At least in float32."""
-    return logits if logits.dtype == torch.float64 else logits.float()
 
 
 def forbid_specials(scores_NV: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from transduce.protocols import Autoregressive
 from transduce.training.chunks import summed
 from transduce.training.forcing import Forcing, TeacherForcing
 from transduce.training.objectives import CrossEntropy, check_smoothing, smoothed_cross_entropy
-from transduce.types import Batch, Loss
+from transduce.types import Batch, Loss, widened
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class _Divergence(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, p_NV: Tensor, q_NV: Tensor) -> Tensor:
-        wide = torch.promote_types(p_NV.dtype, torch.float32)
+        wide = widened(p_NV.dtype)
         log_p, log_q = p_NV.log_softmax(-1, wide), q_NV.log_softmax(-1, wide)
         # what both rule out is infinity less infinity, and no disagreement
         apart_NV = (log_p - log_q).nan_to_num_(0.0, torch.inf, -torch.inf)

@@ -22,7 +22,7 @@ from transduce.training.chunks import chunks, summed
 from transduce.training.forcing import TeacherForcing
 from transduce.training.objectives import CrossEntropy, smoothed_cross_entropy
 from transduce.training.settings import Distillation, Training
-from transduce.types import Batch, Loss
+from transduce.types import Batch, Loss, widened
 
 QUESTIONS = 2**14  # tokens of a batch, where a teacher is asked about all pairs
 
@@ -103,7 +103,7 @@ class AskedAlways:
     @torch.no_grad()
     def probabilities(self, found: Any) -> Tensor:
         logits_NV = self.teacher.readout(found)
-        probability_NV: Tensor = logits_NV.softmax(-1, torch.promote_types(logits_NV.dtype, torch.float32))
+        probability_NV: Tensor = logits_NV.softmax(-1, widened(logits_NV.dtype))
         return probability_NV
 
 

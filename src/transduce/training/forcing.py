@@ -20,7 +20,7 @@ from transduce.search.forcing import shifted
 from transduce.search.step import forbid_specials
 from transduce.training.chunks import chunks
 from transduce.training.probability import Probability
-from transduce.types import EOS, UNK, Padded
+from transduce.types import EOS, UNK, Padded, widened
 
 S = TypeVar("S")
 
@@ -142,7 +142,7 @@ def at_quantile(logits_NV: Tensor, quantile_N: Tensor) -> Tensor:
     For uniform quantiles a sample (by inversion: one random number a word, where Gumbel noise takes V of them), and
     one that can be drawn again: the same quantile of the same distribution is the same word.
     """
-    wide = torch.promote_types(logits_NV.dtype, torch.float32)
+    wide = widened(logits_NV.dtype)
     below_NV = torch.softmax(logits_NV, -1, wide).cumsum(-1)
     sought_N = quantile_N * below_NV[:, -1]  # of a sum that is 1 but for rounding
     return torch.searchsorted(below_NV, sought_N[:, None], right=True)[:, 0]

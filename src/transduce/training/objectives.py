@@ -12,7 +12,7 @@ from transduce import tree
 from transduce.protocols import Autoregressive, Distribution, Objective, Parallel
 from transduce.training.chunks import summed
 from transduce.training.forcing import Forcing, TeacherForcing
-from transduce.types import Batch, Loss, Padded
+from transduce.types import Batch, Loss, Padded, widened
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         probability_NV = torch.softmax(logits_NV, -1)
-        wide = torch.float64 if logits_NV.dtype == torch.float64 else torch.float32
+        wide = widened(logits_NV.dtype)
         # log p = logit - normaliser, and the normaliser is known exactly where p is largest
         normaliser_N = logits_NV.amax(-1).to(wide) - probability_NV.amax(-1).to(wide).log()
         nll = (normaliser_N - logits_NV.gather(1, target_N[:, None])[:, 0]).sum()

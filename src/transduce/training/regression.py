@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from transduce.protocols import Regressor
-from transduce.types import Batch, Loss
+from transduce.types import Batch, Loss, real_mask, widened
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,6 @@ def compared(model: Regressor, batch: Batch) -> tuple[Tensor, Tensor]:
             'the target is tokens, and a regressor writes numbers: set data.units.target = "numbers", or another model'
         )
     predicted_BN = model.predict(batch.source, (target.lengths - 1) // model.channels).flatten(1)
-    places_N = torch.arange(predicted_BN.shape[1], device=predicted_BN.device)
-    real_BN = places_N < target.lengths[:, None] - 1  # EOS is no number
-    wide = torch.promote_types(predicted_BN.dtype, torch.float32)
+    real_BN = real_mask(target.lengths - 1, predicted_BN.shape[1])  # EOS is no number
+    wide = widened(predicted_BN.dtype)
     return predicted_BN[real_BN].to(wide), target.values[:, : predicted_BN.shape[1]][real_BN].to(wide)

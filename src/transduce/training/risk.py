@@ -22,7 +22,7 @@ from transduce.search.beam import Beam
 from transduce.search.forcing import shifted
 from transduce.training.chunks import by_parts
 from transduce.training.objectives import CrossEntropy
-from transduce.types import Batch, Example, Loss, Padded, Prediction
+from transduce.types import Batch, Example, Loss, Padded, Prediction, widened
 
 Tokens = tuple[int, ...]
 Decode = Callable[[Sequence[int]], str]
@@ -109,7 +109,7 @@ def log_probs(model: Autoregressive[Any], state: Any, target: Padded) -> Tensor:
 
     def part(output: Any, target: Tensor) -> Tensor:
         logits_MV = model.readout(output)
-        wide = torch.promote_types(logits_MV.dtype, torch.float32)
+        wide = widened(logits_MV.dtype)
         return logits_MV.log_softmax(-1, wide).gather(1, target[:, None])[:, 0]
 
     log_prob_M = torch.cat(by_parts(model, part, real, target_M))

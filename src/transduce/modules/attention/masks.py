@@ -5,13 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from transduce.types import widened
+
 
 def mask_bias(mask_BS: Tensor, dtype: torch.dtype) -> Tensor:
     """0 where the mask is True, minus infinity elsewhere: to be added to energies.
 
     Never narrower than float32, and so are the sums: a softmax over bfloat16 takes the CPU eight times as long.
     """
-    wide = torch.promote_types(dtype, torch.float32)
+    wide = widened(dtype)
     return torch.zeros(mask_BS.shape, dtype=wide, device=mask_BS.device).masked_fill_(~mask_BS, float("-inf"))
 
 

@@ -14,6 +14,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from transduce.types import widened
+
 Read = Callable[[Tensor], Tensor]
 
 
@@ -139,7 +141,7 @@ class Rotary(NoRelative):
 
     def turn(self, query_BHTD: Tensor, key_BHTD: Tensor, places_BT: Tensor) -> tuple[Tensor, Tensor]:
         D = query_BHTD.shape[-1]
-        wide = torch.promote_types(query_BHTD.dtype, torch.float32)  # to bfloat16, place 257 is 256
+        wide = widened(query_BHTD.dtype)  # to bfloat16, place 257 is 256
         exponents_F = torch.arange(0, D, 2, dtype=wide, device=places_BT.device) / D
         angles_B1TF = places_BT[:, None, :, None].to(wide) * self.base**-exponents_F
         cos, sin = angles_B1TF.cos().to(query_BHTD.dtype), angles_B1TF.sin().to(query_BHTD.dtype)

@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from transduce.modules.linear import linear
 from transduce.processor import has_wide_vectors
-from transduce.types import Padded
+from transduce.types import real_mask
 
 LSTMState = tuple[Tensor, Tensor]  # h, c [B, W]
 
@@ -75,7 +75,7 @@ class LSTM(nn.Module):
         """Outputs of rows as they are, and the memory c where each ended. The kernel runs on into the padding and tells
         c at the very end alone; so there further inputs shut the input gate and open the forget gate, and c stays."""
         h, c = state
-        padding_BT1 = ~Padded(x_BTD, lengths_B).mask[..., None]
+        padding_BT1 = ~real_mask(lengths_B, x_BTD.shape[1])[..., None]
         weight_GD, *others = self.fused.all_weights[0]
         hold_G = weight_GD.new_tensor([-HOLD, HOLD, 0.0, 0.0]).repeat_interleave(self.width)
         y_BTW, _, c_1BW = torch.lstm(
@@ -132,7 +132,7 @@ class GRU(nn.Module):
 def _real(y_BTW: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
     """Outputs without those of the padding, which the kernel has run on into, and each row's last one."""
     rows_B = torch.arange(len(lengths_B), device=lengths_B.device)
-    return y_BTW * Padded(y_BTW, lengths_B).mask[..., None], y_BTW[rows_B, lengths_B - 1]
+    return y_BTW * real_mask(lengths_B, y_BTW.shape[1])[..., None], y_BTW[rows_B, lengths_B - 1]
 
 
 def _packed(fused: nn.LSTM, x_BTD: Tensor, state: LSTMState, lengths_B: Tensor | None) -> tuple[Tensor, LSTMState]:

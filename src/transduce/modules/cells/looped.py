@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from transduce import tree
 from transduce.modules.linear import Linear, projection
-from transduce.types import Padded
+from transduce.types import real_mask
 
 S = TypeVar("S")
 
@@ -63,7 +63,7 @@ class LoopedCell(nn.Module, Generic[S]):
         y_BTW = torch.stack(outputs, 1)
         if lengths_B is None:
             return y_BTW, state
-        return y_BTW * Padded(y_BTW, lengths_B).mask[..., None], _at_length(states, lengths_B)
+        return y_BTW * real_mask(lengths_B, y_BTW.shape[1])[..., None], _at_length(states, lengths_B)
 
 
 def _at_length(states: list[S], lengths_B: Tensor) -> S:

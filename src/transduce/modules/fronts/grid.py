@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from transduce.modules.positions import Positions
 from transduce.protocols import Embedding
-from transduce.types import Factory, Padded
+from transduce.types import Factory, Padded, real_mask
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,8 @@ class Grid:
         W = self.values.shape[3]
         if self.values.device.type == "cpu" and int(self.widths.min()) == W:  # elsewhere a look would be a stop
             return self.values
-        columns_W = torch.arange(W, device=self.values.device)
         # In one pass over memory, where masked_fill copies and then fills.
-        return torch.where((columns_W < self.widths[:, None])[:, None, None], self.values, 0.0)
+        return torch.where(real_mask(self.widths, W)[:, None, None], self.values, 0.0)
 
     def flat(self) -> Padded:
         """The cells [B, N, D], row by row as one reads; a source's own columns decide, and not those of its company."""
