@@ -21,6 +21,7 @@ from transduce.data.text import Characters
 from transduce.inspect.beam_page import _placed, page, svg
 from transduce.inspect.beams import BeamTree, Node, beam_tree
 from transduce.pages.page import foreign
+from transduce.search.allocation.groups import Groups
 from transduce.search.beam import Beam
 from transduce.search.filters.lengths import Length
 from transduce.search.lengths import LengthBeam
@@ -103,6 +104,13 @@ def test_what_was_returned_is_finished_and_ranked(transducer: Transducer, tree: 
         assert [node.log_prob for node in finished[rank]] == pytest.approx(hypothesis.token_log_probs, abs=1e-5)
     assert all(node.best for node in finished[0])
     assert not finished[1][-1].best
+
+
+def test_the_best_of_two_groups_that_find_the_same_is_one(transducer: Transducer) -> None:
+    found = beam_tree(transducer, SOURCE, Beam(4, 2, 6, allocation=Groups(2, 0.0)))
+    ranks = [path[-1].rank for path in paths(found.root) if path[-1].rank is not None]
+    assert sorted(ranks) == [0, 1]
+    assert sum(line.endswith("the best") for line in found.lines()) == 1
 
 
 def test_greedy_search_is_a_single_line(transducer: Transducer) -> None:
@@ -223,7 +231,9 @@ def test_what_was_pruned_is_drawn_on_request(tree: BeamTree) -> None:
 
 
 def test_a_search_without_a_beam_has_no_tree(transducer: Transducer) -> None:
-    with pytest.raises(ValueError, match=r"LengthBeam grows no tree, only a beam does: --set search\.type=beam"):
+    with pytest.raises(
+        ValueError, match=r"LengthBeam grows no tree, only a beam does: --set search\.type=beam, and no --shortlist"
+    ):
         beam_tree(transducer, SOURCE, LengthBeam())
 
 

@@ -61,6 +61,7 @@ def test_the_alignments_of_a_greeting() -> None:
 def test_alignments_are_listed_as_they_are_asked_for() -> None:
     first = next(alignments("Hi" * 30, 200, "-"))
     assert collapse(first, "-") == tuple("Hi" * 30)
+    assert collapse(next(alignments("Hi", 3000, "-")), "-") == ("H", "i")  # deeper than Python recurses
 
 
 @pytest.mark.parametrize("output", ["", "a", "ab", "aa", "aab", "aba", "abb"])

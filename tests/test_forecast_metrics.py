@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -78,12 +80,17 @@ def test_every_reference_counts_and_a_constant_source_does_no_harm():
     )
 
 
+def test_a_huge_error_is_infinite():
+    assert evaluate([metric("rmse")], [Prediction("1e200")], [Example("0", ("1",))]) == {"rmse": math.inf}
+
+
 @pytest.mark.parametrize(
     ("name", "prediction", "source", "reference", "message"),
     [
         ("mae", "1 2", "0", "1", r"a forecast of 2 steps of 1 cannot be compared with '1', which has 1 of 1: ask"),
         ("rmse", "1,2", "0", "1", r"a forecast of 1 steps of 2 cannot"),
         ("mae", "one", "0", "1", r"'one' is no series of numbers"),
+        ("mae", "1 nan", "0", "1 2", r"'1 nan' is no series of numbers"),
         ("mae", "", "0", "1", r"'' is no series of numbers"),
         ("mase", "1", "a", "1", r"'a' is no series of numbers"),
         ("mase-4", "1", "1 2 3 4", "1", r"mase-4 needs sources of more than 4 steps .* '1 2 3 4' has 4 steps of 1"),

@@ -19,7 +19,7 @@ from transduce.search.beam import Beam
 from transduce.search.forcing import force
 from transduce.search.frames.best_path import BestPath
 from transduce.search.frames.forcing import scored
-from transduce.search.frames.prefix_beam import PrefixBeam
+from transduce.search.frames.prefix_beam import PrefixBeam, _Beam
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import BoundedReward, LogProbability
 from transduce.types import BOS, EOS, PAD, Padded
@@ -125,6 +125,34 @@ def test_prefixes_that_leave_and_come_back_are_one() -> None:
     for size in (2, 4, 9):
         for hypotheses in PrefixBeam(size, size)(model, source):
             assert len({h.tokens for h in hypotheses}) == size
+
+
+def test_a_beam_with_more_places_than_prefixes_leaves_them_empty() -> None:
+    """Whatever else is in the batch: a source of one frame has 23 outputs, and another of three has more than 30."""
+    logits_BSV = torch.randn(2, 3, 25, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    logits_BSV[..., [BOS, EOS]] = -1e4
+    log_probs_BSV = logits_BSV.log_softmax(-1)
+    search = PrefixBeam(30, 30)
+    both = search(Drawn(log_probs_BSV, torch.tensor([3, 1])), sources([2, 2]))
+    alone = search(Drawn(log_probs_BSV[1:, :1], torch.tensor([1])), sources([2]))
+    assert [len({h.tokens for h in hypotheses}) for hypotheses in both] == [len(both[0]), len(both[1])] == [30, 23]
+    assert [h.tokens for h in both[1]] == [h.tokens for h in alone[0]]
+
+
+def test_prefixes_are_as_wide_as_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not as there are frames, which would make the search quadratic."""
+    widths, children = [], _Beam._children
+
+    def spied(beam: _Beam, total_BK: Tensor) -> Tensor:
+        widths.append(beam.tokens_BKL.shape[2])
+        return children(beam, total_BK)
+
+    monkeypatch.setattr(_Beam, "_children", spied)
+    model, source = drawn([60])
+    model.log_probs_BSV.fill_(-20.0)[..., PAD] = 0.0  # hardly ever is anything written
+    ((best, *_),) = PrefixBeam(3)(model, source)
+    assert best.tokens == (EOS,)
+    assert max(widths) <= 4
 
 
 def test_the_best_path_and_the_best_output() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,15 @@ def test_lines_shade_by_weight() -> None:
         "       a    b   </s>",
         " $x$  ████",
         "</s>  ░░░░      ▓▓▓▓",
+    ]
+
+
+def test_lines_stand_under_each_other_whatever_is_written() -> None:
+    wide = replace(MAP, source_tokens=("我", "e\u0301", "</s>"), target_tokens=("日本", "\t"))
+    assert wide.lines() == [
+        "       我   e\u0301   </s>",
+        "日本  ████",
+        "  \\t  ░░░░      ▓▓▓▓",
     ]
 
 

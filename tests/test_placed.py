@@ -13,6 +13,7 @@ import pytest
 
 import transduce
 from families import FAMILIES, build
+from test_cli import told
 from transduce import api
 from transduce.ctc.paths import alignments, collapse, count
 from transduce.data.text import Characters
@@ -83,9 +84,12 @@ def test_who_has_no_frames_and_what_has_no_alignment() -> None:
     with pytest.raises(ValueError, match=r'this EncoderDecoder has no frames.*model.type = "ctc" or "joint-ctc"'):
         next(placed(attending, [("a", [])]))
     model = transducer("ctc, lstm, no attention")
-    answers = [("", [*model.score([("", "tuvwxyz")])])]
+    answers = [("", [*model.score([("", "tuvwxyz"), ("", "t")])])]
+    long, short = next(placed(model, answers))
+    assert (long.log_prob, long.output.frames) == (-math.inf, ())
+    assert len(short.checked().frames) == 1
     with pytest.raises(ValueError, match="'tuvwxyz': its 7 tokens have no alignment with the 3 frames of the source"):
-        next(placed(model, answers))
+        long.checked()
 
 
 # ----------------------------------------------------------- the command line
@@ -117,6 +121,15 @@ def test_frames_follow_each_output(run: Path, call: Any) -> None:
     assert [row.split("\t")[3] for row in rows] == spans
     record = json.loads(call(*asked, "--format=jsonl", stdin=b"abca\n")[1])
     assert [tuple(pair) for pair in record["frames"]] == list(expected[0].frames)
+
+
+def test_an_output_that_is_nowhere_stops_no_others(run: Path, call: Any) -> None:
+    asked = ["predict", run, "--frames", "--prefix=aaaaa", "--set=search.type=greedy", "--set=search.max_length=9"]
+    lines = call(*asked, "--device=cpu", stdin=b"a\nabcabcabc\n")[1].splitlines()
+    assert lines[0].startswith("aaaaa")
+    assert lines[0].endswith(" ||| ")
+    assert len(lines[1].partition(" ||| ")[2].split()) >= 5
+    assert "have no alignment with the" in told(call("inspect", run, "a", "--frames", "--target=aaaaa"))
 
 
 def test_frames_are_looked_at(run: Path, call: Any, tmp_path: Path) -> None:

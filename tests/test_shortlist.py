@@ -7,6 +7,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,20 @@ from test_laws import pick, sources_alone
 from test_prefix import BEGINNINGS, prefixes
 from test_search import Lookup
 from transduce import config
+from transduce.cli.shortlist import _coverage
 from transduce.data.pairs import Pairs, Ragged
 from transduce.protocols import Search
 from transduce.search.beam import Beam
 from transduce.search.filters.ngrams import NoRepeat
+from transduce.search.frames.best_path import BestPath
+from transduce.search.frames.prefix_beam import PrefixBeam
 from transduce.search.greedy import Greedy
+from transduce.search.labels import Labels
+from transduce.search.lengths import LengthBeam
 from transduce.search.ranking import LogProbability
 from transduce.search.sampling import Sampling
 from transduce.search.shortlist import Candidates, Shortlist, always
+from transduce.search.viterbi import Viterbi
 from transduce.statistical import association
 from transduce.statistical.association import associate, frequent
 from transduce.types import BOS, EOS, PAD, UNK, Padded
@@ -80,8 +87,14 @@ def test_the_best_of_each_source_word() -> None:
 
 
 def test_frequent_words() -> None:
-    assert set(frequent(PAIRS, 3).tolist()) == {2, 7, 9}
-    assert frequent(PAIRS, 1).tolist() == [2]
+    assert set(frequent(PAIRS, 2).tolist()) == {7, 9}
+    assert sorted(frequent(PAIRS, 9).tolist()) == [4, 5, 6, 7, 8, 9]  # no ends
+
+
+def test_what_is_on_every_list_is_no_word_that_was_found() -> None:
+    nothing = Candidates(torch.full((8, 2), EOS), always(torch.tensor([], dtype=torch.long)))
+    assert _coverage(nothing, PAIRS) == (0.0, 0.0)
+    assert _coverage(replace(nothing, always_A=always(torch.tensor([7, 9]))), PAIRS) == (6 / 8, 2.0)
 
 
 def test_of_a_large_corpus_some_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,6 +216,13 @@ def test_what_is_no_list_is_told(tmp_path: Path) -> None:
         Shortlist(tmp_path / "broken")(model, source)
     with pytest.raises(ValueError, match="this shortlist knows 5 source tokens, the source has others"):
         shortlist(tmp_path, WORDS[:5], [], Beam())(model, source)
+
+
+@pytest.mark.parametrize("search", [PrefixBeam(), BestPath(), Labels(), LengthBeam(), Viterbi()])
+def test_searches_that_do_not_go_word_by_word_have_no_shortlist(search: Any) -> None:
+    name = type(search).__name__
+    with pytest.raises(ValueError, match=rf"go token by token, and {name} asks its model to .*\(--shortlist\)"):
+        Shortlist(Path("any"), search)
 
 
 def test_the_command_learns_a_list_and_predicts_with_it(own_run: Path, call: Call) -> None:

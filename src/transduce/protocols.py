@@ -6,6 +6,7 @@ in types.py.
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -117,6 +118,14 @@ def verbs(way: type) -> list[str]:
 def lacking_verbs(model: type, way: type) -> list[str]:
     """What ``way`` asks of a model and this class cannot."""
     return [verb for verb in verbs(way) if not hasattr(model, verb)]
+
+
+def lacking_for(user: type, model: type) -> list[str]:
+    """What a search or an objective, by the annotation of what it is called with, asks of a model and this class
+    cannot."""
+    asked = typing.get_type_hints(user.__call__).get("model", Any)
+    way = typing.get_origin(asked) or asked
+    return lacking_verbs(model, way) if isinstance(way, type) else []
 
 
 def can(model: type, way: type) -> bool:

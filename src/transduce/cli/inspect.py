@@ -135,7 +135,8 @@ def _frames(trained: Trained, text: str, target: str | None, beam: int | None, o
         raise ValueError(f"--out {out}: frames are drawn as .svg; end the name with it")
     transducer = trained.load(beam)
     outputs = next(transducer.predict([text]))[:1] if target is None else list(transducer.score([(text, target)]))
-    ((found,),) = placed(transducer, [(text, outputs)])
+    ((anywhere,),) = placed(transducer, [(text, outputs)])
+    found = anywhere.checked()
     if out is not None:
         write(out, svg(aligned(transducer, text, found.output), found.output.tokens[:-1]))
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from transduce.transducer import Transducer
 
 Weighted = list[str] | None
+
+log = logging.getLogger("transduce")
 
 
 @dataclass(frozen=True)
@@ -56,13 +59,12 @@ class Criteria:
         from transduce.reranking.loglinear import LogLinear
         from transduce.reranking.risk import MinimumRisk
 
-        self._check()
         if self.mbr is not None:
             return MinimumRisk(metric(self.mbr), "posterior" if self.posterior else "uniform")
         return LogLinear((*self._features(transducer, batch_size, load), *candidates))
 
-    def _check(self) -> None:
-        """Raise ValueError where nothing ranks, or two kinds do."""
+    def check(self) -> None:
+        """Raise ValueError where nothing ranks, two kinds do, or one that what is ranked has none of."""
         asked = bool(self.channel or self.language_model or self.direct or self.candidates)
         weighed = asked or bool(self.length or self.score or self.coverage)
         if self.mbr is not None and weighed:
@@ -73,6 +75,11 @@ class Criteria:
         if self.mbr is not None and self.own != 1:
             raise ValueError(
                 f"--own {self.own:g} is a weight beside other models', and --mbr asks a metric: give one kind"
+            )
+        if self.candidates and self.score:
+            raise ValueError(
+                "--score is the search's own, which what it did not find (--candidates) has none of: weigh by --own, "
+                "and for their length by --length"
             )
         if self.mbr is None and self.posterior:
             raise ValueError("--posterior says by what --mbr weighs: give --mbr METRIC too, or leave it out")
@@ -100,7 +107,10 @@ class Criteria:
         for kind, runs in kinds:
             for given in runs or []:
                 run, weight = _weighted(given, "a run directory and its weight", "runs/model=0.5")
-                yield kind(load(run), batch_size), weight
+                model = load(run)
+                if kind is Language and model.conditional:
+                    log.warning("--language-model %s has learned from sources, and is given an empty one", run)
+                yield kind(model, batch_size), weight
 
     def listed(self) -> list[tuple[Candidates, float]]:
         """What other programs found, each with its weight."""
@@ -127,6 +137,11 @@ def rerank(
     from transduce.reranking.base import rerank as ranked
 
     write = formats.choose(format, formats.PREDICTIONS)
+    criteria.check()
+    if criteria.candidates and trained.shortlist:
+        raise ValueError(
+            "--shortlist makes another model, which what it leaves out (--candidates) has no probability by: give one"
+        )
     transducer = trained.load(beam)
     candidates = criteria.listed()
     alike: dict[str, Any] = {"checkpoint": trained.checkpoint, "precision": trained.precision}

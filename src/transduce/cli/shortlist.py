@@ -55,11 +55,14 @@ def _coverage(candidates: Candidates, pairs: Pairs) -> tuple[float, float]:
     """The share of the target tokens that are on their source's list, and how long the lists are."""
     import numpy as np
 
+    from transduce.types import SPECIALS
+
     listed = tokens = words = 0
     for ids in np.array_split(np.arange(len(pairs)), -(-len(pairs) // 64)):
         batch = pairs.batch(ids)
         lists = candidates.of(batch.source)
-        listed += int(lists.has(batch.target).sum())
-        tokens += int(batch.target.lengths.sum())
-        words += int(lists.listed_BC.sum())
-    return listed / tokens, words / len(pairs)
+        word_BT = batch.target.mask & (batch.target.values >= len(SPECIALS))  # specials are on every list
+        listed += int((lists.has(batch.target) & word_BT).sum())
+        tokens += int(word_BT.sum())
+        words += int(lists.listed_BC.sum()) - len(SPECIALS) * len(batch.target.lengths)
+    return listed / max(1, tokens), words / len(pairs)

@@ -37,20 +37,37 @@ def alignments(output: Sequence[T], frames: int, blank: Any = 0) -> Iterator[tup
     if frames == 0 and not output:
         yield ()
     for first in range(min(2, len(states))):
-        for path in _ways(states, first, frames - 1):
+        for path in _ways(states, first, frames):
             yield tuple(states[place] for place in path)
 
 
-def _ways(states: Sequence[Any], place: int, frames: int) -> Iterator[tuple[int, ...]]:
-    """The ways on from a state, itself included, with so many frames left after it."""
-    if frames < least_frames(states[place + 1 + place % 2 :][::2]) + _held(states, place):
-        return  # what is left to be written does not fit
-    if frames == 0:
-        yield (place,)
-        return
-    for following in range(place, min(place + (1 if _held(states, place) else 1 + place % 2), len(states) - 1) + 1):
-        for way in _ways(states, following, frames - 1):
-            yield (place, *way)
+def _ways(states: Sequence[Any], first: int, frames: int) -> Iterator[tuple[int, ...]]:
+    """The ways of so many frames from a state, itself included; not by recursion, as they are as deep as frames."""
+    path: list[int] = []
+    choices = [iter((first,))]  # one more than there are places in the path
+    while choices:
+        place = next(choices[-1], None)
+        if place is None:
+            choices.pop()
+            del path[-1:]
+        elif not _fits(states, place, frames - len(path) - 1):
+            continue
+        elif len(path) == frames - 1:
+            yield (*path, place)
+        else:
+            path.append(place)
+            choices.append(iter(_following(states, place)))
+
+
+def _fits(states: Sequence[Any], place: int, frames: int) -> bool:
+    """Whether what is left to be written behind a state has room in so many frames."""
+    return frames >= least_frames(states[place + 1 + place % 2 :][::2]) + _held(states, place)
+
+
+def _following(states: Sequence[Any], place: int) -> range:
+    """The states that may come after one."""
+    steps = 1 if _held(states, place) else 1 + place % 2
+    return range(place, min(place + steps, len(states) - 1) + 1)
 
 
 def _held(states: Sequence[Any], place: int) -> bool:

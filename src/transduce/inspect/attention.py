@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from transduce.inspect.taps import attended, check_attending
+from transduce.metrics.units import columns, padded, shown
 from transduce.pages.palette import FAINT, INK, PAPER
 from transduce.pages.plots import figure, save, shades
 from transduce.transducer import Transducer
@@ -43,13 +44,13 @@ class AttentionMap:
     def lines(self, name: str | None = None) -> list[str]:
         """One attention, or the average, as shaded cells for the terminal: a row for each target token, a column for
         each source token."""
-        width = max(map(len, self.source_tokens))
-        margin = max(map(len, self.target_tokens))
+        sources, targets = ([*map(shown, tokens)] for tokens in (self.source_tokens, self.target_tokens))
+        width, margin = (max(map(columns, tokens)) for tokens in (sources, targets))
         weights_TS = self.mean() if name is None else self.weights[name]
         shade_TS = (weights_TS * len(SHADES)).long().clamp(max=len(SHADES) - 1).tolist()
-        head = " ".join(f"{token:^{width}}" for token in self.source_tokens)
+        head = " ".join(padded(token, width, "^") for token in sources)
         rows = (" ".join(SHADES[shade] * width for shade in row) for row in shade_TS)
-        body = (f"{token:>{margin}}  {row}" for token, row in zip(self.target_tokens, rows, strict=True))
+        body = (f"{padded(token, margin, '>')}  {row}" for token, row in zip(targets, rows, strict=True))
         return [line.rstrip() for line in (f"{'':{margin}}  {head}", *body)]
 
 

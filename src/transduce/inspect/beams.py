@@ -86,7 +86,9 @@ def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = 
     beam = transducer.search if search is None else search
     beam = beam.resized(1) if isinstance(beam, Greedy) else beam
     if not isinstance(beam, Beam):
-        raise ValueError(f"{type(beam).__name__} grows no tree, only a beam does: --set search.type=beam")
+        raise ValueError(
+            f"{type(beam).__name__} grows no tree, only a beam does: --set search.type=beam, and no --shortlist"
+        )
     recorder = _Recorder()
     padded = transducer.encoded([source])
     (found,) = replace(beam, observer=recorder)(transducer.model, padded)
@@ -149,12 +151,15 @@ class _Recorder:
         return node
 
     def tree(self, transducer: Transducer, found: Sequence[Hypothesis]) -> Node:
-        ranks = {hypothesis.tokens: rank for rank, hypothesis in enumerate(found)}
+        every = _parents_first(self.root)
+        # two groups of a beam may finish the same output, of which the search returned the better
+        ends = {node.tokens: node for node in sorted(every, key=lambda node: node.total) if node.fate == "finished"}
+        ranks = {id(ends[hypothesis.tokens]): rank for rank, hypothesis in enumerate(found)}
         made: dict[int, Node] = {}
-        for node in reversed(_parents_first(self.root)):
+        for node in reversed(every):
             children = [made[id(child)] for child in node.children]
             children.sort(key=lambda child: (not child.best, -child.total))
-            rank = ranks.get(node.tokens) if node.fate == "finished" else None
+            rank = ranks.get(id(node))
             made[id(node)] = Node(
                 transducer.target_tokenizer.tokens([node.token])[0] if node.tokens else SPECIALS[BOS],
                 node.log_prob,

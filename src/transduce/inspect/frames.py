@@ -5,6 +5,7 @@ B outputs, S frames.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +25,8 @@ from transduce.types import Padded
 class Placed:
     """An output, with its ``frames`` in it, among the ``count`` frames of its source.
 
-    ``log_prob`` is that of this one alignment, at most the output's own, which is of all.
+    ``log_prob`` is that of this one alignment, at most the output's own, which is of all. Where the source has too few
+    frames for the output it is minus infinity, and there are no ``frames``.
     """
 
     output: Output
@@ -34,6 +36,15 @@ class Placed:
     @property
     def frames(self) -> tuple[Span, ...]:
         return self.output.frames or ()
+
+    def checked(self) -> Placed:
+        """Itself; ValueError where the output has no alignment."""
+        if self.log_prob == -math.inf:
+            raise ValueError(
+                f"{self.output.text!r}: its {len(self.output.ids) - 1} tokens have no alignment with the {self.count} "
+                "frames of the source; give a shorter output, or train with a larger model.stretch"
+            )
+        return self
 
     def seconds(self, step: float) -> list[tuple[float, float]]:
         """When each token begins and ends, where a frame takes ``step`` seconds."""
@@ -53,7 +64,7 @@ def placed(
     """For each source with its outputs, as ``Transducer.predict`` or ``score`` gave them, where these are in it, in
     order.
 
-    Raises ValueError where the model has no frames, or too few of them for an output.
+    Raises ValueError where the model has no frames; an output for which there are too few of them is nowhere.
     """
     check_framewise(transducer.model)
 
@@ -98,8 +109,5 @@ def _lattice(transducer: Transducer, sources: Sequence[Any], outputs: Sequence[O
 
 def _placed(output: Output, spans: tuple[Span, ...] | None, count: int, log_prob: float) -> Placed:
     if spans is None:
-        raise ValueError(
-            f"{output.text!r}: its {len(output.ids) - 1} tokens have no alignment with the {count} frames of the "
-            "source; give a shorter output, or train with a larger model.stretch"
-        )
+        return Placed(replace(output, frames=()), count, -math.inf)
     return Placed(replace(output, frames=spans), count, log_prob)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from transduce.inspect.taps import attended
+from transduce.metrics.units import columns, padded, shown
 from transduce.transducer import Transducer
 from transduce.types import EOS
 
@@ -76,14 +77,15 @@ class Gaze:
 
     def lines(self) -> list[str]:
         """For the terminal: each token with where it looked most, in percent of the width and the height, or when."""
-        margin = max(map(len, self.tokens))
+        tokens = [*map(shown, self.tokens)]
+        margin = max(map(columns, tokens))
         told = []
-        for token, (share, (left, top, right, bottom)) in zip(self.tokens, self.strongest(), strict=True):
+        for token, (share, (left, top, right, bottom)) in zip(tokens, self.strongest(), strict=True):
             if self.spectrum:
                 place = self.spectrum.span(left, right)
             else:
                 place = f"{100 * left:.0f}-{100 * right:.0f} % across, {100 * top:.0f}-{100 * bottom:.0f} % down"
-            told.append(f"{token:>{margin}}  {share:.2f} at {place}")
+            told.append(f"{padded(token, margin, '>')}  {share:.2f} at {place}")
         return told
 
 

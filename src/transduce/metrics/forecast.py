@@ -53,7 +53,7 @@ class RootMeanSquaredError(NumericError):
     what = "squared"
 
     def error(self, difference: float) -> float:
-        return difference**2
+        return difference * difference  # infinite, where a power would be an error
 
     def score(self, total: Sequence[float]) -> float:
         return math.sqrt(super().score(total))
@@ -148,12 +148,12 @@ def subtract(step: Sequence[float], other: Sequence[float]) -> list[float]:
 
 
 def numbers(text: str) -> Steps:
-    """The steps of a line, at least one; ValueError where something is no number."""
+    """The steps of a line, at least one; ValueError where something is no number, or none that is finite."""
     try:
         steps = [[float(number) for number in step.split(",")] for step in text.split()]
     except ValueError:
         steps = []
-    if not steps:
+    if not steps or not all(math.isfinite(number) for step in steps for number in step):
         raise ValueError(
             f"{text[:60]!r} is no series of numbers, steps separated by spaces: metrics of numbers measure these alone"
         )

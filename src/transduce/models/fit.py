@@ -3,11 +3,10 @@ one way to own a distribution; and a model can read its source."""
 
 from __future__ import annotations
 
-import typing
 from typing import Any
 
 from transduce import names
-from transduce.protocols import lacking_verbs
+from transduce.protocols import lacking_for
 from transduce.spec import ConfigError, Table
 from transduce.types import Facts
 
@@ -17,9 +16,9 @@ def check_fit(path: str, protocol: str, user: type, model: type) -> None:
 
     ``path`` is where the configuration chooses the user, one of the classes of ``protocol``; those that fit are named.
     """
-    lacking = _lacking(user, model)
+    lacking = lacking_for(user, model)
     if lacking:
-        fitting = [name for name in names.NAMES[protocol] if not _lacking(names.find(protocol, name), model)]
+        fitting = [name for name in names.NAMES[protocol] if not lacking_for(names.find(protocol, name), model)]
         raise ConfigError(
             path,
             f"{user.__name__} asks its model to {' and '.join(lacking)}, which {model.__name__} does not; "
@@ -41,9 +40,3 @@ def check_words(model: Table, facts: Facts) -> None:
 def _asks(value: Any, fact: str) -> bool:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return (isinstance(value, dict) and fact in value) or any(_asks(one, fact) for one in inner)
-
-
-def _lacking(user: Any, model: type) -> list[str]:
-    asked = typing.get_type_hints(user.__call__).get("model", Any)
-    way = typing.get_origin(asked) or asked
-    return lacking_verbs(model, way) if isinstance(way, type) else []

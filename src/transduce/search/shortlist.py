@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from transduce import tree
-from transduce.protocols import Autoregressive, Search
+from transduce.protocols import Autoregressive, Search, lacking_for
 from transduce.search.beam import Beam
 from transduce.search.streaming import stream
 from transduce.types import EOS, PAD, SPECIALS, Hypothesis, Padded
@@ -86,11 +86,20 @@ class Shortlist:
 
     Each sentence has a list of its own, so its outputs do not depend on the batch. The model is then one over the
     listed words, p(w | ...) / sum of p over the list, and ``log_prob`` is this model's; ``force`` is the whole model's.
-    Filters that name words see the list's columns: specials have the ids they always have.
+    Filters that name words see the list's columns: specials have the ids they always have. Searches that go token by
+    token alone have words to leave out.
     """
 
     path: Path
     search: Search[Any] = field(default_factory=Beam)
+
+    def __post_init__(self) -> None:
+        if lacking := lacking_for(type(self.search), Listed):
+            raise ValueError(
+                f"a shortlist is for searches that go token by token, and {type(self.search).__name__} asks its model "
+                f"to {' and '.join(lacking)}: leave it out (--shortlist), or set search.type to beam, greedy, exact or "
+                "sampling, where the model can be searched so"
+            )
 
     @cached_property
     def candidates(self) -> Candidates:

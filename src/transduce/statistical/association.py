@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.data.pairs import Pairs
+from transduce.types import SPECIALS
 
 Ids = NDArray[np.int64]
 Weights = NDArray[np.float64]
@@ -70,5 +71,7 @@ def _tokens_together(pairs: Pairs) -> tuple[Ids, Ids]:
 
 
 def frequent(pairs: Pairs, count: int) -> Ids:
-    """The target tokens that occur most often, the most frequent first."""
-    return np.bincount(pairs.target.ids).argsort(kind="stable")[::-1][:count].astype(np.int64)
+    """The target tokens that occur most often, specials aside, the most frequent first."""
+    first = len(SPECIALS)
+    counts = np.bincount(pairs.target.ids)[first:]
+    return first + counts.argsort(kind="stable")[::-1][:count].astype(np.int64)

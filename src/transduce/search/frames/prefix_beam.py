@@ -71,7 +71,7 @@ class PrefixBeam:
         place_BK = torch.where(written_BK, place_BK - K, place_BK)
         origin_BK = torch.where(written_BK, place_BK // V, place_BK)
         token_BK = torch.where(written_BK, place_BK % V, PAD)
-        return stayed.chosen(origin_BK, token_BK, longer_BKV), companion.chosen(origin_BK, token_BK)
+        return stayed.chosen(origin_BK, token_BK, written_BK, longer_BKV), companion.chosen(origin_BK, token_BK)
 
     def _outside(self, beam: _Beam, companion: Companion) -> Tensor:
         """[B, K]: what the alignments have no part in."""
@@ -149,18 +149,21 @@ class _Beam:
         there_BK = total_BK > NEVER
         return alike_BJK & longer_BJK & there_BK[:, :, None] & there_BK[:, None]
 
-    def chosen(self, origin_BK: Tensor, token_BK: Tensor, longer_BKV: Tensor) -> _Beam:
-        """The prefixes that live on, each from its origin, with a token more where there is one."""
-        written_BK = token_BK != PAD
+    def chosen(self, origin_BK: Tensor, token_BK: Tensor, written_BK: Tensor, longer_BKV: Tensor) -> _Beam:
+        """The prefixes that live on, each from its origin, with a token more where one was written.
+
+        What is written is PAD where there are fewer prefixes than places: nobody's, who has no sums and no length.
+        """
         tokens_BKL = self.tokens_BKL.gather(1, origin_BK[..., None].expand(-1, -1, self.tokens_BKL.shape[2]))
         length_BK = self.length_BK.gather(1, origin_BK)
         tokens_BKL = torch.nn.functional.pad(tokens_BKL, (0, 1), value=PAD)
         tokens_BKL = tokens_BKL.scatter(2, length_BK[..., None], token_BK[..., None])
+        length_BK = length_BK + (token_BK != PAD)
         place_BK = origin_BK * longer_BKV.shape[2] + token_BK
         written_to_BK = longer_BKV.flatten(1).gather(1, place_BK)
         return _Beam(
-            tokens_BKL,
-            length_BK + written_BK,
+            tokens_BKL[..., : max(1, int(length_BK.max()))],  # else as wide as there are frames, and compared so
+            length_BK,
             self.blank_BK.gather(1, origin_BK).masked_fill(written_BK, NEVER),
             torch.where(written_BK, written_to_BK, self.symbol_BK.gather(1, origin_BK)),
         )
