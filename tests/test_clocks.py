@@ -18,20 +18,20 @@ class Sleeper(Callback):
         time.sleep(SLEEP)
 
 
-def seconds(run, clock):
+def seconds(run, tiny, clock):
     """By a run's own account, where every report is followed by a sleep."""
-    settings = {"training.steps": 10 * REPORTS, "training.clock": clock, "training.validation.times": 1}
-    api.train("reverse", run, settings=settings, callbacks=[Sleeper()], progress=False)
+    settings = tiny | {"training.steps": 10 * REPORTS, "training.clock": clock, "training.validation.every": 50}
+    api.train("reverse", run, settings, callbacks=[Sleeper()], progress=False)
     return json.loads((run / "checkpoints" / "last" / "state.json").read_text())["seconds"]
 
 
-def test_the_wall_clock_counts_sleep(tmp_path):
-    assert seconds(tmp_path / "run", "wall") > SLEEP * REPORTS
+def test_the_wall_clock_counts_sleep(tiny, tmp_path):
+    assert seconds(tmp_path / "run", tiny, "wall") > SLEEP * REPORTS
 
 
-def test_the_processor_clock_does_not(tmp_path):
+def test_the_processor_clock_does_not(tiny, tmp_path):
     began = time.monotonic()
-    counted = seconds(tmp_path / "run", "processor")
+    counted = seconds(tmp_path / "run", tiny, "processor")
     assert 0 < counted < time.monotonic() - began - SLEEP * REPORTS
 
 
@@ -43,10 +43,10 @@ class SlowValidation(Callback):
         self.finished = finished
 
 
-def test_what_validation_takes_is_counted_also_where_a_run_goes_on(tmp_path):
+def test_what_validation_takes_is_counted_also_where_a_run_goes_on(tiny, tmp_path):
     first, second = SlowValidation(), SlowValidation()
     for callback, steps in ((first, 4), (second, 8)):
-        settings = {"training.steps": steps, "training.validation.every": 2, "training.average": 2}
+        settings = tiny | {"training.steps": steps, "training.validation.every": 2}
         api.train(
             "reverse", tmp_path / "run", settings, callbacks=[callback], progress=False, resume=callback is second
         )
