@@ -20,7 +20,8 @@ class Sleeper(Callback):
 
 def seconds(run, tiny, clock):
     """By a run's own account, where every report is followed by a sleep."""
-    settings = tiny | {"training.steps": 10 * REPORTS, "training.clock": clock, "training.validation.every": 50}
+    once = {f"training.{key}": 10 * REPORTS for key in ("steps", "validation.every", "checkpoint_every")}
+    settings = tiny | once | {"training.clock": clock}
     api.train("reverse", run, settings, callbacks=[Sleeper()], progress=False)
     return json.loads((run / "checkpoints" / "last" / "state.json").read_text())["seconds"]
 

@@ -93,12 +93,12 @@ def test_training_is_not_the_same_whatever_its_seed(tiny: dict[str, Any], traine
 
 
 def test_kills_at_random_moments(tiny: dict[str, Any], tmp_path: Path) -> None:
-    longer = tiny | {"training.steps": 60}
+    longer = tiny | {"training.steps": 40}
     train(tmp_path / "whole", longer)
     run, draw, killed = tmp_path / "run", random.Random(1), 0
     sets = [f"--set={key}={toml(value)}" for key, value in longer.items()]
     command = [sys.executable, "-m", "transduce", "train", "reverse", "--out", str(run), "--resume"]
-    for _ in range(3):
+    for _ in range(2):
         process = subprocess.Popen(
             [*command, "--threads=1", "--device=cpu", *sets], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
