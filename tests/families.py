@@ -10,7 +10,8 @@ from torch import nn
 
 from transduce import config
 from transduce.data.pairs import Pairs, Ragged
-from transduce.protocols import Model
+from transduce.protocols import Chain, Model, can
+from transduce.statistical.counted import Counted
 from transduce.types import EOS, Facts, Padded
 
 FACTS = Facts(source_vocabulary=9, target_vocabulary=11)
@@ -243,6 +244,8 @@ PARALLEL: dict[str, config.Table] = {
 CHAINS: dict[str, config.Table] = {
     "crf, lstm": {"type": "crf", "encoder": recurrent("plain")["encoder"]},
     "crf, transformer": {"type": "crf", "encoder": transformer()["encoder"]},
+    "hmm": {"type": "hmm"},
+    "hmm, known words": {"type": "hmm", "prefix": 1, "suffix": 2, "strength": 0.5},
 }
 """Those whose labels depend on each other: tests/test_labelling.py, with those of ``PARALLEL`` that label."""
 
@@ -291,6 +294,8 @@ def facts(table: config.Table) -> Facts:
     """What the data knows; to copy, or to share a table, a model needs one vocabulary for both sides."""
     if table["type"] == "forecaster":
         return NUMERIC
+    if table["type"] == "hmm":
+        return KNOWN if table.get("suffix") else FACTS
     embedding = table.get("encoder", {}).get("embedding", "tokens")
     kind = embedding if isinstance(embedding, str) else embedding["type"]
     if kind in ("concatenated", "summed"):
@@ -307,7 +312,7 @@ def build(table: config.Table, seed: int = 0, dtype: torch.dtype = torch.float64
     """The model in evaluation mode, its weights spread out: near-uniform distributions hide mistakes."""
     torch.manual_seed(seed)
     model: Any = config.build(table, Model, facts(table), "model")
-    if table["type"] == "joint-ngram":
+    if can(type(model), Counted):
         count(model, seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -320,12 +325,13 @@ def build(table: config.Table, seed: int = 0, dtype: torch.dtype = torch.float64
 
 def count(model: Any, seed: int) -> None:
     """What a model counts of pairs whose targets go with their sources, more or less: a token for each, but now and
-    then none, two, or another."""
+    then another, and, where it does not label them, none or two."""
     generator = np.random.default_rng(seed)
+    shares = [0.0, 1.0, 0.0] if can(type(model), Chain) else [0.2, 0.6, 0.2]
     rows = []
     for _ in range(200):
         source = generator.integers(4, FACTS.source_vocabulary, generator.integers(1, 7))
-        drawn = [generator.choice([0, 1, 2], p=[0.2, 0.6, 0.2]) for _ in source]
+        drawn = [generator.choice([0, 1, 2], p=shares) for _ in source]
         target = [
             int(x + generator.integers(0, 3)) for x, times in zip(source, drawn, strict=True) for _ in range(times)
         ]

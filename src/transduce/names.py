@@ -23,6 +23,7 @@ NAMES: dict[str, dict[str, str]] = {
         "classifier": "transduce.models.classifier:Classifier",
         "ctc": "transduce.models.ctc:CTC",
         "joint-ctc": "transduce.models.ctc:JointCTC",
+        "hmm": "transduce.models.hidden_markov:HiddenMarkov",
         "joint-ngram": "transduce.models.joint_ngram:JointNgram",
     },
     "Encoder": {

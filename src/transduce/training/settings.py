@@ -18,6 +18,7 @@ from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import Augmentation
+from transduce.training.chain import ChainLikelihood
 from transduce.training.clocks import Clock
 from transduce.training.objectives import CrossEntropy
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule, check_at_least
@@ -205,7 +206,7 @@ class Settings:
     def _check_counted(self, model: str) -> None:
         """Raise ConfigError for what only gradients can follow."""
         asked = {
-            "objective": self.objective != CrossEntropy(),
+            "objective": self.objective not in (CrossEntropy(), ChainLikelihood()),  # by which it is measured
             "distillation": self.distillation is not None,
             "training.freeze": bool(self.training.freeze),
             "training.augmentation": bool(self.training.augmentation),

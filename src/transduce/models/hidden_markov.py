@@ -1,0 +1,188 @@
+"""Hidden Markov models of labels, counted. B rows, T tokens, N of them in all, C pieces of a word, L labels, I to the
+left of J, U different words, R rows of the table of known ones."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from transduce.chain import Trellis, check_lengths
+from transduce.data.pairs import Pairs
+from transduce.modules.spelling import words
+from transduce.statistical.affixes import Affixes
+from transduce.statistical.back_off import BackOff
+from transduce.statistical.counted import empty
+from transduce.statistical.kneser_ney import estimate
+from transduce.types import EOS, PAD, UNK, Batch, Padded, real_mask
+
+Ids = NDArray[np.int64]
+ROWS = 1024  # pairs looked at together
+
+
+class HiddenMarkov(nn.Module):
+    """p(x, y) = prod_t p(y_t | y_t-1) p(x_t | y_t): labels follow each other, and each writes a word.
+
+    Counted from labelled words. p(y_t | y_t-1) is smoothed as n-grams are (kneser_ney.py). p(x_t | y_t) is made of
+    p(y_t | x_t) p(x_t) / p(y_t), of which p(x_t) is the same for all labels and left out.
+
+    Where words are spelled, their first ``prefix`` and last ``suffix`` pieces say which labels are probable: alone, of
+    words that are unknown (after Brants 2000, section 2.3); of others as if each had been seen so ``strength`` times
+    more. They are learned from words that were counted ``rare`` times at most. With neither, each token of the source
+    is a word.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        source_words: int,
+        source_factors: int,
+        target_vocabulary: int,
+        prefix: int = 0,
+        suffix: int = 0,
+        rare: int = 10,
+        strength: float = 1.0,
+    ) -> None:
+        super().__init__()
+        if source_factors > 1:
+            raise ValueError(
+                f"a hidden Markov model reads one id a token, and each step of the source has {source_factors}: set "
+                "data.units.source to units of text without factors, such as symbols or spelled"
+            )
+        for name, value, least in (("prefix", prefix, 0), ("suffix", suffix, 0), ("rare", rare, 1)):
+            if value < least:
+                raise ValueError(f"{name} = {value}: at least {least} was expected")
+        if not strength > 0:
+            raise ValueError(f"strength = {strength}: more than 0 was expected")
+        if source_words and not prefix + suffix:
+            raise ValueError(
+                f"the source is spelled, with {source_words} words known as wholes, and prefix and suffix are 0: set "
+                'one of them, or data.units.source to "symbols"'
+            )
+        self.prefix, self.suffix, self.rare, self.strength = prefix, suffix, rare, strength
+        self.alphabet = source_vocabulary if prefix + suffix else 0
+        self.rows = source_words + 1 if prefix + suffix else source_vocabulary + 1
+        self.labels = target_vocabulary
+        self.beginnings, self.endings = Affixes(), Affixes()
+        self.known = empty(torch.float32, target_vocabulary)  # log p(y | x) - log p(y), [R, L]; nothing in the first
+        self.prior = empty()  # log p(y), [L]
+        self.transition = empty(torch.float32, target_vocabulary + 1)  # [1 + I, J + 1], from the begin, and to the end
+
+    def counts(self, pairs: Pairs) -> LabelCounts:
+        return LabelCounts(self, pairs)
+
+    def trellis(self, source: Padded) -> Trellis:
+        if not len(self.prior):
+            raise ValueError("this hidden Markov model has not been counted: train it first")
+        row_BT, pieces_BTC, lengths_B = self.read(source)
+        unary_BTL, unknown_BT = self.known[row_BT], row_BT == 0
+        unary_BTL[unknown_BT] = self.spelled(pieces_BTC[unknown_BT]) - self.prior
+        return Trellis(unary_BTL, lengths_B, self.transition[1:, :-1], self.transition[0, :-1], self.transition[1:, -1])
+
+    def read(self, source: Padded) -> tuple[Tensor, Tensor, Tensor]:
+        """Each word's row among the known ones [B, T], 0 where it is not known; its pieces [B, T, C], none where tokens
+        are words; and how many words there are [B]."""
+        if not self.alphabet:
+            lengths_B = source.lengths - 1
+            row_BT = 1 + source.values[:, : max(1, int(lengths_B.max()))]
+            return row_BT, row_BT.new_empty(*row_BT.shape, 0), lengths_B
+        spelled = words(source, self.alphabet)
+        lengths_B = spelled.lengths - 1
+        ids_BTC = spelled.values[:, : max(1, int(lengths_B.max()))]
+        return (ids_BTC[..., 0] - self.alphabet + 1).clamp(min=0), ids_BTC[..., 1:], lengths_B
+
+    def spelled(self, pieces_NC: Tensor) -> Tensor:
+        """[N, L]: log p(y | how a word is spelled), of ``read``; what begins and what ends it independent, given y."""
+        begun_NL = self.beginnings(pieces_NC[:, : self.prefix])
+        ended_NL = self.endings(backward(pieces_NC)[:, : self.suffix])
+        both_NL: Tensor = begun_NL + ended_NL - self.endings.log_prob[0]
+        return both_NL.log_softmax(-1)
+
+
+def backward(pieces_NC: Tensor) -> Tensor:
+    """Words from their last piece to the first, each closed with EOS and filled up with PAD, as they were."""
+    length_N1 = (pieces_NC != PAD).sum(1, keepdim=True) - 1
+    place_NC = length_N1 - 1 - torch.arange(pieces_NC.shape[1], device=pieces_NC.device)
+    turned_NC = pieces_NC.gather(1, place_NC.clamp(min=0)).masked_fill(place_NC < 0, PAD)
+    return turned_NC.masked_fill(place_NC == -1, EOS)
+
+
+class LabelCounts:
+    """What a hidden Markov model counts: one pass over the labelled words is all; a second one measures it."""
+
+    def __init__(self, model: HiddenMarkov, pairs: Pairs) -> None:
+        if "f" in (pairs.source.ids.dtype.kind, pairs.target.ids.dtype.kind):
+            raise ValueError("a hidden Markov model counts tokens, and the data has numbers: set data.units to text's")
+        self.model, self.pairs = model, pairs
+        self.tokens = int(pairs.target_lengths.sum())
+        self.report: tuple[str, ...] = ()
+
+    def reestimate(self) -> float:
+        if len(self.model.prior):
+            return sum(map(self._log_prob, self._batches()))
+        self._count()
+        return -(self.tokens - len(self.pairs)) * math.log(max(1, self.model.labels - UNK))  # any label was as good
+
+    def settle(self) -> None:
+        """The counts are the model's from the first pass on."""
+
+    def _batches(self) -> Iterator[Batch]:
+        for first in range(0, len(self.pairs), ROWS):
+            yield self.pairs.batch(np.arange(first, min(first + ROWS, len(self.pairs))))
+
+    def _log_prob(self, batch: Batch) -> float:
+        batch = batch.to(self.model.prior.device)
+        trellis = self.model.trellis(batch.source)
+        score_B = trellis.score(trellis.own(batch.target.values, batch.target.lengths - 1))
+        return float((score_B - trellis.log_normaliser).double().sum())
+
+    def _count(self) -> None:
+        model, V = self.model, self.model.labels
+        words_NC, label_N = self._words()
+        words_UC, number_N = np.unique(words_NC, axis=0, return_inverse=True)
+        row_U, pieces_UC = words_UC[:, 0], torch.from_numpy(words_UC[:, 1:])
+        counts_UL = np.bincount(number_N.ravel() * V + label_N, minlength=len(row_U) * V).reshape(-1, V).astype(float)
+        prior_L = (counts_UL.sum(0) + 1) / (len(label_N) + V)
+        rare_U = counts_UL.sum(1) <= model.rare
+        ways = ((model.beginnings, pieces_UC, model.prefix), (model.endings, backward(pieces_UC), model.suffix))
+        for affixes, way_UC, longest in ways:
+            affixes.learn(way_UC[rare_U, :longest].numpy(), counts_UL[rare_U], prior_L, model.strength)
+        spelled_UL = model.spelled(pieces_UC.to(model.endings.keys)).double().exp().cpu().numpy()
+        counts_RL, spelled_RL = np.zeros((2, model.rows, V))
+        np.add.at(counts_RL, row_U, counts_UL)
+        np.add.at(spelled_RL, row_U, spelled_UL * counts_UL.sum(1, keepdims=True))
+        seen_R1 = counts_RL.sum(1, keepdims=True)
+        rare_L = model.endings.log_prob[0].double().exp().cpu().numpy()
+        guess_RL = np.where(seen_R1 > 0, spelled_RL / np.maximum(seen_R1, 1), rare_L)
+        known_RL = (counts_RL + model.strength * guess_RL) / (seen_R1 + model.strength)
+        model.prior.data = torch.from_numpy(np.log(prior_L)).to(model.prior)
+        model.known.data = torch.from_numpy(np.log(known_RL / prior_L)).to(model.known)
+        model.transition.data = self._transitions().to(model.transition)
+
+    def _words(self) -> tuple[Ids, Ids]:
+        """Every word: its row and its pieces, [N, 1 + C]; and its label [N]."""
+        words, labels = [], []
+        for batch in self._batches():
+            row_BT, pieces_BTC, lengths_B = self.model.read(batch.source)
+            check_lengths(lengths_B, batch.target.lengths - 1)
+            real_BT = real_mask(lengths_B, row_BT.shape[1])
+            words.append(torch.cat([row_BT[..., None], pieces_BTC], -1)[real_BT])
+            labels.append(batch.target.values[:, : row_BT.shape[1]][real_BT])
+        longest = max(each.shape[1] for each in words)
+        wide = [nn.functional.pad(each, (0, longest - each.shape[1]), value=PAD) for each in words]
+        return torch.cat(wide).numpy(), torch.cat(labels).numpy()
+
+    def _transitions(self) -> Tensor:
+        """log p(label or end | begin or label), [1 + V, V + 1]"""
+        V, bigrams = self.model.labels, BackOff()
+        target = self.pairs.target
+        rows = [target.ids[first : last - 1] for first, last in itertools.pairwise(target.offsets)]
+        bigrams.learn(estimate(rows, V, order=2))
+        history = torch.cat([bigrams.ends[1:], bigrams.after[1 : V + 1]])
+        log_prob_E: Tensor = bigrams(history.repeat_interleave(V + 1), torch.arange(V + 1).repeat(V + 1))[0]
+        return log_prob_E.view(V + 1, V + 1)

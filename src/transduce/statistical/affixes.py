@@ -1,0 +1,77 @@
+"""What words that begin or end alike are labelled as. N words, C pieces of each, L labels, M affixes, none among them.
+
+An affix is a number: 0 is none at all, then those of one piece, those of two, and so on, each known by its parent (the
+affix without its last piece) and that piece.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from transduce.statistical.counted import empty
+from transduce.types import PAD
+
+Ids = NDArray[np.int64]
+Numbers = NDArray[np.float64]
+
+
+class Affixes(nn.Module):
+    """log p(label | the first pieces of a word), or the last, where words are given from their end, by successive
+    abstraction: p(l | a) = (c(a, l) + s p(l | a without its last piece)) / (c(a) + s), with a strength s (Samuelsson
+    1993; Brants 2000 has other weights).
+
+    The longest affix that was counted speaks.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys = empty(torch.long)  # of affixes 1 to M - 1, ascending within a length
+        self.bounds = empty(torch.long)  # where those of each length begin among them, and where the last end
+        self.log_prob = empty()  # [M, L]
+
+    def learn(self, pieces_NC: Ids, counts_NL: Numbers, prior_L: Numbers, strength: float) -> None:
+        """Of words as rows of pieces, filled up with PAD, how often each has each label; affixes are as long as the
+        rows. Such as are seen once add nothing to their shorter ones, and are not kept."""
+        alphabet = int(pieces_NC.max(initial=0)) + 1
+        total = counts_NL.sum(0)
+        tables = [((total + strength * prior_L) / (total.sum() + strength))[None]]
+        keys, bounds = [np.array([alphabet])], [1]  # the alphabet comes first: a key that no affix has
+        affix_N, first = np.zeros(len(pieces_NC), np.int64), 0
+        for piece_N in pieces_NC.T:
+            going_N = (piece_N != PAD) & (affix_N >= 0)
+            key_N = affix_N * alphabet + piece_N
+            key_M, number_N = np.unique(key_N[going_N], return_inverse=True)
+            counts_ML = np.zeros((len(key_M), counts_NL.shape[1]))
+            np.add.at(counts_ML, number_N, counts_NL[going_N])
+            kept_M = counts_ML.sum(1) > 1
+            if not kept_M.any():
+                break
+            parent_M = key_M[kept_M] // alphabet - first
+            counts_ML = counts_ML[kept_M]
+            tables.append((counts_ML + strength * tables[-1][parent_M]) / (counts_ML.sum(1, keepdims=True) + strength))
+            first += len(tables[-2])
+            renumbered_M = np.where(kept_M, first + kept_M.cumsum() - 1, -1)
+            after_N = np.full(len(pieces_NC), -1)
+            after_N[going_N] = renumbered_M[number_N]
+            affix_N = after_N
+            keys.append(key_M[kept_M])
+            bounds.append(bounds[-1] + len(keys[-1]))
+        values = {"keys": np.concatenate(keys), "bounds": np.array(bounds), "log_prob": np.log(np.concatenate(tables))}
+        for name, value in values.items():
+            parameter = getattr(self, name)
+            parameter.data = torch.from_numpy(value).to(parameter)
+
+    def forward(self, pieces_NC: Tensor) -> Tensor:
+        """[N, L]"""
+        alphabet, affix_N = self.keys[0], pieces_NC.new_zeros(len(pieces_NC))
+        going_N = torch.ones_like(affix_N, dtype=torch.bool)
+        bounds = self.bounds.tolist()
+        for piece_N, begin, end in zip(pieces_NC.unbind(1), bounds, bounds[1:], strict=False):
+            key_N = affix_N * alphabet + piece_N
+            place_N = torch.searchsorted(self.keys[begin:end], key_N).clamp(max=end - begin - 1) + begin
+            going_N = going_N & (piece_N != PAD) & (piece_N < alphabet) & (self.keys[place_N] == key_N)
+            affix_N = torch.where(going_N, place_N, affix_N)
+        return self.log_prob[affix_N]
