@@ -263,6 +263,7 @@ NUMBERS: dict[str, config.Table] = {
 """Those that write numbers: tests/test_forecaster.py."""
 
 COUNTED: dict[str, config.Table] = {
+    "n-grams": {"type": "ngram", "order": 3},
     "joint n-grams": {"type": "joint-ngram", "order": 3, "escape": 1e-2},
     "joint n-grams, the probable ones": {"type": "joint-ngram", "order": 2, "beam": 3.0, "width": 4},
 }

@@ -141,7 +141,9 @@ def answers(model: BackOff, corpus: Corpus, history_E: Tensor) -> Tensor:
 def check(corpus: Corpus, order: int, sequences: Sequence[Words]) -> None:
     """Every word after these, and that they add up to one."""
     model, slow = corpus.model(order), Slow(corpus, order)
-    found = answers(model, corpus, walked(model, corpus, sequences)).exp()
+    histories = walked(model, corpus, sequences)
+    found = answers(model, corpus, histories).exp()
+    assert_close(model.every(histories)[:, :-1].exp(), found, rtol=1e-10, atol=0)
     distributions = [slow.after((BEGIN, *words)) for words in sequences]
     expected = [[distribution[word] for word in corpus.follow] for distribution in distributions]
     assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=0)

@@ -24,6 +24,7 @@ NAMES: dict[str, dict[str, str]] = {
         "ctc": "transduce.models.ctc:CTC",
         "joint-ctc": "transduce.models.ctc:JointCTC",
         "hmm": "transduce.models.hidden_markov:HiddenMarkov",
+        "ngram": "transduce.models.ngram:Ngram",
         "joint-ngram": "transduce.models.joint_ngram:JointNgram",
     },
     "Encoder": {

@@ -4,7 +4,6 @@ left of J, U different words, R rows of the table of known ones."""
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,7 +16,7 @@ from transduce.data.pairs import Pairs
 from transduce.modules.spelling import words
 from transduce.statistical.affixes import Affixes
 from transduce.statistical.back_off import BackOff
-from transduce.statistical.counted import empty
+from transduce.statistical.counted import OnePass, empty
 from transduce.statistical.kneser_ney import estimate
 from transduce.types import EOS, PAD, UNK, Batch, Padded, real_mask
 
@@ -112,36 +111,17 @@ def backward(pieces_NC: Tensor) -> Tensor:
     return turned_NC.masked_fill(place_NC == -1, EOS)
 
 
-class LabelCounts:
-    """What a hidden Markov model counts: one pass over the labelled words is all; a second one measures it."""
+class LabelCounts(OnePass):
+    """What a hidden Markov model counts: labelled words."""
 
     def __init__(self, model: HiddenMarkov, pairs: Pairs) -> None:
         if "f" in (pairs.source.ids.dtype.kind, pairs.target.ids.dtype.kind):
             raise ValueError("a hidden Markov model counts tokens, and the data has numbers: set data.units to text's")
+        tokens = int(pairs.target_lengths.sum())
+        super().__init__(tokens, tokens - len(pairs), model.labels - UNK)
         self.model, self.pairs = model, pairs
-        self.tokens = int(pairs.target_lengths.sum())
-        self.report: tuple[str, ...] = ()
 
-    def reestimate(self) -> float:
-        if len(self.model.prior):
-            return sum(map(self._log_prob, self._batches()))
-        self._count()
-        return -(self.tokens - len(self.pairs)) * math.log(max(1, self.model.labels - UNK))  # any label was as good
-
-    def settle(self) -> None:
-        """The counts are the model's from the first pass on."""
-
-    def _batches(self) -> Iterator[Batch]:
-        for first in range(0, len(self.pairs), ROWS):
-            yield self.pairs.batch(np.arange(first, min(first + ROWS, len(self.pairs))))
-
-    def _log_prob(self, batch: Batch) -> float:
-        batch = batch.to(self.model.prior.device)
-        trellis = self.model.trellis(batch.source)
-        score_B = trellis.score(trellis.own(batch.target.values, batch.target.lengths - 1))
-        return float((score_B - trellis.log_normaliser).double().sum())
-
-    def _count(self) -> None:
+    def count(self) -> None:
         model, V = self.model, self.model.labels
         words_NC, label_N = self._words()
         words_UC, number_N = np.unique(words_NC, axis=0, return_inverse=True)
@@ -163,6 +143,19 @@ class LabelCounts:
         model.prior.data = torch.from_numpy(np.log(prior_L)).to(model.prior)
         model.known.data = torch.from_numpy(np.log(known_RL / prior_L)).to(model.known)
         model.transition.data = self._transitions().to(model.transition)
+
+    def log_prob(self) -> float:
+        return sum(map(self._log_prob, self._batches()))
+
+    def _log_prob(self, batch: Batch) -> float:
+        batch = batch.to(self.model.prior.device)
+        trellis = self.model.trellis(batch.source)
+        score_B = trellis.score(trellis.own(batch.target.values, batch.target.lengths - 1))
+        return float((score_B - trellis.log_normaliser).double().sum())
+
+    def _batches(self) -> Iterator[Batch]:
+        for first in range(0, len(self.pairs), ROWS):
+            yield self.pairs.batch(np.arange(first, min(first + ROWS, len(self.pairs))))
 
     def _words(self) -> tuple[Ids, Ids]:
         """Every word: its row and its pieces, [N, 1 + C]; and its label [N]."""

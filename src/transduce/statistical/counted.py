@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import torch
@@ -25,6 +27,39 @@ class Counts(Protocol):
     def reestimate(self) -> float: ...
 
     def settle(self) -> None: ...
+
+
+class OnePass(ABC):
+    """``Counts`` that are the model's after one pass; those that follow measure them.
+
+    Before it all is alike: one of so many ``choices`` in each of the ``places``.
+    """
+
+    report: tuple[str, ...] = ()
+
+    def __init__(self, tokens: int, places: int, choices: int) -> None:
+        self.tokens = tokens
+        self._alike = -places * math.log(max(1, choices))
+        self._counted = False
+
+    def reestimate(self) -> float:
+        if self._counted:
+            return self.log_prob()
+        self.settle()
+        return self._alike
+
+    def settle(self) -> None:
+        if not self._counted:
+            self.count()
+            self._counted = True
+
+    @abstractmethod
+    def count(self) -> None:
+        """Count, and make the counts the model's."""
+
+    @abstractmethod
+    def log_prob(self) -> float:
+        """That of the pairs, by the model."""
 
 
 class Counted(Model, Protocol):

@@ -1,0 +1,100 @@
+"""n-gram language models, counted. B rows, T tokens, N positions, V vocabulary, C columns of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from transduce import tree
+from transduce.data.pairs import Pairs
+from transduce.statistical.back_off import BackOff
+from transduce.statistical.counted import OnePass
+from transduce.statistical.kneser_ney import estimate
+from transduce.types import BOS, EOS, UNK, Padded
+
+ROWS = 1024  # lines measured together
+
+
+class Ngram(nn.Module):
+    """p(y) = prod_t p(y_t | y_t-n+1 ... y_t-1), n being ``order``, and the end of a line one more token; interpolated
+    modified Kneser-Ney (Chen and Goodman 1999).
+
+    Of a source it counts the rows. Its state is what it remembers of each row, the number of an n-gram, and its
+    features are these numbers. Its words are the ids from UNK on.
+    """
+
+    def __init__(self, target_vocabulary: int, order: int = 5) -> None:
+        super().__init__()
+        if order < 1:
+            raise ValueError(f"order = {order}: at least 1 was expected")
+        self.order, self.vocabulary = order, target_vocabulary
+        self.ngrams = BackOff()
+
+    def counts(self, pairs: Pairs) -> NgramCounts:
+        return NgramCounts(self, pairs)
+
+    def start(self, source: Any) -> Tensor:
+        if not len(self.ngrams):
+            raise ValueError("this n-gram model has not been counted: train it by itself, then mix it with others")
+        return self.ngrams.ends[1:].repeat(tree.rows(source))
+
+    def extend(self, tokens_BT: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        histories = []
+        for token_B in tokens_BT.unbind(1):
+            _, after_B = self.ngrams(state, _words(token_B))
+            state = torch.where(token_B == BOS, state, after_B)
+            histories.append(state)
+        return torch.stack(histories, 1), state
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        log_prob_NW = self.ngrams.every(output.flatten())
+        never_N2 = log_prob_NW.new_full((len(log_prob_NW), 2), float("-inf"))  # PAD and BOS
+        end_N1 = log_prob_NW[:, self.ngrams.end, None]
+        log_prob_NV = torch.cat([never_N2, end_N1, log_prob_NW[:, : self.ngrams.end]], 1)
+        wanted_NC = log_prob_NV if candidates is None else log_prob_NV[:, candidates]
+        return wanted_NC.view(*output.shape, -1)
+
+
+def _words(ids: Tensor) -> Tensor:
+    """The words of tokens; of such as nothing stands behind, any."""
+    return (ids - UNK).clamp(min=0)
+
+
+class NgramCounts(OnePass):
+    """What an n-gram model counts: the tokens of the targets."""
+
+    def __init__(self, model: Ngram, pairs: Pairs) -> None:
+        if pairs.target.ids.dtype.kind == "f":
+            raise ValueError("an n-gram model counts tokens, and the target has numbers: set data.units to text's")
+        tokens = int(pairs.target_lengths.sum())
+        super().__init__(tokens, tokens, model.vocabulary - EOS)
+        self.model, self.pairs = model, pairs
+
+    def count(self) -> None:
+        target, model = self.pairs.target, self.model
+        lines = [
+            target.ids[first : last - 1].astype(np.int64) - UNK for first, last in itertools.pairwise(target.offsets)
+        ]
+        model.ngrams.learn(estimate(lines, model.vocabulary - UNK, model.order))
+
+    def log_prob(self) -> float:
+        return sum(map(self._log_prob, self._batches()))
+
+    def _log_prob(self, target: Padded) -> float:
+        ngrams, real_BT = self.model.ngrams, target.mask
+        words_BT = torch.where(target.values == EOS, ngrams.end, _words(target.values))
+        history_B, total = ngrams.ends[1:].repeat(len(words_BT)), 0.0
+        for word_B, real_B in zip(words_BT.unbind(1), real_BT.unbind(1), strict=True):
+            log_prob_B, history_B = ngrams(history_B, word_B)
+            total += float(log_prob_B[real_B].double().sum())
+        return total
+
+    def _batches(self) -> Iterator[Padded]:
+        for first in range(0, len(self.pairs), ROWS):
+            rows = np.arange(first, min(first + ROWS, len(self.pairs)))
+            yield self.pairs.target.padded(rows).to(self.model.ngrams.ends.device)
