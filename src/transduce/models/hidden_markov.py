@@ -18,7 +18,7 @@ from transduce.statistical.affixes import Affixes
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.counted import OnePass, empty
 from transduce.statistical.kneser_ney import estimate
-from transduce.types import EOS, PAD, UNK, Batch, Padded, real_mask
+from transduce.types import EOS, PAD, UNK, Batch, Padded, real_mask, widened
 
 Ids = NDArray[np.int64]
 ROWS = 1024  # pairs looked at together
@@ -79,9 +79,11 @@ class HiddenMarkov(nn.Module):
         if not len(self.prior):
             raise ValueError("this hidden Markov model has not been counted: train it first")
         row_BT, pieces_BTC, lengths_B = self.read(source)
-        unary_BTL, unknown_BT = self.known[row_BT], row_BT == 0
-        unary_BTL[unknown_BT] = self.spelled(pieces_BTC[unknown_BT]) - self.prior
-        return Trellis(unary_BTL, lengths_B, self.transition[1:, :-1], self.transition[0, :-1], self.transition[1:, -1])
+        # sums over all sequences lose too much in 16 bits
+        wide, unknown_BT = widened(self.known.dtype), row_BT == 0
+        unary_BTL, transition = self.known[row_BT].to(wide), self.transition.to(wide)
+        unary_BTL[unknown_BT] = self.spelled(pieces_BTC[unknown_BT]).to(wide) - self.prior
+        return Trellis(unary_BTL, lengths_B, transition[1:, :-1], transition[0, :-1], transition[1:, -1])
 
     def read(self, source: Padded) -> tuple[Tensor, Tensor, Tensor]:
         """Each word's row among the known ones [B, T], 0 where it is not known; its pieces [B, T, C], none where tokens
