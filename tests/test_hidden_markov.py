@@ -23,7 +23,7 @@ from transduce.protocols import Model
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.kneser_ney import estimate
 from transduce.training.run import train
-from transduce.types import EOS, Facts, Padded
+from transduce.types import BOS, EOS, Facts, Padded
 
 Call = Callable[..., tuple[int, str, str]]
 SENTENCES = [
@@ -173,9 +173,7 @@ def test_tokens_are_words_where_nothing_is_spelled() -> None:
 def test_what_cannot_be_counted_says_so() -> None:
     source, target = tokenizers()
     facts = Facts(len(source) - source.words, len(target), source_words=source.words)
-    with pytest.raises(
-        ValueError, match=r"the source is spelled, with 15 words known as wholes, and prefix and suffix"
-    ):
+    with pytest.raises(ValueError, match=r"the source is spelled, and prefix and suffix are 0: set model.prefix or"):
         config.build({"type": "hmm"}, Model, facts, "model")
     with pytest.raises(ValueError, match="each step of the source has 2: set data"):
         config.build({"type": "hmm"}, Model, Facts(9, 11, source_factors=2), "model")
@@ -183,8 +181,10 @@ def test_what_cannot_be_counted_says_so() -> None:
     with pytest.raises(ValueError, match=r'does not say where its words begin: set data.units.source to "spelled"'):
         model.counts(paired([([4, 5, EOS], [4, 5, EOS])])).reestimate()
     plain: Any = config.build({"type": "hmm"}, Model, FACTS, "model")
-    with pytest.raises(ValueError, match="has not been counted: train it first"):
+    with pytest.raises(ValueError, match="has not been counted, or not with these words: train it first"):
         plain.trellis(Padded.of([[4, EOS]]))
+    with pytest.raises(ValueError, match="the source is spelled, and prefix and suffix are 0"):
+        plain.counts(paired([([BOS, 4, 5, EOS], [4, EOS])])).reestimate()
     with pytest.raises(ValueError, match="3 labels for a source of 2"):
         plain.counts(paired([([4, 5, EOS], [4, 5, 6, EOS])])).reestimate()
     pairs = paired([([4, EOS], [4, EOS])])
@@ -199,8 +199,9 @@ def test_what_cannot_be_counted_says_so() -> None:
         ({"prefix": -1}, "prefix = -1: at least 0"),
         ({"suffix": -2}, "suffix = -2: at least 0"),
         ({"rare": 0}, "rare = 0: at least 1"),
-        ({"strength": 0.0}, "strength = 0.0: more than 0"),
-        ({"strength": math.nan}, "strength = nan: more than 0"),
+        ({"strength": 0.0}, "strength = 0.0: a number of more than 0"),
+        ({"strength": math.nan}, "strength = nan: a number of more than 0"),
+        ({"strength": math.inf}, "strength = inf: a number of more than 0"),
     ],
     ids=str,
 )
@@ -263,3 +264,20 @@ def test_what_does_not_fit_is_refused(run: Path, changes: config.Table, expected
     with pytest.raises(config.ConfigError, match=expected):
         train(settings | changes, tmp_path / "run")
     assert not (tmp_path / "run" / "config.toml").exists()
+
+
+def test_the_first_thing_one_tries_says_what_to_set(run: Path, tmp_path: Path) -> None:
+    """Only the model is changed, in a file of another recipe: by what to measure it is told."""
+    settings = config.read(run / "config.toml") | {"objective": {"type": "parallel-cross-entropy"}}
+    with pytest.raises(config.ConfigError, match="set objective to 'chain-likelihood'"):
+        train(settings, tmp_path / "run")
+
+
+def test_lines_are_counted_together_whatever_the_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few lines at a time where there are many labels: the same model."""
+    source, target = tokenizers()
+    models = [counted(source, target, TEXTS, prefix=1, suffix=2)]
+    monkeypatch.setattr("transduce.models.hidden_markov.CELLS", 2 * len(target) ** 2)
+    models.append(counted(source, target, TEXTS, prefix=1, suffix=2))
+    for one, two in zip(*(model.parameters() for model in models), strict=True):
+        assert torch.equal(one, two)

@@ -16,6 +16,7 @@ import transduce
 from families import FACTS, paired
 from transduce import config
 from transduce.models.ngram import Ngram
+from transduce.models.weights import set_weights, weights
 from transduce.protocols import Model
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.kneser_ney import estimate
@@ -69,8 +70,13 @@ def test_what_cannot_be_counted_says_so() -> None:
     with pytest.raises(ValueError, match="order = 0: at least 1"):
         Ngram(9, 0)
     empty: Any = config.build({"type": "ngram"}, Model, FACTS, "model")
-    with pytest.raises(ValueError, match="has not been counted: train it by itself"):
+    with pytest.raises(ValueError, match="has not been counted, or not with this vocabulary: train it by itself"):
         empty.start(Padded.of([[EOS]]))
+    empty.counts(paired([([EOS], [4, EOS])])).settle()
+    other = Ngram(FACTS.target_vocabulary + 1)
+    set_weights(other, weights(empty), "elsewhere")
+    with pytest.raises(ValueError, match="or not with this vocabulary"):
+        other.start(Padded.of([[EOS]]))
     pairs = paired([([EOS], [4, EOS])])
     pairs.target.ids = pairs.target.ids.astype(np.float32)
     with pytest.raises(ValueError, match="counts tokens, and the target has numbers"):
@@ -114,6 +120,10 @@ def test_it_is_mixed_with_a_trained_one(run: Path, tmp_path: Path, call: Call) -
     lstm = {"type": "recurrent", "cell": "lstm", "embedding_width": 4, "width": 4, "bridge": "zero", "wiring": "plain"}
     trained = settings | {"model": {"type": "language-model", "decoder": lstm}, "training": {"steps": 2}}
     train(trained, tmp_path / "lstm")
-    status, out, err = call("evaluate", f"{run}+{tmp_path / 'lstm'}", "--metric", "perplexity", "--json")
-    assert status == 0, err
-    assert json.loads(out)["metrics"]["perplexity"] > 1
+    (tmp_path / "line.txt").write_text("dogs\n", encoding="utf-8")  # a word that is unknown, and the end
+    alone, mixed = [], f"{run}+{tmp_path / 'lstm'}"
+    for each in (run, tmp_path / "lstm", mixed):
+        status, out, err = call("score", each, tmp_path / "line.txt", "--format", "jsonl")
+        assert status == 0, err
+        alone.append(math.exp(json.loads(out)["token_log_probs"][0]))
+    assert alone[2] == pytest.approx((alone[0] + alone[1]) / 2, rel=1e-4)

@@ -86,13 +86,14 @@ def predict_in(precision: Precision, model: nn.Module, device: torch.device) -> 
     """Let a model that is to be used and not trained compute in this precision, whoever asks it.
 
     In bfloat16 its matrices are held in it, which halves them and spares their conversion; vectors (biases, norms) and
-    what runs between the products stay in float32, and so do log-probabilities, which whoever searches makes.
+    what runs between the products stay in float32, and so do log-probabilities, which whoever searches makes. What was
+    counted, and has no gradient, stays as it is: nothing is multiplied by it.
     """
     if precision == "float32":
         return
     bound_kernel_cache()
     for parameter in model.parameters():
-        if parameter.ndim > 1 and parameter.is_floating_point():
+        if parameter.ndim > 1 and parameter.requires_grad:
             parameter.data = parameter.data.to(torch.bfloat16)
     for verb in VERBS:
         if hasattr(model, verb):

@@ -1,10 +1,12 @@
 """Hidden Markov models of labels, counted. B rows, T tokens, N of them in all, C pieces of a word, L labels, I to the
-left of J, U different words, R rows of the table of known ones."""
+left of J, U different words, P of them by label, R rows of the table of known ones."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,10 +20,14 @@ from transduce.statistical.affixes import Affixes
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.counted import OnePass, empty
 from transduce.statistical.kneser_ney import estimate
-from transduce.types import EOS, PAD, UNK, Batch, Padded, real_mask, widened
+from transduce.types import BOS, EOS, PAD, UNK, Batch, Padded, real_mask
 
-Ids = NDArray[np.int64]
-ROWS = 1024  # pairs looked at together
+Ids = NDArray[Any]
+ROWS, CELLS = 1024, 2**24  # pairs looked at together, and pairs of labels that these may have
+SPELLED = (
+    "the source is spelled, and prefix and suffix are 0: set model.prefix or model.suffix to how many pieces of a word "
+    'are to be looked at, or data.units.source to "symbols"'
+)
 
 
 class HiddenMarkov(nn.Module):
@@ -56,18 +62,15 @@ class HiddenMarkov(nn.Module):
         for name, value, least in (("prefix", prefix, 0), ("suffix", suffix, 0), ("rare", rare, 1)):
             if value < least:
                 raise ValueError(f"{name} = {value}: at least {least} was expected")
-        if not strength > 0:
-            raise ValueError(f"strength = {strength}: more than 0 was expected")
+        if not 0 < strength < math.inf:
+            raise ValueError(f"strength = {strength}: a number of more than 0 was expected")
         if source_words and not prefix + suffix:
-            raise ValueError(
-                f"the source is spelled, with {source_words} words known as wholes, and prefix and suffix are 0: set "
-                'one of them, or data.units.source to "symbols"'
-            )
+            raise ValueError(SPELLED)
         self.prefix, self.suffix, self.rare, self.strength = prefix, suffix, rare, strength
         self.alphabet = source_vocabulary if prefix + suffix else 0
         self.rows = source_words + 1 if prefix + suffix else source_vocabulary + 1
         self.labels = target_vocabulary
-        self.beginnings, self.endings = Affixes(), Affixes()
+        self.beginnings, self.endings = Affixes(target_vocabulary), Affixes(target_vocabulary)
         self.known = empty(torch.float32, target_vocabulary)  # log p(y | x) - log p(y), [R, L]; nothing in the first
         self.prior = empty()  # log p(y), [L]
         self.transition = empty(torch.float32, target_vocabulary + 1)  # [1 + I, J + 1], from the begin, and to the end
@@ -76,19 +79,19 @@ class HiddenMarkov(nn.Module):
         return LabelCounts(self, pairs)
 
     def trellis(self, source: Padded) -> Trellis:
-        if not len(self.prior):
-            raise ValueError("this hidden Markov model has not been counted: train it first")
+        if len(self.known) != self.rows:
+            raise ValueError("this hidden Markov model has not been counted, or not with these words: train it first")
         row_BT, pieces_BTC, lengths_B = self.read(source)
-        # sums over all sequences lose too much in 16 bits
-        wide, unknown_BT = widened(self.known.dtype), row_BT == 0
-        unary_BTL, transition = self.known[row_BT].to(wide), self.transition.to(wide)
-        unary_BTL[unknown_BT] = self.spelled(pieces_BTC[unknown_BT]).to(wide) - self.prior
-        return Trellis(unary_BTL, lengths_B, transition[1:, :-1], transition[0, :-1], transition[1:, -1])
+        unary_BTL, unknown_BT = self.known[row_BT], row_BT == 0
+        unary_BTL[unknown_BT] = self.spelled(pieces_BTC[unknown_BT]) - self.prior
+        return Trellis(unary_BTL, lengths_B, self.transition[1:, :-1], self.transition[0, :-1], self.transition[1:, -1])
 
     def read(self, source: Padded) -> tuple[Tensor, Tensor, Tensor]:
         """Each word's row among the known ones [B, T], 0 where it is not known; its pieces [B, T, C], none where tokens
         are words; and how many words there are [B]."""
         if not self.alphabet:
+            if bool((source.values == BOS).any()):
+                raise ValueError(SPELLED)
             lengths_B = source.lengths - 1
             row_BT = 1 + source.values[:, : max(1, int(lengths_B.max()))]
             return row_BT, row_BT.new_empty(*row_BT.shape, 0), lengths_B
@@ -125,11 +128,12 @@ class LabelCounts(OnePass):
 
     def count(self) -> None:
         model, V = self.model, self.model.labels
-        words_NC, label_N = self._words()
-        words_UC, number_N = np.unique(words_NC, axis=0, return_inverse=True)
-        row_U, pieces_UC = words_UC[:, 0], torch.from_numpy(words_UC[:, 1:])
-        counts_UL = np.bincount(number_N.ravel() * V + label_N, minlength=len(row_U) * V).reshape(-1, V).astype(float)
-        prior_L = (counts_UL.sum(0) + 1) / (len(label_N) + V)
+        labelled_PC, count_P = self._words()
+        words_UC, number_P, _ = _distinct(labelled_PC[:, 1:])
+        row_U, pieces_UC = words_UC[:, 0], torch.from_numpy(words_UC[:, 1:]).long()
+        counts_UL = np.zeros((len(row_U), V))
+        counts_UL[number_P, labelled_PC[:, 0]] = count_P
+        prior_L = (counts_UL.sum(0) + 1) / (count_P.sum() + V)
         rare_U = counts_UL.sum(1) <= model.rare
         ways = ((model.beginnings, pieces_UC, model.prefix), (model.endings, backward(pieces_UC), model.suffix))
         for affixes, way_UC, longest in ways:
@@ -156,21 +160,25 @@ class LabelCounts(OnePass):
         return float((score_B - trellis.log_normaliser).double().sum())
 
     def _batches(self) -> Iterator[Batch]:
-        for first in range(0, len(self.pairs), ROWS):
-            yield self.pairs.batch(np.arange(first, min(first + ROWS, len(self.pairs))))
+        rows = max(1, min(ROWS, CELLS // self.model.labels**2))
+        for first in range(0, len(self.pairs), rows):
+            yield self.pairs.batch(np.arange(first, min(first + rows, len(self.pairs))))
 
     def _words(self) -> tuple[Ids, Ids]:
-        """Every word: its row and its pieces, [N, 1 + C]; and its label [N]."""
-        words, labels = [], []
+        """Every word as it was labelled, once: label, row and pieces, [P, 2 + C]; and how often it was so, [P]."""
+        found = []
         for batch in self._batches():
             row_BT, pieces_BTC, lengths_B = self.model.read(batch.source)
             check_lengths(lengths_B, batch.target.lengths - 1)
-            real_BT = real_mask(lengths_B, row_BT.shape[1])
-            words.append(torch.cat([row_BT[..., None], pieces_BTC], -1)[real_BT])
-            labels.append(batch.target.values[:, : row_BT.shape[1]][real_BT])
-        longest = max(each.shape[1] for each in words)
-        wide = [nn.functional.pad(each, (0, longest - each.shape[1]), value=PAD) for each in words]
-        return torch.cat(wide).numpy(), torch.cat(labels).numpy()
+            label_BT = batch.target.values[:, : row_BT.shape[1]]
+            columns = torch.cat([label_BT[..., None], row_BT[..., None], pieces_BTC], -1)
+            labelled_NC = columns[real_mask(lengths_B, row_BT.shape[1])].to(torch.int32).numpy()
+            distinct_PC, _, count_P = _distinct(labelled_NC)
+            found.append((distinct_PC, count_P))
+        longest = max(each.shape[1] for each, _ in found)
+        wide = [np.pad(each, ((0, 0), (0, longest - each.shape[1])), constant_values=PAD) for each, _ in found]
+        distinct_PC, number_M, _ = _distinct(np.concatenate(wide))
+        return distinct_PC, np.bincount(number_M, np.concatenate([count for _, count in found]), len(distinct_PC))
 
     def _transitions(self) -> Tensor:
         """log p(label or end | begin or label), [1 + V, V + 1]"""
@@ -181,3 +189,14 @@ class LabelCounts(OnePass):
         history = torch.cat([bigrams.ends[1:], bigrams.after[1 : V + 1]])
         log_prob_E: Tensor = bigrams(history.repeat_interleave(V + 1), torch.arange(V + 1).repeat(V + 1))[0]
         return log_prob_E.view(V + 1, V + 1)
+
+
+def _distinct(rows_NC: Ids) -> tuple[Ids, Ids, Ids]:
+    """Different rows [U, C], which of them each row is [N], and how often each is there [U].
+
+    Compared as bytes, dozens of times as fast as column by column (``np.unique`` with an axis).
+    """
+    rows_NC = np.ascontiguousarray(rows_NC)
+    whole_N = rows_NC.view(f"V{rows_NC.shape[1] * rows_NC.itemsize}")[:, 0]
+    _, first_U, number_N, count_U = np.unique(whole_N, return_index=True, return_inverse=True, return_counts=True)
+    return rows_NC[first_U], number_N, count_U

@@ -39,8 +39,11 @@ class Ngram(nn.Module):
         return NgramCounts(self, pairs)
 
     def start(self, source: Any) -> Tensor:
-        if not len(self.ngrams):
-            raise ValueError("this n-gram model has not been counted: train it by itself, then mix it with others")
+        if not len(self.ngrams) or self.ngrams.end != self.vocabulary - UNK:
+            raise ValueError(
+                "this n-gram model has not been counted, or not with this vocabulary: train it by itself, then mix it "
+                "with others"
+            )
         return self.ngrams.ends[1:].repeat(tree.rows(source))
 
     def extend(self, tokens_BT: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -57,7 +60,7 @@ class Ngram(nn.Module):
         end_N1 = log_prob_NW[:, self.ngrams.end, None]
         log_prob_NV = torch.cat([never_N2, end_N1, log_prob_NW[:, : self.ngrams.end]], 1)
         wanted_NC = log_prob_NV if candidates is None else log_prob_NV[:, candidates]
-        return wanted_NC.view(*output.shape, -1)
+        return wanted_NC.view(*output.shape, wanted_NC.shape[1])
 
 
 def _words(ids: Tensor) -> Tensor:

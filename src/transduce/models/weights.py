@@ -47,8 +47,8 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) ->
             f"unknown {unknown[:5] or 'nothing'}; was config.toml changed since these weights were trained?"
         )
     for name, parameter in own.items():
-        if not parameter.numel():  # what is counted: only the data knows how many there are
-            parameter.data = tensors[name].to(parameter)
+        if not parameter.numel() and parameter.shape[1:] == tensors[name].shape[1:]:
+            parameter.data = tensors[name].to(parameter)  # what is counted: only the data knows how many there are
         if parameter.shape != tensors[name].shape:
             raise ValueError(
                 f"{origin}: {name} is {tuple(tensors[name].shape)}, the model expects {tuple(parameter.shape)}; "

@@ -26,11 +26,11 @@ class Affixes(nn.Module):
     The longest affix that was counted speaks.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, labels: int) -> None:
         super().__init__()
         self.keys = empty(torch.long)  # of affixes 1 to M - 1, ascending within a length
         self.bounds = empty(torch.long)  # where those of each length begin among them, and where the last end
-        self.log_prob = empty()  # [M, L]
+        self.log_prob = empty(torch.float32, labels)  # [M, L]
 
     def learn(self, pieces_NC: Ids, counts_NL: Numbers, prior_L: Numbers, strength: float) -> None:
         """Of words as rows of pieces, filled up with PAD, how often each has each label; affixes are as long as the

@@ -41,12 +41,15 @@ class OnePass(ABC):
         self.tokens = tokens
         self._alike = -places * math.log(max(1, choices))
         self._counted = False
+        self._measured: float | None = None
 
     def reestimate(self) -> float:
-        if self._counted:
-            return self.log_prob()
-        self.settle()
-        return self._alike
+        if not self._counted:
+            self.settle()
+            return self._alike
+        if self._measured is None:
+            self._measured = self.log_prob()
+        return self._measured
 
     def settle(self) -> None:
         if not self._counted:

@@ -191,9 +191,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         model: Any = getattr(self.model, "constructor", self.model)  # of a Spec; or the class itself
+        check_fit("objective", "Objective", type(self.objective), model)
         if can(model, Counted):
             self._check_counted(model.__name__)
-        check_fit("objective", "Objective", type(self.objective), model)
         check_fit("search", "Search", type(self.search), model)
         if self.distillation and not isinstance(self.objective, CrossEntropy):
             raise ValueError(
