@@ -53,18 +53,19 @@ class BackOff(nn.Module):
 
     def every(self, history_N: Tensor) -> Tensor:
         """[N, W]: log p of every word after each of these histories, the end's and the begin's last."""
-        W, chain = self.end + 2, [history_N]
-        while bool(chain[-1].any()):
-            chain.append(self.suffix[chain[-1]])
-        log_prob_NW = self.log_prob[1 : W + 1].repeat(len(history_N), 1)
-        for at_N in chain[-2::-1]:  # the shortest first: what was seen behind a longer one is written over it
-            longer_N = at_N > 0
-            log_prob_NW += torch.where(longer_N, self.back_off[at_N], 0.0)[:, None]
+        W, left_N = self.end + 2, torch.zeros_like(history_N, dtype=self.log_prob.dtype)
+        chain: list[tuple[Tensor, Tensor]] = []  # each history and its suffixes, and what longer ones have left of all
+        while bool(history_N.any()):
+            chain.append((history_N, left_N))
+            left_N = left_N + torch.where(history_N > 0, self.back_off[history_N], 0.0)
+            history_N = self.suffix[history_N]
+        log_prob_NW = self.log_prob[1 : W + 1] + left_N[:, None]
+        for at_N, left_N in reversed(chain):  # the shortest first: what was seen behind a longer one is written over it
             first_N, last_N = (torch.searchsorted(self.keys, (at_N + more) * W) for more in (0, 1))
-            seen_N = (last_N - first_N) * longer_N
+            seen_N = (last_N - first_N) * (at_N > 0)
             row_M = torch.arange(len(at_N), device=at_N.device).repeat_interleave(seen_N)
             place_M = torch.arange(len(row_M), device=at_N.device) + (first_N - seen_N.cumsum(0) + seen_N)[row_M]
-            log_prob_NW[row_M, self.keys[place_M] % W] = self.log_prob[place_M + 1]
+            log_prob_NW[row_M, self.keys[place_M] % W] = self.log_prob[place_M + 1] + left_N[row_M]
         return log_prob_NW
 
     def forward(self, history_E: Tensor, word_E: Tensor) -> tuple[Tensor, Tensor]:
