@@ -65,3 +65,15 @@ def test_no_lengths_are_zero():
     import numpy as np
 
     assert Lengths.of(np.array([], np.int64)) == Lengths(0.0, 0, 0, 0, 0)
+
+
+def test_names_of_special_tokens_in_a_text_are_told(data, tmp_path):
+    """They are cut in two, which makes the second half certain and a perplexity look good."""
+    files = tsv(tmp_path / "train.tsv", ["ab\tA <unk> B", "a<b\t<pad>", "ab\tA < unk>"])
+    seen = survey(Data(data.units, train=files), tmp_path / "cache")
+    assert (seen.splits["train"].source.special, seen.splits["train"].target.special) == (0, 2)
+    told = [line for line in seen.lines() if "special token" in line]
+    assert told == [
+        "  target lines with <pad>, <s>, </s> or <unk>: 2; what is a special token's name is cut in two in a text, so "
+        "give it another one (<unk>: UNK)"
+    ]

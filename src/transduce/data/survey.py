@@ -43,7 +43,8 @@ class Lengths:
 
 @dataclass(frozen=True)
 class SideSurvey:
-    """One side of a split: lengths in characters and in tokens (EOS included), and the share of unknown tokens.
+    """One side of a split: lengths in characters and in tokens (EOS included), the share of unknown tokens, and how
+    many lines have the name of a special token in them, which is text there.
 
     Of a ``signal`` tokens are steps; its characters are those of paths, and say nothing.
     """
@@ -52,6 +53,7 @@ class SideSurvey:
     tokens: Lengths
     unknown: float
     signal: bool = False
+    special: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,12 @@ class SplitSurvey:
             )
         if not survey.signal:
             yield f"  {side} unknown tokens: {100 * survey.unknown:.2f} %"
+        if survey.special:
+            names = f"{', '.join(SPECIALS[:-1])} or {SPECIALS[-1]}"
+            yield (
+                f"  {side} lines with {names}: {survey.special:,}; what is a special token's name is cut in two in a "
+                "text, so give it another one (<unk>: UNK)"
+            )
 
 
 @dataclass(frozen=True)
@@ -194,18 +202,20 @@ class _SideGathering:
     characters: array[int] = field(default_factory=lambda: array("q"))
     tokens: array[int] = field(default_factory=lambda: array("q"))
     unknown: int = 0
+    special: int = 0
 
     def add(self, texts: Sequence[str], ids: Sequence[Any]) -> None:
         self.characters.extend(map(len, texts))
         self.tokens.extend(map(len, ids))
         if not self.tokenizer.numeric:  # where 3 is a number like another
             self.unknown += sum(row.count(UNK) for row in ids)
+            self.special += sum(any(name in text for name in SPECIALS) for text in texts)
 
     def result(self) -> SideSurvey:
         characters, tokens = np.array(self.characters, np.int64), np.array(self.tokens, np.int64)
         spoken = int(tokens.sum()) - len(tokens)  # without EOS
         unknown = self.unknown / max(1, spoken)
-        return SideSurvey(Lengths.of(characters), Lengths.of(tokens), unknown, self.tokenizer.signal)
+        return SideSurvey(Lengths.of(characters), Lengths.of(tokens), unknown, self.tokenizer.signal, self.special)
 
 
 def _hash(text: str) -> int:
