@@ -79,7 +79,7 @@ def test_what_cannot_be_counted_says_so() -> None:
         other.start(Padded.of([[EOS]]))
     pairs = paired([([EOS], [4, EOS])])
     pairs.target.ids = pairs.target.ids.astype(np.float32)
-    with pytest.raises(ValueError, match="counts tokens, and the target has numbers"):
+    with pytest.raises(ValueError, match="an n-gram model counts tokens, and the data has numbers"):
         empty.counts(pairs)
 
 

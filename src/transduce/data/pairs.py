@@ -7,9 +7,9 @@ read in each epoch, at an error of one part in 2,000, less than a sound card's n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -40,6 +40,10 @@ class Ragged:
     def lengths(self) -> NDArray[np.int32]:
         """[N] tokens of each row, EOS included, or steps."""
         return np.diff(self.offsets).astype(np.int32)
+
+    def unclosed(self) -> list[Array]:
+        """Every row of ids without the EOS that closes it, as int64."""
+        return [self.ids[first : last - 1].astype(np.int64) for first, last in pairwise(self.offsets)]
 
     def padded(self, rows_B: Array) -> Padded:
         """The rows as one tensor [B, S], of signals [B, S, D], int64 or float32, filled up with PAD."""
@@ -72,6 +76,11 @@ class Pairs:
     @property
     def target_lengths(self) -> NDArray[np.int32]:
         return self.target.lengths
+
+    def in_turn(self, size: int) -> Iterator[Batch]:
+        """All pairs once, as they stand, so many at a time."""
+        for first in range(0, len(self), size):
+            yield self.batch(np.arange(first, min(first + size, len(self))))
 
     def batch(self, ids: Array) -> Batch:
         """The pairs of these row numbers [B], in this order."""

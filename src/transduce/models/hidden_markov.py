@@ -3,7 +3,6 @@ left of J, U different words, P of them by label, R rows of the table of known o
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +17,7 @@ from transduce.data.pairs import Pairs
 from transduce.modules.spelling import words
 from transduce.statistical.affixes import Affixes
 from transduce.statistical.back_off import BackOff
-from transduce.statistical.counted import OnePass, empty
+from transduce.statistical.counted import OnePass, check_tokens, empty
 from transduce.statistical.kneser_ney import estimate
 from transduce.types import BOS, EOS, PAD, UNK, Batch, Padded, real_mask
 
@@ -120,8 +119,7 @@ class LabelCounts(OnePass):
     """What a hidden Markov model counts: labelled words."""
 
     def __init__(self, model: HiddenMarkov, pairs: Pairs) -> None:
-        if "f" in (pairs.source.ids.dtype.kind, pairs.target.ids.dtype.kind):
-            raise ValueError("a hidden Markov model counts tokens, and the data has numbers: set data.units to text's")
+        check_tokens("a hidden Markov model", pairs.source, pairs.target)
         tokens = int(pairs.target_lengths.sum())
         super().__init__(tokens, tokens - len(pairs), model.labels - UNK)
         self.model, self.pairs = model, pairs
@@ -160,9 +158,7 @@ class LabelCounts(OnePass):
         return float((score_B - trellis.log_normaliser).double().sum())
 
     def _batches(self) -> Iterator[Batch]:
-        rows = max(1, min(ROWS, CELLS // self.model.labels**2))
-        for first in range(0, len(self.pairs), rows):
-            yield self.pairs.batch(np.arange(first, min(first + rows, len(self.pairs))))
+        return self.pairs.in_turn(max(1, min(ROWS, CELLS // self.model.labels**2)))
 
     def _words(self) -> tuple[Ids, Ids]:
         """Every word as it was labelled, once: label, row and pieces, [P, 2 + C]; and how often it was so, [P]."""
@@ -183,9 +179,7 @@ class LabelCounts(OnePass):
     def _transitions(self) -> Tensor:
         """log p(label or end | begin or label), [1 + V, V + 1]"""
         V, bigrams = self.model.labels, BackOff()
-        target = self.pairs.target
-        rows = [target.ids[first : last - 1] for first, last in itertools.pairwise(target.offsets)]
-        bigrams.learn(estimate(rows, V, order=2))
+        bigrams.learn(estimate(self.pairs.target.unclosed(), V, order=2))
         history = torch.cat([bigrams.ends[1:], bigrams.after[1 : V + 1]])
         log_prob_E: Tensor = bigrams(history.repeat_interleave(V + 1), torch.arange(V + 1).repeat(V + 1))[0]
         return log_prob_E.view(V + 1, V + 1)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transduce.data.pairs import Pairs
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.cosegmentation import Cosegmentation
-from transduce.statistical.counted import empty
+from transduce.statistical.counted import check_tokens, empty
 from transduce.statistical.cut import Cut, cut
 from transduce.statistical.kneser_ney import estimate
 from transduce.statistical.readings import Reader, Readings
@@ -146,8 +146,7 @@ class JointCounts:
     """What a joint n-gram model counts: passes of expectation maximisation, then n-grams of the best units."""
 
     def __init__(self, model: JointNgram, pairs: Pairs) -> None:
-        if "f" in (pairs.source.ids.dtype.kind, pairs.target.ids.dtype.kind):
-            raise ValueError("a joint n-gram model counts tokens, and the data has numbers: set data.units to text's")
+        check_tokens("a joint n-gram model", pairs.source, pairs.target)
         self.model = model
         self.ways = Cosegmentation(pairs)
         cut = len(pairs) - len(self.ways.uncut)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from transduce import tree
 from transduce.data.pairs import Pairs
 from transduce.statistical.back_off import BackOff
-from transduce.statistical.counted import OnePass
+from transduce.statistical.counted import OnePass, check_tokens
 from transduce.statistical.kneser_ney import estimate
 from transduce.types import BOS, EOS, UNK, Padded
 
@@ -72,21 +69,18 @@ class NgramCounts(OnePass):
     """What an n-gram model counts: the tokens of the targets."""
 
     def __init__(self, model: Ngram, pairs: Pairs) -> None:
-        if pairs.target.ids.dtype.kind == "f":
-            raise ValueError("an n-gram model counts tokens, and the target has numbers: set data.units to text's")
+        check_tokens("an n-gram model", pairs.target)
         tokens = int(pairs.target_lengths.sum())
         super().__init__(tokens, tokens, model.vocabulary - EOS)
         self.model, self.pairs = model, pairs
 
     def count(self) -> None:
-        target, model = self.pairs.target, self.model
-        lines = [
-            target.ids[first : last - 1].astype(np.int64) - UNK for first, last in itertools.pairwise(target.offsets)
-        ]
-        model.ngrams.learn(estimate(lines, model.vocabulary - UNK, model.order))
+        lines = [line - UNK for line in self.pairs.target.unclosed()]
+        self.model.ngrams.learn(estimate(lines, self.model.vocabulary - UNK, self.model.order))
 
     def log_prob(self) -> float:
-        return sum(map(self._log_prob, self._batches()))
+        device = self.model.ngrams.ends.device
+        return sum(self._log_prob(batch.target.to(device)) for batch in self.pairs.in_turn(ROWS))
 
     def _log_prob(self, target: Padded) -> float:
         ngrams, real_BT = self.model.ngrams, target.mask
@@ -96,8 +90,3 @@ class NgramCounts(OnePass):
             log_prob_B, history_B = ngrams(history_B, word_B)
             total += float(log_prob_B[real_B].double().sum())
         return total
-
-    def _batches(self) -> Iterator[Padded]:
-        for first in range(0, len(self.pairs), ROWS):
-            rows = np.arange(first, min(first + ROWS, len(self.pairs)))
-            yield self.pairs.target.padded(rows).to(self.model.ngrams.ends.device)

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from transduce.data.pairs import Pairs
+from transduce.data.pairs import Pairs, Ragged
 from transduce.protocols import Model
 
 
@@ -69,6 +69,12 @@ class Counted(Model, Protocol):
     """A model whose parameters (``empty``) are counts, or made of them."""
 
     def counts(self, pairs: Pairs) -> Counts: ...
+
+
+def check_tokens(model: str, *sides: Ragged) -> None:
+    """Raise ValueError where there are numbers to be counted, and not tokens."""
+    if any(side.ids.dtype.kind == "f" for side in sides):
+        raise ValueError(f"{model} counts tokens, and the data has numbers: set data.units to text's")
 
 
 def empty(dtype: torch.dtype = torch.float32, *shape: int) -> nn.Parameter:
