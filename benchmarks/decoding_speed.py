@@ -31,13 +31,13 @@ from stopwatch import alone
 
 import transduce
 from transduce import config
-from transduce.crew import Crew
+from transduce.compute.crew import Crew
+from transduce.compute.precision import Precision
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
 from transduce.data.windows import sorted_batches
 from transduce.metrics.base import metric
 from transduce.metrics.statistics import statistics
-from transduce.precision import Precision
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.training.data import cache_folder

@@ -13,7 +13,7 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from transduce.training.consistency import divergence
+from transduce.objectives.consistency import divergence
 
 
 def by_autograd(p_NV: Tensor, q_NV: Tensor) -> Tensor:

@@ -25,8 +25,8 @@ import transduce
 from transduce import config
 from transduce.data.preparation import locate
 from transduce.data.settings import Data
-from transduce.inspect.gaze import gaze
 from transduce.inspect.pointing import Named, pointed
+from transduce.inspect.signal_attention import signal_attention
 from transduce.training.data import cache_folder
 
 PARTS = ("size", "colour", "shape")
@@ -44,7 +44,7 @@ def main() -> None:
     args = parser.parse_args()
     transducer = transduce.load(args.run, args.checkpoint)
     pairs = args.pairs or test_pairs(transducer.settings, args.run)
-    looked = [(gaze(transducer, path), objects) for path, objects in islice(scenes(pairs), args.pictures)]
+    looked = [(signal_attention(transducer, path), objects) for path, objects in islice(scenes(pairs), args.pictures)]
     plain, smooth = (
         [word for found, objects in looked for word in pointed(found, objects, deviation)]
         for deviation in (0.0, SMOOTH)

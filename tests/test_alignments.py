@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from families import FAMILIES, PARALLEL, build
-from transduce.data.factors import FactoredTokenizer
-from transduce.data.features import FeaturesTokenizer
-from transduce.data.labels import LabelledTokenizer
-from transduce.data.text import Bpe, Bytes, Characters, Symbols, Words
-from transduce.data.tokenizers import Tokenizer, Unit
+from transduce.data.tokenizers.base import Tokenizer, Unit
+from transduce.data.tokenizers.factors import FactoredTokenizer
+from transduce.data.tokenizers.features import FeaturesTokenizer
+from transduce.data.tokenizers.labels import LabelledTokenizer
+from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols, Words
 from transduce.inspect.alignments import Reading, Side, check_unknowns, read, words_of
 from transduce.inspect.attention import attention
-from transduce.inspect.taps import attended
+from transduce.inspect.taps import tapped_attention
 from transduce.outputs import Output
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
@@ -44,7 +44,7 @@ def test_a_batch_is_as_each_alone(family: str) -> None:
     model = transducer(family)
     targets = ["vw", "", "vwxyzvwxyz", "x", "yy"]
     ids = model.source_tokenizer.encode(SOURCES), model.target_tokenizer.encode(targets)
-    found = attended(model, *ids)
+    found = tapped_attention(model, *ids)
     for row, (source, target) in enumerate(zip(SOURCES, targets, strict=True)):
         alone = attention(model, source, target)
         assert [*alone.weights] == [*found.weights]

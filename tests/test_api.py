@@ -14,7 +14,7 @@ import transduce
 from transduce import api, config, names, recipes
 from transduce.directory import CONFIG, LOCK, strangers
 from transduce.evaluation.groups import met_in_training
-from transduce.modules.cells.fused import GRU
+from transduce.modules.cells.gru import GRU
 from transduce.plugins import load_plugins
 from transduce.training.data import split_of
 from transduce.training.lock import alone
@@ -240,7 +240,7 @@ def test_a_plugin_registers_and_stands_in_for_no_module(tmp_path: Path) -> None:
     plugin = tmp_path / "json.py"
     plugin.write_text(
         "import transduce\n"
-        "from transduce.modules.cells.fused import GRU\n"
+        "from transduce.modules.cells.gru import GRU\n"
         "class Mine(GRU):\n    pass\n"
         'transduce.register("Cell", "mine", Mine)\n'
     )

@@ -14,13 +14,14 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 
 LAYERS: list[set[str]] = [
-    {"types", "protocols", "tree", "chain", "ctc", "names", "spec", "config", "processor", "recipes"},
-    {"pages"},
+    {"types", "protocols", "tree", "chain", "ctc", "names", "spec", "config", "files"},
+    {"pages", "compute"},
     {"data", "modules"},
-    {"encoders", "decoders", "statistical"},
+    {"encoders", "decoders", "statistical", "recipes"},
     {"models"},
     {"search", "metrics"},
-    {"crew", "device", "directory", "outputs", "precision", "rows"},
+    {"objectives"},
+    {"directory", "outputs", "rows"},
     {"transducer"},
     {"loading"},
     {"training", "inspect", "representations", "reranking", "export"},
@@ -162,6 +163,10 @@ def late():
 @pytest.mark.parametrize(
     ("importer", "target", "allowed"),
     [
+        ("recipes", "data", True),
+        ("data", "recipes", False),
+        ("training", "objectives", True),
+        ("objectives", "training", False),
         ("models", "encoders", True),
         ("encoders", "models", False),
         ("encoders", "decoders", False),

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 import transduce
 from families import PARALLEL, build
-from transduce.data.text import Characters
-from transduce.inspect.beam_page import _placed, page, svg
+from transduce.data.tokenizers.text import Characters
 from transduce.inspect.beams import BeamTree, Node, beam_tree
 from transduce.pages.page import foreign
+from transduce.reports.beam_tree import _placed, page, svg
 from transduce.search.allocation.groups import Groups
 from transduce.search.beam import Beam
-from transduce.search.filters.lengths import Length
+from transduce.search.filters.lengths import LengthLimit
 from transduce.search.lengths import LengthBeam
 from transduce.transducer import Transducer
 from transduce.types import BOS, EOS, PAD, Padded
@@ -152,7 +152,7 @@ def test_the_terminal_has_a_line_for_each_end(tree: BeamTree) -> None:
 def test_a_tree_may_be_deeper_than_python_recurses(transducer: Transducer) -> None:
     """One that a search grew, and one that forks all the way."""
     depth = sys.getrecursionlimit() + 100
-    node = beam_tree(transducer, SOURCE, Beam(1, 1, depth, filters=(Length(minimum=depth),))).root.without_pruned()
+    node = beam_tree(transducer, SOURCE, Beam(1, 1, depth, filters=(LengthLimit(minimum=depth),))).root.without_pruned()
     chain, ends = node.chain()
     assert (len(chain), ends) == (1 + depth, ())
     forking = grown([])

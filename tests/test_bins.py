@@ -12,7 +12,7 @@ import pytest
 from transduce.data.corpora import DataError, Files
 from transduce.data.frequencies import frequencies
 from transduce.data.settings import Data, Units
-from transduce.data.text import Characters
+from transduce.data.tokenizers.text import Characters
 from transduce.metrics.base import metric
 from transduce.metrics.bins import binned, lengths, rarities, unit_of
 from transduce.metrics.statistics import Statistics, statistics

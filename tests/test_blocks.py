@@ -13,7 +13,8 @@ from torch.testing import assert_close
 
 from drawn import spread
 from transduce import config
-from transduce.modules.cells.fused import GRU, LSTM
+from transduce.modules.cells.gru import GRU
+from transduce.modules.cells.lstm import LSTM
 from transduce.modules.cells.ssru import SSRU
 from transduce.modules.feedforward import FeedForward, GatedFeedForward, PlainFeedForward
 from transduce.modules.mixers.recurrent import CausalRecurrence, Recurrence

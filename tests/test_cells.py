@@ -12,8 +12,9 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
 from transduce import tree
-from transduce.modules.cells import fused
-from transduce.modules.cells.fused import GRU, LSTM
+from transduce.modules.cells import lstm
+from transduce.modules.cells.gru import GRU
+from transduce.modules.cells.lstm import LSTM
 
 ORACLES = {LSTM: nn.LSTM, GRU: nn.GRU}
 ROWS, POSITIONS, INPUTS, WIDTH = 3, 5, 4, 6
@@ -153,7 +154,7 @@ def test_an_lstm_trains_in_bfloat16_where_the_processor_has_no_kernel_for_it(
     lengths: torch.Tensor | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is float32 that is computed in, under autocast too."""
-    monkeypatch.setattr(fused, "has_wide_vectors", lambda: False)
+    monkeypatch.setattr(lstm, "has_wide_vectors", lambda: False)
     torch.manual_seed(0)
     cell, x = LSTM(4, 6), torch.randn(3, 5, 4)
     exact, _ = cell.unroll(x, cell.start(3, x), lengths)

@@ -21,7 +21,7 @@ from transduce.cli import app as cli
 from transduce.cli import formats, reading
 from transduce.metrics.significance import Interval
 from transduce.models.weights import save_weights
-from transduce.search.shortlist import Candidates
+from transduce.search.shortlist import CandidateWords
 from transduce.types import UNK
 
 Call = Callable[..., tuple[int, str, str]]
@@ -698,14 +698,14 @@ def test_a_closed_standard_input_has_nothing_to_read(monkeypatch: pytest.MonkeyP
 
 
 def test_a_shortlist_that_is_there_is_whole(own_run: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(_: Candidates, path: Path) -> None:
+    def killed(_: CandidateWords, path: Path) -> None:
         path.write_bytes(b"half of")
         raise OSError("killed")
 
     assert call("shortlist", own_run, "--best=2")[0] == 0
     assert not list(own_run.glob("*.new"))
     whole = (own_run / "shortlist.safetensors").read_bytes()
-    monkeypatch.setattr(Candidates, "save", killed)
+    monkeypatch.setattr(CandidateWords, "save", killed)
     assert "killed" in told(call("shortlist", own_run, "--best=2"))
     assert (own_run / "shortlist.safetensors").read_bytes() == whole
 

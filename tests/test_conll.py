@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from transduce.data.cleaning import Tally
-from transduce.data.corpora import Columns, DataError, Files, Row, check, read
+from transduce.data.corpora import ColumnNames, CorpusRow, DataError, Files, check, read
 from transduce.data.preparation import examples, prepare
 from transduce.data.settings import Data, Lines, Units
 from transduce.data.survey import survey
-from transduce.data.text import Characters, Symbols
+from transduce.data.tokenizers.text import Characters, Symbols
 
 UNIVERSAL = """\
 # text = It doesn't.
@@ -37,23 +37,23 @@ def file(folder: Path, name: str, text: str) -> Files:
 
 def test_universal_dependencies(tmp_path: Path) -> None:
     files = file(tmp_path, "a.conllu.gz", UNIVERSAL)
-    assert list(read(files)) == [Row(2, "It does n't", "PRON AUX PART"), Row(8 + 1, "10_000", "NUM")]
-    columns = Columns(source="lemma", target=4)
+    assert list(read(files)) == [CorpusRow(2, "It does n't", "PRON AUX PART"), CorpusRow(8 + 1, "10_000", "NUM")]
+    columns = ColumnNames(source="lemma", target=4)
     assert [row.target for row in read(files, columns)] == ["PRP VBZ RB", "CD"]
     assert [row.source for row in read(files, columns)] == ["it do not", "10000"]
-    assert [row.target for row in read(files, Columns(source="form"))] == [None, None]
+    assert [row.target for row in read(files, ColumnNames(source="form"))] == [None, None]
 
 
 @pytest.mark.parametrize("separator", ["\t", " "])
 def test_entities(tmp_path: Path, separator: str) -> None:
     files = file(tmp_path, "a.conll", ENTITIES.replace("\t", separator))
-    assert list(read(files)) == [Row(3, "#ff in New York", "O O B-place I-place"), Row(9, "@me", "O")]
+    assert list(read(files)) == [CorpusRow(3, "#ff in New York", "O O B-place I-place"), CorpusRow(9, "@me", "O")]
     assert list(read(file(tmp_path, "none.conll", "\n\n"))) == []
 
 
 def test_a_no_break_space_is_within_a_word(tmp_path: Path) -> None:
     files = file(tmp_path, "a.conll", "10\u00a0000  B-CARD \nfoo O\n")
-    assert list(read(files)) == [Row(1, "10_000 foo", "B-CARD O")]
+    assert list(read(files)) == [CorpusRow(1, "10_000 foo", "B-CARD O")]
 
 
 def test_bad_input(tmp_path: Path) -> None:
@@ -61,18 +61,18 @@ def test_bad_input(tmp_path: Path) -> None:
     broken, whole = read(files)
     assert broken.problem is not None
     assert (broken.problem.place, broken.problem.detail) == (f"{files.path}:2", "1 columns where 2 are needed")
-    assert whole == Row(4, "three", "O")
+    assert whole == CorpusRow(4, "three", "O")
     (tmp_path / "b.conll").write_bytes(b"caf\xe9\tO\n")
     (row,) = read(Files(path=str(tmp_path / "b.conll")))
     assert row.source == "caf�"
     assert row.problem is not None
     assert row.problem.detail == "byte 0xe9 at 3 is not UTF-8"
     with pytest.raises(DataError, match=r"no column 'upos': its columns have numbers, from 0"):
-        list(read(files, Columns(source=0, target="upos")))
+        list(read(files, ColumnNames(source=0, target="upos")))
     with pytest.raises(DataError, match=r"no column 'pos': its columns are 'id', 'form'"):
-        list(read(file(tmp_path, "c.conllu", UNIVERSAL), Columns(source="form", target="pos")))
+        list(read(file(tmp_path, "c.conllu", UNIVERSAL), ColumnNames(source="form", target="pos")))
     with pytest.raises(DataError, match="labels of words, not of sentences"):
-        list(read(files, Columns(source=0, target=1, labels=(2,))))
+        list(read(files, ColumnNames(source=0, target=1, labels=(2,))))
     assert check(files) == 2
 
 

@@ -14,12 +14,12 @@ from torch.testing import assert_close
 from families import FAMILIES, build, sources
 from test_resume import At, KilledError, kill, same_bytes
 from transduce import api
-from transduce.training import chunks
+from transduce.objectives import chunks
+from transduce.objectives.consistency import RDrop, divergence
+from transduce.objectives.cross_entropy import CrossEntropy
+from transduce.objectives.forcing import ScheduledSampling, WordDropout
+from transduce.objectives.probability import Constant
 from transduce.training.callbacks import Callback, TensorBoard, Update
-from transduce.training.consistency import RDrop, divergence
-from transduce.training.forcing import ScheduledSampling, WordDropout
-from transduce.training.objectives import CrossEntropy
-from transduce.training.probability import Constant
 from transduce.types import EOS, PAD, Batch, Padded
 
 LUONG, TRANSFORMER = "luong, gru, scaled dot, fed", "transformer, pre-norm"

@@ -19,13 +19,13 @@ from test_prefix import prefixes
 from test_search import Lookup
 from transduce.search.allocation.groups import Groups
 from transduce.search.beam import Beam
-from transduce.search.constraints import Constraints, constrained
-from transduce.search.filters.lengths import Length
+from transduce.search.constraints.base import Constraints, constrained
+from transduce.search.constraints.lexicon import Lexicon
+from transduce.search.filters.lengths import LengthLimit
 from transduce.search.filters.ngrams import NoRepeat
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.search.lengths import LengthBeam
-from transduce.search.lexicon import Lexicon
 from transduce.search.ranking import LogProbability
 from transduce.search.sampling import Sampling
 from transduce.search.shortlist import Shortlist
@@ -171,7 +171,7 @@ ROWS = [
 ]
 HELD: dict[str, Any] = {
     "greedy": Greedy(7, (NoRepeat(2),)),
-    "beam": Beam(5, 3, 8, filters=(NoRepeat(3), Length(2))),
+    "beam": Beam(5, 3, 8, filters=(NoRepeat(3), LengthLimit(2))),
     "sampling": Sampling(3, max_length=8),
 }
 BEGINNINGS = [[4, 5], [], [8, 7, 4, 9], [5], [10, 4], [8, 8, 8], []]
@@ -222,9 +222,9 @@ def test_a_word_that_is_forbidden_may_become_another_and_not_stand_at_the_end() 
             assert not stands("a", SMALL.text(found.tokens))
 
 
-@pytest.mark.parametrize("length", [Length(maximum=4), Length(maximum_ratio=1.0)])
+@pytest.mark.parametrize("length", [LengthLimit(maximum=4), LengthLimit(maximum_ratio=1.0)])
 @pytest.mark.parametrize("phrase", ["a", "c", "ab"])
-def test_what_is_forbidden_does_not_stand_at_the_end_that_a_filter_sets(length: Length, phrase: str) -> None:
+def test_what_is_forbidden_does_not_stand_at_the_end_that_a_filter_sets(length: LengthLimit, phrase: str) -> None:
     """Each output ends where its own source's limit is, long before ``max_length``."""
     lengths = [2, 3, 4, 4] * 15
     model, source = build(FAMILIES["luong, general"]), sources(lengths)

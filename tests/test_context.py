@@ -17,7 +17,8 @@ from transduce.encoders.bag import BagEncoder
 from transduce.encoders.labels import LabelledEncoder, LabelsEncoder
 from transduce.modules.attention.energies import General
 from transduce.modules.attention.one_head import GlobalAttention
-from transduce.modules.cells.fused import GRU, LSTM
+from transduce.modules.cells.gru import GRU
+from transduce.modules.cells.lstm import LSTM
 from transduce.modules.recurrent import Stack
 from transduce.modules.wirings import Context, Luong
 from transduce.protocols import Model

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.data.corpora import Columns, DataError, Files, check, read
+from transduce.data.corpora import ColumnNames, DataError, Files, check, read
 
 
 def files(folder: Path, **contents: bytes) -> Files:
@@ -36,19 +36,19 @@ def test_parallel_files_plain_or_gzipped(tmp_path, names):
 @pytest.mark.parametrize("suffix", ["tsv", "tsv_gz"])
 def test_tsv_by_number_and_by_name(tmp_path, suffix):
     split = files(tmp_path, **{f"path_{suffix}": b"en\tid\tde\none\t1\teins\n"})
-    assert texts(split, columns=Columns(source=2, target=0)) == [("de", "en"), ("eins", "one")]
-    assert texts(split, columns=Columns(source="de", target="en")) == [("eins", "one")]
-    assert texts(split, columns=Columns(source="de", target=0)) == [("eins", "one")]
+    assert texts(split, columns=ColumnNames(source=2, target=0)) == [("de", "en"), ("eins", "one")]
+    assert texts(split, columns=ColumnNames(source="de", target="en")) == [("eins", "one")]
+    assert texts(split, columns=ColumnNames(source="de", target=0)) == [("eins", "one")]
     assert texts(split) == [("en", "id"), ("one", "1")]
-    assert texts(split, columns=Columns(source=0)) == [("en", None), ("one", None)]
-    assert [row.number for row in read(split, Columns(source="de"))] == [2]
+    assert texts(split, columns=ColumnNames(source=0)) == [("en", None), ("one", None)]
+    assert [row.number for row in read(split, ColumnNames(source="de"))] == [2]
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "jsonl_gz"])
 def test_json_lines(tmp_path, suffix):
     split = files(tmp_path, **{f"path_{suffix}": b'{"source": "a\\n", "target": "\\u00e9"}\n{"q": "b", "r": "c"}\n'})
     assert texts(split)[0] == ("a\n", "é")
-    assert texts(split, columns=Columns(source="q", target="r"))[1] == ("b", "c")
+    assert texts(split, columns=ColumnNames(source="q", target="r"))[1] == ("b", "c")
 
 
 def test_several_target_files_give_a_row_for_each(tmp_path):
@@ -87,12 +87,12 @@ def test_an_array_of_targets_in_json_gives_a_row_for_each(tmp_path):
 
 def test_labels_are_the_first_fields_of_the_source(tmp_path):
     tsv = files(tmp_path, path_tsv=b"text\tgenre\trating\tout\nof a\tnoir\t4\tx\n\tnoir\t5\ty\n")
-    named = Columns(source="text", target="out", labels=("rating", "genre"))
+    named = ColumnNames(source="text", target="out", labels=("rating", "genre"))
     assert texts(tsv, columns=named) == [("4\tnoir\tof a", "x"), ("5\tnoir\t", "y")]
-    assert texts(tsv, columns=Columns(source=0, labels=(2,)))[1] == ("4\tof a", None)
-    assert texts(tsv, columns=Columns(target="out", labels=("genre",))) == [("noir", "x"), ("noir", "y")]
+    assert texts(tsv, columns=ColumnNames(source=0, labels=(2,)))[1] == ("4\tof a", None)
+    assert texts(tsv, columns=ColumnNames(target="out", labels=("genre",))) == [("noir", "x"), ("noir", "y")]
     with pytest.raises(DataError, match="no column 'topic': its columns are 'text', 'genre'"):
-        texts(tsv, columns=Columns(source="text", labels=("topic",)))
+        texts(tsv, columns=ColumnNames(source="text", labels=("topic",)))
 
 
 def test_labels_of_json_may_be_numbers_and_cannot_break_the_form(tmp_path):
@@ -102,7 +102,7 @@ def test_labels_of_json_may_be_numbers_and_cannot_break_the_form(tmp_path):
         b'{"source": "b", "target": "y", "label": ["z"], "sure": true}',
     ]
     split = files(tmp_path, path_jsonl=b"\n".join(lines))
-    rows = list(read(split, Columns("source", "target", ("label", "sure"))))
+    rows = list(read(split, ColumnNames("source", "target", ("label", "sure"))))
     assert [row.source for row in rows] == ["4\ttrue\ta\tb", "two parts \t0.5\tb", ""]
     assert "a label must be a string or a number, not list" in rows[2].problem.detail
 
@@ -189,11 +189,11 @@ def test_settings_that_cannot_be_are_refused(tmp_path):
         check(Files(path="corpus.gz"))
     tsv = files(tmp_path, path_tsv=b"a\tb\n")
     with pytest.raises(DataError, match="no column 'c': its columns are 'a', 'b'"):
-        list(read(tsv, Columns(source="c", target=1)))
+        list(read(tsv, ColumnNames(source="c", target=1)))
     with pytest.raises(DataError, match="expected at least one of them, or labels"):
-        Columns()
+        ColumnNames()
     for columns in ({"source": -3, "target": 1}, {"target": -1}, {"source": 0, "labels": (1, -1)}):
         with pytest.raises(DataError, match=r"there is no column -\d; they are numbered from 0"):
-            Columns(**columns)
+            ColumnNames(**columns)
     with pytest.raises(DataError, match="give a key"):
-        list(read(files(tmp_path, path_jsonl=b"{}\n"), Columns(source=0, target=1)))
+        list(read(files(tmp_path, path_jsonl=b"{}\n"), ColumnNames(source=0, target=1)))

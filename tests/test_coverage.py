@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from families import FAMILIES, build
 from transduce import tree
-from transduce.data.text import Characters
+from transduce.data.tokenizers.text import Characters
 from transduce.inspect.attention import attention
 from transduce.modules.attention.coverage import CoverageAttention, LocationAttention
 from transduce.modules.attention.energies import Additive, Dot, General, ScaledDot

@@ -114,7 +114,7 @@ def test_what_ends_the_work_is_told(load: Any, work: Any, error: type[Exception]
 
 KILLED = """
 import os, signal
-from transduce.crew import Crew
+from transduce.compute.crew import Crew
 
 def load(): return None
 def work(model, batch): return os.getpid()

@@ -21,10 +21,10 @@ from transduce.decoders.ctc import CTCDecoder
 from transduce.models.ctc import CTC, JointCTC
 from transduce.models.fit import check_fit
 from transduce.models.instant import Instant
+from transduce.objectives.cross_entropy import CrossEntropy, ParallelCrossEntropy
+from transduce.objectives.ctc import CTCLikelihood, JointLikelihood
 from transduce.search.lengths import LengthBeam
 from transduce.spec import ConfigError
-from transduce.training.ctc import CTCLikelihood, JointLikelihood
-from transduce.training.objectives import CrossEntropy, ParallelCrossEntropy
 from transduce.types import BOS, EOS, PAD, Memory, Padded
 
 # ------------------------------------------------------------------ alignments

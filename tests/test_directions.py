@@ -14,7 +14,7 @@ from families import FACTS, sources
 from transduce import tree
 from transduce.encoders.recurrent import RecurrentEncoder
 from transduce.modules.cells.elman import Elman
-from transduce.modules.cells.fused import LSTM
+from transduce.modules.cells.lstm import LSTM
 from transduce.modules.cells.ssru import SSRU
 from transduce.modules.recurrent import Stack
 from transduce.types import Padded

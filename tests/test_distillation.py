@@ -17,13 +17,14 @@ from test_resume import At, KilledError, Report, kill, same_bytes
 from transduce import api, config
 from transduce.data.pairs import Pairs, Ragged
 from transduce.models.mixtures import Ensemble
+from transduce.objectives import chunks
+from transduce.objectives.cross_entropy import CrossEntropy
+from transduce.objectives.forcing import WordDropout
 from transduce.search.forcing import shifted
-from transduce.training import chunks, distillation
+from transduce.training import distillation
 from transduce.training.augmentation.masks import SpecAugment
 from transduce.training.callbacks import Callback
 from transduce.training.distillation import AskedAlways, AskedOnce, Distilled
-from transduce.training.forcing import WordDropout
-from transduce.training.objectives import CrossEntropy
 from transduce.training.settings import Distillation, Training
 from transduce.types import BOS, EOS, PAD, UNK, Batch, Padded
 

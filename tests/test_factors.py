@@ -15,11 +15,11 @@ from torch.testing import assert_close
 from families import FACTORED, build, copying, factored, recurrent, sources, transformer
 from transduce import config
 from transduce.data.corpora import DataError, Files, LineError
-from transduce.data.factors import Factored
 from transduce.data.preparation import Tokenizers, prepare
-from transduce.data.saved import load
 from transduce.data.settings import Data, Lines, Units
-from transduce.data.text import Characters, Symbols
+from transduce.data.tokenizers.factors import Factored
+from transduce.data.tokenizers.saved import load
+from transduce.data.tokenizers.text import Characters, Symbols
 from transduce.inspect.attention import attention
 from transduce.modules.factors import ConcatenatedFactors, SummedFactors, grouped
 from transduce.protocols import Encoder, Model

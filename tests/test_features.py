@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.data.corpora import Columns, DataError, Files, LineError
-from transduce.data.features import Features
+from transduce.data.corpora import ColumnNames, DataError, Files, LineError
 from transduce.data.preparation import Tokenizers, examples, prepare
-from transduce.data.saved import load
 from transduce.data.settings import Data, Units
-from transduce.data.text import Bpe, Bytes, Characters, Words
+from transduce.data.tokenizers.features import Features
+from transduce.data.tokenizers.saved import load
+from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Words
 from transduce.types import EOS, SPECIALS, UNK
 
 LINES = ["V;PST;3\tsing on", "V;PRS\tV", "\tsing", "N\t"]
@@ -113,7 +113,7 @@ def data_of(folder: Path, text: str) -> Data:
     """Lemma, features, form, as they are in the shared tasks on inflection."""
     (folder / "train.tsv").write_text(text, encoding="utf-8")
     units = Units(source=Features(Characters()), target=Characters())
-    return Data(units, train=Files(path=str(folder / "train.tsv")), columns=Columns(0, 2, labels=(1,)))
+    return Data(units, train=Files(path=str(folder / "train.tsv")), columns=ColumnNames(0, 2, labels=(1,)))
 
 
 def test_features_go_through_preparation(tmp_path):

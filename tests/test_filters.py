@@ -21,7 +21,7 @@ from transduce import config
 from transduce.protocols import Search
 from transduce.search.beam import Beam
 from transduce.search.filters.base import Filter
-from transduce.search.filters.lengths import Length
+from transduce.search.filters.lengths import LengthLimit
 from transduce.search.filters.ngrams import NoRepeat
 from transduce.search.follower import Forgetful
 from transduce.search.forcing import force
@@ -74,16 +74,16 @@ def without_repeats(n: int) -> Rule:
 
 
 RULES: dict[str, tuple[tuple[Filter[Any], ...], Rule]] = {
-    "minimum": ((Length(3),), of_length(lambda s: 3, lambda s: 99)),
-    "maximum": ((Length(maximum=2),), of_length(lambda s: 0, lambda s: 2)),
+    "minimum": ((LengthLimit(3),), of_length(lambda s: 3, lambda s: 99)),
+    "maximum": ((LengthLimit(maximum=2),), of_length(lambda s: 0, lambda s: 2)),
     "between, relative": (
-        (Length(1, 1, 0.5, 1.0),),
+        (LengthLimit(1, 1, 0.5, 1.0),),
         of_length(lambda s: 1 + 0.5 * s, lambda s: 1 + s),
     ),
     "no word twice": ((NoRepeat(1),), without_repeats(1)),
     "no two words twice": ((NoRepeat(2),), without_repeats(2)),
     "both": (
-        (NoRepeat(1), Length(2)),
+        (NoRepeat(1), LengthLimit(2)),
         lambda tokens, s: without_repeats(1)(tokens, s) and of_length(lambda s: 2, lambda s: 99)(tokens, s),
     ),
 }
@@ -111,8 +111,8 @@ def test_a_beam_with_room_for_all_finds_all_that_is_allowed(rule: str, seed: int
 def test_a_length_is_its_decimal_product(ratio: float, expected: list[int]) -> None:
     """1.4 * 45 is 63, and in binary a little less."""
     source = Padded(torch.zeros(3, 90), torch.tensor([45, 85, 90]))
-    assert Length(maximum_ratio=ratio).start(source).most_N.tolist() == expected
-    assert Length(minimum_ratio=ratio).start(source).least_N.tolist() == expected
+    assert LengthLimit(maximum_ratio=ratio).start(source).most_N.tolist() == expected
+    assert LengthLimit(minimum_ratio=ratio).start(source).least_N.tolist() == expected
 
 
 def written(allowed: Rule, tokens: tuple[int, ...], length: int) -> bool:
@@ -149,8 +149,8 @@ def test_a_filter_changes_scores_and_no_log_probability() -> None:
 # ------------------------------------------------------------------ laws
 
 FILTERED: dict[str, Any] = {
-    "greedy": Greedy(7, (Length(3, 4, 0.0, 0.5), NoRepeat(1))),
-    "beam": Beam(3, 2, 7, filters=(NoRepeat(2), Length(2, minimum_ratio=0.5), Tax(0.1))),
+    "greedy": Greedy(7, (LengthLimit(3, 4, 0.0, 0.5), NoRepeat(1))),
+    "beam": Beam(3, 2, 7, filters=(NoRepeat(2), LengthLimit(2, minimum_ratio=0.5), Tax(0.1))),
 }
 
 
@@ -177,7 +177,10 @@ def test_company_and_score(family: str, search: Any, prefix: bool) -> None:
 def test_a_prefix_counts_as_written() -> None:
     """Its words may not come again, and are part of the length, though no filter keeps them from being forced."""
     model = Lookup()
-    for search in (Greedy(9, (NoRepeat(1), Length(4, 5))), Beam(4, 4, 9, filters=(NoRepeat(1), Length(4, 5)))):
+    for search in (
+        Greedy(9, (NoRepeat(1), LengthLimit(4, 5))),
+        Beam(4, 4, 9, filters=(NoRepeat(1), LengthLimit(4, 5))),
+    ):
         for found in search(model, all_of(model), prefixes([[3, 3], [4], [], [5, 6, 5]])):
             for hypothesis in found:
                 assert 4 <= len(hypothesis.tokens) <= 5
@@ -191,7 +194,7 @@ def test_a_prefix_counts_as_written() -> None:
 def test_filters_are_written_down() -> None:
     table = {"type": "beam", "filters": [{"type": "length", "minimum": 3}, {"type": "no-repeat", "n": 2}]}
     built: Any = config.build(table, Search)
-    assert built == Beam(filters=(Length(3), NoRepeat(2)))
+    assert built == Beam(filters=(LengthLimit(3), NoRepeat(2)))
     assert config.build(config.resolve(table, Search), Search) == built
     assert built.resized(7).filters == Greedy(filters=built.filters).resized(7).filters == built.filters
 
@@ -200,10 +203,13 @@ def test_filters_are_written_down() -> None:
     ("make", "message"),
     [
         (lambda: NoRepeat(0), r"n = 0: sequences of at least 1 token"),
-        (lambda: Length(minimum_ratio=-1.0), r"minimum_ratio = -1.0: a share of the source's length"),
-        (lambda: Length(5, 3), r"minimum = 5 .* ask for more than maximum = 3"),
-        (lambda: Length(0, 9, 1.5, 1.0), r"minimum_ratio = 1.5 ask for more than maximum = 9 and maximum_ratio = 1.0"),
-        (lambda: Length(maximum_ratio=2.0).start(torch.zeros(2)), r"this source has no length"),
+        (lambda: LengthLimit(minimum_ratio=-1.0), r"minimum_ratio = -1.0: a share of the source's length"),
+        (lambda: LengthLimit(5, 3), r"minimum = 5 .* ask for more than maximum = 3"),
+        (
+            lambda: LengthLimit(0, 9, 1.5, 1.0),
+            r"minimum_ratio = 1.5 ask for more than maximum = 9 and maximum_ratio = 1.0",
+        ),
+        (lambda: LengthLimit(maximum_ratio=2.0).start(torch.zeros(2)), r"this source has no length"),
     ],
 )
 def test_what_is_no_filter_is_refused(make: Callable[[], object], message: str) -> None:

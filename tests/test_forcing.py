@@ -17,10 +17,9 @@ from families import FAMILIES, build, sources, targets
 from test_resume import At, KilledError, kill, same_bytes, train
 from transduce import config
 from transduce.names import NAMES
-from transduce.protocols import Objective
-from transduce.search.forcing import shifted
-from transduce.training import chunks
-from transduce.training.forcing import (
+from transduce.objectives import chunks
+from transduce.objectives.cross_entropy import CrossEntropy
+from transduce.objectives.forcing import (
     Forcing,
     ParallelScheduledSampling,
     ScheduledSampling,
@@ -28,8 +27,9 @@ from transduce.training.forcing import (
     WordDropout,
     at_quantile,
 )
-from transduce.training.objectives import CrossEntropy
-from transduce.training.probability import Constant, Exponential, InverseSigmoid, Linear, Probability
+from transduce.objectives.probability import Constant, Exponential, InverseSigmoid, Linear, Probability
+from transduce.protocols import Objective
+from transduce.search.forcing import shifted
 from transduce.types import BOS, EOS, PAD, UNK, Batch, Padded
 
 PAGE = Path(__file__).parents[1] / "docs" / "training.md"

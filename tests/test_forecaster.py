@@ -22,12 +22,12 @@ from transduce.loading import load
 from transduce.models.fit import check_fit
 from transduce.models.forecaster import Forecaster
 from transduce.models.mixtures import Ensemble
+from transduce.objectives.cross_entropy import CrossEntropy, ParallelCrossEntropy
+from transduce.objectives.regression import AbsoluteError, Huber, SquaredError
 from transduce.protocols import Model
 from transduce.search.beam import Beam
 from transduce.search.forecast import Forecast
 from transduce.spec import ConfigError
-from transduce.training.objectives import CrossEntropy, ParallelCrossEntropy
-from transduce.training.regression import AbsoluteError, Huber, SquaredError
 from transduce.types import EOS, Batch, Padded
 
 C = 2

@@ -15,18 +15,18 @@ from torch.testing import assert_close
 from transduce import config
 from transduce.encoders.bag import BagEncoder
 from transduce.modules.embedding import TokenEmbedding
-from transduce.modules.fronts.attended import ConvolutionalAttention
-from transduce.modules.fronts.closed import Closed
-from transduce.modules.fronts.columns import Columns
-from transduce.modules.fronts.feature_map import FeatureMap
-from transduce.modules.fronts.features import Features
-from transduce.modules.fronts.frames import Frames
-from transduce.modules.fronts.grid import Grid, GridPositions, boxes
-from transduce.modules.fronts.layers import GridConvolution
-from transduce.modules.fronts.patches import Patches
-from transduce.modules.fronts.subsampling import Subsampling
 from transduce.modules.numbers import NumberEmbedding
 from transduce.modules.positions import Learned, NoPositions, Sinusoidal
+from transduce.modules.signals.columns import ColumnEmbedding
+from transduce.modules.signals.convolutional_attention import ConvolutionalAttention
+from transduce.modules.signals.ended import EndedEmbedding
+from transduce.modules.signals.feature_map import FeatureMapEmbedding
+from transduce.modules.signals.features import FrameEmbedding
+from transduce.modules.signals.frames import ClipEmbedding
+from transduce.modules.signals.grid import Grid, GridPositions, boxes
+from transduce.modules.signals.layers import GridConvolution
+from transduce.modules.signals.patches import PatchEmbedding
+from transduce.modules.signals.subsampling import SubsamplingEmbedding
 from transduce.protocols import Encoder, Model
 from transduce.spec import ConfigError
 from transduce.training.settings import Training
@@ -206,7 +206,7 @@ def test_bfloat16_is_near(name: str) -> None:
 
 
 def test_features_are_linear_in_stacked_frames() -> None:
-    module: Features = build(TABLES["stacked"])
+    module: FrameEmbedding = build(TABLES["stacked"])
     source = signal([5])
     padded_SD = torch.cat([source.values[0], torch.zeros(1, D, dtype=torch.float64)])
     expected = torch.stack([padded_SD[:3].flatten(), padded_SD[3:].flatten()]) @ module.kernel.T + module.bias
@@ -214,7 +214,7 @@ def test_features_are_linear_in_stacked_frames() -> None:
 
 
 def test_subsampling_is_two_convolutions_over_time_and_frequency() -> None:
-    module: Subsampling = build(TABLES["subsampling"])
+    module: SubsamplingEmbedding = build(TABLES["subsampling"])
     source = signal([7])
     x_1CFT = source.values.mT[:, None]
     for layer in (module.first.convolution, module.second.convolution):
@@ -225,7 +225,7 @@ def test_subsampling_is_two_convolutions_over_time_and_frequency() -> None:
 
 def test_a_column_is_channels_by_height() -> None:
     """Number c * height + y of a step is channel c of pixel y: of patches of one pixel, row by row."""
-    module = Patches(D, WIDTH, False, **TALL, patch=(1, 1), positions=NoPositions).double()
+    module = PatchEmbedding(D, WIDTH, False, **TALL, patch=(1, 1), positions=NoPositions).double()
     source = signal([2])
     kernel_DC, vectors_ND = module.project.weight[:, :, 0, 0], rows(module.embed(source))[0]
     for y in range(6):
@@ -235,7 +235,7 @@ def test_a_column_is_channels_by_height() -> None:
 
 
 def test_patches_are_cut_row_by_row_and_told_where_they_lie() -> None:
-    module: Patches = build(TABLES["patches"])
+    module: PatchEmbedding = build(TABLES["patches"])
     source = signal([5])
     picture_CHW = torch.nn.functional.pad(source.values[0].T.reshape(2, 6, 5), (0, 1))
     expected = []
@@ -250,7 +250,7 @@ def test_patches_are_cut_row_by_row_and_told_where_they_lie() -> None:
 
 
 def test_a_patch_is_where_its_box_is() -> None:
-    module: Patches = build(TABLES["patches"])
+    module: PatchEmbedding = build(TABLES["patches"])
     source = signal([5, 11])
     before, boxes_S4 = rows(module.embed(source))[1], module.boxes(source)[1]
     for x, y in ((0, 0), (4, 2), (10, 5)):
@@ -280,7 +280,7 @@ def test_positions_on_a_grid(positions: Any) -> None:
 
 
 def test_columns_are_largest_values_of_what_convolutions_find() -> None:
-    module: Columns = build({"type": "columns", "stages": [3], "shrink": 2, **TALL})
+    module: ColumnEmbedding = build({"type": "columns", "stages": [3], "shrink": 2, **TALL})
     source = signal([5])
     (stage,) = module.stages
     layer: Any = stage.convolution
@@ -293,7 +293,7 @@ def test_columns_are_largest_values_of_what_convolutions_find() -> None:
 
 
 def test_a_residual_block_without_convolutions_hands_on() -> None:
-    module: FeatureMap = build({"type": "map", "stages": [4], "blocks": 2, **TALL})
+    module: FeatureMapEmbedding = build({"type": "map", "stages": [4], "blocks": 2, **TALL})
     source = signal([5])
     with torch.no_grad():
         for block in module.blocks:
@@ -316,7 +316,7 @@ def test_convolutional_attention_reads_cells_by_what_stands_around_them() -> Non
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])
 def test_a_frame_is_its_pictures_cells_pooled(pooling: str) -> None:
-    module: Frames = build(TABLES["frames"] | {"pooling": pooling})
+    module: ClipEmbedding = build(TABLES["frames"] | {"pooling": pooling})
     source = signal([2, 3])
     for clip, vectors in zip(rows(source), rows(module.embed(source)), strict=True):
         for frame, vector in zip(clip, vectors, strict=True):
@@ -326,7 +326,7 @@ def test_a_frame_is_its_pictures_cells_pooled(pooling: str) -> None:
 
 
 def test_closed_ends_with_a_vector_of_its_own() -> None:
-    module: Closed = build({"type": "closed", "embedding": "features"})
+    module: EndedEmbedding = build({"type": "closed", "embedding": "features"})
     source = signal(LENGTHS)
     for inner, outer in zip(rows(module.embedding.embed(source)), rows(module.embed(source)), strict=True):
         assert_close(outer, torch.cat([inner, module.end[None]]))
@@ -416,7 +416,7 @@ def test_the_page_shows_an_embedding_of_clips_and_augmentations() -> None:
 
 
 def test_encoders_read_them() -> None:
-    encoder = BagEncoder(D, WIDTH, embedding=lambda **known: Features(stack=3, **known)).double()
+    encoder = BagEncoder(D, WIDTH, embedding=lambda **known: FrameEmbedding(stack=3, **known)).double()
     assert encoder(signal([4])).states.lengths.tolist() == [2]
 
 

@@ -20,13 +20,13 @@ from PIL import Image
 from transduce import config
 from transduce.data.signals.picture import Picture
 from transduce.data.signals.sound import Sound
-from transduce.data.text import Symbols
-from transduce.inspect.gaze import Gaze, Spectrum, gaze
-from transduce.inspect.heat import coloured, density, page, panels, plot
+from transduce.data.tokenizers.text import Symbols
 from transduce.inspect.pointing import Named, Pointed, distance, pointed
+from transduce.inspect.signal_attention import SignalAttention, Spectrum, signal_attention
 from transduce.pages import images, signals
 from transduce.pages.page import foreign
 from transduce.protocols import Model
+from transduce.reports.heat_map import coloured, density, page, panels, plot
 from transduce.search.greedy import Greedy
 from transduce.transducer import Transducer
 from transduce.types import Facts
@@ -83,7 +83,7 @@ def path(tmp_path: Path) -> str:
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("target", [None, "", "a red circle a red circle a red circle a red circle"])
 def test_shares_of_all_places_for_each_token(encoder: str, decoder: str, target: str | None, path: str) -> None:
-    found = gaze(transducer(encoder, decoder), path, target)
+    found = signal_attention(transducer(encoder, decoder), path, target)
     assert found.tokens[-1] == "</s>"
     if target is not None:
         assert found.text == target
@@ -102,7 +102,7 @@ def test_the_shares_are_those_the_context_was_made_with(path: str) -> None:
     hook = model.model.decoder.wiring.attention.register_forward_hook(lambda _m, _i, out: contexts.append(out[0]))
     states: list[torch.Tensor] = []
     other = model.model.encoder.register_forward_hook(lambda _m, _i, out: states.append(out.states.values))
-    found = gaze(model, path, "a red circle")
+    found = signal_attention(model, path, "a red circle")
     hook.remove()
     other.remove()
     torch.testing.assert_close(found.mean() @ states[0][0], torch.cat(contexts, 1)[0, :4])
@@ -111,8 +111,8 @@ def test_the_shares_are_those_the_context_was_made_with(path: str) -> None:
 def test_a_state_of_a_pyramid_lies_where_those_lie_that_it_is_made_of(path: str) -> None:
     """Five columns of two pixels each, two and two together, and the last."""
     columns = {"type": "columns", "height": HEIGHT, "channels": 3, "stages": [4], "shrink": 2}
-    apart = gaze(transducer(columns_of(columns, layers=1)), path, "a")
-    found = gaze(transducer(columns_of(columns, layers=2)), path, "a")
+    apart = signal_attention(transducer(columns_of(columns, layers=1)), path, "a")
+    found = signal_attention(transducer(columns_of(columns, layers=2)), path, "a")
     assert (len(apart.boxes_N4), len(found.boxes_N4)) == (5, 3)
     for state, box_4 in enumerate(found.boxes_N4):
         of_N4 = apart.boxes_N4[2 * state : 2 * state + 2]
@@ -128,7 +128,7 @@ def test_a_model_that_knows_no_places_says_so(path: str) -> None:
     model = transducer()
     model.model.encoder.embedding = Blind(model.model.encoder.embedding)
     with pytest.raises(ValueError, match=r'does not say where in its source.*"map", "patches" and "columns"'):
-        gaze(model, path)
+        signal_attention(model, path)
 
 
 class Blind(torch.nn.Module):
@@ -141,12 +141,12 @@ def test_text_has_no_places_and_a_missing_picture_is_told(path: str) -> None:
     words = Symbols().learn(["a"])
     model = transducer()
     with pytest.raises(ValueError, match="'a' is text to this model"):
-        gaze(Transducer(model.model, Greedy(3), words, words), "a")
+        signal_attention(Transducer(model.model, Greedy(3), words, words), "a")
     with pytest.raises(ValueError, match="no such file"):
-        gaze(model, path + "x")
+        signal_attention(model, path + "x")
 
 
-LOOKED = Gaze(
+LOOKED = SignalAttention(
     "x.png",
     "a $small$ red circle",
     ("a", "$small$", "red", "circle", "</s>"),
@@ -182,7 +182,7 @@ def test_what_was_looked_at_is_orange_and_the_rest_paler() -> None:
 
 
 def test_a_page_and_a_drawing_have_a_panel_for_each_token(path: str, tmp_path: Path) -> None:
-    found = Gaze(path, LOOKED.text, LOOKED.tokens, LOOKED.weights, LOOKED.boxes_N4)
+    found = SignalAttention(path, LOOKED.text, LOOKED.tokens, LOOKED.weights, LOOKED.boxes_N4)
     assert len(panels(found)) == 5
     assert panels(found)[0].shape == (120, 150, 3)  # of 8 by 10 pixels, fifteen times as large
     written = page(found)
@@ -200,12 +200,12 @@ def test_a_page_and_a_drawing_have_a_panel_for_each_token(path: str, tmp_path: P
 def test_a_source_that_cannot_be_drawn_is_told(tmp_path: Path) -> None:
     (tmp_path / "clip").mkdir()
     with pytest.raises(ValueError, match="is no picture to draw on; without --out it is told in words"):
-        page(Gaze(str(tmp_path / "clip"), "", LOOKED.tokens, LOOKED.weights, LOOKED.boxes_N4))
+        page(SignalAttention(str(tmp_path / "clip"), "", LOOKED.tokens, LOOKED.weights, LOOKED.boxes_N4))
 
 
 # ---------------------------------------------------------------- recordings
 
-HEARD = Gaze(
+HEARD = SignalAttention(
     "x.wav",
     "one",
     ("one", "</s>"),
@@ -242,7 +242,7 @@ def test_a_model_that_hears_tells_when(tmp_path: Path) -> None:
     subsampled = {"type": "bag", "width": 6, "embedding": {"type": "subsampling", "channels": 2}}
     table = {"type": "encoder-decoder", "encoder": subsampled, "decoder": DECODERS["bahdanau"]}
     model: Any = config.build(table, Model, Facts(len(source), len(target), source.factors), "model")
-    found = gaze(Transducer(model.eval(), Greedy(6), source, target), str(tmp_path / "tone.wav"), "one")
+    found = signal_attention(Transducer(model.eval(), Greedy(6), source, target), str(tmp_path / "tone.wav"), "one")
     assert found.spectrum is not None
     assert found.spectrum.bands_SD.shape == (len(found.spectrum.times), 8)
     assert all(re.search(r"at 0\.\d\d s to 0\.\d\d s$", line) for line in found.lines())
@@ -253,13 +253,13 @@ def test_a_model_that_hears_tells_when(tmp_path: Path) -> None:
 
 
 def test_words_of_what_is_there_are_compared_with_its_box() -> None:
-    looked = Gaze("x.png", "", ("a", "small", "red", "circle", "</s>"), LOOKED.weights, LOOKED.boxes_N4)
+    looked = SignalAttention("x.png", "", ("a", "small", "red", "circle", "</s>"), LOOKED.weights, LOOKED.boxes_N4)
     answers = pointed(
         looked, [Named("small red circle", (0.6, 0.0, 0.9, 0.4)), Named("large blue square", (0, 0, 1, 1))]
     )
     assert [(each.part, each.inside) for each in answers] == [(0, True), (1, False), (2, True)]
     assert pointed(looked, [Named("small red square", (0, 0, 1, 1))]) == []
-    twice = Gaze("x.png", "", ("a", "a"), {"only": torch.eye(4)[:2]}, LOOKED.boxes_N4)
+    twice = SignalAttention("x.png", "", ("a", "a"), {"only": torch.eye(4)[:2]}, LOOKED.boxes_N4)
     assert [each.inside for each in pointed(twice, [Named("a", (0.6, 0, 1, 0.4))])] == [False, True]
 
 
@@ -274,7 +274,7 @@ def test_a_place_is_where_its_middle_is() -> None:
 def test_smoothed_attention_is_strongest_where_most_of_it_is_near() -> None:
     """Two neighbours with less each than a third place far away, but with more together."""
     boxes = torch.tensor([[0.0, 0, 0.1, 0.1], [0.1, 0, 0.2, 0.1], [0.8, 0.8, 0.9, 0.9]])
-    looked = Gaze("x.png", "", ("a",), {"only": torch.tensor([[0.33, 0.3, 0.37]])}, boxes)
+    looked = SignalAttention("x.png", "", ("a",), {"only": torch.tensor([[0.33, 0.3, 0.37]])}, boxes)
     assert looked.peaks() == [pytest.approx((0.85, 0.85))]
     assert looked.peaks(0.09) == [pytest.approx((0.1, 0.05), abs=0.01)]  # between the two, a little nearer the first
     there = [Named("a", (0, 0, 0.3, 0.3))]

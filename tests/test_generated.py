@@ -7,11 +7,11 @@ from xml.dom import minidom
 
 import pytest
 
+from transduce.data.base import Origin
 from transduce.data.corpora import DataError, Splits, present, read
-from transduce.data.origins.arithmetic import Arithmetic, value
-from transduce.data.origins.base import Origin
-from transduce.data.origins.strings import Reverse
-from transduce.data.origins.xml import Xml, XmlDocuments, closing
+from transduce.recipes.origins.arithmetic import Arithmetic, value
+from transduce.recipes.origins.strings import Reverse
+from transduce.recipes.origins.xml import Xml, XmlDocuments, closing
 
 
 def splits_of(splits: Splits) -> dict[str, list[tuple[str, str]]]:

@@ -16,8 +16,8 @@ import torch
 import transduce
 from families import FACTS, paired
 from transduce import config
-from transduce.data.spelled import Spelled, SpelledTokenizer
-from transduce.data.text import Characters, Symbols, TextTokenizer
+from transduce.data.tokenizers.spelled import Spelled, SpelledTokenizer
+from transduce.data.tokenizers.text import Characters, Symbols, TextTokenizer
 from transduce.models.hidden_markov import HiddenMarkov
 from transduce.protocols import Model
 from transduce.statistical.back_off import BackOff

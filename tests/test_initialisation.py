@@ -17,9 +17,9 @@ from families import FAMILIES, PARALLEL, transformer
 from test_resume import At, KilledError, Report, kill, same_bytes
 from transduce import api, config
 from transduce.data.preparation import Tokenizers
-from transduce.data.spelled import Spelled
-from transduce.data.text import Characters, Symbols
-from transduce.data.tokenizers import Tokenizer
+from transduce.data.tokenizers.base import Tokenizer
+from transduce.data.tokenizers.spelled import Spelled
+from transduce.data.tokenizers.text import Characters, Symbols
 from transduce.models.weights import save_weights, summarise
 from transduce.modules.embedding import Readout, TokenEmbedding
 from transduce.protocols import Model

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from families import FAMILIES, build, pyramidal
-from transduce.data.text import Characters
+from transduce.data.tokenizers.text import Characters
 from transduce.inspect.attention import AttentionMap, attention, plot
 from transduce.search.greedy import Greedy
 from transduce.transducer import Transducer

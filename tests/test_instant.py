@@ -27,18 +27,18 @@ from test_transformer import (
     torch_decoder,
 )
 from transduce import api, config
-from transduce.data.text import Characters
+from transduce.data.tokenizers.text import Characters
 from transduce.decoders.instant import DenseDecoder, InstantTransformer
 from transduce.inspect.attention import attention
 from transduce.models.fit import check_fit
 from transduce.models.mixtures import Ensemble
 from transduce.modules.lengths import LengthClassifier
+from transduce.objectives.cross_entropy import CrossEntropy, ParallelCrossEntropy
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.search.lengths import LengthBeam
 from transduce.search.ranking import Average
 from transduce.spec import ConfigError
-from transduce.training.objectives import CrossEntropy, ParallelCrossEntropy
 from transduce.transducer import Transducer
 from transduce.types import Batch, Emission, Memory, MemoryWidths, Padded
 

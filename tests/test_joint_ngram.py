@@ -24,7 +24,7 @@ from families import COUNTED, FACTS, build, paired, sources
 from test_cli import told
 from transduce import config
 from transduce.data.pairs import Pairs, Ragged
-from transduce.inspect.units import Units
+from transduce.inspect.units import UnitReading
 from transduce.outputs import Output
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
@@ -362,7 +362,7 @@ class Ends(Callback):
 
 def test_units_of_wide_letters_stand_under_each_other() -> None:
     output = Output("d jn", ("d", "jn", "</s>"), -1.0, -1.0, (-0.5, -0.5, 0.0))
-    first, second, _ = Units(output, [("東", "d"), ("京", "jn")], -2.0).lines()
+    first, second, _ = UnitReading(output, [("東", "d"), ("京", "jn")], -2.0).lines()
     assert (first, second) == ("東  京", "d   jn")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from transduce.evaluation.comparison import compare
-from transduce.evaluation.results import Results
+from transduce.evaluation.results import SystemResults
 from transduce.evaluation.systems import System
 from transduce.metrics.base import evaluate, metric
 from transduce.metrics.confusions import LabelBreakdown, breakable, label_breakdowns
@@ -168,12 +168,12 @@ def test_labels_that_mark_no_entity_are_told(tag: str) -> None:
 # ------------------------------------------------------------------ what is shown
 
 
-def judged(names: Sequence[str]) -> Results:
+def judged(names: Sequence[str]) -> SystemResults:
     metrics = [metric(name) for name in names]
     predictions, examples = corpus(REFERENCES, PREDICTIONS)
     system = System("mine", predictions, statistics(metrics, predictions, examples))
     labels = label_breakdowns(metrics, predictions, examples)
-    return Results(system, examples, "test", Resampling(20, 20), labels=labels)
+    return SystemResults(system, examples, "test", Resampling(20, 20), labels=labels)
 
 
 def test_results_show_labels() -> None:

@@ -14,10 +14,10 @@ from torch.testing import assert_close
 from families import CHAINS, FACTS, PARALLEL, all_lengths, build, chooses_length, facts, labels_of, sources
 from test_laws import LENGTHS, batch, padded_targets, pick, sources_alone
 from transduce import config
+from transduce.objectives.chain import ChainLikelihood
 from transduce.protocols import Model
-from transduce.search.labels import Labels
+from transduce.search.labels import LabelSearch
 from transduce.search.viterbi import Posterior, Viterbi
-from transduce.training.chain import ChainLikelihood
 from transduce.types import BOS, EOS, PAD, Hypothesis, Padded
 
 FAMILIES = {name: table for name, table in PARALLEL.items() if not chooses_length(name)} | CHAINS
@@ -44,7 +44,7 @@ def spread(model: Any) -> Any:
 
 
 def search(family: str, nbest: int = 1) -> Any:
-    return Viterbi(nbest) if family in CHAINS else Labels(nbest)
+    return Viterbi(nbest) if family in CHAINS else LabelSearch(nbest)
 
 
 def every_output(length: int) -> list[list[int]]:
@@ -164,16 +164,16 @@ def test_labels_of_another_number_are_refused(model: Any, family: str) -> None:
 
 def test_bad_input() -> None:
     model = build(FAMILIES["tagger, lstm"])
-    for found in (Labels(), Viterbi(), Posterior()):
+    for found in (LabelSearch(), Viterbi(), Posterior()):
         with pytest.raises(ValueError, match=r"none can be given as a prefix"):
             found(model, sources([3]), Padded(torch.tensor([[4]]), torch.tensor([1])))
-    for kind in (Labels, Viterbi):
+    for kind in (LabelSearch, Viterbi):
         with pytest.raises(ValueError, match=r"nbest = 0"):
             kind(0)
         assert kind().resized(5, 3) == kind(3)
     instant = build(PARALLEL["instant, lstm to dense"])
     with pytest.raises(ValueError, match=r'Instant chooses the length .*"length-beam"'):
-        Labels()(instant, sources([3]))
+        LabelSearch()(instant, sources([3]))
 
 
 @pytest.mark.parametrize("pooling", ["last", "mean", "max"])

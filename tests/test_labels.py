@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.data.corpora import Columns, DataError, Files, LineError
-from transduce.data.features import Features
-from transduce.data.labels import Labelled, Labels
+from transduce.data.corpora import ColumnNames, DataError, Files, LineError
 from transduce.data.preparation import Tokenizers, examples, prepare
-from transduce.data.saved import load
 from transduce.data.settings import Data, Units
-from transduce.data.text import Bpe, Bytes, Characters, Words
+from transduce.data.tokenizers.features import Features
+from transduce.data.tokenizers.labels import Labelled, Labels
+from transduce.data.tokenizers.saved import load
+from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Words
 from transduce.types import EOS, SPECIALS, UNK
 
 LINES = ["4\tnoir\tgreat film", "4\tfarce\tfilm", "1\tnoir\t</s> <4>", "4\t4\t"]
@@ -149,7 +149,7 @@ def data_of(folder: Path, lines: list[str]) -> Data:
     path = folder / "train.tsv"
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     units = Units(source=Labelled(Characters()), target=Characters())
-    return Data(units, train=Files(path=str(path)), columns=Columns(1, 2, labels=(0,)))
+    return Data(units, train=Files(path=str(path)), columns=ColumnNames(1, 2, labels=(0,)))
 
 
 def test_labels_go_through_preparation(tmp_path):

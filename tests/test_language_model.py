@@ -17,10 +17,10 @@ import transduce
 from families import FACTS, build, language, recurrent, sources, targets, transformer
 from test_cli import Call, told
 from transduce import api, config
-from transduce.data.corpora import Columns, DataError, Files, read
+from transduce.data.corpora import ColumnNames, DataError, Files, read
 from transduce.data.preparation import examples, prepare
 from transduce.data.settings import Data, Units
-from transduce.data.text import Characters
+from transduce.data.tokenizers.text import Characters
 from transduce.models.mixtures import Fusion
 from transduce.protocols import Model
 from transduce.spec import ConfigError
@@ -108,7 +108,7 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def lines(files: Files, columns: Columns | None = None) -> list[tuple[str | None, str | None]]:
+def lines(files: Files, columns: ColumnNames | None = None) -> list[tuple[str | None, str | None]]:
     return [(row.source, row.target) for row in read(files, columns)]
 
 
@@ -119,8 +119,8 @@ def test_lines_of_text_are_targets(text: Path, tmp_path: Path) -> None:
     expected = [(None, line) for line in LINES]
     assert lines(Files(path=str(text))) == lines(Files(target=str(text))) == expected
     assert lines(Files(path=f"{text}.gz")) == expected
-    assert lines(Files(path=str(tmp_path / "text.tsv")), Columns(target=1)) == expected
-    assert lines(Files(path=str(tmp_path / "text.jsonl")), Columns(target="text")) == expected
+    assert lines(Files(path=str(tmp_path / "text.tsv")), ColumnNames(target=1)) == expected
+    assert lines(Files(path=str(tmp_path / "text.jsonl")), ColumnNames(target="text")) == expected
     assert lines(Files(source=str(text))) == [(line, None) for line in LINES]
 
 
@@ -146,7 +146,7 @@ def test_data_and_units_agree_on_what_there_is(text: Path, tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"are several references of no source"):
         Files(target=("a", "b"))
     with pytest.raises(DataError, match="columns without a source and without a target"):
-        Columns()
+        ColumnNames()
 
 
 # ------------------------------------------------------------------------ use

@@ -12,6 +12,10 @@ from torch.testing import assert_close
 
 from families import COUNTED, FACTS, FAMILIES, SIGNALS, all_lengths, build, facts, sources, targets
 from transduce import config, tree
+from transduce.objectives.consistency import RDrop
+from transduce.objectives.cross_entropy import CrossEntropy
+from transduce.objectives.forcing import ParallelScheduledSampling, ScheduledSampling
+from transduce.objectives.probability import Constant
 from transduce.protocols import Model
 from transduce.search.beam import Beam
 from transduce.search.exact import Exact
@@ -20,10 +24,6 @@ from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability, Wu
 from transduce.search.sampling import Sampling
 from transduce.search.truncation import Nucleus
-from transduce.training.consistency import RDrop
-from transduce.training.forcing import ParallelScheduledSampling, ScheduledSampling
-from transduce.training.objectives import CrossEntropy
-from transduce.training.probability import Constant
 from transduce.types import BOS, EOS, PAD, Batch, Padded
 
 LENGTHS = [5, 2, 4]

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transduce.data.text import Bpe, Bytes, Characters, Symbols, TextTokenizer, Unigram, Words
-from transduce.search.automata import Automata
-from transduce.search.filters.forbidden import Forbidden
-from transduce.search.lexicon import Lexicon
+from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols, TextTokenizer, Unigram, Words
+from transduce.search.constraints.automata import Automata
+from transduce.search.constraints.forbidden import Forbidden
+from transduce.search.constraints.lexicon import Lexicon
 from transduce.types import EOS, UNK
 
 TEXTS = ['a cat, a "cat" (cats) sat. at', "the cat sat at a tac, tac", "aa a aaa 猫 猫a cät_a cät", "sat-at; a.b. a"]

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from transduce import processor
+from transduce.compute import processor
 from transduce.modules import linear
 from transduce.modules.linear import Linear
 

@@ -14,11 +14,10 @@ from torch.testing import assert_close
 from test_cells import weighted
 from transduce import tree
 from transduce.modules.cells.elman import Elman
-from transduce.modules.cells.fused import GRU, LSTM
-from transduce.modules.cells.gru import GRUResetBefore
+from transduce.modules.cells.gru import GRU, GRUResetBefore
 from transduce.modules.cells.layernorm import LayerNormGRU, LayerNormLSTM
 from transduce.modules.cells.looped import recurrence
-from transduce.modules.cells.lstm import LSTMWithout, PeepholeLSTM
+from transduce.modules.cells.lstm import LSTM, LSTMWithout, PeepholeLSTM
 from transduce.modules.cells.mut import MUT1, MUT2, MUT3
 from transduce.modules.cells.ssru import SSRU
 

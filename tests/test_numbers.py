@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from transduce.data.corpora import DataError, Files, LineError
-from transduce.data.features import Features
-from transduce.data.labels import Labelled
-from transduce.data.numbers import Numbers, NumbersTokenizer, steps
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import prepare
-from transduce.data.saved import load
 from transduce.data.settings import Data, Units
 from transduce.data.survey import survey
-from transduce.data.text import Characters
+from transduce.data.tokenizers.features import Features
+from transduce.data.tokenizers.labels import Labelled
+from transduce.data.tokenizers.numbers import Numbers, NumbersTokenizer, steps
+from transduce.data.tokenizers.saved import load
+from transduce.data.tokenizers.text import Characters
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.numbers import NumberEmbedding, grouped
 from transduce.types import EOS, Padded

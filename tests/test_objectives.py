@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from transduce.training import chunks
-from transduce.training.objectives import CrossEntropy, Trainable, smoothed_cross_entropy
+from transduce.objectives import chunks
+from transduce.objectives.cross_entropy import CrossEntropy, Trainable, smoothed_cross_entropy
 from transduce.types import Batch, Padded
 
 SMOOTHINGS = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])

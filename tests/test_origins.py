@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from transduce.data.corpora import DataError, Files, check, present, read
-from transduce.data.origins import multi30k, penn_treebank, published
-from transduce.data.origins.base import hashed_split, write
-from transduce.data.origins.cmudict import Cmudict
-from transduce.data.origins.multi30k import MULTI30K, Multi30k
-from transduce.data.origins.penn_treebank import PennTreebank
-from transduce.data.origins.strings import ORDERS, Ordered, Reverse
+from transduce.files import write
+from transduce.recipes.origins import multi30k, penn_treebank, published
+from transduce.recipes.origins.base import hashed_split
+from transduce.recipes.origins.cmudict import Cmudict
+from transduce.recipes.origins.multi30k import MULTI30K, Multi30k
+from transduce.recipes.origins.penn_treebank import PennTreebank
+from transduce.recipes.origins.strings import ORDERS, Ordered, Reverse
 
 
 def shared(name: str) -> Path:

@@ -14,10 +14,10 @@ from torch.testing import assert_close
 from families import FACTS, PARALLEL, all_lengths, build, chooses_length, facts, labels_of, sources
 from test_laws import LENGTHS, batch, padded_targets, pick, sources_alone
 from transduce import config, tree
+from transduce.objectives.cross_entropy import ParallelCrossEntropy
 from transduce.protocols import Model
 from transduce.search.lengths import LengthBeam
 from transduce.search.ranking import Average
-from transduce.training.objectives import ParallelCrossEntropy
 from transduce.types import BOS, EOS, PAD, Padded
 
 WORDS = [3, 0, 6]  # how many are written for each source, by those that choose

@@ -17,15 +17,15 @@ import pytest
 from PIL import Image, ImageSequence
 
 from transduce.data.corpora import DataError, Files, Splits, present
-from transduce.data.origins import mnist
-from transduce.data.origins.album import Entry, album
-from transduce.data.origins.archives import PictureArchive
-from transduce.data.origins.clips import WAYS, Clips
-from transduce.data.origins.fonts import fonts, lacking
-from transduce.data.origins.mnist import Mnist
-from transduce.data.origins.scenes import KINDS, SEEN, UNSEEN, Scenes
-from transduce.data.origins.shapes import COLOURS, GROUND, SHAPES
-from transduce.data.origins.text_lines import TextLines
+from transduce.recipes.origins import mnist
+from transduce.recipes.origins.album import Entry, album
+from transduce.recipes.origins.archives import PictureArchive
+from transduce.recipes.origins.clips import WAYS, Clips
+from transduce.recipes.origins.fonts import fonts, lacking
+from transduce.recipes.origins.mnist import Mnist
+from transduce.recipes.origins.scenes import KINDS, SEEN, UNSEEN, Scenes
+from transduce.recipes.origins.shapes import COLOURS, GROUND, SHAPES
+from transduce.recipes.origins.text_lines import TextLines
 
 OWN = "Ein kleiner Text in dem alle Wörter vorkommen die hier gebraucht werden und noch einige mehr dazu sagte er\n"
 
@@ -53,7 +53,7 @@ def few():
     """Of what is held out a dozen are enough here."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("text_lines", "clips"):
-            patch.setattr(f"transduce.data.origins.{name}.held_out", lambda pairs: 12)
+            patch.setattr(f"transduce.recipes.origins.{name}.held_out", lambda pairs: 12)
         yield
 
 

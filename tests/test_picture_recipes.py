@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from transduce import api, recipes
-from transduce.inspect.gaze import gaze
+from transduce.inspect.signal_attention import signal_attention
 from transduce.loading import load
 from transduce.types import UNK
 
@@ -73,7 +73,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def few() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("text_lines", "clips"):
-            patch.setattr(f"transduce.data.origins.{name}.held_out", lambda pairs: FEW)
+            patch.setattr(f"transduce.recipes.origins.{name}.held_out", lambda pairs: FEW)
         yield
 
 
@@ -176,7 +176,7 @@ def test_captions_are_measured_by_where_they_point(
     pairs = script["test_pairs"](transducer.settings, run)
     given = {path: record["target"][0] for path, record in zip(sources(run, FEW), records(pairs), strict=True)}
     measured = script["main"].__globals__
-    monkeypatch.setitem(measured, "gaze", lambda transducer, path: gaze(transducer, path, given[path]))
+    monkeypatch.setitem(measured, "gaze", lambda transducer, path: signal_attention(transducer, path, given[path]))
     monkeypatch.setattr(sys, "argv", ["pointing.py", str(run), "--pictures", "4", "--out", str(tmp_path / "out.md")])
     script["main"]()
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]

@@ -16,9 +16,9 @@ from families import FAMILIES, build
 from test_cli import told
 from transduce import api
 from transduce.ctc.paths import alignments, collapse, count
-from transduce.data.text import Characters
-from transduce.inspect.frames import aligned, placed
-from transduce.inspect.lattice import of_text, svg
+from transduce.data.tokenizers.text import Characters
+from transduce.inspect.frame_alignments import aligned, placed
+from transduce.reports.lattice import of_text, svg
 from transduce.search.frames.best_path import BestPath
 from transduce.search.frames.prefix_beam import PrefixBeam
 from transduce.search.greedy import Greedy

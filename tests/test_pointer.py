@@ -13,9 +13,9 @@ from families import FAMILIES, JOINT, build, recurrent
 from transduce import config
 from transduce.decoders.pointer import PointerOutput, source_words
 from transduce.models.weights import load_weights, save_weights, weights
+from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.protocols import Model
 from transduce.search.greedy import Greedy
-from transduce.training.objectives import CrossEntropy
 from transduce.types import BOS, EOS, Batch, Facts, Memory, Padded
 
 SOURCE = Padded(torch.tensor([[5, 7, 5, 4, 2], [6, 2, 9, 9, 9]]), torch.tensor([5, 2]))  # a word twice; junk behind

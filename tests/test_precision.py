@@ -25,12 +25,12 @@ from families import (
 )
 from test_forecaster import series
 from transduce import Crew
-from transduce.precision import predict_in
+from transduce.compute.precision import predict_in
 from transduce.search.beam import Beam
 from transduce.search.frames.best_path import BestPath
 from transduce.search.frames.prefix_beam import PrefixBeam
 from transduce.search.greedy import Greedy
-from transduce.search.labels import Labels
+from transduce.search.labels import LabelSearch
 from transduce.search.lengths import LengthBeam
 from transduce.search.viterbi import Posterior, Viterbi
 from transduce.types import Hypothesis, Padded
@@ -46,7 +46,7 @@ SEARCHES: list[tuple[str, Any]] = [
     *((family, Greedy(9)) for family in FAMILIES | SIGNALS),
     ("transformer, pre-norm", Beam(3, max_length=9)),
     *((family, search) for family in FRAMEWISE for search in (BestPath(), PrefixBeam(3))),
-    *((family, LengthBeam() if chooses_length(family) else Labels()) for family in PARALLEL),
+    *((family, LengthBeam() if chooses_length(family) else LabelSearch()) for family in PARALLEL),
     *((family, search) for family in CHAINS for search in (Viterbi(), Posterior())),
 ]
 

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.data import encoding, preparation, settings
-from transduce.data.corpora import Columns, DataError, Files, read
-from transduce.data.origins.strings import Reverse
+from transduce.data.corpora import ColumnNames, DataError, Files, read
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.preparation import Tokenizers, examples, prepare
 from transduce.data.settings import Data, Lines, Units
-from transduce.data.text import Bpe, Characters, Symbols
+from transduce.data.tokenizers.text import Bpe, Characters, Symbols
+from transduce.recipes.origins.strings import Reverse
 from transduce.types import EOS, PAD, UNK, Facts
 
 TRAIN = ["ab\tA B", "abc\tA B C", "c\tC"]
@@ -181,7 +181,7 @@ def test_changed_data_or_settings_are_encoded_anew(data, cache, monkeypatch, tmp
     changes = [
         replace(data, units=Units(Characters(lowercase=True), Symbols())),
         replace(data, lines=Lines(max_source_length=3)),
-        replace(data, columns=Columns(source=1, target=0)),
+        replace(data, columns=ColumnNames(source=1, target=0)),
         replace(data, valid=None),
         replace(data, valid=data.train),
     ]
@@ -198,7 +198,7 @@ def test_changed_data_or_settings_are_encoded_anew(data, cache, monkeypatch, tmp
 def test_a_file_that_gives_another_side_is_encoded_anew(cache, tmp_path):
     """Columns are those of a path; a target alone is a text, whatever its name."""
     file = tsv(tmp_path / "lm.tsv", TRAIN)
-    asked = Data(Units(target=Symbols()), train=file, columns=Columns(target=1))
+    asked = Data(Units(target=Symbols()), train=file, columns=ColumnNames(target=1))
     assert prepare(asked, cache).target_tokenizer.entries[4:] == ("A", "B", "C")
     text = prepare(replace(asked, train=Files(target=file.path)), cache)
     assert text.target_tokenizer.entries[4:] == ("A", "B", "C", "ab", "abc", "c")

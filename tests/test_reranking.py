@@ -20,8 +20,8 @@ from transduce.inspect.coverage import Coverage
 from transduce.metrics.base import metric
 from transduce.outputs import Output
 from transduce.reranking.base import distinct, rerank
-from transduce.reranking.candidates import Candidates
-from transduce.reranking.loglinear import Channel, Direct, Language, Length, LogLinear, Own, Score
+from transduce.reranking.candidates import CandidateLists
+from transduce.reranking.loglinear import Channel, Direct, Language, LengthFeature, LogLinear, Own, Score
 from transduce.reranking.risk import MinimumRisk
 from transduce.search.sampling import Sampling
 from transduce.transducer import Transducer
@@ -103,7 +103,7 @@ def other(sister: Path) -> Transducer:
 
 def test_log_linear_scores_are_sums_of_weighted_terms(model: Transducer, other: Transducer) -> None:
     ranker = LogLinear(
-        ((Own(), 0.5), (Channel(other), 0.8), (Language(other), -0.3), (Direct(other, 3), 2.0), (Length(), 0.7))
+        ((Own(), 0.5), (Channel(other), 0.8), (Language(other), -0.3), (Direct(other, 3), 2.0), (LengthFeature(), 0.7))
     )
     reordered = 0
     for source, before, after in zip(LINES, model.predict(LINES), rerank(model, LINES, ranker), strict=True):
@@ -119,7 +119,7 @@ def test_log_linear_scores_are_sums_of_weighted_terms(model: Transducer, other: 
 
 
 def test_a_model_alone_ranks_as_it_did(model: Transducer) -> None:
-    by_itself = LogLinear(((Own(), 1.0), (Length(), 0.0)))
+    by_itself = LogLinear(((Own(), 1.0), (LengthFeature(), 0.0)))
     for before, after in zip(model.predict(LINES), rerank(model, LINES, by_itself), strict=True):
         assert [o.text for o in after] == [o.text for o in sorted(before, key=lambda output: -output.log_prob)]
 
@@ -151,7 +151,7 @@ def test_what_another_program_found_is_among_the_outputs(model: Transducer, tmp_
     file = tmp_path / "found.tsv"
     rows = [(LINES[0], -3.0, "zzzz"), (LINES[0], -2.0, own[0][1]), (LINES[0], -5.0, "zzzz"), (LINES[1], 4.0, "yy")]
     file.write_text("".join(f"{source}\t{score}\t{text}\n" for source, score, text in rows), encoding="utf-8")
-    listed = Candidates.read(file)
+    listed = CandidateLists.read(file)
     ranker = LogLinear(((Own(), 0.5), (listed, 2.0)))
     found = list(rerank(model, iter(LINES), ranker, batch_size=2, candidates=[listed]))
     others = [["zzzz"], ["yy"], *([] for _ in LINES[2:])]
@@ -169,7 +169,7 @@ def test_what_another_program_found_is_among_the_outputs(model: Transducer, tmp_
 def test_a_list_says_what_it_can(model: Transducer, tmp_path: Path) -> None:
     """An impossible output says nothing of those that are not listed; a tab in a source is written as a space."""
     (tmp_path / "found.tsv").write_text("a b\t-inf\tx\na b\t-3\ty\na b\t-2\tz w\nc\t-inf\tx\n")
-    listed = Candidates.read(tmp_path / "found.tsv")
+    listed = CandidateLists.read(tmp_path / "found.tsv")
     one, *_ = next(model.predict(["a"]))
     pairs = [("a\tb", replace(one, text=text)) for text in ("x", "y", "z\tw", "other")]
     assert listed(pairs) == [-math.inf, -3.0, -2.0, -3.0]
@@ -191,12 +191,12 @@ def test_a_list_says_what_it_can(model: Transducer, tmp_path: Path) -> None:
 def test_lists_that_cannot_be_read(text: str, expected: str, tmp_path: Path) -> None:
     (tmp_path / "found.tsv").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(expected)):
-        Candidates.read(tmp_path / "found.tsv")
+        CandidateLists.read(tmp_path / "found.tsv")
 
 
 def test_weights_that_are_all_zero() -> None:
     with pytest.raises(ValueError, match="at least one with a weight that is not 0"):
-        LogLinear(((Own(), 0.0), (Length(), 0.0)))
+        LogLinear(((Own(), 0.0), (LengthFeature(), 0.0)))
 
 
 # ----------------------------------------------------------------------- the command
@@ -217,7 +217,7 @@ def test_the_command_weighs_models(trained: Path, sister: Path, model: Transduce
     other = transduce.load(sister, device="cpu")
     options = [f"--channel={sister}=0.5", "--language-model", sister, "--own=2", "--length=0.25", "--nbest=6"]
     status, out, _ = call("rerank", trained, *options, "--format=tsv", "--device=cpu", stdin=b"abc\nde\n")
-    ranker = LogLinear(((Own(), 2.0), (Channel(other), 0.5), (Language(other), 1.0), (Length(), 0.25)))
+    ranker = LogLinear(((Own(), 2.0), (Channel(other), 0.5), (Language(other), 1.0), (LengthFeature(), 0.25)))
     found = list(rerank(model, ["abc", "de"], ranker))
     assert status == 0
     assert [line.split("\t")[2] for line in out.splitlines()] == [row[0].text for row in found]

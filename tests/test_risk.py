@@ -16,14 +16,14 @@ import transduce
 from families import FAMILIES, build, sources
 from test_resume import At, KilledError, kill, same_bytes
 from transduce import api
+from transduce.objectives import chunks
+from transduce.objectives.cross_entropy import CrossEntropy
+from transduce.objectives.risk import ExpectedRisk
 from transduce.search.beam import Beam
 from transduce.search.forcing import shifted
 from transduce.search.greedy import Greedy
 from transduce.search.sampling import Sampling
-from transduce.training import chunks
 from transduce.training.callbacks import Callback, Update
-from transduce.training.objectives import CrossEntropy
-from transduce.training.risk import ExpectedRisk
 from transduce.types import EOS, PAD, UNK, Batch, Padded
 
 LUONG, TRANSFORMER = "luong, gru, scaled dot, fed", "transformer, pre-norm"

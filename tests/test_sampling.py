@@ -16,7 +16,7 @@ from test_search import Lookup, all_of
 from transduce import config
 from transduce.protocols import Search
 from transduce.search import draws
-from transduce.search.filters.lengths import Length
+from transduce.search.filters.lengths import LengthLimit
 from transduce.search.greedy import Greedy
 from transduce.search.sampling import Sampling, drawn
 from transduce.search.truncation import Epsilon, Nucleus, TopK, Truncation
@@ -86,7 +86,7 @@ SAMPLINGS = {
     "top-k": Sampling(truncations=(TopK(2),), max_length=5),
     "nucleus": Sampling(truncations=(Nucleus(0.8),), max_length=4),
     "epsilon": Sampling(truncations=(Epsilon(0.1),), max_length=4),
-    "filtered": Sampling(temperature=1.2, truncations=(TopK(3),), max_length=4, filters=(Length(3),)),
+    "filtered": Sampling(temperature=1.2, truncations=(TopK(3),), max_length=4, filters=(LengthLimit(3),)),
     "one after the other": Sampling(
         temperature=1.4, truncations=(TopK(4), Nucleus(0.9), Epsilon(0.15)), max_length=5, seed=2
     ),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from transduce.search.beam import Beam
-from transduce.search.filters.lengths import Length
+from transduce.search.filters.lengths import LengthLimit
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import Average, BoundedReward, LogProbability, Ranking, Wu
@@ -185,12 +185,12 @@ def test_a_model_that_ends_at_once_is_asked_once(search: Any) -> None:
 def test_a_source_with_nothing_alive_is_done() -> None:
     """However few have finished: a filter leaves nothing but the end."""
     model = Lookup(ends=(-5.0,) * 4)
-    found = Beam(3, 3, 20, filters=(Length(maximum=2),))(model, all_of(model))
+    found = Beam(3, 3, 20, filters=(LengthLimit(maximum=2),))(model, all_of(model))
     assert [len(hypotheses) for hypotheses in found] == [3] * 4
     model.rows.clear()
-    assert [len(hypotheses) for hypotheses in Beam(5, 5, 20, filters=(Length(maximum=1),))(model, all_of(model))] == [
-        1
-    ] * 4
+    assert [
+        len(hypotheses) for hypotheses in Beam(5, 5, 20, filters=(LengthLimit(maximum=1),))(model, all_of(model))
+    ] == [1] * 4
     assert len(model.rows) == 1
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from transduce.data.corpora import DataError, Splits, present, read
-from transduce.data.origins.series import Series
-from transduce.data.origins.statsmodels import Statsmodels
-from transduce.data.origins.windows import Windows
+from transduce.recipes.origins.series import Series
+from transduce.recipes.origins.statsmodels import Statsmodels
+from transduce.recipes.origins.windows import Windows
 
 WINDOWS = Windows(3, 2, valid=0.2, test=0.25)
 

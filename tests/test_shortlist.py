@@ -29,11 +29,11 @@ from transduce.search.filters.ngrams import NoRepeat
 from transduce.search.frames.best_path import BestPath
 from transduce.search.frames.prefix_beam import PrefixBeam
 from transduce.search.greedy import Greedy
-from transduce.search.labels import Labels
+from transduce.search.labels import LabelSearch
 from transduce.search.lengths import LengthBeam
 from transduce.search.ranking import LogProbability
 from transduce.search.sampling import Sampling
-from transduce.search.shortlist import Candidates, Shortlist, always
+from transduce.search.shortlist import CandidateWords, Shortlist, always
 from transduce.search.viterbi import Viterbi
 from transduce.statistical import association
 from transduce.statistical.association import associate, frequent
@@ -92,7 +92,7 @@ def test_frequent_words() -> None:
 
 
 def test_what_is_on_every_list_is_no_word_that_was_found() -> None:
-    nothing = Candidates(torch.full((8, 2), EOS), always(torch.tensor([], dtype=torch.long)))
+    nothing = CandidateWords(torch.full((8, 2), EOS), always(torch.tensor([], dtype=torch.long)))
     assert _coverage(nothing, PAIRS) == (0.0, 0.0)
     assert _coverage(replace(nothing, always_A=always(torch.tensor([7, 9]))), PAIRS) == (6 / 8, 2.0)
 
@@ -109,7 +109,7 @@ def test_of_a_large_corpus_some_sentences(monkeypatch: pytest.MonkeyPatch) -> No
 
 def shortlist(tmp_path: Path, best: list[list[int]], frequent: list[int], search: Any) -> Shortlist:
     path = tmp_path / "list.safetensors"
-    Candidates(torch.tensor(best), always(torch.tensor(frequent))).save(path)
+    CandidateWords(torch.tensor(best), always(torch.tensor(frequent))).save(path)
     return Shortlist(path, search)
 
 
@@ -218,7 +218,7 @@ def test_what_is_no_list_is_told(tmp_path: Path) -> None:
         shortlist(tmp_path, WORDS[:5], [], Beam())(model, source)
 
 
-@pytest.mark.parametrize("search", [PrefixBeam(), BestPath(), Labels(), LengthBeam(), Viterbi()])
+@pytest.mark.parametrize("search", [PrefixBeam(), BestPath(), LabelSearch(), LengthBeam(), Viterbi()])
 def test_searches_that_do_not_go_word_by_word_have_no_shortlist(search: Any) -> None:
     name = type(search).__name__
     with pytest.raises(ValueError, match=rf"go token by token, and {name} asks its model to .*\(--shortlist\)"):
@@ -232,7 +232,7 @@ def test_the_command_learns_a_list_and_predicts_with_it(own_run: Path, call: Cal
     path, told_of = out.splitlines()
     assert Path(path) == own_run / "shortlist.safetensors"
     assert "% of the words of the validation set are on their sentence's list, which has" in told_of
-    lists = Candidates.load(Path(path))
+    lists = CandidateWords.load(Path(path))
     assert lists.best_SN.shape[1] == 2
     assert len(lists.always_A) <= 4 + 3
     status, out, _ = call("predict", own_run, "--shortlist", "--format=jsonl", stdin=b"abc\n\ncab\n")

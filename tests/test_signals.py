@@ -11,19 +11,19 @@ import pytest
 import torch
 from PIL import Image
 
-from transduce.data.corpora import Columns, DataError, Files
+from transduce.data.corpora import ColumnNames, DataError, Files
 from transduce.data.encoding import SIGNALS
-from transduce.data.labels import Labelled
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.preparation import examples, prepare
-from transduce.data.saved import load
 from transduce.data.settings import Data, Lines, Units
 from transduce.data.signals.clip import Clip
 from transduce.data.signals.picture import Picture
 from transduce.data.signals.sound import Sound
 from transduce.data.survey import survey
-from transduce.data.text import Characters, Words
-from transduce.data.tokenizers import cut
+from transduce.data.tokenizers.base import cut
+from transduce.data.tokenizers.labels import Labelled
+from transduce.data.tokenizers.saved import load
+from transduce.data.tokenizers.text import Characters, Words
 
 HEIGHT = 4
 
@@ -113,7 +113,7 @@ def test_what_a_signal_cannot_be(tmp_path):
     with pytest.raises(DataError, match=r"units\.joint is a signal"):
         Units(joint=Picture())
     with pytest.raises(DataError, match="labels stand before a text"):
-        Data(Units(Sound(), Characters()), columns=Columns(source=1, target=2, labels=(0,)))
+        Data(Units(Sound(), Characters()), columns=ColumnNames(source=1, target=2, labels=(0,)))
     with pytest.raises(DataError, match="told by ids"):
         Labelled(Picture()).learn(["label\tpath"])
     with pytest.raises(DataError, match="read and not written"):

@@ -11,8 +11,8 @@ import pytest
 
 import transduce
 from transduce.data.corpora import DataError
-from transduce.data.origins.recordings import RATE, wav
-from transduce.inspect.frames import placed
+from transduce.inspect.frame_alignments import placed
+from transduce.recipes.origins.recordings import RATE, wav
 
 HERTZ = {"do": 300, "re": 700, "mi": 1500}
 RECIPE = """

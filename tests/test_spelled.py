@@ -13,11 +13,11 @@ from families import FACTS, KNOWN, build
 from test_laws import sources_alone
 from transduce import config
 from transduce.data.corpora import DataError
-from transduce.data.features import Features
-from transduce.data.saved import load
-from transduce.data.spelled import Spelled
-from transduce.data.text import Bpe, Bytes, Characters, Symbols
-from transduce.data.tokenizers import Tokenizer
+from transduce.data.tokenizers.base import Tokenizer
+from transduce.data.tokenizers.features import Features
+from transduce.data.tokenizers.saved import load
+from transduce.data.tokenizers.spelled import Spelled
+from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols
 from transduce.models.fit import check_words
 from transduce.modules.spelling import KnownWords, pieces, words
 from transduce.protocols import Encoder, Model
@@ -65,7 +65,7 @@ def test_a_vocabulary_grows(characters: Tokenizer) -> None:
 
 
 def test_pieces_are_of_text() -> None:
-    from transduce.data.numbers import Numbers
+    from transduce.data.tokenizers.numbers import Numbers
 
     with pytest.raises(DataError, match="set pieces of the unit to characters"):
         Spelled(Numbers()).learn(["1 2"])

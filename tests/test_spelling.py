@@ -13,9 +13,9 @@ import pytest
 from rapidfuzz.distance import OSA
 
 from transduce.data.corpora import DataError, Files, present, read
-from transduce.data.origins import noise
-from transduce.data.origins.base import hashed_split
-from transduce.data.origins.misspellings import Misspellings
+from transduce.recipes.origins import noise
+from transduce.recipes.origins.base import hashed_split
+from transduce.recipes.origins.misspellings import Misspellings
 
 
 def pairs(files: Files | None) -> list[tuple[str, str | None]]:

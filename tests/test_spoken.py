@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from transduce.data.corpora import DataError, Files, present, read
-from transduce.data.origins import recordings
-from transduce.data.origins.recordings import RATE, Recording, wav
-from transduce.data.origins.spoken import SpokenDigits, SpokenStrings
 from transduce.data.signals.sound import Sound, samples
+from transduce.recipes.origins import recordings
+from transduce.recipes.origins.recordings import RATE, Recording, wav
+from transduce.recipes.origins.spoken import SpokenDigits, SpokenStrings
 
 
 def tone(digit: int, speaker: str, index: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from families import FAMILIES, build, sources
 from test_cli import told
 from test_prefix import prefixes
 from test_search import Lookup, all_of
-from transduce.data.text import Bpe, Bytes, Characters, Unigram, Words
+from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Unigram, Words
 from transduce.search.allocation.groups import Groups
 from transduce.search.beam import Beam
 from transduce.search.exact import Exact

@@ -7,7 +7,7 @@ import pytest
 from transduce.data.corpora import Files
 from transduce.data.settings import Data, Lines, Units
 from transduce.data.survey import Lengths, Sample, survey
-from transduce.data.text import Characters, Symbols
+from transduce.data.tokenizers.text import Characters, Symbols
 
 TRAIN = ["ab\tA B", "abc\tA B C", "ab\tA B", "\tA", "ab\tB A", "aaaaaaaa\tA"]
 VALID = ["ab\tA B", "ab\tX", "xy\tA"]

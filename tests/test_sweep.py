@@ -22,10 +22,10 @@ from transduce import api, config
 from transduce.directory import ASKED, MEASURED, strangers
 from transduce.metrics.bins import Bin
 from transduce.sweeps import measurement, picture, processes, table
-from transduce.sweeps.grid import Cell, Grid, Variant, shared, values
+from transduce.sweeps.grid import SweepCell, SweepGrid, Variant, shared, values
 from transduce.sweeps.measurement import Conditions, Measurement
 from transduce.sweeps.question import OtherQuestionError, Question
-from transduce.sweeps.results import Results, collect
+from transduce.sweeps.results import SweepResults, collect
 from transduce.sweeps.sweep import sweep
 
 # ------------------------------------------------------------------- the grid
@@ -52,7 +52,7 @@ def test_what_cannot_be_varied(text: str) -> None:
 
 
 def names(vary: dict[str, list[Any]], recipe: str | None = "reverse", seeds: tuple[int, ...] = (1,)) -> list[str]:
-    return [cell.name for cell in Grid(vary, seeds).cells(recipe)]
+    return [cell.name for cell in SweepGrid(vary, seeds).cells(recipe)]
 
 
 def test_every_combination_and_a_whole_table_of_a_seed_first() -> None:
@@ -81,7 +81,7 @@ def test_names_are_short_and_safe(vary: dict[str, list[Any]], name: str) -> None
 def test_recipes_are_varied_by_their_names() -> None:
     vary = {"recipe": ["g2p", "folder/own.toml"], "training.steps": [1]}
     assert names(vary, None) == ["g2p,steps=1-seed1", "own,steps=1-seed1"]
-    assert [cell.variant.recipe for cell in Grid(vary, (1,)).cells(None)] == ["g2p", "folder/own.toml"]
+    assert [cell.variant.recipe for cell in SweepGrid(vary, (1,)).cells(None)] == ["g2p", "folder/own.toml"]
 
 
 def test_long_names_are_cut_and_stay_apart() -> None:
@@ -96,7 +96,7 @@ def test_what_names_begin_with() -> None:
 
 
 def test_the_table_of_a_cell() -> None:
-    cell = Cell(Variant("reverse", {"model.decoder.wiring.type": "plain", "training.epochs": 2}), 9)
+    cell = SweepCell(Variant("reverse", {"model.decoder.wiring.type": "plain", "training.epochs": 2}), 9)
     asked = cell.table({"training.clip": 3.0, "model.decoder.width": 8})
     assert asked["model"]["decoder"]["wiring"] == {"type": "plain"}
     assert (asked["model"]["decoder"]["width"], asked["training"]["clip"], asked["training"]["seed"]) == (8, 3.0, 9)
@@ -113,7 +113,7 @@ def test_the_table_of_a_cell() -> None:
     ],
 )
 def test_what_is_asked_of_another_type_stands_in_any_order(settings: dict[str, Any], changes: dict[str, Any]) -> None:
-    table = Cell(Variant("reverse", changes), 1).table(settings)
+    table = SweepCell(Variant("reverse", changes), 1).table(settings)
     assert table["training"]["schedule"] == {"type": "cosine", "warmup": 5}
 
 
@@ -121,7 +121,7 @@ def test_a_cell_is_not_called_what_it_is_not() -> None:
     """Where a key and the table around it are both asked for, one of the two would not be true."""
     vary = {"training.schedule": {"type": "cosine", "warmup": 7}}
     with pytest.raises(config.ConfigError, match=r"warmup: 7 is asked for with training.schedule, and 5 too"):
-        Cell(Variant("reverse", vary), 1).table({"training.schedule.warmup": 5})
+        SweepCell(Variant("reverse", vary), 1).table({"training.schedule.warmup": 5})
 
 
 @pytest.mark.parametrize(
@@ -142,19 +142,19 @@ def test_grids_that_mean_nothing(
     recipe: str | None, vary: dict[str, list[Any]], seeds: tuple[int, ...], problem: str
 ) -> None:
     with pytest.raises(ValueError, match=problem):
-        Question(recipe, {"training.clip": 1.0}, (Grid(vary, seeds),))
+        Question(recipe, {"training.clip": 1.0}, (SweepGrid(vary, seeds),))
 
 
 # --------------------------------------------------------------- the question
 
-SMALL = Grid({"model.encoder.width": [4, 6]}, (1,))
+SMALL = SweepGrid({"model.encoder.width": [4, 6]}, (1,))
 
 
 def test_a_question_is_kept_and_grows(tmp_path: Path) -> None:
     asked = Question("reverse", {"training.steps": 3, "search": {"type": "greedy"}}, (SMALL,))
     asked.write(tmp_path)
     assert Question.read(tmp_path) == asked
-    more = Question("reverse", asked.settings, (SMALL, Grid({"model.encoder.width": [6, 8]}, (1, 2))))
+    more = Question("reverse", asked.settings, (SMALL, SweepGrid({"model.encoder.width": [6, 8]}, (1, 2))))
     assert asked.differences(more) == []
     joined = asked.joined(more)
     assert len(joined.grids) == 2
@@ -240,16 +240,18 @@ def measured(exact: float, cer: float = 10.0, **changes: Any) -> Measurement:
     return replace(numbers, **changes)
 
 
-def answered(out: Path, scores: dict[str, Measurement], vary: dict[str, list[Any]], seeds: tuple[int, ...]) -> Results:
+def answered(
+    out: Path, scores: dict[str, Measurement], vary: dict[str, list[Any]], seeds: tuple[int, ...]
+) -> SweepResults:
     """The results of a sweep whose cells were measured so."""
     for name, found in scores.items():
         (out / "cells" / name).mkdir(parents=True)
         found.write(out / "cells" / name)
-    return collect(Question("reverse", {"training.clip": 2.0}, (Grid(vary, seeds),)), out)
+    return collect(Question("reverse", {"training.clip": 2.0}, (SweepGrid(vary, seeds),)), out)
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Results:
+def results(tmp_path: Path) -> SweepResults:
     scores = {
         "encoder.width=4-seed1": measured(50.0, 30.0),
         "encoder.width=4-seed2": measured(53.0, 31.0, tokens_per_second=4323.0),
@@ -260,7 +262,7 @@ def results(tmp_path: Path) -> Results:
     return answered(tmp_path / "widths", scores, {"model.encoder.width": [4, 8, 16]}, (1, 2))
 
 
-def test_rows_are_ranked_by_the_first_metric(results: Results, tmp_path: Path) -> None:
+def test_rows_are_ranked_by_the_first_metric(results: SweepResults, tmp_path: Path) -> None:
     assert [row.variant.name.partition("=")[2] for row in results.rows] == ["8", "16", "4"]
     errors = {name: measured(0.0) for name in ("steps=1-seed1", "steps=2-seed1")}
     errors["steps=1-seed1"] = replace(errors["steps=1-seed1"], metrics={"cer": 9.0})
@@ -269,7 +271,7 @@ def test_rows_are_ranked_by_the_first_metric(results: Results, tmp_path: Path) -
     assert [row.variant.name for row in less.rows] == ["steps=2", "steps=1"]
 
 
-def test_the_table_has_means_and_ranges(results: Results) -> None:
+def test_the_table_has_means_and_ranges(results: SweepResults) -> None:
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.table(results).splitlines()]
     assert lines[0][:5] == ["", "exact", "cer", "seeds", "parameters"]
     assert lines[2] == [
@@ -288,7 +290,7 @@ def test_where_nothing_is_searched_no_time_of_a_search_is_told(tmp_path: Path) -
     assert "Milliseconds" not in table.page(found)
 
 
-def test_the_page_says_what_was_asked_and_what_is_missing(results: Results, tmp_path: Path) -> None:
+def test_the_page_says_what_was_asked_and_what_is_missing(results: SweepResults, tmp_path: Path) -> None:
     page = table.page(results)
     assert "Recipe: `reverse`" in page
     assert "`training.clip=2.0`" in page
@@ -305,7 +307,7 @@ def test_the_page_says_what_was_asked_and_what_is_missing(results: Results, tmp_
     assert table.table(answered(tmp_path / "none", {}, {}, (1,))) == "Nothing is finished."
 
 
-def test_the_csv_has_every_run(results: Results) -> None:
+def test_the_csv_has_every_run(results: SweepResults) -> None:
     table.write(results)
     rows = list(csv.DictReader((results.out / "results.csv").read_text().splitlines()))
     assert [(row["variant"], row["seed"]) for row in rows[:2]] == [("encoder.width=8", "1"), ("encoder.width=8", "2")]
@@ -332,7 +334,7 @@ def colors(path: Path) -> int:
     return len({tuple(pixel) for pixel in image.reshape(-1, image.shape[-1])[::7]})
 
 
-def test_a_picture_of_both_panels(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_of_both_panels(results: SweepResults, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Any] = []
     original = picture._lengths
     monkeypatch.setattr(picture, "_lengths", lambda *arguments: (drawn.append(arguments), original(*arguments)))
@@ -388,10 +390,10 @@ def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return seen
 
 
-def asking(tiny: dict[str, Any], out: Path) -> Callable[..., Results]:
+def asking(tiny: dict[str, Any], out: Path) -> Callable[..., SweepResults]:
     own = {key: value for key, value in tiny.items() if key != "model.encoder.width"}
 
-    def ask(*widths: int, seeds: Any = 1, settings: dict[str, Any] | None = None, **options: Any) -> Results:
+    def ask(*widths: int, seeds: Any = 1, settings: dict[str, Any] | None = None, **options: Any) -> SweepResults:
         vary = {"model.encoder.width": list(widths)}
         return sweep("reverse", vary, seeds, {**own, **(settings or {})}, out, device="cpu", **options)
 
@@ -588,7 +590,7 @@ def test_cells_that_are_not_asked_again_are_looked_at_too(
     out, recipe = tmp_path / "sweep", tmp_path / "small.toml"
     recipe.write_text('base = "reverse"\n' + config.write(asking_table(tiny)))
 
-    def ask(width: int, **options: Any) -> Results:
+    def ask(width: int, **options: Any) -> SweepResults:
         return sweep(recipe, {"model.encoder.width": [width]}, 1, out=out, device="cpu", **options)
 
     ask(4)

@@ -13,7 +13,7 @@ import pytest
 
 from test_resume import At, KilledError, kill, same_bytes
 from transduce import api, config
-from transduce.data.corpora import Columns, DataError, Files, read
+from transduce.data.corpora import ColumnNames, DataError, Files, read
 from transduce.loading import load
 from transduce.training.callbacks import Callback
 
@@ -185,5 +185,5 @@ def test_published_corpora(path: str, count: int, words: int) -> None:
 
 @shared
 def test_universal_columns() -> None:
-    (row, *_) = read(Files(path=f"{DATA}/gum/test.conllu.gz"), Columns(source="lemma", target="xpos"))
+    (row, *_) = read(Files(path=f"{DATA}/gum/test.conllu.gz"), ColumnNames(source="lemma", target="xpos"))
     assert (row.source, row.target) != (None, None)

@@ -10,11 +10,11 @@ import torch
 
 from families import FAMILIES, PARALLEL, build, sources
 from test_laws import padded_targets, sources_alone
-from transduce.data.text import Characters
+from transduce.data.tokenizers.text import Characters
 from transduce.inspect.calibration import calibrate
 from transduce.metrics.base import evaluate, metric
 from transduce.search.greedy import Greedy
-from transduce.search.labels import Labels
+from transduce.search.labels import LabelSearch
 from transduce.search.lengths import LengthBeam
 from transduce.transducer import Transducer
 from transduce.types import BOS, EOS, Example, Prediction
@@ -64,7 +64,7 @@ def test_all_at_once_the_length_is_a_choice_too() -> None:
 def test_an_end_that_follows_from_the_source_is_no_choice() -> None:
     letters = Characters()
     sides = letters.learn(["abcde"]), letters.learn(["tuvwxyz"])
-    tagger = Transducer(build(PARALLEL["tagger, lstm"]), Labels(), *sides)
+    tagger = Transducer(build(PARALLEL["tagger, lstm"]), LabelSearch(), *sides)
     examples = [Example("abcd", ("tuvw",)), Example("", ("",)), Example("e", ("x",))]
     found = tagger.evaluate(examples, [metric("token_accuracy"), metric("perplexity")])
     assert [each.forced_length for each in found.predictions] == [4, 0, 1]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transduce.data.corpora import DataError
-from transduce.data.text import Bpe, Bytes, Characters, Symbols, TextTokenizer, Unigram, Words
+from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols, TextTokenizer, Unigram, Words
 from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
 
 ALPHABET = "abcdeAÉéß .,-!'()<>/▁日本\u0301\u2028"
@@ -180,7 +180,7 @@ def test_a_word_without_end_is_learned_in_parts_and_read_as_a_whole(endless):
 
 
 LEARN = """
-from transduce.data.text import *
+from transduce.data.tokenizers.text import *
 words = ["".join(chr(97 + (n * k) % 26) for k in range(1, 2 + n % 7)) for n in range(400)]
 texts = [" ".join(words[n : n + 6]) + chr(192 + n % 60) for n in range(390)]
 for unit in (Characters(), Words(), Symbols(), Bpe(size=300), Unigram(size=300)):

@@ -19,14 +19,14 @@ from torch.testing import assert_close
 import transduce
 from families import FAMILIES, build, sources, targets
 from transduce import api, config
+from transduce.compute.precision import autocast, choose_precision
 from transduce.data.batching import Place
 from transduce.models.weights import weights
 from transduce.modules.dropout import Dropout
-from transduce.precision import autocast, choose_precision
+from transduce.objectives.cross_entropy import CrossEntropy, Trainable
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started, Update, Validated
 from transduce.training.checkpoint import State
 from transduce.training.loop import DivergenceError, Judgement, Loop
-from transduce.training.objectives import CrossEntropy, Trainable
 from transduce.training.optimization import Constant, Cosine, InverseSquareRoot, Linear, ReduceOnPlateau
 from transduce.training.run import RunExistsError
 from transduce.training.settings import Budget, Training, Validation

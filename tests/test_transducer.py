@@ -14,7 +14,7 @@ import torch
 
 import transduce
 from transduce import config
-from transduce.device import choose_device
+from transduce.compute.device import choose_device
 from transduce.directory import members
 from transduce.metrics.base import metric
 from transduce.protocols import Model

@@ -17,7 +17,7 @@ from families import FAMILIES
 from test_cli import told
 from test_constraints import stands
 from transduce import config
-from transduce.data.text import Bpe, Unigram, Words
+from transduce.data.tokenizers.text import Bpe, Unigram, Words
 from transduce.protocols import Model
 from transduce.search.beam import Beam
 from transduce.transducer import Transducer

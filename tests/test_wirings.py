@@ -19,8 +19,9 @@ from drawn import spread
 from transduce.modules.attention.energies import Additive, General
 from transduce.modules.attention.one_head import GlobalAttention
 from transduce.modules.bridges import CopyBridge, LinearBridge, ZeroBridge
-from transduce.modules.cells.fused import GRU, LSTM
-from transduce.modules.recurrent import Layer, Stack, reverse
+from transduce.modules.cells.gru import GRU
+from transduce.modules.cells.lstm import LSTM
+from transduce.modules.recurrent import RecurrentLayer, Stack, reverse
 from transduce.modules.wirings import Bahdanau, Luong, Plain
 from transduce.types import Memory, MemoryWidths, Padded
 
@@ -88,7 +89,7 @@ def test_a_stack_has_a_layer() -> None:
 
 @CELLS
 def test_both_directions_are_torchs(cell: Any) -> None:
-    layer = spread(Layer(cell(INPUTS, WIDTH), cell(INPUTS, WIDTH)))
+    layer = spread(RecurrentLayer(cell(INPUTS, WIDTH), cell(INPUTS, WIDTH)))
     oracle = ORACLES[cell](INPUTS, WIDTH, batch_first=True, bidirectional=True).double()
     copy_layer(oracle, "l0", layer.forward_cell)
     for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
@@ -106,7 +107,7 @@ def test_both_directions_are_torchs(cell: Any) -> None:
 
 
 def test_one_direction_is_the_cell() -> None:
-    layer = spread(Layer(LSTM(INPUTS, WIDTH), None))
+    layer = spread(RecurrentLayer(LSTM(INPUTS, WIDTH), None))
     x, lengths = randn(3, 5, INPUTS), torch.tensor([2, 5, 4])
     cell = layer.forward_cell
     expected, after = cell.unroll(x, cell.start(3, x), lengths)

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from transduce import recipes
     from transduce.api import train
-    from transduce.crew import Crew
+    from transduce.compute.crew import Crew
     from transduce.loading import load
     from transduce.metrics.distance import distance
     from transduce.names import register
     from transduce.outputs import Output
-    from transduce.search.constraints import Constraints
+    from transduce.search.constraints.base import Constraints
     from transduce.sweeps.sweep import sweep
     from transduce.training.callbacks import Callback
     from transduce.transducer import Transducer
@@ -44,8 +44,8 @@ __all__ = [
 
 _PLACES = {
     "Callback": "transduce.training.callbacks",
-    "Constraints": "transduce.search.constraints",
-    "Crew": "transduce.crew",
+    "Constraints": "transduce.search.constraints.base",
+    "Crew": "transduce.compute.crew",
     "Output": "transduce.outputs",
     "Transducer": "transduce.transducer",
     "distance": "transduce.metrics.distance",

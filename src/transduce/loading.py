@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 from transduce import config
+from transduce.compute.device import choose_device
+from transduce.compute.precision import Precision, check_precision, predict_in
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Lines
-from transduce.device import choose_device
 from transduce.directory import CONFIG, TOKENIZERS, Checkpoint, find_weights, members
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.models.weights import load_weights
-from transduce.precision import Precision, check_precision, predict_in
 from transduce.protocols import Model, Search
 from transduce.transducer import Transducer
 

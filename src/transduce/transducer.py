@@ -17,18 +17,18 @@ from typing import Any, TypeVar, overload
 import torch
 
 from transduce import config, names
-from transduce.crew import Crew
+from transduce.compute.crew import Crew
 from transduce.data.corpora import DataError, LineError
 from transduce.data.preparation import Tokenizers
-from transduce.data.tokenizers import Tokenizer, cut
+from transduce.data.tokenizers.base import Tokenizer, cut
 from transduce.data.windows import SIGNALS_AHEAD, WINDOW, beside_each, sorted_batches, windows
 from transduce.metrics.references import references
 from transduce.metrics.statistics import statistics
 from transduce.models.fit import check_fit
 from transduce.outputs import Evaluation, Output, prediction
 from transduce.protocols import Metric, Search
-from transduce.search.constraints import Constraints, Tokenized, constrained, listed
-from transduce.search.lexicon import Lexicon
+from transduce.search.constraints.base import Constraints, Tokenized, constrained, listed
+from transduce.search.constraints.lexicon import Lexicon
 from transduce.search.streaming import stream
 from transduce.types import Example, Hypothesis, Padded
 

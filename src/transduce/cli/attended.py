@@ -55,7 +55,7 @@ class Attended:
         return self._read(transducer, answers, batch_size) if attending else answers
 
     def _placed(self, transducer: Transducer, answers: Answers, batch_size: int) -> Iterator[tuple[str, list[Output]]]:
-        from transduce.inspect.frames import placed
+        from transduce.inspect.frame_alignments import placed
 
         answers, given = itertools.tee(answers)
         for (source, _), found in zip(answers, placed(transducer, given, batch_size), strict=True):

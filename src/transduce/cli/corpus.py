@@ -12,7 +12,7 @@ from transduce.cli.options import SourceFile
 from transduce.cli.reading import check_sides, examples_of, targets_only
 
 if TYPE_CHECKING:
-    from transduce.data.corpora import Columns, Files
+    from transduce.data.corpora import ColumnNames, Files
     from transduce.transducer import Transducer
     from transduce.types import Example
 
@@ -80,10 +80,10 @@ class Corpus:
         return Files(source=source, target=targets)
 
 
-def _columns(transducer: Transducer) -> Columns | None:
+def _columns(transducer: Transducer) -> ColumnNames | None:
     """``data.columns`` of the run, as ``data.test.path`` is read by them."""
     from transduce import config
-    from transduce.data.corpora import Columns
+    from transduce.data.corpora import ColumnNames
 
     table = transducer.settings.get("data", {}).get("columns")
-    return None if table is None else config.build(table, Columns, path="data.columns")
+    return None if table is None else config.build(table, ColumnNames, path="data.columns")

@@ -95,10 +95,10 @@ def _attention(trained: Trained, text: str, target: str | None, head: int | None
 
 
 def _gaze(transducer: Transducer, path: str, target: str | None, head: int | None, out: Path | None) -> None:
-    from transduce.inspect.gaze import gaze
-    from transduce.inspect.heat import write
+    from transduce.inspect.signal_attention import signal_attention
+    from transduce.reports.heat_map import write
 
-    found = gaze(transducer, path, target, head)
+    found = signal_attention(transducer, path, target, head)
     if out is None:
         print("\n".join(found.lines()))
     else:
@@ -106,9 +106,9 @@ def _gaze(transducer: Transducer, path: str, target: str | None, head: int | Non
 
 
 def _tree(trained: Trained, text: str, beam: int | None, pruned: bool, out: Path | None) -> None:
-    from transduce.inspect.beam_page import page, svg
     from transduce.inspect.beams import beam_tree
     from transduce.pages.page import write
+    from transduce.reports.beam_tree import page, svg
 
     if out is not None and out.suffix not in (".html", ".svg"):
         raise ValueError(f"--out {out}: the tree is drawn as .html, a page, or .svg; end the name with one of them")
@@ -127,9 +127,9 @@ def _units(trained: Trained, text: str, target: str | None) -> None:
 
 
 def _frames(trained: Trained, text: str, target: str | None, beam: int | None, out: Path | None) -> None:
-    from transduce.inspect.frames import aligned, placed
-    from transduce.inspect.lattice import svg
+    from transduce.inspect.frame_alignments import aligned, placed
     from transduce.pages.page import write
+    from transduce.reports.lattice import svg
 
     if out is not None and out.suffix != ".svg":
         raise ValueError(f"--out {out}: frames are drawn as .svg; end the name with it")

@@ -44,8 +44,8 @@ def lattice(
 
 
 def _draw(output: str, frames: int, out: Path) -> None:
-    from transduce.inspect.lattice import of_text, svg
     from transduce.pages.page import write
+    from transduce.reports.lattice import of_text, svg
 
     if out.suffix != ".svg":
         raise ValueError(f"--out {out}: the lattice is drawn as .svg; end the name with it")

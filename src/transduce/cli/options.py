@@ -60,7 +60,7 @@ class Loading:
         ``loading.load``."""
         import torch
 
-        from transduce.crew import Crew
+        from transduce.compute.crew import Crew
         from transduce.directory import SHORTLIST, members
         from transduce.loading import load
         from transduce.search.shortlist import Shortlist

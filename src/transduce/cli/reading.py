@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from transduce.data.corpora import Columns, Files
+    from transduce.data.corpora import ColumnNames, Files
     from transduce.transducer import Transducer
     from transduce.types import Example
 
@@ -57,17 +57,17 @@ def check_sides(source: bool, target: bool, conditional: bool) -> None:
         raise ValueError("--source and --target go together: give both or neither")
 
 
-def targets_only(files: Files, columns: Columns | None = None) -> bool:
+def targets_only(files: Files, columns: ColumnNames | None = None) -> bool:
     """Whether there is no source: the files say so, or the columns of the one file."""
     return files.targets_only or (files.path is not None and columns is not None and not columns.sources)
 
 
-def examples_of(files: Files, grouped: bool, signal: bool = False, columns: Columns | None = None) -> list[Example]:
+def examples_of(files: Files, grouped: bool, signal: bool = False, columns: ColumnNames | None = None) -> list[Example]:
     """Every line of the files; the targets of equal sources together, if ``grouped``. The source of a ``signal`` is a
     path, given from the folder of the file; ``columns`` are those of one file for both sides."""
     from transduce.data.preparation import examples
     from transduce.data.settings import Data, Lines, Units
-    from transduce.data.text import Characters
+    from transduce.data.tokenizers.text import Characters
 
     # a line more or less would set the answers against the wrong lines
     lines = Lines(undecodable="replace", malformed="error")

@@ -17,7 +17,7 @@ from transduce.cli.options import BatchSize, BeamSize, Files, Trained
 
 if TYPE_CHECKING:
     from transduce.reranking.base import Reranker
-    from transduce.reranking.candidates import Candidates
+    from transduce.reranking.candidates import CandidateLists
     from transduce.reranking.loglinear import Feature
     from transduce.transducer import Transducer
 
@@ -51,7 +51,7 @@ class Criteria:
     def reranker(
         self,
         transducer: Transducer,
-        candidates: list[tuple[Candidates, float]],
+        candidates: list[tuple[CandidateLists, float]],
         batch_size: int,
         load: Callable[[str], Transducer],
     ) -> Reranker:
@@ -93,12 +93,12 @@ class Criteria:
         self, transducer: Transducer, batch_size: int, load: Callable[[str], Transducer]
     ) -> Iterator[tuple[Feature, float]]:
         from transduce.inspect.coverage import Coverage
-        from transduce.reranking.loglinear import Channel, Direct, Language, Length, Own, Score
+        from transduce.reranking.loglinear import Channel, Direct, Language, LengthFeature, Own, Score
 
         yield Own(), self.own
         yield Score(), self.score
         yield Coverage(transducer, batch_size), self.coverage
-        yield Length(), self.length
+        yield LengthFeature(), self.length
         kinds: list[tuple[Callable[[Transducer, int], Feature], Weighted]] = [
             (Channel, self.channel),
             (Language, self.language_model),
@@ -112,12 +112,12 @@ class Criteria:
                     log.warning("--language-model %s has learned from sources, and is given an empty one", run)
                 yield kind(model, batch_size), weight
 
-    def listed(self) -> list[tuple[Candidates, float]]:
+    def listed(self) -> list[tuple[CandidateLists, float]]:
         """What other programs found, each with its weight."""
-        from transduce.reranking.candidates import Candidates
+        from transduce.reranking.candidates import CandidateLists
 
         named = [_weighted(given, "a file and its weight", "found.tsv=0.5") for given in self.candidates or []]
-        return [(Candidates.read(Path(file)), weight) for file, weight in named]
+        return [(CandidateLists.read(Path(file)), weight) for file, weight in named]
 
 
 def rerank(

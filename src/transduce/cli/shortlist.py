@@ -12,7 +12,7 @@ from transduce.directory import SHORTLIST
 
 if TYPE_CHECKING:
     from transduce.data.pairs import Pairs
-    from transduce.search.shortlist import Candidates
+    from transduce.search.shortlist import CandidateWords
 
 
 def shortlist(
@@ -26,7 +26,7 @@ def shortlist(
     import torch
 
     from transduce.plugins import load_plugins
-    from transduce.search.shortlist import Candidates, always
+    from transduce.search.shortlist import CandidateWords, always
     from transduce.statistical.association import associate
     from transduce.statistical.association import frequent as most_frequent
     from transduce.training.data import prepared_for
@@ -38,7 +38,7 @@ def shortlist(
         raise ValueError(f"the sources of {run} are no words that could suggest words: there is no shortlist of them")
     suggested = associate(prepared.train, iterations).best(best, len(prepared.source_tokenizer), EOS)
     common = torch.from_numpy(most_frequent(prepared.train, frequent))
-    candidates = Candidates(torch.from_numpy(suggested).long(), always(common))
+    candidates = CandidateWords(torch.from_numpy(suggested).long(), always(common))
     new = run / f"{SHORTLIST}.new"  # beside its place first: whoever reads the list reads a whole one
     candidates.save(new)
     new.replace(run / SHORTLIST)
@@ -51,7 +51,7 @@ def shortlist(
         )
 
 
-def _coverage(candidates: Candidates, pairs: Pairs) -> tuple[float, float]:
+def _coverage(candidates: CandidateWords, pairs: Pairs) -> tuple[float, float]:
     """The share of the target tokens that are on their source's list, and how long the lists are."""
     import numpy as np
 

@@ -15,7 +15,7 @@ from transduce.cli import reading
 from transduce.names import alternatives
 
 if TYPE_CHECKING:
-    from transduce.search.constraints import Constraints
+    from transduce.search.constraints.base import Constraints
 
 
 class Asked(NamedTuple):
@@ -48,7 +48,7 @@ class Wanted:
 
     def of(self, files: list[Path] | None) -> Asked:
         """The lines of the files, or the sources of ``--constraints``, and what goes with them."""
-        from transduce.search.constraints import Constraints
+        from transduce.search.constraints.base import Constraints
 
         if self.prefix and self.prefixes:
             raise ValueError(
@@ -65,7 +65,7 @@ class Wanted:
         return Asked((row[0] for row in rows[0]), (row[1] for row in rows[1]), (row[2] for row in rows[2]))
 
     def _lines(self, path: Path) -> Iterator[tuple[str, str, Constraints]]:
-        from transduce.search.constraints import Constraints
+        from transduce.search.constraints.base import Constraints
 
         for number, line in enumerate(reading.lines([path]), 1):
             try:
@@ -79,7 +79,7 @@ class Wanted:
 
 def _record(line: str) -> dict[str, Any]:
     """A line of the file; ValueError where it is no object, or has something else in it."""
-    from transduce.data.text import check_whole
+    from transduce.data.tokenizers.text import check_whole
 
     kinds = {"source": str, "prefix": str, "required": list, "forbidden": list}
     record = json.loads(line)

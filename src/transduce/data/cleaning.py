@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from transduce.data.corpora import DataError, Files, Row, Side
+from transduce.data.corpora import CorpusRow, DataError, Files, Side
 from transduce.data.settings import Lines
-from transduce.data.tokenizers import Tokenizer, cut
+from transduce.data.tokenizers.base import Tokenizer, cut
 
 SIDES: tuple[Side, ...] = ("source", "target")
 PLACES = 5  # how many places of each kind are remembered
@@ -88,7 +88,7 @@ class Account:
         return bool(policy != "skip")
 
 
-def usable(rows: Iterable[Row], account: Account) -> Iterator[Row]:
+def usable(rows: Iterable[CorpusRow], account: Account) -> Iterator[CorpusRow]:
     """The rows whose text can be read and is there, by policy; the others are noted, or raise DataError."""
     for row in rows:
         problem = row.problem
@@ -103,7 +103,7 @@ def usable(rows: Iterable[Row], account: Account) -> Iterator[Row]:
 
 
 def fitting(
-    rows: Sequence[Row],
+    rows: Sequence[CorpusRow],
     pairs: Iterable[tuple[Any, Any]],
     tokenizers: tuple[Tokenizer, Tokenizer],
     account: Account,

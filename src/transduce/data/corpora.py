@@ -45,7 +45,7 @@ class LineError(DataError):
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnNames:
     """Where a one-file split has what: by number from 0 (TSV, CoNLL) or by name (TSV with a header line, keys of JSON
     lines, CoNLL-U).
 
@@ -74,9 +74,9 @@ class Columns:
         return self.sources if self.target is None else (*self.sources, self.target)
 
 
-TSV_COLUMNS = Columns(source=0, target=1)
-JSON_COLUMNS = Columns(source="source", target="target")
-CONLLU_COLUMNS = Columns(source="form", target="upos")
+TSV_COLUMNS = ColumnNames(source=0, target=1)
+JSON_COLUMNS = ColumnNames(source="source", target="target")
+CONLLU_COLUMNS = ColumnNames(source="form", target="upos")
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Row:
+class CorpusRow:
     """A source and one target of it; ``number`` is its line, from 1, which the rows of one line share.
 
     A side that the file does not have is None. Undecodable bytes are already replaced by U+FFFD in the texts.
@@ -167,7 +167,7 @@ class Row:
     problem: Problem | None = None
 
 
-def read(files: Files, columns: Columns | None = None) -> Iterator[Row]:
+def read(files: Files, columns: ColumnNames | None = None) -> Iterator[CorpusRow]:
     """The rows of a split, streamed.
 
     ``columns`` are those of ``files.path``: by default a TSV's or .conll file's first two, the keys "source" and
@@ -211,7 +211,7 @@ def identity(path: Path) -> tuple[str, int, int]:
 # ------------------------------------------------------------------- formats
 
 
-def _read_parallel(files: Files) -> Iterator[Row]:
+def _read_parallel(files: Files) -> Iterator[CorpusRow]:
     source, *targets = map(lines, files.paths)
     if files.source is None or not targets:
         for number, line in enumerate(source, 1):
@@ -225,7 +225,7 @@ def _read_parallel(files: Files) -> Iterator[Row]:
             yield _row(one, number, line, text)
 
 
-def _read_tsv(files: Files, columns: Columns) -> Iterator[Row]:
+def _read_tsv(files: Files, columns: ColumnNames) -> Iterator[CorpusRow]:
     every = lines(files.paths[0])
     header: list[str] | None = None
     if any(isinstance(column, str) for column in columns.all):
@@ -235,12 +235,12 @@ def _read_tsv(files: Files, columns: Columns) -> Iterator[Row]:
         fields = line.split(b"\t")
         if len(fields) <= max(places):
             detail = f"{len(fields)} tab-separated columns where {max(places) + 1} are needed"
-            yield Row(number, "", problem=Problem("malformed", files.place("source", number), detail))
+            yield CorpusRow(number, "", problem=Problem("malformed", files.place("source", number), detail))
         else:
             yield _row(files, number, *_sides([fields[place] for place in places], columns))
 
 
-def _read_json_lines(files: Files, columns: Columns) -> Iterator[Row]:
+def _read_json_lines(files: Files, columns: ColumnNames) -> Iterator[CorpusRow]:
     for column in columns.all:
         if isinstance(column, int):
             raise DataError(
@@ -253,7 +253,7 @@ def _read_json_lines(files: Files, columns: Columns) -> Iterator[Row]:
             source, targets = _texts(record, columns)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             detail = f"no key {error}" if isinstance(error, KeyError) else f"not a usable JSON object: {error}"
-            yield Row(number, "", problem=Problem("malformed", files.place("source", number), detail))
+            yield CorpusRow(number, "", problem=Problem("malformed", files.place("source", number), detail))
             continue
         # An escape such as \\ud800 is valid JSON but no character; it is treated like an undecodable byte.
         bad = _invalid(line)
@@ -263,19 +263,19 @@ def _read_json_lines(files: Files, columns: Columns) -> Iterator[Row]:
             yield row if bad is None else replace(row, problem=_undecodable(files, "source", number, bad))
 
 
-def _read_conll(files: Files, columns: Columns, universal: bool) -> Iterator[Row]:
+def _read_conll(files: Files, columns: ColumnNames, universal: bool) -> Iterator[CorpusRow]:
     if columns.labels:
         raise DataError(f"{files.path} has labels of words, not of sentences: leave labels out of columns")
     places = [_position(files, column, conll.NAMES if universal else ()) for column in columns.all]
     for sentence in conll.sentences(lines(files.paths[0]), places, universal):
         if sentence.broken is not None:
             number, detail = sentence.broken
-            yield Row(sentence.number, "", problem=Problem("malformed", files.place("source", number), detail))
+            yield CorpusRow(sentence.number, "", problem=Problem("malformed", files.place("source", number), detail))
         else:
             yield _row(files, sentence.number, *_sides(sentence.columns, columns))
 
 
-def _texts(record: Any, columns: Columns) -> tuple[list[str], list[list[str]]]:
+def _texts(record: Any, columns: ColumnNames) -> tuple[list[str], list[list[str]]]:
     """Of an object of JSON the source, if it has one beside its labels, and every target."""
     source = [] if columns.source is None else [record[columns.source]]
     target = [] if columns.target is None else record[columns.target]
@@ -286,7 +286,7 @@ def _texts(record: Any, columns: Columns) -> tuple[list[str], list[list[str]]]:
     return source, [[text] for text in targets]
 
 
-def _sides(fields: Sequence[bytes], columns: Columns) -> tuple[bytes | None, bytes | None]:
+def _sides(fields: Sequence[bytes], columns: ColumnNames) -> tuple[bytes | None, bytes | None]:
     """Source and target of the fields of ``columns.all``: what would break the form of labels is made a space."""
     sources = len(columns.sources)
     labels = [re.sub(rb"[\t\r\n]", b" ", field) for field in fields[: len(columns.labels)]]
@@ -301,13 +301,13 @@ def _label(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _row(files: Files, number: int, source: bytes | None, target: bytes | None) -> Row:
+def _row(files: Files, number: int, source: bytes | None, target: bytes | None) -> CorpusRow:
     try:
-        return Row(number, _decoded(source), _decoded(target))
+        return CorpusRow(number, _decoded(source), _decoded(target))
     except UnicodeDecodeError as error:
         side: Side = "source" if source is not None and _invalid(source) else "target"
         problem = _undecodable(files, side, number, error)
-        return Row(number, _decoded(source, "replace"), _decoded(target, "replace"), problem)
+        return CorpusRow(number, _decoded(source, "replace"), _decoded(target, "replace"), problem)
 
 
 def _decoded(text: bytes | None, errors: str = "strict") -> str | None:

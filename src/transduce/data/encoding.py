@@ -8,10 +8,10 @@ from itertools import islice
 from typing import Any
 
 from transduce.data.cleaning import Account, fitting
-from transduce.data.corpora import Row
+from transduce.data.corpora import CorpusRow
 from transduce.data.signals.files import SignalError
 from transduce.data.signals.tokenizer import Signal, channelled
-from transduce.data.tokenizers import Tokenizer
+from transduce.data.tokenizers.base import Tokenizer
 
 LINES = 4096  # of text encoded at a time
 SIGNALS = 16  # each of which may have a million numbers
@@ -21,7 +21,7 @@ SIGNALS = 16  # each of which may have a million numbers
 class Chunk:
     """Some rows of a file, and what their two sides are encoded to; lines whose signal cannot be read are not there."""
 
-    rows: list[Row]
+    rows: list[CorpusRow]
     sources: list[Any]
     targets: list[Any]
 
@@ -30,7 +30,7 @@ class Chunk:
         return list(fitting(self.rows, zip(self.sources, self.targets, strict=True), tokenizers, account))
 
 
-def chunks(rows: Iterable[Row], tokenizers: tuple[Tokenizer, Tokenizer], account: Account) -> Iterator[Chunk]:
+def chunks(rows: Iterable[CorpusRow], tokenizers: tuple[Tokenizer, Tokenizer], account: Account) -> Iterator[Chunk]:
     """All the rows, encoded; unreadable signals are noted in the account, or raise DataError, by policy."""
     source, target = tokenizers
     rows = iter(rows)
@@ -44,7 +44,7 @@ def chunks(rows: Iterable[Row], tokenizers: tuple[Tokenizer, Tokenizer], account
         )
 
 
-def readable(rows: Iterable[Row], signal: Signal, account: Account) -> Iterator[Row]:
+def readable(rows: Iterable[CorpusRow], signal: Signal, account: Account) -> Iterator[CorpusRow]:
     """The rows whose signal can be read, by the same policy as when they are encoded."""
     for row in rows:
         try:
@@ -55,11 +55,11 @@ def readable(rows: Iterable[Row], signal: Signal, account: Account) -> Iterator[
             yield row
 
 
-def _texts(rows: Sequence[Row], tokenizer: Tokenizer) -> list[Any]:
+def _texts(rows: Sequence[CorpusRow], tokenizer: Tokenizer) -> list[Any]:
     return tokenizer.encode([row.source or "" for row in rows])
 
 
-def _signals(rows: Sequence[Row], tokenizer: Tokenizer, account: Account) -> list[Any]:
+def _signals(rows: Sequence[CorpusRow], tokenizer: Tokenizer, account: Account) -> list[Any]:
     """The signal of each row, None where it cannot be read."""
     signals: list[Any] = []
     for row in rows:

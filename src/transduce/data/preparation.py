@@ -20,15 +20,16 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
 
+from transduce.data.base import SPLITS
 from transduce.data.cleaning import Account, Report, Tally, usable
-from transduce.data.corpora import DataError, Files, LineError, Row, Side, Splits, check, identity, present
+from transduce.data.corpora import CorpusRow, DataError, Files, LineError, Side, Splits, check, identity, present
 from transduce.data.encoding import chunks, readable
-from transduce.data.origins.base import SPLITS, named_by, whole
 from transduce.data.pairs import Pairs, PairsWriter
-from transduce.data.saved import load
 from transduce.data.settings import Data, Units
-from transduce.data.text import Characters
-from transduce.data.tokenizers import Tokenizer
+from transduce.data.tokenizers.base import Tokenizer
+from transduce.data.tokenizers.saved import load
+from transduce.data.tokenizers.text import Characters
+from transduce.files import named_by, whole
 from transduce.types import SPECIALS, Example, Facts
 
 log = logging.getLogger("transduce")
@@ -168,7 +169,7 @@ def examples(data: Data, split: str, cache: Path, told: bool = False) -> list[Ex
     return [Example(source, tuple(references)) for source, references in grouped.items()]
 
 
-def _example(rows: Sequence[Row]) -> Example:
+def _example(rows: Sequence[CorpusRow]) -> Example:
     """The rows of one line. Of several targets the empty ones are none, as sacreBLEU has it."""
     targets = [row.target for row in rows if row.target is not None]
     return Example(rows[0].source or "", tuple(filter(None, targets) if any(targets) else targets[:1]))
@@ -291,7 +292,7 @@ def _placed(data: Data, files: Files) -> Iterator[None]:
         raise
 
 
-def _with_sources(rows: Iterable[Row], files: Files, units: Units) -> Iterator[Row]:
+def _with_sources(rows: Iterable[CorpusRow], files: Files, units: Units) -> Iterator[CorpusRow]:
     """The rows, which have a source where there are units to cut it into, and none where there are none."""
     for row in rows:
         if row.source is None and not units.targets_only:
@@ -307,7 +308,7 @@ def _with_sources(rows: Iterable[Row], files: Files, units: Units) -> Iterator[R
         yield row
 
 
-def _with_targets(rows: Iterable[Row], files: Files, units: Units) -> Iterator[Row]:
+def _with_targets(rows: Iterable[CorpusRow], files: Files, units: Units) -> Iterator[CorpusRow]:
     """The rows, which must have a target."""
     for row in _with_sources(rows, files, units):
         if row.target is None:

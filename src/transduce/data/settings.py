@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
-from transduce.data.corpora import Columns, DataError, Files, Row, read
-from transduce.data.origins.base import Origin
+from transduce.data.base import Origin
+from transduce.data.corpora import ColumnNames, CorpusRow, DataError, Files, read
 from transduce.data.signals.tokenizer import Signal
-from transduce.data.tokenizers import Unit
+from transduce.data.tokenizers.base import Unit
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Data:
     valid: Files | None = None
     test: Files | None = None
     origin: Origin | None = None
-    columns: Columns | None = None
+    columns: ColumnNames | None = None
     lines: Lines = Lines()
     group_references: bool = True
     cache: Path | None = None
@@ -109,7 +109,7 @@ class Data:
         wanted = " and ".join(f"data.{split}" for split in theirs)
         return [f"{' and '.join(theirs)}: the recipe's own, not yours; for yours set {wanted}"] if theirs else []
 
-    def rows(self, files: Files) -> Iterator[Row]:
+    def rows(self, files: Files) -> Iterator[CorpusRow]:
         """The rows of a split, streamed; the paths of signals as they are seen from the current folder."""
         rows = read(files, self.columns)
         if self.units.signal is None:

@@ -18,7 +18,7 @@ from transduce.data.corpora import Files, present
 from transduce.data.encoding import Chunk, chunks
 from transduce.data.preparation import locate, prepare
 from transduce.data.settings import Data
-from transduce.data.tokenizers import Tokenizer
+from transduce.data.tokenizers.base import Tokenizer
 from transduce.types import SPECIALS, UNK
 
 SAMPLES = 3

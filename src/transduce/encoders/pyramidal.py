@@ -12,7 +12,7 @@ from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.joining import join
 from transduce.modules.module_list import module_list
-from transduce.modules.recurrent import Layer
+from transduce.modules.recurrent import RecurrentLayer
 from transduce.protocols import Cell, Embedding
 from transduce.types import Factory, Memory, Padded
 
@@ -46,7 +46,8 @@ class PyramidalEncoder(nn.Module):
         self.embedding = embedding(vocabulary=source_vocabulary, width=embedding_width, scaled=False)
         inputs = [embedding_width] + [joined * self.width] * (layers - 1)
         self.layers = module_list(
-            Layer(cell(input_width=below, width=width), cell(input_width=below, width=width)) for below in inputs
+            RecurrentLayer(cell(input_width=below, width=width), cell(input_width=below, width=width))
+            for below in inputs
         )
         self.dropout = Dropout(dropout)
         starts = [layer.start(1, torch.empty(0)) for layer in self.layers]

@@ -11,7 +11,7 @@ from transduce import tree
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.module_list import module_list
-from transduce.modules.recurrent import Layer
+from transduce.modules.recurrent import RecurrentLayer
 from transduce.protocols import Cell, Embedding
 from transduce.types import Factory, Memory, Padded
 
@@ -53,7 +53,9 @@ class RecurrentEncoder(nn.Module):
         self.width = 2 * width if direction == "both" else width
         self.embedding = embedding(vocabulary=source_vocabulary, width=embedding_width, scaled=False)
         inputs = [embedding_width] + [self.width] * (layers - 1)
-        self.layers = module_list(Layer(reader("forward", below), reader("backward", below)) for below in inputs)
+        self.layers = module_list(
+            RecurrentLayer(reader("forward", below), reader("backward", below)) for below in inputs
+        )
         self.dropout = Dropout(dropout)
         self.residual = residual
         starts = [layer.start(1, torch.empty(0)) for layer in self.layers]

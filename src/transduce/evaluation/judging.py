@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.evaluation.groups import groupings, met_in_training
-from transduce.evaluation.results import Results
+from transduce.evaluation.results import SystemResults
 from transduce.evaluation.systems import System
 from transduce.inspect.calibration import calibrate
 from transduce.metrics.confusions import label_breakdowns
@@ -41,7 +41,7 @@ def judge(
     corpus: str,
     parts: Parts,
     resampling: Resampling | None = None,
-) -> Results:
+) -> SystemResults:
     """Results of what ``transducer``, from ``run``, gave for the examples: ``systems.of_model``, with ``forcing`` where
     the calibration is wanted."""
     resampling = resampling or Resampling()
@@ -50,7 +50,7 @@ def judge(
     steps = system.lengths if signal else None
     metrics = [each.metric for each in system.statistics]
     rates = [metric for metric in metrics if parts.errors and isinstance(metric, ErrorRate)]
-    return Results(
+    return SystemResults(
         system,
         examples,
         corpus,

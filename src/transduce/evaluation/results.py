@@ -18,7 +18,7 @@ from transduce.types import Example
 
 
 @dataclass(frozen=True)
-class Results:
+class SystemResults:
     """A system on ``examples`` of ``corpus`` (a split, or a file); of the last four what was asked for."""
 
     system: System

@@ -15,10 +15,10 @@ from itertools import takewhile
 import torch
 from torch import Tensor
 
-from transduce.data.text import SPACE
-from transduce.data.tokenizers import Tokenizer
+from transduce.data.tokenizers.base import Tokenizer
+from transduce.data.tokenizers.text import SPACE
 from transduce.data.windows import sorted_batches, windows
-from transduce.inspect.taps import attended
+from transduce.inspect.taps import tapped_attention
 from transduce.outputs import Output
 from transduce.transducer import Transducer
 from transduce.types import EOS, SPECIALS, UNK
@@ -150,7 +150,7 @@ def _readings(
     attention: str | None,
     parts: tuple[bool, bool],
 ) -> list[Reading]:
-    found = attended(transducer, [ids for _, ids, _ in rows], [output.ids for _, _, output in rows])
+    found = tapped_attention(transducer, [ids for _, ids, _ in rows], [output.ids for _, _, output in rows])
     if attention is not None and attention not in found.weights:
         raise ValueError(f"no attention {attention!r} to the source: there is {', '.join(found.weights)}")
     chosen = list(found.weights.values()) if attention is None else [found.weights[attention]]

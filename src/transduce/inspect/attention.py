@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from transduce.inspect.taps import attended, check_attending
+from transduce.inspect.taps import check_attends, tapped_attention
 from transduce.metrics.units import columns, padded, shown
 from transduce.pages.palette import FAINT, INK, PAPER
 from transduce.pages.plots import figure, save, shades
@@ -61,13 +61,13 @@ def attention(transducer: Transducer, source: str, target: str | None = None, he
     The output is teacher-forced once. Many heads are averaged, unless one is asked for by its number from 0. Raises
     ValueError where the model has no attention to the source, or no such head.
     """
-    check_attending(transducer.model)
+    check_attends(transducer.model)
     (source_ids,) = transducer.rows([source])
     if target is None:
         target_ids = list(transducer.search(transducer.model, transducer.padded([source_ids]))[0][0].tokens)
     else:
         (target_ids,) = transducer.target_tokenizer.encode([target])
-    found = attended(transducer, [source_ids], [target_ids], head)
+    found = tapped_attention(transducer, [source_ids], [target_ids], head)
     pieces = transducer.source_tokenizer.tokens(source_ids)
     return AttentionMap(
         tuple("".join(pieces[first:behind]) for first, behind in found.columns[0]),

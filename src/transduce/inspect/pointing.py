@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from transduce.inspect.gaze import Gaze
+from transduce.inspect.signal_attention import SignalAttention
 
 Box = tuple[float, ...]  # left, top, right and bottom
 
@@ -31,7 +31,7 @@ class Pointed:
         return not self.off
 
 
-def pointed(found: Gaze, objects: Iterable[Named], deviation: float = 0.0) -> list[Pointed]:
+def pointed(found: SignalAttention, objects: Iterable[Named], deviation: float = 0.0) -> list[Pointed]:
     """The words that name an object which is there, wherever it is named; what is named and is not there has no place.
 
     ``deviation`` smooths the attention first (``Gaze.peaks``). Tokens are words.

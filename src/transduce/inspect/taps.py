@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transduce.data.tokenizers import Tokenizer
+from transduce.data.tokenizers.base import Tokenizer
 from transduce.protocols import Autoregressive, can
 from transduce.search.forcing import shifted
 from transduce.transducer import Transducer
@@ -25,7 +25,7 @@ Columns = list[tuple[int, int]]  # of the source's ids, the first that a state s
 
 
 @dataclass(frozen=True)
-class Attended:
+class TappedAttention:
     """``weights``: by the name of the attention in the model, in the order of its layers, [B, T, S] each, 0 on padding.
     ``columns``: of each row those that are real; of a signal, its states. ``boxes_BS4``: where in a signal these lie
     (``modules.fronts.grid.Placed``)."""
@@ -35,26 +35,26 @@ class Attended:
     boxes_BS4: Tensor | None = None
 
 
-def check_attending(model: Any) -> None:
+def check_attends(model: Any) -> None:
     """Raise ValueError for a model that does not write word by word."""
     if not can(type(model), Autoregressive):
         raise ValueError(f"this {type(model).__name__} writes all at once, and attention is shown word by word")
 
 
 @torch.inference_mode()
-def attended(
+def tapped_attention(
     transducer: Transducer,
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     head: int | None = None,
-) -> Attended:
+) -> TappedAttention:
     """The attention of each target's tokens to its source, ids that close with EOS, by teacher forcing.
 
     Many heads are averaged, unless one is asked for by its number from 0. Raises ValueError where the model has no
     attention to the source, or no such head.
     """
     model = transducer.model
-    check_attending(model)
+    check_attends(model)
     read = _padded(sources).to(transducer.device)
     reaches = [int(module.reach) for module in model.modules() if hasattr(module, "reach")]
     boxes_BS4 = _boxes(model, read, max(reaches, default=1)) if transducer.source_tokenizer.signal else None
@@ -76,7 +76,7 @@ def attended(
             'attention comes with model.decoder.wiring = "luong" or "bahdanau", or with the decoder "transformer"'
         )
     across = next(iter(found.values()))[0].shape[-1]
-    return Attended(
+    return TappedAttention(
         {name: _one_head(torch.cat(parts, -2), head) for name, parts in found.items() if parts[0].shape[-1] == across},
         [kinds[widths[across]] for kinds in counts],
         boxes_BS4,

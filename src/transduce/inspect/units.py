@@ -23,7 +23,7 @@ class Segmental(Model, Protocol):
 
 
 @dataclass(frozen=True)
-class Units:
+class UnitReading:
     """An output and its most probable cut: of each unit the source's piece and the output's, which may be empty.
 
     ``log_prob`` is of source and output together, cut in this way; that of the output given the source is its own.
@@ -41,7 +41,7 @@ class Units:
         return [*rows, f"log p {self.output.log_prob:.3f} given the source, {self.log_prob:.3f} of both, cut so"]
 
 
-def units(transducer: Transducer, source: str, target: str | None = None) -> Units:
+def units(transducer: Transducer, source: str, target: str | None = None) -> UnitReading:
     """Of ``target`` or, without one, of the model's own output. ValueError where the model has no units, or no way to
     read the source as the target."""
     if not can(type(transducer.model), Segmental):
@@ -56,4 +56,4 @@ def units(transducer: Transducer, source: str, target: str | None = None) -> Uni
     if found is None:
         raise ValueError(f"{source!r} cannot be read as {output.text!r}: no units of the model make up both")
     pieces = [(tokenizer.decode(one), transducer.target_tokenizer.decode(other)) for one, other in found.pieces]
-    return Units(output, pieces, found.log_prob)
+    return UnitReading(output, pieces, found.log_prob)

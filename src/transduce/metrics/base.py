@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from transduce.metrics.bleu import Bleu, Chrf, ChrfPlusPlus, Ter
 from transduce.metrics.edit import CharacterErrorRate, PhonemeErrorRate, WordErrorRate
-from transduce.metrics.exact import Exact, ItemError
+from transduce.metrics.exact import ExactMatch, ItemError
 from transduce.metrics.forecast import (
     DailyScaledError,
     MeanAbsoluteError,
@@ -34,7 +34,7 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "wer": WordErrorRate,
     "per": PhonemeErrorRate,
     "item_error": ItemError,
-    "exact": Exact,
+    "exact": ExactMatch,
     "perplexity": Perplexity,
     "perplexity_word": PerplexityWord,
     "perplexity_byte": PerplexityByte,

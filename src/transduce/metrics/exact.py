@@ -8,7 +8,7 @@ from transduce.metrics.references import references
 from transduce.types import Example, Prediction
 
 
-class Exact:
+class ExactMatch:
     """``exact``: the percentage of outputs that equal one of their references, character by character."""
 
     name = "exact"
@@ -24,7 +24,7 @@ class Exact:
         return 100.0 * counted / outputs
 
 
-class ItemError(Exact):
+class ItemError(ExactMatch):
     """``item_error``: the percentage of outputs that equal none; WER in the literature on pronunciation."""
 
     name = "item_error"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from transduce.processor import multiplies_best_by_onednn
+from transduce.compute.processor import multiplies_best_by_onednn
 
 FEW = 8  # rows; below that MKL is as fast
 ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and multiplies_best_by_onednn()

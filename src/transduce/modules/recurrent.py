@@ -75,7 +75,7 @@ class Stack(nn.Module):
         return y_BTW, tuple(after)
 
 
-class Layer(nn.Module):
+class RecurrentLayer(nn.Module):
     """A cell that reads each row from its beginning, one that reads it from its end, or both (Schuster and Paliwal
     1997): outputs side by side, each at the place of its input, and states in that order.
 

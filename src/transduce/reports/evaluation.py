@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from transduce.evaluation.comparison import Comparison
 from transduce.evaluation.groups import Grouping
-from transduce.evaluation.results import Results, written
+from transduce.evaluation.results import SystemResults, written
 from transduce.metrics.base import meaning
 from transduce.metrics.calibration import Calibration
 from transduce.metrics.confusions import LabelBreakdown
@@ -20,7 +20,7 @@ from transduce.reports import comparison, figures, passages
 STYLE = comparison.STYLE + figures.STYLE + passages.STYLE
 
 
-def evaluation_page(results: Results, against: Comparison | None = None, source: passages.Source = str) -> str:
+def evaluation_page(results: SystemResults, against: Comparison | None = None, source: passages.Source = str) -> str:
     """Scores, differences from another system, groups of sources, errors, calibration, and examples to read, whose
     sources are shown by ``source`` (``signals.shown`` for paths)."""
     system, examples = results.system, results.examples
@@ -56,7 +56,7 @@ def evaluation_page(results: Results, against: Comparison | None = None, source:
 BARS = "All bars begin at 0 and are of one scale; the line across the end of a bar is its 95 % interval."
 
 
-def _scores(results: Results) -> Markup:
+def _scores(results: SystemResults) -> Markup:
     scores, signatures = results.system.scores, results.signatures
     rows = [
         [name, f"{scores[name]:.2f}", written(interval), element("code", signatures[name])]
@@ -87,7 +87,7 @@ def _grouped(grouping: Grouping, name: str, full: float) -> Markup:
     return figures.bars(grouping.title, name, grouping.labels, values, intervals, counts, full)
 
 
-def _tables(results: Results) -> list[Markup]:
+def _tables(results: SystemResults) -> list[Markup]:
     """All metrics, where the figures have not told all."""
     names = list(results.system.scores)
     if len(names) == 1:

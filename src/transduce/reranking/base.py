@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from transduce.data.windows import windows
 from transduce.outputs import Output
 from transduce.protocols import Search
-from transduce.reranking.candidates import Candidates, beside
+from transduce.reranking.candidates import CandidateLists, beside
 from transduce.transducer import Transducer
 
 
@@ -26,7 +26,7 @@ def rerank(
     reranker: Reranker,
     search: Search[Any] | None = None,
     batch_size: int = 64,
-    candidates: Sequence[Candidates] = (),
+    candidates: Sequence[CandidateLists] = (),
 ) -> Iterator[list[Output]]:
     """For each source, in order, what the search finds, and ``candidates`` have besides, reranked. Sources are read
     ahead as ``predict`` reads them."""

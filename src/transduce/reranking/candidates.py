@@ -15,7 +15,7 @@ from transduce.transducer import Transducer
 
 
 @dataclass(frozen=True)
-class Candidates:
+class CandidateLists:
     """The n best of another program: of each source the outputs and their scores, the higher the better.
 
     A feature of ``reranking.loglinear``. Scores may lack a term that is the same for all outputs of a source, as those
@@ -27,7 +27,7 @@ class Candidates:
     scores: Mapping[str, Mapping[str, float]]
 
     @classmethod
-    def read(cls, path: Path) -> Candidates:
+    def read(cls, path: Path) -> CandidateLists:
         """From lines of a source, a score and an output, tab-separated, as ``predict --format tsv`` writes them.
 
         The better score of an output that is listed twice; ValueError names the first line that is none of these.
@@ -53,7 +53,7 @@ class Candidates:
 def beside(
     transducer: Transducer,
     found: Iterable[tuple[str, Sequence[Output]]],
-    candidates: Sequence[Candidates],
+    candidates: Sequence[CandidateLists],
     batch_size: int = 64,
 ) -> Iterator[tuple[str, list[Output]]]:
     """Each source with what was found for it and, behind that, what the ``candidates`` have besides.
@@ -73,7 +73,7 @@ def _least(listed: Mapping[str, float]) -> float:
     return min((score for score in listed.values() if math.isfinite(score)), default=0.0)
 
 
-def _others(source: str, outputs: Sequence[Output], candidates: Sequence[Candidates]) -> list[str]:
+def _others(source: str, outputs: Sequence[Output], candidates: Sequence[CandidateLists]) -> list[str]:
     listed = dict.fromkeys(text for each in candidates for text in each.of(source))
     known = {one_line(output.text) for output in outputs}
     return [text for text in listed if text not in known]

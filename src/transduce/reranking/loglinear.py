@@ -37,7 +37,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Length:
+class LengthFeature:
     """The tokens of an output: what makes up for the falling log-probabilities of long ones."""
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:

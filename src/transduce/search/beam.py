@@ -12,9 +12,9 @@ from torch import Tensor
 
 from transduce import tree
 from transduce.protocols import Autoregressive
-from transduce.search.allocation.base import Allocation, Candidates
+from transduce.search.allocation.base import Allocation, Continuations
 from transduce.search.allocation.topk import TopK
-from transduce.search.constraints import Held
+from transduce.search.constraints.base import Held
 from transduce.search.filters.base import Filter
 from transduce.search.forcing import force
 from transduce.search.leaving import staying
@@ -111,7 +111,7 @@ class _Finished:
         self.source_lengths = source_lengths
         self.found: list[dict[tuple[int, ...], Hypothesis]] = [{} for _ in source_lengths]
 
-    def collect(self, beam: _Prefixes, candidates: Candidates, log_prob_BC: Tensor) -> None:
+    def collect(self, beam: _Prefixes, candidates: Continuations, log_prob_BC: Tensor) -> None:
         """Those that end now, written out; of two that are the same, from two groups of a beam, the better."""
         for b, c in candidates.ended_BC.nonzero().tolist():
             if not beam.going_B[b]:
@@ -124,7 +124,7 @@ class _Finished:
             if other is None or other.score < score:
                 self.found[source][tokens] = Hypothesis(tokens, sum(each), score, each)
 
-    def going(self, beam: _Prefixes, candidates: Candidates) -> list[bool]:
+    def going(self, beam: _Prefixes, candidates: Continuations) -> list[bool]:
         """Of each row b, whether its search goes on."""
         best_B = candidates.live_total_BK.amax(-1).tolist()
         rows = zip(beam.going_B, beam.source_B, best_B, strict=True)
@@ -182,14 +182,14 @@ class _Prefixes:
     def length(self) -> int:
         return self.tokens_BKT.shape[2]
 
-    def log_probs(self, following: Next, candidates: Candidates) -> Tensor:
+    def log_probs(self, following: Next, candidates: Continuations) -> Tensor:
         """[B, C]: the model's log-probability of each candidate's token."""
         log_probs_NV = following.log_probs_NV
         place_BC = candidates.origin_BC * log_probs_NV.shape[1] + candidates.token_BC
         return log_probs_NV.view(len(place_BC), -1).gather(1, place_BC).double()
 
     def extend(
-        self, candidates: Candidates, log_prob_BC: Tensor, going_B: list[bool]
+        self, candidates: Continuations, log_prob_BC: Tensor, going_B: list[bool]
     ) -> tuple[_Prefixes, Tensor, Tensor]:
         """The prefixes of the sources that stay, one token longer; the rows they came from, and those sources."""
         K = self.total_BK.shape[1]

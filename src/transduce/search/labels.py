@@ -15,7 +15,7 @@ from transduce.types import EOS, Hypothesis, Padded, widened
 
 
 @dataclass(frozen=True)
-class Labels:
+class LabelSearch:
     """The ``nbest`` most probable outputs of a model whose sources say how long they are: a tagger, a classifier.
 
     The best has the most probable label in each place; the others are found exactly too, since a label's rank in an
@@ -50,7 +50,7 @@ class Labels:
     def force(self, model: Parallel[Any], source: Any, target: Padded) -> list[Hypothesis]:
         return LengthBeam().force(model, source, target)
 
-    def resized(self, size: int | None = None, nbest: int | None = None) -> Labels:
+    def resized(self, size: int | None = None, nbest: int | None = None) -> LabelSearch:
         return self if nbest is None else replace(self, nbest=nbest)
 
 

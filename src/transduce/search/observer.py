@@ -7,7 +7,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from transduce.search.allocation.base import Candidates
+from transduce.search.allocation.base import Continuations
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Expansion:
 
     length: int
     source_B: list[int]
-    candidates: Candidates
+    candidates: Continuations
     log_prob_BC: Tensor
     begun_BT: Tensor | None = None
 

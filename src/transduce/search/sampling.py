@@ -13,7 +13,7 @@ from torch import Tensor
 from transduce import tree
 from transduce.protocols import Autoregressive
 from transduce.search import draws
-from transduce.search.constraints import Held
+from transduce.search.constraints.base import Held
 from transduce.search.filters.base import Filter
 from transduce.search.forcing import force
 from transduce.search.leaving import room, staying

@@ -22,7 +22,7 @@ from transduce.types import EOS, PAD, SPECIALS, Hypothesis, Padded
 
 
 @dataclass(frozen=True)
-class Candidates:
+class CandidateWords:
     """The words that go with each source token [S, n], and those that are on every list."""
 
     best_SN: Tensor
@@ -32,7 +32,7 @@ class Candidates:
         save_file({"best": self.best_SN.int().contiguous(), "always": self.always_A.int().contiguous()}, path)
 
     @classmethod
-    def load(cls, path: Path) -> Candidates:
+    def load(cls, path: Path) -> CandidateWords:
         """FileNotFoundError or ValueError where the file is not there or none of ours."""
         try:
             tensors = load_file(path)
@@ -102,8 +102,8 @@ class Shortlist:
             )
 
     @cached_property
-    def candidates(self) -> Candidates:
-        return Candidates.load(self.path)
+    def candidates(self) -> CandidateWords:
+        return CandidateWords.load(self.path)
 
     def __call__(
         self, model: Autoregressive[Any], source: Padded, prefix: Padded | None = None

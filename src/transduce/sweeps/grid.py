@@ -38,7 +38,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Cell:
+class SweepCell:
     """One run of a sweep: a variant with a seed."""
 
     variant: Variant
@@ -71,7 +71,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Grid:
+class SweepGrid:
     """Every combination of the values in ``vary``, with every seed; the key ``recipe`` varies the recipe itself."""
 
     vary: Vary
@@ -86,7 +86,7 @@ class Grid:
         if SEED in self.vary:
             raise ValueError(f"vary {SEED}: seeds have an option of their own, --seeds {len(self.vary[SEED])}")
 
-    def cells(self, recipe: str | None) -> list[Cell]:
+    def cells(self, recipe: str | None) -> list[SweepCell]:
         """All of a seed before the next one, so that a whole table is there early."""
         if (recipe is None) is not (RECIPE in self.vary):
             raise ValueError(
@@ -95,7 +95,7 @@ class Grid:
             )
         combinations = [dict(zip(self.vary, values, strict=True)) for values in itertools.product(*self.vary.values())]
         variants = [Variant(str(changes.get(RECIPE, recipe)), changes) for changes in combinations]
-        return [Cell(variant, seed) for seed in self.seeds for variant in variants]
+        return [SweepCell(variant, seed) for seed in self.seeds for variant in variants]
 
 
 def values(text: str) -> tuple[str, list[Any]]:

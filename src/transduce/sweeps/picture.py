@@ -12,7 +12,7 @@ from transduce.metrics.base import metric
 from transduce.pages.palette import FAINT, HUES, INK, PAPER, RULE
 from transduce.pages.plots import figure
 from transduce.sweeps.grid import shared
-from transduce.sweeps.results import Results, Row
+from transduce.sweeps.results import ResultRow, SweepResults
 from transduce.sweeps.table import PICTURE
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ HIGH = 0.34  # inches of a row
 MARKS = {"o": "-", "s": "--", "^": ":"}  # and the lines that go with them
 
 
-def draw(results: Results) -> None:
+def draw(results: SweepResults) -> None:
     """Write results.png beside the cells; nothing where nothing is finished.
 
     Raises ImportError, naming the extra to install, without matplotlib.
@@ -50,7 +50,7 @@ def draw(results: Results) -> None:
     drawn.savefig(results.out / PICTURE, dpi=160)
 
 
-def _scores(ax: Axes, rows: Sequence[Row], name: str, looks: Sequence[dict[str, Any]]) -> None:
+def _scores(ax: Axes, rows: Sequence[ResultRow], name: str, looks: Sequence[dict[str, Any]]) -> None:
     """A row for each variant, the best on top: every seed a dot, the mean a bar with its number."""
     for y, (row, look) in enumerate(zip(rows, looks, strict=True)):
         score, color = row.score(name), look["color"]
@@ -75,7 +75,7 @@ def _lengths(ax: Axes, curves: Sequence[Sequence[tuple[float, float]]], looks: S
     _plain(ax, "both")
 
 
-def _curve(row: Row, name: str) -> list[tuple[float, float]]:
+def _curve(row: ResultRow, name: str) -> list[tuple[float, float]]:
     """Mean length and mean score over the seeds of each group of sources."""
     points: dict[float, list[float]] = defaultdict(list)
     for found in row.cells.values():

@@ -10,7 +10,7 @@ from typing import Any
 
 from transduce import config
 from transduce.directory import replace_file
-from transduce.sweeps.grid import SEED, Cell, Grid, Vary
+from transduce.sweeps.grid import SEED, SweepCell, SweepGrid, Vary
 
 FILE = "sweep.toml"
 SPLITS = ("test", "valid")
@@ -37,7 +37,7 @@ class Question:
 
     recipe: str | None
     settings: Mapping[str, Any]
-    grids: tuple[Grid, ...] = field(default=())
+    grids: tuple[SweepGrid, ...] = field(default=())
     split: str = SPLITS[0]
 
     def __post_init__(self) -> None:
@@ -46,7 +46,7 @@ class Question:
         for key in itertools.chain.from_iterable(grid.vary for grid in self.grids):
             if key in self.settings:
                 raise ValueError(f"{key} is both set and varied: do one of the two")
-        named: dict[str, Cell] = {}
+        named: dict[str, SweepCell] = {}
         for cell in self.asked():
             if named.setdefault(cell.name, cell) != cell:
                 raise ValueError(
@@ -57,10 +57,10 @@ class Question:
             if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
                 raise ValueError(f"two cells would be called {twice[0]}: is a value given twice?")
 
-    def asked(self) -> list[Cell]:
+    def asked(self) -> list[SweepCell]:
         return [cell for grid in self.grids for cell in grid.cells(self.recipe)]
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[SweepCell]:
         """Every cell of every grid, once."""
         return list({cell.name: cell for cell in self.asked()}.values())
 
@@ -90,7 +90,7 @@ class Question:
         if not (out / FILE).exists():
             return None
         table = config.read(out / FILE)
-        grids = tuple(Grid(grid["vary"], tuple(grid["seeds"])) for grid in table["grid"])
+        grids = tuple(SweepGrid(grid["vary"], tuple(grid["seeds"])) for grid in table["grid"])
         return cls(table.get("recipe"), table["settings"], grids, table.get("split", SPLITS[0]))
 
 
@@ -113,7 +113,7 @@ def ask(
         raise ValueError(f"set {SEED}: seeds have an option of their own, --seeds {seed}, with the comma for that one")
     counted = SEEDS if seeds is None else seeds
     listed = tuple(range(1, counted + 1)) if isinstance(counted, int) else tuple(counted)
-    return Question(None if recipe is None else str(recipe), given, (Grid(_lists(vary), listed),))
+    return Question(None if recipe is None else str(recipe), given, (SweepGrid(_lists(vary), listed),))
 
 
 def _mapping(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.metrics.base import metric
-from transduce.sweeps.grid import Cell, Variant
+from transduce.sweeps.grid import SweepCell, Variant
 from transduce.sweeps.measurement import Measurement
 from transduce.sweeps.question import Question
 
@@ -34,7 +34,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """A variant's finished cells, by seed."""
 
     variant: Variant
@@ -49,13 +49,13 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Results:
+class SweepResults:
     """``rows``, the best by the first metric first; ``unfinished``, the cells that were asked and are not there."""
 
     question: Question
     out: Path
-    rows: tuple[Row, ...]
-    unfinished: tuple[Cell, ...]
+    rows: tuple[ResultRow, ...]
+    unfinished: tuple[SweepCell, ...]
 
     @property
     def measurements(self) -> list[Measurement]:
@@ -72,7 +72,7 @@ class Results:
         return {cell.name: self.out / "cells" / cell.name for cell in self.unfinished}
 
 
-def collect(question: Question, out: Path) -> Results:
+def collect(question: Question, out: Path) -> SweepResults:
     """Read what is there of the cells asked."""
     cells: dict[str, dict[int, Measurement]] = {}
     variants: dict[str, Variant] = {}
@@ -84,17 +84,17 @@ def collect(question: Question, out: Path) -> Results:
             unfinished.append(cell)
         else:
             cells.setdefault(cell.variant.name, {})[cell.seed] = found
-    rows = [Row(variants[name], dict(sorted(seeds.items()))) for name, seeds in cells.items()]
-    return Results(question, out, tuple(_ranked(rows)), tuple(unfinished))
+    rows = [ResultRow(variants[name], dict(sorted(seeds.items()))) for name, seeds in cells.items()]
+    return SweepResults(question, out, tuple(_ranked(rows)), tuple(unfinished))
 
 
-def _ranked(rows: Sequence[Row]) -> list[Row]:
+def _ranked(rows: Sequence[ResultRow]) -> list[ResultRow]:
     if not rows:
         return []
     first = next(iter(next(iter(rows[0].cells.values())).metrics))
     sign = -1 if metric(first).higher_is_better else 1
 
-    def rank(row: Row) -> float:
+    def rank(row: ResultRow) -> float:
         score = row.score(first)
         return sign * score.mean if score.values else math.inf
 

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from transduce import config
+from transduce.compute.device import choose_device
 from transduce.data.preparation import Tokenizers, prepare
 from transduce.data.settings import Data
-from transduce.device import choose_device
 from transduce.directory import ASKED, CONFIG, LOG, TOKENIZERS
 from transduce.plugins import load_plugins
 from transduce.sweeps import processes
-from transduce.sweeps.grid import Cell, Vary, shared
+from transduce.sweeps.grid import SweepCell, Vary, shared
 from transduce.sweeps.measurement import Conditions, Measurement, command, measured_split
 from transduce.sweeps.picture import draw
 from transduce.sweeps.question import PLACES, OtherQuestionError, Question, ask
-from transduce.sweeps.results import Results, collect
+from transduce.sweeps.results import SweepResults, collect
 from transduce.sweeps.table import write
 from transduce.training.data import cache_folder
 from transduce.training.lock import alone
@@ -44,7 +44,7 @@ def sweep(
     overwrite: bool = False,
     plugins: Sequence[str] = (),
     split: str | None = None,
-) -> Results:
+) -> SweepResults:
     """Train every combination of the values in ``vary`` with every seed, and set the results side by side.
 
     ``vary={"model.encoder.width": [64, 128]}`` changes a recipe; ``{"recipe": ["g2p", "g2p-large"]}`` takes several.
@@ -119,7 +119,7 @@ def _settled(asked: Question | None, folder: Path, split: str | None) -> Questio
 # ---------------------------------------------------------------------- cells
 
 
-def _table(cell: Cell, settings: Mapping[str, Any]) -> config.Table:
+def _table(cell: SweepCell, settings: Mapping[str, Any]) -> config.Table:
     """The cell's configuration, found in order as far as can be told without its data."""
     try:
         asked = cell.table(settings)
@@ -143,7 +143,7 @@ def _stale(
     return {name: differences for name, differences in found.items() if differences}
 
 
-def _changes(run: Path, cell: Cell, settings: Mapping[str, Any]) -> list[str]:
+def _changes(run: Path, cell: SweepCell, settings: Mapping[str, Any]) -> list[str]:
     """``_differences`` of a cell that is not asked now, so that its recipe may be gone or wrong."""
     if not (run / CONFIG).exists():
         return []
@@ -223,7 +223,7 @@ def _run(tasks: Sequence[processes.Task], jobs: int, conditions: Conditions, que
         write(collect(question, folder))
 
 
-def _draw(results: Results) -> None:
+def _draw(results: SweepResults) -> None:
     try:
         draw(results)
     except ImportError as error:

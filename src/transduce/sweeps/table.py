@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from transduce.directory import replace_file
 from transduce.metrics.base import metric
 from transduce.spec import shown
-from transduce.sweeps.grid import Grid
+from transduce.sweeps.grid import SweepGrid
 from transduce.sweeps.measurement import Measurement
 from transduce.sweeps.question import PLACES
-from transduce.sweeps.results import Results, Row, Spread
+from transduce.sweeps.results import ResultRow, Spread, SweepResults
 
 PICTURE = "results.png"
 NUMBERS: tuple[tuple[str, Callable[[Measurement], float], str], ...] = (
@@ -24,7 +24,7 @@ NUMBERS: tuple[tuple[str, Callable[[Measurement], float], str], ...] = (
 """Beside scores and parameters: titles, what is averaged over seeds, and how it is written."""
 
 
-def write(results: Results) -> None:
+def write(results: SweepResults) -> None:
     """Write results.md and results.csv beside the cells, in the place of the old ones."""
     results.out.mkdir(parents=True, exist_ok=True)
     for name, text in (("results.md", page(results)), ("results.csv", runs(results))):
@@ -34,7 +34,7 @@ def write(results: Results) -> None:
 # ----------------------------------------------------------------------- page
 
 
-def page(results: Results) -> str:
+def page(results: SweepResults) -> str:
     """The whole page: what was asked, the table, the picture, what is not there, under which conditions."""
     picture = [f"![{results.out.name}]({PICTURE})"] if (results.out / PICTURE).exists() else []
     blocks = [
@@ -48,7 +48,7 @@ def page(results: Results) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def table(results: Results) -> str:
+def table(results: SweepResults) -> str:
     """A row for each variant, the best first: means over seeds and, where there are several, the lowest to highest."""
     if not results.rows:
         return "Nothing is finished."
@@ -82,7 +82,7 @@ def _parameters(count: float) -> str:
     return f"{count / 1e6:.1f} M" if count >= 1e6 else f"{count / 1e3:.0f} k"
 
 
-def _asked(results: Results) -> str:
+def _asked(results: SweepResults) -> str:
     question = results.question
     settings = [f"`{key}={shown(value)}`" for key, value in question.settings.items() if key not in PLACES]
     lines = [
@@ -93,20 +93,20 @@ def _asked(results: Results) -> str:
     return "  \n".join(lines)
 
 
-def _varied(grid: Grid) -> str:
+def _varied(grid: SweepGrid) -> str:
     return "".join(
         f"`{key}` = {', '.join(f'`{shown(each)}`' for each in values)}; " for key, values in grid.vary.items()
     )
 
 
-def _unfinished(results: Results) -> list[str]:
+def _unfinished(results: SweepResults) -> list[str]:
     if not results.unfinished:
         return []
     names = (f"- {name} ({folder / 'log.txt'})" for name, folder in results.folders.items())
     return ["Not finished, with the log of each:", "\n".join(names)]
 
 
-def _notes(results: Results) -> str:
+def _notes(results: SweepResults) -> str:
     found = results.measurements
     if not found:
         return ""
@@ -131,7 +131,7 @@ def _notes(results: Results) -> str:
     )
 
 
-def _of_seeds(rows: Iterable[Row]) -> str:
+def _of_seeds(rows: Iterable[ResultRow]) -> str:
     if all(len(row.cells) == 1 for row in rows):
         return "One seed each: how much the scores vary by chance is not known."
     return "Scores are means over seeds, with the lowest and the highest in brackets; other numbers are means."
@@ -150,7 +150,7 @@ def _conditions(measurements: Iterable[Measurement]) -> list[str]:
 # ------------------------------------------------------------------------ csv
 
 
-def runs(results: Results) -> str:
+def runs(results: SweepResults) -> str:
     """CSV: a line for each finished run, with what was varied, its metrics and its other numbers."""
     keys = list(dict.fromkeys(key for row in results.rows for key in row.variant.changes))
     others = ["split", "examples", "parameters", "updates", "training_seconds", "tokens_per_second"]

@@ -16,11 +16,11 @@ from transduce.data.pairs import Pairs
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Data
 from transduce.loading import load
+from transduce.objectives.chunks import chunks, summed
+from transduce.objectives.cross_entropy import CrossEntropy, smoothed_cross_entropy
+from transduce.objectives.forcing import TeacherForcing
 from transduce.protocols import Autoregressive, lacking_verbs
 from transduce.search.forcing import shifted
-from transduce.training.chunks import chunks, summed
-from transduce.training.forcing import TeacherForcing
-from transduce.training.objectives import CrossEntropy, smoothed_cross_entropy
 from transduce.training.settings import Distillation, Training
 from transduce.types import Batch, Loss, widened
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transduce.data.batching import Batches
 from transduce.directory import CHECKPOINTS
 from transduce.models.weights import set_weights, weights
+from transduce.objectives.cross_entropy import Trainable
 from transduce.training.augmentation.base import augmented
 from transduce.training.callbacks import Callback, Finished, Update, Validated
 from transduce.training.checkpoint import (
@@ -27,7 +28,6 @@ from transduce.training.checkpoint import (
 )
 from transduce.training.clocks import CLOCKS
 from transduce.training.interruption import Interruption
-from transduce.training.objectives import Trainable
 from transduce.training.settings import Training
 from transduce.types import Loss
 

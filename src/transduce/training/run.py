@@ -12,14 +12,15 @@ from typing import Any
 import torch
 
 from transduce import config
+from transduce.compute.device import choose_device
+from transduce.compute.precision import autocast, bound_kernel_cache, choose_precision
 from transduce.data.batching import Batches
 from transduce.data.preparation import Prepared
 from transduce.data.settings import Data
-from transduce.device import choose_device
 from transduce.directory import CHECKPOINTS, CONFIG, INHERITED, METRICS, STATE, TOKENIZERS, replace_file
 from transduce.metrics.base import metric
 from transduce.models.fit import check_words
-from transduce.precision import autocast, bound_kernel_cache, choose_precision
+from transduce.objectives.cross_entropy import Trainable
 from transduce.protocols import ComparesTexts, Objective, can
 from transduce.spec import UNKNOWN
 from transduce.statistical.counted import Counted
@@ -33,7 +34,6 @@ from transduce.training.freezing import freeze
 from transduce.training.initialisation import Inheritance, Predecessor
 from transduce.training.lock import alone
 from transduce.training.loop import Loop
-from transduce.training.objectives import Trainable
 from transduce.training.settings import Distillation, Init, Settings
 from transduce.training.validation import judge_of
 from transduce.types import Facts

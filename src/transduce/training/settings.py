@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from transduce import config
+from transduce.compute.precision import PrecisionSetting
 from transduce.data.batching import Batching
 from transduce.data.settings import Data
 from transduce.directory import Checkpoint, find_weights, members
 from transduce.models.fit import check_fit
-from transduce.precision import PrecisionSetting
+from transduce.objectives.chain import ChainLikelihood
+from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.protocols import Model, Objective, Search, can
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import Augmentation
-from transduce.training.chain import ChainLikelihood
 from transduce.training.clocks import Clock
-from transduce.training.objectives import CrossEntropy
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule, check_at_least
 from transduce.types import Factory
 

@@ -13,8 +13,8 @@ from transduce.data.batching import Batches
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import Prepared, examples
 from transduce.metrics.base import metric
+from transduce.objectives.cross_entropy import Trainable
 from transduce.training.loop import Judgement
-from transduce.training.objectives import Trainable
 from transduce.training.settings import Settings, Training
 from transduce.transducer import Transducer
 from transduce.types import Example

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from transduce import config, names
 from transduce.data.corpora import DataError
 from transduce.data.moments import Moments
-from transduce.data.recorded import RecordedNumbers
 from transduce.data.signals.files import SignalError
-from transduce.data.tokenizers import Tokenizer, Unit
+from transduce.data.tokenizers.base import Tokenizer, Unit
+from transduce.data.tokenizers.recorded import RecordedNumbers
 
 Steps = NDArray[np.float32]
 FLOOR = 1e-3  # of what is divided by: silence and blank paper are not blown up

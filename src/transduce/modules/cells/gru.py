@@ -1,11 +1,52 @@
-"""The gated recurrent unit as it was first written."""
+"""Gated recurrent units: with the reset gate after the product (torch's fused kernel), and before it.
+
+B rows, T positions, D input features, W the cell's width, G gates * width.
+"""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from transduce.modules.cells.looped import HiddenCell, recurrence
+from transduce.modules.cells.looped import HiddenCell, real_outputs, recurrence
+from transduce.modules.linear import linear
+
+
+class GRU(nn.Module):
+    """Gated recurrent unit (Cho et al. 2014), in the form whose reset gate comes after the product, as cuDNN has it:
+
+    r, z = sigmoid(W x + U h + b); n = tanh(W x + b + r (U h + b')); h' = (1 - z) n + z h.
+    """
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__()
+        self.width = width
+        self.projected_width = 3 * width
+        self.fused = nn.GRU(input_width, width, batch_first=True)
+
+    def start(self, rows: int, like: Tensor) -> Tensor:
+        return like.new_zeros(rows, self.width)
+
+    def output(self, state: Tensor) -> Tensor:
+        return state
+
+    def project(self, x_BTD: Tensor) -> Tensor:
+        weight_ih, _, bias_ih, _ = self.fused.all_weights[0]
+        return linear(x_BTD, weight_ih, bias_ih)
+
+    def step(self, projected_BG: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        _, weight_hh, _, bias_hh = self.fused.all_weights[0]
+        hidden_BG = linear(state, weight_hh, bias_hh)
+        projected_r, projected_z, projected_n = projected_BG.chunk(3, 1)
+        hidden_r, hidden_z, hidden_n = hidden_BG.chunk(3, 1)
+        reset, keep = torch.sigmoid(projected_r + hidden_r), torch.sigmoid(projected_z + hidden_z)
+        new = torch.tanh(projected_n + reset * hidden_n)
+        h = new + keep * (state - new)
+        return h, h
+
+    def unroll(self, x_BTD: Tensor, state: Tensor, lengths_B: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        y_BTW, h_1BW = self.fused(x_BTD, state[None])
+        return (y_BTW, h_1BW[0]) if lengths_B is None else real_outputs(y_BTW, lengths_B)
 
 
 class GRUResetBefore(HiddenCell):

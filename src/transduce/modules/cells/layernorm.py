@@ -8,9 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from transduce.modules.cells.fused import LSTMState
 from transduce.modules.cells.looped import HiddenCell, recurrence
-from transduce.modules.cells.lstm import LoopedLSTM
+from transduce.modules.cells.lstm import LoopedLSTM, LSTMState
 
 
 class LayerNormLSTM(LoopedLSTM):

@@ -93,3 +93,9 @@ def recurrence(width: int, parts: int = 1, bias: bool = False) -> Linear:
     if bias:
         nn.init.zeros_(made.bias)
     return made
+
+
+def real_outputs(y_BTW: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
+    """Outputs without those of the padding, which the kernel has run on into, and each row's last one."""
+    rows_B = torch.arange(len(lengths_B), device=lengths_B.device)
+    return y_BTW * real_mask(lengths_B, y_BTW.shape[1])[..., None], y_BTW[rows_B, lengths_B - 1]

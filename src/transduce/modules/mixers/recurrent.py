@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from transduce.modules.linear import projection
-from transduce.modules.recurrent import Layer
+from transduce.modules.recurrent import RecurrentLayer
 from transduce.protocols import Cell
 from transduce.types import Factory, Padded
 
@@ -21,7 +21,7 @@ class Recurrence(nn.Module):
 
     def __init__(self, width: int, heads: int, dropout: float, cell: Factory[Cell[Any]]) -> None:
         super().__init__()
-        self.cells = Layer(*(cell(input_width=width, width=width) for _ in range(2)))
+        self.cells = RecurrentLayer(*(cell(input_width=width, width=width) for _ in range(2)))
         self.out = projection(2 * width, width)
 
     def forward(self, x: Padded) -> Tensor:

@@ -14,7 +14,7 @@ S = TypeVar("S")
 
 
 @dataclass(frozen=True)
-class Candidates:
+class Continuations:
     """The continuations of each source that were looked at: their totals, minus infinity where there is none, the
     hypothesis that each continues, and its token, all [B, C]; which of them are finished [B, C], and where among them
     the next beam is [B, K]. What is neither is pruned. A place of the beam given to an end is left empty."""
@@ -44,4 +44,4 @@ class Allocation(Follower[S], Protocol[S]):
 
     def first(self, size: int) -> list[int]: ...
 
-    def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: S) -> Candidates: ...
+    def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: S) -> Continuations: ...

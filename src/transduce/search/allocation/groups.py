@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from transduce.search.allocation.base import Candidates
+from transduce.search.allocation.base import Continuations
 from transduce.search.allocation.topk import TopK
 from transduce.search.follower import Forgetful
 
@@ -38,11 +38,11 @@ class Groups(Forgetful):
     def first(self, size: int) -> list[int]:
         return list(range(0, size, size // self.groups))
 
-    def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: None = None) -> Candidates:
+    def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: None = None) -> Continuations:
         B, K, V = scores_BKV.shape
         size = K // self.groups
         taken_BJ, cost_BJ = total_BK.new_zeros(B, 0, dtype=torch.long), total_BK[:, :0]
-        found: list[Candidates] = []
+        found: list[Continuations] = []
         for first in range(0, K, size):
             own_BKV = scores_BKV[:, first : first + size]
             best = TopK()(_charged(own_BKV, taken_BJ, cost_BJ) if found else own_BKV, total_BK[:, first : first + size])
@@ -52,8 +52,8 @@ class Groups(Forgetful):
             score_BC = scores_BKV.view(B, -1).gather(1, origin_BC * V + best.token_BC)
             live_BK = best.live_BK + len(found) * origin_BC.shape[1]
             total_BC = total_BK.gather(1, origin_BC) + score_BC
-            found.append(Candidates(total_BC, origin_BC, best.token_BC, best.ended_BC, live_BK))
-        return Candidates(*(torch.cat([getattr(each, f.name) for each in found], 1) for f in fields(Candidates)))
+            found.append(Continuations(total_BC, origin_BC, best.token_BC, best.ended_BC, live_BK))
+        return Continuations(*(torch.cat([getattr(each, f.name) for each in found], 1) for f in fields(Continuations)))
 
 
 def _charged(scores_BKV: Tensor, taken_BJ: Tensor, cost_BJ: Tensor) -> Tensor:

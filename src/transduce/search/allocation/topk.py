@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from transduce.search.allocation.base import Candidates
+from transduce.search.allocation.base import Continuations
 from transduce.search.follower import Forgetful
 from transduce.search.largest import largest
 from transduce.types import EOS
@@ -23,7 +23,7 @@ class TopK(Forgetful):
     def first(self, size: int) -> list[int]:
         return [0]
 
-    def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: None = None) -> Candidates:
+    def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: None = None) -> Continuations:
         B, K, _ = scores_BKV.shape
         # of each hypothesis no more are wanted than its K best that do not end, and the end
         value_BKC, token_BKC = largest(scores_BKV, K + 1)
@@ -34,4 +34,4 @@ class TopK(Forgetful):
         ends_BC = token_BC == EOS
         among_BC = torch.arange(len(total_BC[0]), device=total_BC.device) < K
         live_BK = total_BC.masked_fill(ends_BC, float("-inf")).topk(K).indices
-        return Candidates(total_BC, place_BC // C, token_BC, ends_BC & among_BC & total_BC.isfinite(), live_BK)
+        return Continuations(total_BC, place_BC // C, token_BC, ends_BC & among_BC & total_BC.isfinite(), live_BK)

@@ -24,7 +24,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Length:
+class LengthLimit:
     """Outputs of at least ``minimum + minimum_ratio * S`` and at most ``maximum + maximum_ratio * S`` tokens, where the
     source has S; ends count as tokens, fractions are dropped. Nothing is limited by what is not given.
 

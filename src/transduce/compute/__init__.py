@@ -1,0 +1,1 @@
+"""What computes: processors, devices, precisions and worker processes."""

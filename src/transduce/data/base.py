@@ -1,0 +1,19 @@
+"""The contracts of the package: what brings the files of a corpus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Protocol
+
+from transduce.data.corpora import Splits
+
+Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+
+
+class Origin(Protocol):
+    """Brings the files of a corpus, for example by a download. Each recipe's origin is one."""
+
+    def prepare(self, folder: Path) -> Splits:
+        """Returns the files of each split. Writes the missing ones into ``folder``."""
+        ...

@@ -1,0 +1,1 @@
+"""Tokenizers: raw text, labels and numbers to ids or rows, and back."""

@@ -1,0 +1,163 @@
+"""Factors beside each token: "Hunde|hund|NOUN bellen|bellen|VERB", a word, its lemma and its part of speech.
+
+Whitespace separates tokens, and a bar their factors; every token has as many, none of them empty. In a row of ids the
+factors of a token stand side by side: its word's, then its tags'. Every factor has a vocabulary of its own, so a tag
+spelled like a word is no word. Factors are compared as they are written, in Unicode NFC, and one that was not met in
+training is unknown, whatever is known of the token's others. A bar within a word is written as in Moses, "&#124;";
+where the separator is another (OpenNMT's is "￨", U+FFE8), it is a bar.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from unicodedata import normalize
+
+from transduce.data.corpora import DataError, LineError
+from transduce.data.tokenizers.base import Tokenizer, checked, divided
+from transduce.data.tokenizers.recorded import Recorded
+from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
+
+
+class FactoredTokenizer(Recorded):
+    """Lines of tokens with factors to ids and back: an id for each factor of each token, and one EOS.
+
+    ``values`` are those of each factor, in the order of their ids: first the words, then the tags.
+    """
+
+    numeric = False
+    signal = False
+    labels = 0
+
+    def __init__(self, values: Sequence[Sequence[str]], separator: str) -> None:
+        self._values = tuple(tuple(column) for column in values)
+        self._separator = separator
+        following = itertools.count(len(SPECIALS))
+        self._ids = [{value: next(following) for value in column} for column in self._values]
+        tags = (separator + tag for column in self._values[1:] for tag in column)
+        self._pieces = (*SPECIALS, *self._values[0], *tags)
+
+    @property
+    def factors(self) -> int:
+        return len(self._values)
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each line, with its closing EOS; raises LineError where a token has not its factors."""
+        return [
+            [
+                *(
+                    ids.get(value, UNK)
+                    for token in split(line, self.factors, self._separator)
+                    for ids, value in zip(self._ids, token, strict=True)
+                ),
+                EOS,
+            ]
+            for line in texts
+        ]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The line of ids; an unknown factor is "<unk>", and a last token that was cut has the factors it has."""
+        spoken = [self._pieces[i] for i in checked(ids, len(self)) if i not in (PAD, BOS, EOS)]
+        values = [piece.removeprefix(self._separator) for piece in spoken]
+        tokens = (values[place : place + self.factors] for place in range(0, len(values), self.factors))
+        return " ".join(map(self._separator.join, tokens))
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """The pieces, one per id, to be read by people; a tag with the separator before it."""
+        return [self._pieces[i] for i in checked(ids, len(self))]
+
+    def length(self, ids: Sequence[int]) -> int:
+        return (len(ids) - 1) // self.factors
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each id stands in the text: its factor of its token."""
+        return divided(text, self._separator)
+
+    def normalize(self, text: str) -> str:
+        """The line as a round trip returns it, given that all of it is known."""
+        return " ".join(map(self._separator.join, split(text, self.factors, self._separator)))
+
+    @property
+    def entries(self) -> tuple[Hashable, ...]:
+        """Each value with the number of its factor, which tells it from a special that is spelled like it."""
+        return (*SPECIALS, *((number, value) for number, column in enumerate(self._values) for value in column))
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """No id adds a text of its own."""
+        return ("",) * len(self)
+
+    def extended(self, other: Tokenizer) -> FactoredTokenizer:
+        """Every factor grows at its end, so that those of the tags, which follow the words, get other ids."""
+        record = other.as_json()
+        if other.factors != self.factors or record.get("separator") != self._separator:
+            raise DataError(
+                f"tokens of {self.factors} factors separated by {self._separator!r} can be extended by their like "
+                "alone; use the same units"
+            )
+        both = zip(self._values, record["factors"], strict=True)
+        return FactoredTokenizer([[*dict.fromkeys([*own, *more])] for own, more in both], self._separator)
+
+    def as_json(self) -> Any:
+        return {"factors": self._values, "separator": self._separator}
+
+    @classmethod
+    def from_json(cls, record: Any) -> FactoredTokenizer:
+        return cls(record["factors"], record["separator"])
+
+
+def split(line: str, factors: int, separator: str) -> list[list[str]]:
+    """The factors of each token of a line; raises LineError, naming the token, where it has not all of them."""
+    tokens = [token.split(separator) for token in normalize("NFC", line).split()]
+    for number, token in enumerate(tokens, 1):
+        if len(token) != factors or not all(token):
+            raise LineError(
+                line,
+                f"has {separator.join(token)!r} for token {number}, expected {factors} factors separated by "
+                f"{separator!r}, none of them empty; mend the line (within a word write | as &#124;), or set factors "
+                "and separator of the unit",
+            )
+    return tokens
+
+
+@dataclass(frozen=True)
+class Factored:
+    """What whitespace separates, each with ``factors``, the word among them: "dogs|dog|NOUN" has 3.
+
+    Of each factor those rarer than ``minimum_count`` are unknown, and ``size`` keeps the most frequent. Lengths count
+    ids, so that a token counts ``factors`` times.
+    """
+
+    factors: int = 2
+    separator: str = "|"
+    minimum_count: int = 1
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.factors < 2:
+            raise DataError(f"factors = {self.factors}: a word and a tag are 2; for words alone take the unit symbols")
+        if not self.separator or self.separator.split() != [self.separator]:
+            raise DataError(f"separator = {self.separator!r}: factors are separated by something other than spaces")
+        if self.size is not None and self.size < 1:
+            raise DataError(f"size = {self.size}: at least one value of each factor is kept")
+
+    signal = False
+
+    def learn(self, texts: Iterable[str]) -> FactoredTokenizer:
+        counts: list[Counter[str]] = [Counter() for _ in range(self.factors)]
+        for line in texts:
+            for token in split(line, self.factors, self.separator):
+                for count, value in zip(counts, token, strict=True):
+                    count[value] += 1
+        return FactoredTokenizer([self._kept(count) for count in counts], self.separator)
+
+    def _kept(self, count: Counter[str]) -> list[str]:
+        """The values of one factor, the most frequent first."""
+        ranked = sorted(count, key=lambda value: (-count[value], value))
+        return [value for value in ranked[: self.size] if count[value] >= self.minimum_count]

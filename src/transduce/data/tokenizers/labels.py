@@ -1,0 +1,211 @@
+"""Labels before a text (a topic, a rating, a persona, a language): tab-separated fields, the text last.
+
+"4<TAB>great film" is one label and a text. Each label becomes one symbol; every column of labels has a vocabulary of
+its own, apart from the text's, so a word spelled like a label is no label, nor is the same label in another column.
+Label ids follow those of the text. Labels are compared as they are written, in Unicode NFC; one that was not met in
+training is unknown. In the text, which is the last field, a tab is text.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from unicodedata import normalize
+
+from transduce.data.corpora import DataError, LineError
+from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
+from transduce.data.tokenizers.recorded import Recorded
+from transduce.data.tokenizers.text import SPACE, Symbols
+from transduce.types import BOS, EOS, PAD, UNK
+
+
+class LabelledTokenizer(Recorded):
+    """Lines of labels and, ``with_text``, a text, to ids and back: a label's id for each column, then the text's ids.
+
+    ``labels`` are those of each column, in the order of their ids.
+    """
+
+    numeric = False
+    signal = False
+    factors = 1
+
+    def __init__(self, labels: Sequence[Sequence[str]], text: Tokenizer, with_text: bool = True) -> None:
+        self._labels = tuple(tuple(column) for column in labels)
+        self._text = check_text(text)
+        self._with_text = with_text
+        self._values = [label for column in self._labels for label in column]
+        following = itertools.count(len(text))
+        self._ids = [{label: next(following) for label in column} for column in self._labels]
+
+    @property
+    def labels(self) -> int:
+        return len(self._labels)
+
+    @property
+    def columns(self) -> int:
+        """One for each label, and the text's."""
+        return self.labels + self._with_text
+
+    def __len__(self) -> int:
+        return len(self._text) + len(self._values)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each line, with its closing EOS; raises LineError where there are too few fields."""
+        lines = [self._split(line) for line in texts]
+        spoken = self._text.encode([text for _, text in lines])
+        return [
+            [*(ids.get(label, UNK) for ids, label in zip(self._ids, labels, strict=True)), *rest]
+            for (labels, _), rest in zip(lines, spoken, strict=True)
+        ]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The line of ids; as without labels an unknown is "<unk>", and a label that stands in the text is left out."""
+        spoken = [i for i in checked(ids, len(self)) if i not in (PAD, BOS, EOS)]
+        labels = [self._spelling(i) for i in spoken[: self.labels]]
+        return self._join(labels, self._text.decode([i for i in spoken[self.labels :] if i < len(self._text)]))
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """The pieces, one per id, to be read by people; a label as "<label>"."""
+        return [
+            self._text.tokens([i])[0] if i < len(self._text) else f"<{self._spelling(i)}>".replace(" ", SPACE)
+            for i in checked(ids, len(self))
+        ]
+
+    def length(self, ids: Sequence[int]) -> int:
+        """Tokens of the text; where there is none, labels."""
+        return self._text.length(ids[self.labels :]) if self._with_text else self.labels
+
+    def spans(self, line: str) -> list[tuple[int, int]]:
+        """Where each id stands in the line, of which only the text is told apart."""
+        labels, text = self._split(line)
+        return [*((0, 0) for _ in labels), *shifted(self._text.spans(text), len(line) - len(text))]
+
+    def normalize(self, text: str) -> str:
+        """The line as a round trip returns it, given that all of it is known."""
+        labels, rest = self._split(text)
+        return self._join(labels, self._text.normalize(rest))
+
+    @property
+    def entries(self) -> tuple[Hashable, ...]:
+        """Those of the text, and a label with the number of its column."""
+        return (*self._text.entries, *((column, label) for column, ids in enumerate(self._ids) for label in ids))
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        return (*self._text.pieces, *("" for _ in self._values))
+
+    def extended(self, other: Tokenizer) -> LabelledTokenizer:
+        """Text and labels grow each at its end, so that labels, which follow the text, get other ids."""
+        if not isinstance(other, LabelledTokenizer) or (other.labels, other._with_text) != (
+            self.labels,
+            self._with_text,
+        ):
+            raise DataError(
+                f"{self.labels} columns of labels cannot be extended by {other.labels}, nor labels alone by labels "
+                "and a text; use the same units"
+            )
+        text = self._text.extended(other._text) if self._with_text else self._text
+        labels = [[*dict.fromkeys([*own, *more])] for own, more in zip(self._labels, other._labels, strict=True)]
+        return LabelledTokenizer(labels, text, self._with_text)
+
+    def as_json(self) -> Any:
+        return {"labels": self._labels, "with_text": self._with_text, "text": self._text.as_json()}
+
+    def _split(self, line: str) -> tuple[list[str], str]:
+        return split(line, self.labels, self._with_text)
+
+    def _join(self, labels: list[str], text: str) -> str:
+        return "\t".join([*labels, text] if self._with_text else labels)
+
+    def _spelling(self, i: int) -> str:
+        return self._values[i - len(self._text)] if i >= len(self._text) else self._text.tokens([i])[0]
+
+
+def check_text(text: Tokenizer) -> Tokenizer:
+    """The tokenizer, as long as it is of text; DataError where it is of numbers, or whole words have the last ids."""
+    if text.numeric:
+        raise DataError("what stands before a text is told by ids, and these are numbers: choose another unit for text")
+    if text.words:
+        raise DataError("what stands before a text has the last ids, as whole words have: leave words out of the unit")
+    return text
+
+
+def split(line: str, labels: int, with_text: bool) -> tuple[list[str], str]:
+    """The labels of a line, and its text, empty where there is none to be; raises LineError, quoting the line."""
+    fields = line.split("\t", labels)
+    if len(fields) != labels + with_text:
+        wanted = f"{labels} {'label' if labels == 1 else 'labels'}{' and the text' if with_text else ' alone'}"
+        raise LineError(
+            line,
+            f"has {len(fields)} tab-separated {'field' if len(fields) == 1 else 'fields'}, expected {wanted}; "
+            "mend the line, name the columns of labels in data.columns.labels, or set labels of the unit",
+        )
+    return [normalize("NFC", label) for label in fields[:labels]], "".join(fields[labels:])
+
+
+# --------------------------------------------------------------------- units
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """``labels`` columns of labels, then a text in units of its own, which may be empty.
+
+    A label rarer than ``minimum_count`` is unknown, so that a model learns what to do without one.
+    """
+
+    text: Unit
+    labels: int = 1
+    minimum_count: int = 1
+
+    def __post_init__(self) -> None:
+        _check(self.labels)
+
+    signal = False
+
+    def learn(self, texts: Iterable[str]) -> LabelledTokenizer:
+        counts: list[Counter[str]] = [Counter() for _ in range(self.labels)]
+        spoken = _counting(texts, counts, with_text=True)
+        text = self.text.learn(spoken)
+        deque(spoken, maxlen=0)  # bytes learn nothing, so they do not ask
+        return LabelledTokenizer(_kept(counts, self.minimum_count), text)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """``labels`` columns of labels and no text: the whole source; ``minimum_count`` as in ``Labelled``."""
+
+    labels: int = 1
+    minimum_count: int = 1
+
+    def __post_init__(self) -> None:
+        _check(self.labels)
+
+    signal = False
+
+    def learn(self, texts: Iterable[str]) -> LabelledTokenizer:
+        counts: list[Counter[str]] = [Counter() for _ in range(self.labels)]
+        nothing = Symbols().learn(_counting(texts, counts, with_text=False))
+        return LabelledTokenizer(_kept(counts, self.minimum_count), nothing, with_text=False)
+
+
+def _counting(lines: Iterable[str], counts: Sequence[Counter[str]], with_text: bool) -> Iterator[str]:
+    """The texts of the lines, whose labels are counted on the way."""
+    for line in lines:
+        labels, text = split(line, len(counts), with_text)
+        for count, label in zip(counts, labels, strict=True):
+            count[label] += 1
+        yield text
+
+
+def _kept(counts: Sequence[Counter[str]], minimum_count: int) -> list[list[str]]:
+    """The labels of each column, the most frequent first."""
+    ranked = [sorted(count.items(), key=lambda entry: (-entry[1], entry[0])) for count in counts]
+    return [[label for label, times in column if times >= minimum_count] for column in ranked]
+
+
+def _check(labels: int) -> None:
+    if labels < 1:
+        raise DataError(f"labels = {labels}: at least one column; for text without labels take the unit of the text")

@@ -1,0 +1,166 @@
+"""Series of numbers: "3.1 2.7 4" are three steps of one channel, "3.1,0 2.7,1" two steps of two.
+
+Whitespace separates steps and a comma their channels, of which every step has as many. In a row the numbers of a step
+stand side by side, scaled: z = (x - mean) / scale, with what was learned in training; EOS closes it, as any row.
+Numbers are written back to a millionth of their scale, about what a model in float32 knows of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.data.corpora import DataError, LineError
+from transduce.data.moments import Moments
+from transduce.data.tokenizers.base import Tokenizer, divided
+from transduce.data.tokenizers.recorded import RecordedNumbers
+from transduce.types import EOS, SPECIALS
+
+Array = NDArray[np.float64]
+DIGITS = 6  # written of a number, behind the first of its scale
+
+
+class NumbersTokenizer(RecordedNumbers):
+    """Lines of numbers to scaled numbers and back; ``mean`` and ``scale`` are of each channel, in raw units."""
+
+    signal = False
+
+    def __init__(self, mean: Sequence[float], scale: Sequence[float]) -> None:
+        self._mean, self._scale = tuple(mean), tuple(scale)
+        self._decimals = [DIGITS - math.floor(math.log10(each)) for each in self._scale]
+
+    @property
+    def factors(self) -> int:
+        return len(self._mean)
+
+    def encode(self, texts: Sequence[str]) -> list[list[float]]:
+        """The scaled numbers of each line, and EOS; raises LineError where a step has not its numbers."""
+        rows = []
+        for line in texts:
+            scaled_SC = (steps(line, self.factors) - self._mean) / self._scale
+            rows.append([*map(float, scaled_SC.flat), float(EOS)])
+        return rows
+
+    def decode(self, ids: Sequence[float]) -> str:
+        """The line of a row as ``encode`` gives it, or a model: all but the last, which closes it, are numbers."""
+        numbers = self._written(ids)
+        return " ".join(",".join(numbers[at : at + self.factors]) for at in range(0, len(numbers), self.factors))
+
+    def tokens(self, ids: Sequence[float]) -> list[str]:
+        """The numbers, in raw units, to be read by people, and the end."""
+        return [*self._written(ids), SPECIALS[EOS]]
+
+    def length(self, ids: Sequence[float]) -> int:
+        return (len(ids) - 1) // self.factors
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each number stands in the line."""
+        return divided(text, ",")
+
+    def normalize(self, text: str) -> str:
+        """The line as a round trip returns it."""
+        return self.decode(self.encode([text])[0])
+
+    def extended(self, other: Tokenizer) -> NumbersTokenizer:
+        """Nothing can be added to a scale: whoever has as many channels is read by this one."""
+        if not other.numeric or other.factors != self.factors:
+            raise DataError(
+                f"numbers in {self.factors} channels are not extended by {other.factors}, nor by text; use the same "
+                'units, or set init.vocabulary = "own"'
+            )
+        return self
+
+    def as_json(self) -> Any:
+        return {"mean": self._mean, "scale": self._scale}
+
+    @classmethod
+    def from_json(cls, record: Any) -> NumbersTokenizer:
+        return cls(record["mean"], record["scale"])
+
+    def _written(self, row: Sequence[float]) -> list[str]:
+        channels = cycle(zip(self._mean, self._scale, self._decimals, strict=True))
+        return [
+            _text(mean + scale * number, decimals)
+            for number, (mean, scale, decimals) in zip(row[:-1], channels, strict=False)
+        ]
+
+
+def _text(number: float, decimals: int) -> str:
+    return f"{round(number, decimals) + 0.0:.15g}"  # + 0.0, lest there be a -0
+
+
+def steps(line: str, channels: int | None = None) -> Array:
+    """The numbers of a line, [S, C]; raises LineError, naming the step, where one is missing or is none.
+
+    Without ``channels`` there are as many as in the first step.
+    """
+    written = [step.split(",") for step in line.split()]
+    if not written:
+        raise LineError(line, "has no numbers: expected steps separated by spaces, their channels by commas")
+    channels = channels or len(written[0])
+    for number, step in enumerate(written, 1):
+        if len(step) != channels:
+            raise LineError(
+                line,
+                f"has {','.join(step)!r} for step {number}, expected {channels} "
+                f"{'number' if channels == 1 else 'numbers, separated by commas'}; mend the line",
+            )
+    numbered = [(f"step {s}, channel {c}", text) for s, step in enumerate(written, 1) for c, text in enumerate(step, 1)]
+    return np.array([_number(line, text, place) for place, text in numbered]).reshape(-1, channels)
+
+
+def _number(line: str, text: str, place: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise LineError(
+            line,
+            f"has {text!r} for {place}: a number was expected; fill in what is missing, or leave the line out",
+        )
+    return number
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers, a step between spaces, its channels separated by commas: "3.1,0 2.7,1" is two steps of two channels.
+
+    They are scaled to mean 0 and standard deviation 1, of the training set: of each "channel", or one for all
+    ("global"), where channels are to be compared; with "none" they are read as they are. Raw numbers go in and come
+    out. Lengths count numbers.
+    """
+
+    scaling: Literal["channel", "global", "none"] = "channel"
+
+    def __post_init__(self) -> None:
+        if self.scaling not in ("channel", "global", "none"):
+            raise DataError(f'scaling = "{self.scaling}": numbers are scaled by "channel", "global" or "none"')
+
+    signal = False
+
+    def learn(self, texts: Iterable[str]) -> NumbersTokenizer:
+        moments, channels = Moments(), None
+        for line in texts:
+            x_SC = steps(line, channels)
+            channels = x_SC.shape[1]
+            with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+                moments.add(x_SC.reshape(-1, 1) if self.scaling == "global" else x_SC)
+            if not np.isfinite(moments.deviation_C).all():
+                raise LineError(
+                    line, "has numbers too large for a spread to be computed: expected less than 1e150; mend the line"
+                )
+        if channels is None:
+            raise DataError("there are no numbers to learn a scale from: the training set is empty")
+        if self.scaling == "none":
+            return NumbersTokenizer([0.0] * channels, [1.0] * channels)
+        mean_C, scale_C = moments.mean_C, moments.deviation_C
+        constant_C = scale_C <= 1e-12 * np.abs(mean_C)  # but for rounding
+        scale_C = np.where(constant_C, 1.0, scale_C)
+        return NumbersTokenizer(*(np.broadcast_to(each, channels).tolist() for each in (mean_C, scale_C)))

@@ -1,0 +1,136 @@
+"""Words in pieces: "dogs bark" as <s> d o g s <s> b a r k </s>, so that a model sees where words begin.
+
+What white space separates is a word. "<s>", which opens no source otherwise, stands before each, and its pieces, of any
+unit of text, behind it. What is said of a source by words (labels, as many as it has) is then said whatever they are
+cut into. Where words are known as wholes too, each of these has a mark of its own, which stands in the place of "<s>":
+<dog> d o g <bark> b a r k.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from transduce.data.corpora import DataError
+from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
+from transduce.data.tokenizers.recorded import Recorded
+from transduce.types import BOS, EOS, SPECIALS, UNK
+
+
+class SpelledTokenizer(Recorded):
+    """Lines of words to ids and back; the ids are those of the pieces' tokenizer, and a mark before each word.
+
+    The mark is BOS, or, of a word that ``known`` has as a whole, an id that follows those of the pieces.
+    """
+
+    numeric = False
+    signal = False
+    labels = 0
+    factors = 1
+
+    def __init__(self, pieces: Tokenizer, known: Tokenizer | None = None) -> None:
+        for of_text in filter(None, (pieces, known)):
+            if of_text.numeric or of_text.labels or of_text.factors > 1 or of_text.words:
+                raise DataError(
+                    "words are cut into pieces of text: set pieces of the unit to characters, bpe or another, and its "
+                    "words, if they are to be known as wholes too, to symbols"
+                )
+        self._pieces = pieces
+        self._known = known
+        self._wholes = known.entries[len(SPECIALS) :] if known else ()
+
+    def __len__(self) -> int:
+        return len(self._pieces) + self.words
+
+    @property
+    def words(self) -> int:
+        return len(self._wholes)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        lines = [text.split() for text in texts]
+        words = list(dict.fromkeys(word for line in lines for word in line))
+        cut = zip(words, self._marks(words), self._pieces.encode(words), strict=True)
+        spelled = {word: [mark, *ids[:-1]] for word, mark, ids in cut}
+        return [[*(i for word in line for i in spelled[word]), EOS] for line in lines]
+
+    def _marks(self, words: Sequence[str]) -> list[int]:
+        """What opens each of the words; what is not known as one is not known as a whole."""
+        if self._known is None:
+            return [BOS] * len(words)
+        first = len(self._pieces) - len(SPECIALS)
+        return [first + ids[0] if len(ids) == 2 and ids[0] != UNK else BOS for ids in self._known.encode(words)]
+
+    def _is_mark(self, i: int) -> bool:
+        return i == BOS or i >= len(self._pieces)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        words: list[list[int]] = []
+        for i in checked(ids, len(self)):
+            if self._is_mark(i) or not words:
+                words.append([])
+            if not self._is_mark(i):
+                words[-1].append(i)
+        return " ".join(filter(None, map(self._pieces.decode, words)))
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """The pieces, one per id, to be read by people; the mark of a known word as "<word>"."""
+        first = len(self._pieces)
+        return [
+            self._pieces.tokens([i])[0] if i < first else f"<{self._wholes[i - first]}>"
+            for i in checked(ids, len(self))
+        ]
+
+    def length(self, ids: Sequence[int]) -> int:
+        return sum(map(self._is_mark, ids))
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each id stands in the text: the mark of a word at its beginning, without extent."""
+        found: list[tuple[int, int]] = []
+        for word in re.finditer(r"\S+", text):
+            found += [(word.start(), word.start()), *shifted(self._pieces.spans(word[0])[:-1], word.start())]
+        return [*found, (len(text), len(text))]
+
+    def normalize(self, text: str) -> str:
+        return " ".join(map(self._pieces.normalize, text.split()))
+
+    @property
+    def entries(self) -> tuple[Hashable, ...]:
+        """Those of the pieces, and each word known as a whole, told from a piece that is spelled like it."""
+        return (*self._pieces.entries, *(("word", word) for word in self._wholes))
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        return (*self._pieces.pieces, *("" for _ in self._wholes))
+
+    def extended(self, other: Tokenizer) -> SpelledTokenizer:
+        """Pieces and words grow each at its end, so that words, which follow the pieces, get other ids."""
+        if not isinstance(other, SpelledTokenizer) or (self._known is None) != (other._known is None):
+            raise DataError("words in pieces can be extended by their like alone; use the same units")
+        known = self._known and other._known and self._known.extended(other._known)
+        return SpelledTokenizer(self._pieces.extended(other._pieces), known)
+
+    def as_json(self) -> Any:
+        known = {"known": self._known.as_json()} if self._known else {}
+        return {"words": self._pieces.as_json(), **known}
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """Words, which white space separates, each in ``pieces`` of a unit of text, with <s> before each word.
+
+    Of ``words``, "symbols" that are to be known as wholes too, each has a mark of its own in the place of <s>.
+    Source of encoders that answer once a word: ``embedding = {type = "spelled"}``, or ``first-piece``.
+    """
+
+    pieces: Unit
+    words: Unit | None = None
+
+    signal = False
+
+    def learn(self, texts: Iterable[str]) -> SpelledTokenizer:
+        counts = Counter(word for text in texts for word in text.split())
+        known = None if self.words is None else self.words.learn(counts.elements())
+        return SpelledTokenizer(self.pieces.learn(counts.elements()), known)

@@ -1,0 +1,397 @@
+"""Text to ids and back, and the units text can be cut into.
+
+A ``TextTokenizer`` is one JSON file of the library ``tokenizers``, and nothing else. All text is brought to Unicode
+NFC first (``Bytes`` keeps it as it is); ``normalize`` is what a round trip returns. Spaces are kept, leading, trailing
+and double ones too, except by ``Symbols``. Where a unit marks spaces inside its pieces ("▁", U+2581), a "▁" in the
+text becomes a space.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from transduce.data.corpora import DataError
+from transduce.data.tokenizers.base import Tokenizer, checked
+from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
+
+SPACE = "▁"
+_UNLIMITED = 2**31
+LONGEST = 1000  # characters of a word that merges are learned from at a time: that takes the square of the longest
+_CLOSED = processors.TemplateProcessing(single=f"$A {SPECIALS[EOS]}", special_tokens=[(SPECIALS[EOS], EOS)])
+_CHARACTER = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+# Models find their specials by spelling, so none may see a whole "</s>" that stood in the text. Words and subwords end
+# where letters meet punctuation, which is enough; symbols do not, and this cuts them after the "<".
+_GUARD = pre_tokenizers.Split(Regex(f"<(?={'|'.join(re.escape(special[1:]) for special in SPECIALS)})"), "isolated")
+
+
+class TextTokenizer:
+    """A tokenizer of the library's, for text without labels (those: ``labels.py``)."""
+
+    numeric = False
+    signal = False
+    labels = 0
+    factors = 1
+    words = 0
+    columns = 1
+
+    def __init__(self, library: tokenizers.Tokenizer) -> None:
+        found = tuple(library.id_to_token(index) for index in range(len(SPECIALS)))
+        if found != SPECIALS:
+            raise DataError(
+                f"ids 0 to {len(SPECIALS) - 1} of a vocabulary must be {SPECIALS}, not {found}: learn it anew"
+            )
+        library.post_processor = _CLOSED
+        library.encode_special_tokens = True  # "</s>" in the text is text; the library does not store this
+        self._library = library
+
+    def __len__(self) -> int:
+        return self._library.get_vocab_size()
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, with its closing EOS; raises DataError for half a character."""
+        try:
+            return [encoding.ids for encoding in self._library.encode_batch_fast(list(texts))]
+        except TypeError:
+            for text in texts:
+                check_whole(text)
+            raise
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids; padding, BOS and EOS say nothing, wherever they stand, and an unknown is "<unk>"."""
+        spoken = [i for i in checked(ids, len(self)) if i not in (PAD, BOS, EOS)]
+        return self._library.decode(spoken, skip_special_tokens=False)
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """The pieces, one per id, to be read by people; spaces are shown as "▁"."""
+        return [str(self._library.id_to_token(i)).replace(" ", SPACE) for i in checked(ids, len(self))]
+
+    def length(self, ids: Sequence[int]) -> int:
+        return len(ids) - 1
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each id of ``encode`` stands in the text; spaces belong to what follows, or are ids themselves."""
+        return [*self._library.encode(text).offsets[:-1], (len(text), len(text))]
+
+    def normalize(self, text: str) -> str:
+        """The text as a round trip returns it, given that all of it is in the alphabet."""
+        if self._library.normalizer is None:
+            return text
+        normal: str = self._library.normalizer.normalize_str(text)
+        # Character by character, so that no decoder takes text for a special.
+        return normal if self._library.decoder is None else str(self._library.decoder.decode(list(normal)))
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        return tuple(str(self._library.id_to_token(i)) for i in range(len(self)))
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        spoken = self.entries[UNK:]
+        if self._library.decoder is None:  # symbols, between which the library puts a space
+            spoken = tuple(f" {entry}" for entry in spoken)
+        elif self._library.normalizer is not None and self._library.normalizer.normalize_str("x") != "x":
+            spoken = tuple(entry.replace(SPACE, " ") for entry in spoken)
+        return ("",) * UNK + spoken
+
+    def extended(self, other: Tokenizer) -> TextTokenizer:
+        """Characters, words and symbols are lists, to which more can be added; pieces are not, as each of them changes
+        how all text is cut."""
+        record, theirs = self.as_json(), other.as_json()
+        if record["model"]["type"] != "WordLevel":
+            raise DataError(
+                f"a vocabulary of {record['model']['type']} pieces cannot be extended: a new piece would change how "
+                "the old ones cut text; keep the vocabulary, or learn your own"
+            )
+        if _cutting(record) != _cutting(theirs):
+            raise DataError(
+                "the vocabularies cut text in different ways, so that one cannot extend the other; use the same units"
+            )
+        words = record["model"]["vocab"]
+        for word in other.entries:
+            words.setdefault(word, len(words))
+        return self.from_json(record)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the JSON: equal for tokenizers that agree on everything."""
+        return hashlib.sha256(self._library.to_str().encode()).hexdigest()
+
+    def save(self, path: str | Path) -> None:
+        Path(path).write_text(self._library.to_str(pretty=True), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> TextTokenizer:
+        """The tokenizer of a saved JSON file; raises DataError where it is missing or of another kind."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+            return cls(tokenizers.Tokenizer.from_str(text))
+        except DataError:
+            raise
+        except Exception as error:  # the library raises bare Exception
+            raise DataError(f"{path} is not a tokenizer's JSON file: {error}") from error
+
+    def as_json(self) -> Any:
+        """What ``save`` writes."""
+        return json.loads(self._library.to_str())
+
+    @classmethod
+    def from_json(cls, record: Any) -> TextTokenizer:
+        try:
+            return cls(tokenizers.Tokenizer.from_str(json.dumps(record)))
+        except DataError:
+            raise
+        except Exception as error:  # the library raises bare Exception
+            raise DataError(f"no tokenizer of text: {error}") from error
+
+
+def _cutting(record: Any) -> Any:
+    """A tokenizer's record without its words."""
+    return {**record, "model": record.get("model", {}).get("type")}
+
+
+@dataclass(frozen=True)
+class Characters:
+    """Every character, spaces too. ``size`` bounds the vocabulary, specials included."""
+
+    lowercase: bool = False
+    minimum_count: int = 1
+    size: int | None = None
+
+    signal = False
+
+    def __post_init__(self) -> None:
+        _check_counts(self)
+
+    def learn(self, texts: Iterable[str]) -> TextTokenizer:
+        library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
+        library.normalizer = normalizers.Sequence(_normalizers(self.lowercase))
+        library.pre_tokenizer = _CHARACTER
+        library.decoder = decoders.Fuse()
+        return _counted(library, texts, self.minimum_count, self.size)
+
+
+@dataclass(frozen=True)
+class Words:
+    """Words and single punctuation marks; a piece that follows a space begins with "▁".
+
+    ``size`` keeps the most frequent, specials included; the others are unknown.
+    """
+
+    lowercase: bool = False
+    minimum_count: int = 1
+    size: int | None = None
+
+    signal = False
+
+    def __post_init__(self) -> None:
+        _check_counts(self)
+
+    def learn(self, texts: Iterable[str]) -> TextTokenizer:
+        library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
+        _mark_spaces(library, self.lowercase)
+        library.pre_tokenizer = pre_tokenizers.Split(Regex(rf"{SPACE}?(?:\w+|[^\w{SPACE}])|{SPACE}"), "isolated")
+        # An unknown word has lost its mark; most begin after a space.
+        spaced = decoders.Replace(SPECIALS[UNK], SPACE + SPECIALS[UNK])
+        library.decoder = decoders.Sequence([spaced, library.decoder])
+        return _counted(library, texts, self.minimum_count, self.size)
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """What whitespace separates (phonemes, glosses); decoded with one space between.
+
+    A symbol spelled like a special token ("</s>") is cut after its "<".
+    """
+
+    minimum_count: int = 1
+    size: int | None = None
+    lowercase: bool = False
+
+    signal = False
+
+    def __post_init__(self) -> None:
+        _check_counts(self)
+
+    def learn(self, texts: Iterable[str]) -> TextTokenizer:
+        library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
+        one_space = [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+        library.normalizer = normalizers.Sequence([*_normalizers(self.lowercase), *one_space])
+        library.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), _GUARD])
+        return _counted(library, texts, self.minimum_count, self.size)
+
+
+@dataclass(frozen=True)
+class Bpe:
+    """Byte-pair encoding within words and runs of punctuation (Sennrich et al. 2016).
+
+    ``size`` is the most entries there can be, specials included; fewer where the text has no more pairs that occur
+    ``minimum_count`` times. ``alphabet`` keeps the most frequent characters only.
+    """
+
+    size: int = 8000
+    lowercase: bool = False
+    minimum_count: int = 2
+    alphabet: int | None = None
+
+    signal = False
+
+    def __post_init__(self) -> None:
+        _check_counts(self)
+
+    def learn(self, texts: Iterable[str]) -> TextTokenizer:
+        library = _subwords(models.BPE(unk_token=SPECIALS[UNK]), self.lowercase)
+        library.pre_tokenizer, whole = _pieces(LONGEST), library.pre_tokenizer
+        options: dict[str, Any] = {} if self.alphabet is None else {"limit_alphabet": self.alphabet}
+        trainer = trainers.BpeTrainer(
+            vocab_size=self.size,
+            min_frequency=self.minimum_count,
+            special_tokens=list(SPECIALS),
+            show_progress=False,
+            **options,
+        )
+        library.train_from_iterator(iter(texts), trainer)
+        library.pre_tokenizer = whole
+        smallest = library.get_vocab_size()
+        if smallest > self.size:  # the alphabet alone did not fit
+            raise _too_small("bpe", self.size, f"its characters and specials alone are {smallest}; or set alphabet")
+        return TextTokenizer(library)
+
+
+@dataclass(frozen=True)
+class Unigram:
+    """Subwords of a unigram language model (Kudo 2018); within what, and ``size``, as in ``Bpe``."""
+
+    size: int = 8000
+    lowercase: bool = False
+
+    signal = False
+
+    def __post_init__(self) -> None:
+        _check_counts(self)
+
+    def learn(self, texts: Iterable[str]) -> TextTokenizer:
+        library = _subwords(models.Unigram(), self.lowercase)
+        trainer = trainers.UnigramTrainer(
+            vocab_size=self.size, unk_token=SPECIALS[UNK], special_tokens=list(SPECIALS), show_progress=False
+        )
+        try:
+            library.train_from_iterator(iter(texts), trainer)
+        except Exception as error:  # the library raises bare Exception
+            if "not large enough" not in str(error):
+                raise
+            raise _too_small("unigram", self.size, "its characters and specials alone are more") from error
+        library.model = models.Unigram(_in_order(library), unk_id=UNK)
+        return TextTokenizer(library)
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """The bytes of UTF-8: 256 of them, whatever the script; nothing is learned and nothing is unknown."""
+
+    signal = False
+
+    def learn(self, texts: Iterable[str]) -> TextTokenizer:
+        vocabulary = {piece: index for index, piece in enumerate([*SPECIALS, *_byte_characters()])}
+        library = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIALS[UNK]))
+        level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        library.pre_tokenizer = pre_tokenizers.Sequence([level, _CHARACTER])
+        library.decoder = decoders.ByteLevel()
+        library.add_special_tokens(list(SPECIALS))
+        return TextTokenizer(library)
+
+
+def check_whole(text: str) -> None:
+    """Raise DataError for half of a surrogate pair, which JSON can write and UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = ascii(text[error.start])
+        raise DataError(f"{text!a}: {half} is half of a surrogate pair; write both halves, or leave it out") from None
+
+
+# --------------------------------------------------------------------- parts
+
+
+def _check_counts(unit: Any) -> None:
+    """DataError where an option counts fewer than none, or more than the library can."""
+    for name in ("size", "minimum_count", "alphabet"):
+        value = getattr(unit, name, None)
+        if value is not None and not 0 <= value <= _UNLIMITED:
+            raise DataError(f"{name} = {value}: expected 0 to {_UNLIMITED}")
+
+
+def _normalizers(lowercase: bool) -> list[Any]:
+    # NFC once more, since lower case can leave a letter and its mark apart.
+    lower = [normalizers.Lowercase(), normalizers.NFC()] if lowercase else []
+    return [normalizers.NFC(), *lower]
+
+
+def _mark_spaces(library: tokenizers.Tokenizer, lowercase: bool) -> None:
+    """Every space becomes "▁", and one is put before the text, so that a word is the same at its beginning."""
+    marks = [normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]
+    library.normalizer = normalizers.Sequence([*_normalizers(lowercase), *marks])
+    library.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+
+
+def _subwords(model: Any, lowercase: bool) -> tokenizers.Tokenizer:
+    library = tokenizers.Tokenizer(model)
+    _mark_spaces(library, lowercase)
+    library.pre_tokenizer = _pieces()
+    return library
+
+
+def _pieces(longest: int | None = None) -> Any:
+    """Cuts text into words and runs of punctuation, ``longest`` characters of them at a time."""
+    many = "+" if longest is None else f"{{1,{longest}}}"
+    return pre_tokenizers.Split(Regex(rf"{SPACE}?(?:\w{many}|[^\w{SPACE}]{many})|{SPACE}"), "isolated")
+
+
+def _counted(
+    library: tokenizers.Tokenizer, texts: Iterable[str], minimum_count: int, size: int | None
+) -> TextTokenizer:
+    if size is not None and size <= len(SPECIALS):
+        raise _too_small("vocabulary", size, f"the specials alone are {len(SPECIALS)}")
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=_UNLIMITED if size is None else size,
+        min_frequency=minimum_count,
+        special_tokens=list(SPECIALS),
+        show_progress=False,
+    )
+    library.train_from_iterator(iter(texts), trainer)
+    return TextTokenizer(library)
+
+
+def _in_order(library: tokenizers.Tokenizer) -> list[tuple[str, float]]:
+    """A unigram vocabulary freed of chance.
+
+    The library walks a hash table: sums differ in their last digits, and the characters no piece was kept for get
+    the lowest score plus 0, 1, 2, ... steps of 0.0001 in any order. Here scores are rounded, and those characters
+    share the lowest score and stand last, in the order of Unicode.
+    """
+    pieces = [(piece, round(score, 6)) for piece, score in json.loads(library.to_str())["model"]["vocab"]]
+    learned = pieces[len(SPECIALS) :]
+    least = min((score for _, score in learned), default=0.0)
+    bound = least + 0.0001 * sum(len(piece) == 1 for piece, _ in learned)
+    leftover = {piece for piece, score in learned if len(piece) == 1 and score <= bound}
+    ranked = sorted((e for e in learned if e[0] not in leftover), key=lambda entry: (-entry[1], entry[0]))
+    return [*pieces[: len(SPECIALS)], *ranked, *((piece, round(least, 2)) for piece in sorted(leftover))]
+
+
+def _byte_characters() -> list[str]:
+    """The character by which the library writes each byte: itself if printable, else one beyond U+00FF."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = iter(range(0x100, 0x200))
+    return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
+
+
+def _too_small(unit: str, size: int, why: str) -> DataError:
+    return DataError(f"a {unit} of size {size} cannot hold this text: {why}; make size larger")

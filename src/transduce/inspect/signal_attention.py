@@ -1,0 +1,119 @@
+"""Where in a picture, a clip or a recording a model looked as it wrote each token.
+
+T target tokens, N states of the signal, each with a box: left, top, right and bottom, as fractions of it; S steps of a
+recording, D bands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce.inspect.taps import tapped_attention
+from transduce.metrics.units import columns, padded, shown
+from transduce.transducer import Transducer
+from transduce.types import EOS
+
+FINE = 128  # points a side where the highest of smoothed attention is looked for
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """A recording as a model reads it, the lowest band first, and at which time each step is ("0.35 s")."""
+
+    bands_SD: Tensor
+    times: tuple[str, ...]
+
+    def span(self, left: float, right: float) -> str:
+        """From the first to the last step of a part, given by its edges as fractions."""
+        steps = len(self.times)
+        first = min(round(left * steps), steps - 1)
+        last = min(max(round(right * steps) - 1, first), steps - 1)
+        return f"{self.times[first]} to {self.times[last]}"
+
+
+@dataclass(frozen=True)
+class SignalAttention:
+    """``weights`` [T, N], by the name of the attention in the model, in the order of its layers: the shares of
+    attention that the places ``boxes_N4`` got just before each of ``tokens`` was written, their rows summing to 1.
+    ``spectrum`` is there for a recording, which cannot be looked at as it is."""
+
+    source: str
+    text: str
+    tokens: tuple[str, ...]
+    weights: dict[str, Tensor]
+    boxes_N4: Tensor
+    spectrum: Spectrum | None = None
+
+    def mean(self) -> Tensor:
+        """[T, N]: the average over the model's attentions."""
+        return torch.stack(list(self.weights.values())).mean(0)
+
+    def strongest(self) -> list[tuple[float, tuple[float, ...]]]:
+        """Of each token the largest share, and the box that got it."""
+        shares_T, places_T = self.mean().max(1)
+        return [
+            (float(share), tuple(self.boxes_N4[place].tolist()))
+            for share, place in zip(shares_T, places_T.tolist(), strict=True)
+        ]
+
+    def peaks(self, deviation: float = 0.0) -> list[tuple[float, float]]:
+        """Of each token the point (x, y) where attention is strongest: the middle of the place with the largest share
+        or, where there is a ``deviation``, a fraction of the sides, the highest point of the picture that shows each
+        share as a Gaussian around its place. So Xu et al. 2015 draw it (section 5.4), with 0.09 (20 pixels of 224, in
+        the code that they published)."""
+        middles_N2 = (self.boxes_N4[:, :2] + self.boxes_N4[:, 2:]) / 2
+        if not deviation:
+            points_T2 = middles_N2[self.mean().argmax(1)]
+        else:
+            ticks = (torch.arange(FINE) + 0.5) / FINE
+            grid_P2 = torch.cartesian_prod(ticks, ticks)
+            near_NP = torch.exp(-torch.cdist(middles_N2, grid_P2).square() / (2 * deviation**2))
+            points_T2 = grid_P2[(self.mean() @ near_NP).argmax(1)]
+        return [(float(x), float(y)) for x, y in points_T2]
+
+    def lines(self) -> list[str]:
+        """For the terminal: each token with where it looked most, in percent of the width and the height, or when."""
+        tokens = [*map(shown, self.tokens)]
+        margin = max(map(columns, tokens))
+        told = []
+        for token, (share, (left, top, right, bottom)) in zip(tokens, self.strongest(), strict=True):
+            if self.spectrum:
+                place = self.spectrum.span(left, right)
+            else:
+                place = f"{100 * left:.0f}-{100 * right:.0f} % across, {100 * top:.0f}-{100 * bottom:.0f} % down"
+            told.append(f"{padded(token, margin, '>')}  {share:.2f} at {place}")
+        return told
+
+
+@torch.inference_mode()
+def signal_attention(
+    transducer: Transducer, source: str, target: str | None = None, head: int | None = None
+) -> SignalAttention:
+    """How the model looks at the signal at a path as it writes ``target``, by default its own best output.
+
+    The output is teacher-forced once. Many heads are averaged, unless one is asked for by its number from 0. Raises
+    ValueError where the model has no attention to the source, where it does not know where its states lie, or has no
+    such head.
+    """
+    reader: Any = transducer.source_tokenizer
+    if not reader.signal:
+        raise ValueError(f"{source!r} is text to this model, which has no places in a picture: ask for its attention")
+    if target is None:
+        ids = list(next(transducer.predict([source]))[0].ids)
+    else:
+        (ids,) = transducer.target_tokenizer.encode([target])
+    (steps,) = transducer.reread([source]) if target is None else transducer.rows([source])
+    found = tapped_attention(transducer, [steps], [ids], head)
+    real = len(found.columns[0])
+    return SignalAttention(
+        source,
+        transducer.target_tokenizer.decode([token for token in ids if token != EOS]),
+        tuple(transducer.target_tokenizer.tokens(ids)),
+        {name: weights_BTS[0, : len(ids), :real].float().cpu() for name, weights_BTS in found.weights.items()},
+        found.boxes_BS4[0, :real].float().cpu() if found.boxes_BS4 is not None else torch.zeros(real, 4),
+        Spectrum(torch.as_tensor(steps), tuple(reader.tokens(steps))) if reader.spectral else None,
+    )

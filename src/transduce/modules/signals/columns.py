@@ -1,0 +1,74 @@
+"""Pictures of lines of text, read column by column."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Literal
+
+from torch import Tensor, nn
+
+from transduce.modules.linear import projection
+from transduce.modules.module_list import module_list
+from transduce.modules.signals.grid import Grid, boxes, check_height, picture, shortened
+from transduce.modules.signals.layers import ChannelNorm, GridConvolution, relu
+from transduce.types import Padded
+
+
+class Stage(nn.Module):
+    """relu(norm(conv(x))), of which the largest of two rows, and of ``wide`` columns, is kept."""
+
+    def __init__(self, inputs: int, outputs: int, wide: int) -> None:
+        super().__init__()
+        self.convolution = GridConvolution(inputs, outputs)
+        self.norm = ChannelNorm(outputs)
+        self.wide = wide
+
+    def forward(self, x: Grid) -> Grid:
+        # Nothing is below zero, so zeros beyond a source's end are never the largest of a window.
+        seen_BDHW = relu(self.norm(self.convolution(x))).real()
+        pooled_BDHW = nn.functional.max_pool2d(seen_BDHW, (2, self.wide), ceil_mode=True)
+        return Grid(pooled_BDHW, shortened(x.widths, self.wide))
+
+
+class ColumnEmbedding(nn.Module):
+    """A convolutional network over a picture that ends in one vector for every ``shrink`` columns: the width stays as
+    time, the height goes (CRNN: Shi et al. 2015, section 2.1). For lines of text: before a recurrent encoder and CTC.
+
+    ``stages`` are the features of each convolution of 3 by 3; after each the height is halved, after the first ones the
+    width too, until ``shrink`` is reached. A linear layer reads what is left of the height. ``height`` and ``channels``
+    (1 grey, 3 colour) are the picture's.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        scaled: bool,
+        height: int,
+        channels: int = 1,
+        stages: tuple[int, ...] = (32, 64, 128),
+        shrink: Literal[1, 2, 4] = 4,
+    ) -> None:
+        super().__init__()
+        check_height(vocabulary, height, channels)
+        if not stages or 2 ** len(stages) < shrink:
+            raise ValueError(
+                f"stages = {list(stages)}, shrink = {shrink}: at least one stage was expected, and one for each time "
+                "that the width is halved"
+            )
+        self.height, self.shrink = height, shrink
+        widths = [2 if 2**number < shrink else 1 for number in range(len(stages))]
+        self.stages = module_list(
+            Stage(inputs, outputs, wide)
+            for (inputs, outputs), wide in zip(pairwise((channels, *stages)), widths, strict=True)
+        )
+        self.out = projection(stages[-1] * (-(-height // 2 ** len(stages))), width)
+
+    def embed(self, source: Padded) -> Padded:
+        x = picture(source, self.height, self.out.weight)
+        for stage in self.stages:
+            x = stage(x)
+        return Padded(self.out(x.values.flatten(1, 2).transpose(1, 2)), x.widths)
+
+    def boxes(self, source: Padded) -> Tensor:
+        return boxes((self.height, self.shrink), self.height, source.lengths)

@@ -1,0 +1,93 @@
+"""Attention whose queries, keys and values are convolutions. B sources, D features, N cells of a grid, H heads."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.attention.heads import Heads, check_heads, merge_heads, split_heads
+from transduce.modules.attention.masks import mask_bias
+from transduce.modules.dropout import Dropout
+from transduce.modules.module_list import module_list
+from transduce.modules.signals.grid import Grid, Gridded, Placed
+from transduce.modules.signals.layers import ChannelNorm, GridConvolution
+from transduce.protocols import Embedding
+from transduce.types import Factory, Padded
+
+
+class ConvolutionalAttention(nn.Module):
+    """W_o * softmax(q' k / sqrt(D)) v over all cells of a grid, with q = W_q * x, k = W_k * x and v = W_v * x, where *
+    is a convolution of ``kernel`` by ``kernel`` cells: a cell asks, and answers, for its neighbourhood.
+
+    Every query's weights sum to 1 over the cells it reads. (The lecture's layer multiplies by the transpose, by which
+    each cell would be given away with weights of sum 1, and does not scale.)
+    """
+
+    def __init__(self, width: int, heads: int, dropout: float, kernel: int) -> None:
+        super().__init__()
+        check_heads(width, heads)
+        self.count = heads
+        self.project = GridConvolution(width, 3 * width, kernel)
+        nn.init.xavier_uniform_(self.project.weight)
+        self.heads = Heads(dropout)
+        self.out = GridConvolution(width, width, 1)
+        nn.init.xavier_uniform_(self.out.weight)
+
+    def forward(self, x: Grid) -> Grid:
+        rows, columns = x.values.shape[2:]
+        projected_BNE = self.project(x).values.flatten(2).transpose(1, 2)
+        query, key, value = split_heads(projected_BNE.contiguous(), 3, self.count)
+        real_BW = Padded(x.values[:, 0, 0], x.widths).mask
+        bias_B11N = mask_bias(real_BW.repeat(1, rows), x.values.dtype)[:, None, None]
+        read_BDN = merge_heads(self.heads(query, key, value, bias_B11N)).transpose(1, 2)
+        mixed: Grid = self.out(Grid(torch.unflatten(read_BDN, 2, (rows, columns)), x.widths))
+        return mixed
+
+
+class ConvolutionallyAttended(nn.Module):
+    """What an ``embedding`` lays on a grid (``map``, ``patches``), after ``layers`` of convolutional attention over it,
+    each in a residual connection: x + attention(norm(x)), and a norm at the end.
+
+    Convolutions see what is near and attention what is far, as in the attention augmented networks of Bello et al.
+    2019; convolutions in the place of its projections are those of Wu et al. 2021, section 3.2 (CvT). Attention knows
+    no places but by the embedding's ``positions``.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        scaled: bool,
+        embedding: Factory[Embedding],
+        layers: int = 1,
+        heads: int = 4,
+        kernel: int = 3,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        inner: Any = embedding(vocabulary=vocabulary, width=width, scaled=scaled)
+        if not hasattr(inner, "grid"):
+            raise ValueError(
+                f'embedding: {type(inner).__name__} lays nothing on a grid, and this attends over one; set it to "map" '
+                'or "patches"'
+            )
+        self.embedding = inner
+        self.norms = module_list(ChannelNorm(width) for _ in range(layers))
+        self.layers = module_list(ConvolutionalAttention(width, heads, dropout, kernel) for _ in range(layers))
+        self.dropout = Dropout(dropout)
+        self.final = ChannelNorm(width)
+
+    def grid(self, source: Padded) -> Grid:
+        x = cast(Gridded, self.embedding).grid(source)
+        for norm, attention in zip(self.norms, self.layers, strict=True):
+            x = Grid(x.values + self.dropout(attention(norm(x)).values), x.widths)
+        left: Grid = self.final(x)
+        return left
+
+    def embed(self, source: Padded) -> Padded:
+        return self.grid(source).flat()
+
+    def boxes(self, source: Padded) -> Tensor:
+        return cast(Placed, self.embedding).boxes(source)

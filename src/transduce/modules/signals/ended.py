@@ -1,0 +1,39 @@
+"""An end for what has none."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.signals.grid import Placed
+from transduce.protocols import Embedding
+from transduce.types import Factory, Padded
+
+
+class EndedEmbedding(nn.Module):
+    """What any ``embedding`` makes of a signal, and one learned vector at the end of each row, as EOS closes a text:
+    for taggers, whose last state is that of an end, and as a vector that sums up the others (Devlin et al. 2019)."""
+
+    def __init__(self, vocabulary: int, width: int, scaled: bool, embedding: Factory[Embedding]) -> None:
+        super().__init__()
+        self.embedding = embedding(vocabulary=vocabulary, width=width, scaled=scaled)
+        self.end = nn.Parameter(torch.randn(width))
+
+    def embed(self, source: Padded) -> Padded:
+        x = self.embedding.embed(source)
+        return Padded(closed(x.values, x.lengths, self.end), x.lengths + 1)
+
+    def boxes(self, source: Padded) -> Tensor:
+        """Those of the embedding, and for the end all of the signal."""
+        boxes_BS4 = cast(Placed, self.embedding).boxes(source)
+        lengths_B = (boxes_BS4[..., 2] > 0).sum(1)
+        return closed(boxes_BS4, lengths_B, boxes_BS4.new_tensor([0.0, 0.0, 1.0, 1.0]))
+
+
+def closed(x_BSD: Tensor, lengths_B: Tensor, end_D: Tensor) -> Tensor:
+    """[B, S + 1, D]: ``end_D`` behind the last of each row."""
+    longer_BSD = nn.functional.pad(x_BSD, (0, 0, 0, 1))
+    places_S = torch.arange(longer_BSD.shape[1], device=x_BSD.device)
+    return torch.where((places_S == lengths_B[:, None])[..., None], end_D.to(x_BSD.dtype), longer_BSD)

@@ -1,0 +1,35 @@
+"""Frames of a signal as vectors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.joining import join
+from transduce.modules.linear import linear
+from transduce.modules.signals.grid import boxes, steps
+from transduce.types import Padded
+
+
+class FrameEmbedding(nn.Module):
+    """Each step of a signal, or ``stack`` neighbours side by side, as one vector, linearly: W x + b. Of S steps
+    ceil(S / stack) are left (Sak et al. 2015, section 3, stack and skip 3 frames for speech).
+
+    Drawn so that numbers of variance 1 make features of variance 1.
+    """
+
+    def __init__(self, vocabulary: int, width: int, scaled: bool, stack: int = 1) -> None:
+        super().__init__()
+        if stack < 1:
+            raise ValueError(f"stack = {stack}: a vector is of at least one step")
+        self.stack = stack
+        # Not ``weight``: that is a table of words, one vector each, which models may share.
+        self.kernel = nn.Parameter(torch.randn(width, vocabulary * stack) * (vocabulary * stack) ** -0.5)
+        self.bias = nn.Parameter(self.kernel.new_zeros(width))
+
+    def embed(self, source: Padded) -> Padded:
+        frames = join(Padded(steps(source).to(self.kernel.dtype), source.lengths), self.stack)
+        return Padded(linear(frames.values, self.kernel, self.bias), frames.lengths)
+
+    def boxes(self, source: Padded) -> Tensor:
+        return boxes((1, self.stack), 1, source.lengths)

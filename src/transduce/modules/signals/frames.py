@@ -1,0 +1,53 @@
+"""Clips: a picture a frame. B clips, S frames, D numbers a frame, F real frames of all clips, N cells of a picture."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from transduce.modules.pooling import pool
+from transduce.modules.signals.grid import boxes, steps
+from transduce.protocols import Embedding
+from transduce.types import Factory, Padded
+
+
+class ClipEmbedding(nn.Module):
+    """One vector for each frame of a clip: what ``embedding`` makes of a picture, on every frame, pooled by mean or
+    maximum over its cells (Venugopalan et al. 2015, section 3.1; there the mean goes over the frames as well).
+
+    ``columns`` is the width of the frames in pixels; the embedding is told their height.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        scaled: bool,
+        columns: int,
+        embedding: Factory[Embedding],
+        pooling: Literal["mean", "max"] = "mean",
+    ) -> None:
+        super().__init__()
+        if columns < 1 or vocabulary % columns:
+            raise ValueError(
+                f"columns = {columns}: a frame of {vocabulary} numbers does not divide into so many columns; say how "
+                "many pixels wide the clip is"
+            )
+        if pooling not in ("mean", "max"):
+            raise ValueError(f'pooling = "{pooling}": "mean" or "max" was expected')
+        self.width, self.columns, self.pooling = width, columns, pooling
+        self.embedding = embedding(vocabulary=vocabulary // columns, width=width, scaled=scaled)
+
+    def embed(self, source: Padded) -> Padded:
+        mask_BS = source.mask
+        pictures_FWH = torch.unflatten(steps(source)[mask_BS], 1, (-1, self.columns)).transpose(1, 2)
+        lengths_F = torch.full((len(pictures_FWH),), self.columns, device=pictures_FWH.device)
+        vectors_FD = pool(self.embedding.embed(Padded(pictures_FWH, lengths_F)), self.pooling)
+        nothing_BSD = vectors_FD.new_zeros(*mask_BS.shape, self.width)
+        return Padded(nothing_BSD.index_put((mask_BS,), vectors_FD), source.lengths)
+
+    def boxes(self, source: Padded) -> Tensor:
+        """A frame's share of time: the whole of the picture."""
+        return boxes((1, 1), 1, source.lengths)

@@ -1,0 +1,53 @@
+"""Pictures in patches."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from transduce.modules.positions import Learned, Positions
+from transduce.modules.signals.grid import Grid, GridPositions, boxes, check_height, picture, shortened
+from transduce.types import Factory, Padded
+
+
+class PatchEmbedding(nn.Module):
+    """A picture cut into patches of ``patch`` rows and columns, each a vector W x + b: the vision Transformer's
+    (Dosovitskiy et al. 2021, section 3.1), row by row. For a Transformer without ``positions`` of its own.
+
+    Where a patch lies is added here: ``positions`` of its row in one half of the features, of its column in the other.
+    Pictures may be of any width, filled up with zeros; ``height``, of which ``patch`` must be a divisor, and
+    ``channels`` (1 grey, 3 colour) are theirs.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        scaled: bool,
+        height: int,
+        channels: int = 1,
+        patch: tuple[int, int] = (4, 4),
+        positions: Factory[Positions] = Learned,
+    ) -> None:
+        super().__init__()
+        check_height(vocabulary, height, channels)
+        if min(patch) < 1 or height % patch[0]:
+            raise ValueError(
+                f"patch = {list(patch)}: a picture of height {height} does not divide into patches of {patch[0]} rows"
+            )
+        self.height, self.patch = height, patch
+        self.project = nn.Conv2d(channels, width, patch, stride=patch)
+        nn.init.normal_(self.project.weight, std=(channels * patch[0] * patch[1]) ** -0.5)
+        nn.init.zeros_(self.project.bias)  # type: ignore[arg-type]
+        self.positions = GridPositions(positions, width)
+
+    def grid(self, source: Padded) -> Grid:
+        x = picture(source, self.height, self.project.weight)
+        whole_BCHW = nn.functional.pad(x.real(), (0, -x.values.shape[3] % self.patch[1]))
+        placed: Grid = self.positions(Grid(self.project(whole_BCHW), shortened(x.widths, self.patch[1])))
+        return placed
+
+    def embed(self, source: Padded) -> Padded:
+        return self.grid(source).flat()
+
+    def boxes(self, source: Padded) -> Tensor:
+        return boxes(self.patch, self.height, source.lengths)

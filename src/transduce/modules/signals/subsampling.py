@@ -1,0 +1,35 @@
+"""Sound at a quarter of its frames."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from transduce.modules.linear import projection
+from transduce.modules.signals.grid import boxes, picture
+from transduce.modules.signals.layers import GridConvolution, relu
+from transduce.types import Padded
+
+
+class SubsamplingEmbedding(nn.Module):
+    """Two convolutions of 3 by 3 with stride 2 over time and frequency, and a linear layer over what is left of the
+    frequencies: one vector for four frames (Dong et al. 2018, section 3.2; in front of the Conformer of Gulati et al.
+    2020). ``channels`` are the convolutions' features.
+
+    Zeros around the sound keep the last frames of every length, where others drop up to six: S frames are
+    ceil(ceil(S / 2) / 2) vectors.
+    """
+
+    def __init__(self, vocabulary: int, width: int, scaled: bool, channels: int = 64) -> None:
+        super().__init__()
+        self.first = GridConvolution(1, channels, stride=2)
+        self.second = GridConvolution(channels, channels, stride=2)
+        self.frequencies = vocabulary
+        self.out = projection(channels * (-(-vocabulary // 4)), width)
+
+    def embed(self, source: Padded) -> Padded:
+        sound = picture(source, self.frequencies, self.first.weight)
+        left = relu(self.second(relu(self.first(sound))))
+        return Padded(self.out(left.values.flatten(1, 2).transpose(1, 2)), left.widths)
+
+    def boxes(self, source: Padded) -> Tensor:
+        return boxes((1, 4), 1, source.lengths, strided=True)

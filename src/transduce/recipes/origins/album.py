@@ -1,0 +1,67 @@
+"""Pictures and what is said of them, as an origin leaves them: for each split a folder of files with its manifest.
+
+``pairs.jsonl`` has a line for each picture: "source", its file's name beside the manifest; "target", what is to be
+written of it, or an array where several are right; and whatever else is known. Pictures are arrays of bytes, [H, W]
+(grey) or [H, W, 3] (red, green, blue), 0 is dark; a clip is several, [F, H, W, 3].
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.data.base import SPLITS, Split
+from transduce.data.corpora import Files, Splits
+from transduce.files import whole, write
+
+Bytes = NDArray[np.uint8]
+MANIFEST = "pairs.jsonl"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A picture, or a clip, with its target (or all that are right), and what else its line in the manifest has."""
+
+    values: Bytes
+    target: str | list[str]
+    known: Mapping[str, Any] = field(default_factory=dict)
+
+
+def albums(folder: Path, entries: Callable[[Split], Iterable[Entry]]) -> Splits:
+    """A folder for each split, where there is none yet, with the entries of it; each is whole or not there."""
+    return Splits(*(album(folder / split, lambda split=split: entries(split)) for split in SPLITS))  # type: ignore[misc]
+
+
+def album(folder: Path, entries: Callable[[], Iterable[Entry]]) -> Files:
+    """The manifest of the folder, which is written, pictures and all, where it is missing."""
+    whole(folder, lambda scratch: write(scratch / MANIFEST, _lines(scratch, entries())))
+    return Files(path=str(folder / MANIFEST))
+
+
+def pillow(module: str = "Image") -> ModuleType:
+    """A module of Pillow; raises ImportError, naming the extra, without it."""
+    try:
+        return __import__(f"PIL.{module}", fromlist=[module])
+    except ImportError as error:
+        raise ImportError("pictures need Pillow: pip install 'transduce[vision]'") from error
+
+
+def _lines(folder: Path, entries: Iterable[Entry]) -> Iterator[str]:
+    image = pillow()
+    for number, entry in enumerate(entries):
+        name = f"{number:06}.png"
+        first, *rest = [image.fromarray(each) for each in _frames(entry.values)]
+        animation = {"save_all": True, "append_images": rest, "duration": 100} if rest else {}
+        first.save(folder / name, **animation)
+        yield json.dumps({"source": name, "target": entry.target, **entry.known}, ensure_ascii=False)
+
+
+def _frames(values: Bytes) -> Iterable[Bytes]:
+    return values if values.ndim == 4 else [values]

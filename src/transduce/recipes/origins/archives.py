@@ -1,0 +1,132 @@
+"""Pictures packed into arrays of NumPy, as data sets of small pictures are handed on."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.data.base import SPLITS
+from transduce.data.corpora import ColumnNames, DataError, Files, Splits, identity, read
+from transduce.files import named_by
+from transduce.recipes.origins.album import Bytes, Entry, albums
+
+TEXTS = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class PictureArchive:
+    """The pictures of a ``folder`` with train.npz, valid.npz and test.npz, and what is to be written of them.
+
+    An .npz has "images", bytes [n, height, width] or [n, height, width, 3], or pictures of any width one after another:
+    "pixels", bytes, row by row of each picture, and "widths" [n]. Targets are its "labels", [n], or the symbols of each
+    [n, k], with ``between`` between them; or, with ``text`` (a number from 0, or a key), that column of the .tsv or
+    .jsonl file of the same name (.gz is fine), a line for each picture. ``where``: only those whose line has this text
+    in this column, as in ["label", "true"].
+    """
+
+    folder: str | None = None
+    text: str | int | None = None
+    where: tuple[str | int, str] | None = None
+    between: str = ""
+
+    def __post_init__(self) -> None:
+        if self.where is not None and self.text is None:
+            raise DataError(f"where = {list(self.where)!r} is of a file of texts: say which column is written, in text")
+
+    def prepare(self, folder: Path) -> Splits:
+        if self.folder is None:
+            raise DataError("there is no archive to read: set data.origin.folder to that of train.npz")
+        place = Path(self.folder).expanduser()
+        paths = {split: place / f"{split}.npz" for split in SPLITS}
+        files = [*paths.values(), *(_beside(path) for path in paths.values() if self.text is not None)]
+        return albums(folder / named_by([identity(path) for path in files]), lambda split: self._entries(paths[split]))
+
+    def _entries(self, path: Path) -> Iterator[Entry]:
+        arrays = archived(path)
+        pictures = _pictures(path, arrays)
+        targets = self._labels(path, arrays) if self.text is None else self._texts(path, self.text)
+        if len(pictures) != len(targets):
+            raise DataError(f"{path}: {len(pictures)} pictures, and {len(targets)} texts of them: expected as many")
+        for picture, target in zip(pictures, targets, strict=True):
+            if target is not None:
+                yield Entry(picture, target)
+
+    def _labels(self, path: Path, arrays: Arrays) -> list[str | None]:
+        labels = array(path, arrays, "labels")
+        if labels.ndim not in (1, 2):
+            raise DataError(f"{path}: labels {labels.shape} are not one for each picture: [n] or [n, k] expected")
+        return [self.between.join(map(str, np.atleast_1d(label))) for label in labels]
+
+    def _texts(self, path: Path, column: str | int) -> list[str | None]:
+        """A target of each picture; None for what is not wanted."""
+        texts = list(_column(path, column))
+        if self.where is None:
+            return list(texts)
+        place, wanted = self.where
+        found = zip(texts, _column(path, place), strict=True)
+        return [text if told == wanted else None for text, told in found]
+
+
+def archived(path: Path) -> Arrays:
+    """The arrays of an .npz; DataError where it is none. Nothing in it is run."""
+    try:
+        found = np.load(path, allow_pickle=False)
+        if not isinstance(found, np.lib.npyio.NpzFile):
+            raise ValueError("it is a single array, an .npy file; np.savez writes several with their names")
+        with found:
+            return dict(found)
+    # RuntimeError: it is encrypted, or packed in a way that is not known
+    except (OSError, ValueError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} is not an .npz file that can be read: {error}") from error
+
+
+def array(path: Path, arrays: Arrays, name: str) -> NDArray[Any]:
+    """One of the arrays; DataError with the names of those that are there."""
+    if name not in arrays:
+        raise DataError(f"{path} has no {name!r}: its arrays are {', '.join(arrays) or 'none'}")
+    return arrays[name]
+
+
+def _pictures(path: Path, arrays: Arrays) -> Sequence[Bytes]:
+    values = array(path, arrays, "pixels" if "widths" in arrays else "images")
+    colours = values.shape[3:]
+    if values.dtype != np.uint8 or (
+        "widths" not in arrays and (values.ndim not in (3, 4) or colours not in ((), (3,)) or 0 in values.shape[1:])
+    ):
+        raise DataError(
+            f"{path}: {values.dtype} {values.shape} are no pictures: bytes [n, height, width(, 3)] expected"
+        )
+    if "widths" not in arrays:
+        return list(values)
+    widths = arrays["widths"]
+    if widths.dtype.kind not in "iu" or widths.ndim != 1 or (widths < 1).any():
+        raise DataError(f"{path}: {widths.dtype} {widths.shape} are no widths: whole numbers [n] of 1 or more expected")
+    widths = widths.astype(np.int64)
+    height, over = divmod(values.size, max(1, int(widths.sum())))
+    if over or not height:
+        raise DataError(f"{path}: {values.size} pixels are no whole number of rows of {widths.sum()}, all the widths")
+    return [part.reshape(height, -1) for part in np.split(values.reshape(-1), height * np.cumsum(widths)[:-1])]
+
+
+def _beside(path: Path) -> Path:
+    """The file of texts beside an archive."""
+    beside = [found for suffix in TEXTS if (found := path.with_suffix(suffix)).exists()]
+    if not beside:
+        raise DataError(f"{path} has no texts beside it: expected a .tsv or .jsonl file of the same name")
+    return beside[0]
+
+
+def _column(path: Path, column: str | int) -> Iterator[str]:
+    """A column of the file of texts."""
+    for row in read(Files(path=str(_beside(path))), ColumnNames(target=column)):
+        if row.problem is not None:
+            raise DataError(f"{row.problem.place}: {row.problem.detail}; mend the line")
+        yield row.target or ""

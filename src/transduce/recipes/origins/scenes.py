@@ -1,0 +1,130 @@
+"""Drawn scenes whose captions are known: which objects there are, and how they lie to one another."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from transduce.data.base import Split
+from transduce.data.corpora import DataError, Splits
+from transduce.recipes.origins.album import Entry, album, albums
+from transduce.recipes.origins.chance import Chance, chance_of, one
+from transduce.recipes.origins.shapes import COLOURS, SHAPES, Thing, picture
+
+Kind = tuple[str, str]  # a colour and a shape
+
+SIZES = {"small": 0.085, "large": 0.15}  # from the centre to the edge, of the picture's side
+SQUARES = 3  # a side: no two objects stand in the same one
+KINDS: tuple[Kind, ...] = tuple(itertools.product(COLOURS, SHAPES))
+UNSEEN: dict[Split, tuple[Kind, ...]] = {
+    "valid": (("red", "circle"), ("green", "square"), ("blue", "triangle"), ("yellow", "cross")),
+    "test": (("purple", "circle"), ("white", "diamond"), ("cyan", "bar"), ("orange", "cross")),
+}
+"""What no object in training is; every colour and every shape is met there with others."""
+SEEN = tuple(kind for kind in KINDS if kind not in UNSEEN["valid"] + UNSEEN["test"])
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Objects, and the size that each is called."""
+
+    things: tuple[Thing, ...]
+    sizes: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """``small red circle``, of each object."""
+        return [f"{size} {each.colour} {each.shape}" for size, each in zip(self.sizes, self.things, strict=True)]
+
+    def relations(self, number: int, other: int) -> list[str]:
+        """How one object lies to another, in the words that are clearly true: not "above" of what is far to the left
+        and hardly higher."""
+        this, that = self.things[number], self.things[other]
+        across, down = abs(this.x - that.x), abs(this.y - that.y)
+        found = []
+        if across >= down / 2:
+            found.append("left of" if this.x < that.x else "right of")
+        if down >= across / 2:
+            found.append("above" if this.y < that.y else "below")
+        return found
+
+    def captions(self) -> list[str]:
+        """Every true caption: the objects in any order, each but the first by how the one before it lies to it."""
+        found, names = [], self.names
+        for order in itertools.permutations(range(len(names))):
+            steps = [self.relations(number, other) for number, other in itertools.pairwise(order)]
+            for relations in itertools.product(*steps):
+                links = [f" {relation} a {names[at]}" for relation, at in zip(relations, order[1:], strict=True)]
+                found.append(f"a {names[order[0]]} is" + " which is".join(links))
+        return found
+
+
+@dataclass(frozen=True)
+class Scenes:
+    """Pictures of two objects, or up to ``most``, and captions: "a small red circle is left of a large blue square
+    which is above a small green cross". Their sides are ``size`` pixels.
+
+    Objects have one of two sizes, eight colours and six shapes; no two of a scene are alike, and each has a square of
+    its own, of three by three. Several captions are true: training has one of them, drawn by chance, the other splits
+    all. With ``unseen``, every scene of valid and of test has an object whose colour and shape are never together in
+    training (``UNSEEN``; others in each of the two), and the folder ``seen``, beside theirs, is like test without.
+    A picture's line in ``pairs.jsonl`` also has "objects": the words of each, and its box (left, top, right, bottom,
+    in pixels). ``pairs`` are for training, ``held_out`` for each of the others.
+    """
+
+    pairs: int = 10_000
+    held_out: int = 500
+    most: Literal[2, 3] = 2
+    size: int = 48
+    unseen: bool = True
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("pairs", "held_out"):
+            if getattr(self, name) < 1:
+                raise DataError(f"{name} = {getattr(self, name)}: at least one is needed to learn from, and to try")
+        if self.most not in (2, 3):
+            raise DataError(f"most = {self.most}: a scene has two objects, or up to three")
+        if self.size < 24:
+            raise DataError(f"size = {self.size}: small shapes cannot be told on fewer than 24 pixels")
+
+    def prepare(self, folder: Path) -> Splits:
+        if self.unseen:
+            album(folder / "seen", lambda: self._entries("seen", SEEN))
+        return albums(folder, self._split)
+
+    def _split(self, split: Split) -> Iterator[Entry]:
+        if not self.unseen:
+            return self._entries(split, KINDS)
+        return self._entries(split, SEEN, UNSEEN.get(split, ()))
+
+    def _entries(self, name: str, kinds: tuple[Kind, ...], unseen: tuple[Kind, ...] = ()) -> Iterator[Entry]:
+        """Scenes of objects of these kinds, and, where there are some, one of those unseen."""
+        for number in range(self.pairs if name == "train" else self.held_out):
+            chance = chance_of(self.seed, name, number)
+            scene = self._scene(kinds, unseen, chance)
+            captions = scene.captions()
+            boxes = [[round(edge, 1) for edge in thing.box] for thing in scene.things]
+            objects = [{"words": words, "box": box} for words, box in zip(scene.names, boxes, strict=True)]
+            target = one(captions, chance) if name == "train" else captions
+            yield Entry(picture(scene.things, self.size), target, {"objects": objects})
+
+    def _scene(self, kinds: tuple[Kind, ...], unseen: tuple[Kind, ...], chance: Chance) -> Scene:
+        count = int(chance.integers(2, self.most + 1))
+        drawn: dict[tuple[str, Kind], None] = {}
+        while len(drawn) < count:
+            drawn[one(tuple(SIZES), chance), one(unseen if unseen and not drawn else kinds, chance)] = None
+        squares = chance.choice(SQUARES**2, count, replace=False)
+        things = [self._thing(*each, int(square), chance) for each, square in zip(drawn, squares, strict=True)]
+        return Scene(tuple(things), tuple(size for size, _ in drawn))
+
+    def _thing(self, size: str, kind: Kind, square: int, chance: Chance) -> Thing:
+        """An object in its square, off the middle as far as there is room."""
+        reach, side = SIZES[size] * self.size, self.size / SQUARES
+        off_x, off_y = chance.uniform(reach - side / 2, side / 2 - reach, 2)
+        colour, shape = kind
+        x, y = (square % SQUARES + 0.5) * side + off_x, (square // SQUARES + 0.5) * side + off_y
+        return Thing(shape, colour, float(x), float(y), reach)

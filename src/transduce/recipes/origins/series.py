@@ -1,0 +1,105 @@
+"""A series of one's own: a table of numbers, a row for each step."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.data.base import Split
+from transduce.data.corpora import DataError, Splits
+from transduce.names import alternatives
+from transduce.recipes.origins.base import tsv_splits
+from transduce.recipes.origins.windows import Windows
+
+
+@dataclass(frozen=True)
+class Series:
+    """Windows on the table ``path``: .csv or .tsv, optionally .gz, a header line, then a row for each step in order.
+
+    The ``columns`` named (by default all) are the channels that are read, ``targets`` (by default the same) those that
+    are forecast. Raises DataError, naming row and column, where a number is missing or is none.
+    """
+
+    path: str
+    windows: Windows
+    columns: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+
+    def prepare(self, folder: Path) -> Splits:
+        content = _content(self.path)
+        fingerprint = hashlib.sha256(content).hexdigest()[:12]  # another table under the same name is read anew
+
+        def lines() -> dict[Split, list[str]]:
+            table = NumberTable.parse(content.decode("utf-8-sig", "replace"), self.path)
+            columns = self.columns or table.header
+            source = table.steps(columns)
+            target = table.steps(self.targets) if self.targets else source
+            return self.windows.lines(source, target, self.path)
+
+        return tsv_splits(folder / fingerprint, lines)
+
+
+@dataclass(frozen=True)
+class NumberTable:
+    """Fields as they are written, under a header; ``numbers`` are the rows' lines in the file ``path``."""
+
+    path: str
+    header: tuple[str, ...]
+    rows: list[list[str]]
+    numbers: list[int]
+
+    @classmethod
+    def parse(cls, text: str, path: str) -> NumberTable:
+        """The table of CSV text, or of TSV, as the name of the file has it."""
+        tabs = path.removesuffix(".gz").lower().endswith(".tsv")
+        reader = csv.reader(io.StringIO(text.rstrip(), newline=""), delimiter="\t" if tabs else ",")
+        header = tuple(field.strip() for field in next(reader, []))
+        rows, numbers = [], []
+        for row in reader:
+            if len(row) != len(header):
+                raise DataError(
+                    f"{path}:{reader.line_num}: {len(row)} columns, and the header line names {len(header)}; a step "
+                    "that is missing must be filled in"
+                )
+            rows.append(row)
+            numbers.append(reader.line_num)
+        return cls(path, header, rows, numbers)
+
+    def steps(self, columns: Sequence[str]) -> list[str]:
+        """Each row's numbers in these columns, with commas between; DataError where one is none."""
+        for column in columns:
+            if column not in self.header:
+                raise DataError(f"{self.path} has no column {column!r}{alternatives(column, self.header)}")
+        places = [(self.header.index(column), column) for column in columns]
+        return [
+            ",".join(self._number(row[place].strip(), line, column) for place, column in places)
+            for row, line in zip(self.rows, self.numbers, strict=True)
+        ]
+
+    def _number(self, text: str, line: int, column: str) -> str:
+        try:
+            if math.isfinite(float(text)):
+                return text
+        except ValueError:
+            pass
+        raise DataError(
+            f"{self.path}:{line}: column {column!r} has {text!r}, and a number was expected; fill in what is missing, "
+            "or name the columns to be read in data.origin.columns"
+        )
+
+
+def _content(path: str) -> bytes:
+    if not path.removesuffix(".gz").lower().endswith((".csv", ".tsv")):
+        raise DataError(f"cannot tell the format of {path!r} from its name: expected .csv or .tsv, optionally with .gz")
+    try:
+        content = Path(path).expanduser().read_bytes()
+        return gzip.decompress(content) if path.endswith(".gz") else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"cannot read {path}: {error}") from error

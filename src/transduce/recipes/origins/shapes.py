@@ -1,0 +1,94 @@
+"""Coloured shapes and digits on a dark ground: what scenes and clips are made of.
+
+Places are in pixels, x to the right and y down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transduce.recipes.origins.album import Bytes, pillow
+from transduce.recipes.origins.fonts import font, fonts
+
+COLOURS = {
+    "red": (226, 52, 52),
+    "green": (52, 186, 74),
+    "blue": (62, 104, 240),
+    "yellow": (240, 214, 50),
+    "purple": (168, 70, 214),
+    "white": (240, 240, 240),
+    "cyan": (56, 208, 214),
+    "orange": (240, 140, 36),
+}
+SHAPES = ("circle", "square", "triangle", "cross", "diamond", "bar")
+DIGITS = tuple("0123456789")
+GROUND = (24, 26, 34)
+FINE = 4  # drawn so many times larger, for smooth edges
+BOLD, TALL = "DejaVuSans-Bold", 0.73  # the font of the digits, and how high they are of its size
+
+
+@dataclass(frozen=True)
+class Thing:
+    """A shape, or a digit, with its centre and ``reach``, the distance from there to its edge, in pixels."""
+
+    shape: str
+    colour: str
+    x: float
+    y: float
+    reach: float
+
+    @property
+    def box(self) -> tuple[float, float, float, float]:
+        """Left, top, right and bottom."""
+        return self.x - self.reach, self.y - self.reach, self.x + self.reach, self.y + self.reach
+
+
+def picture(things: Sequence[Thing], size: int) -> Bytes:
+    """The things on their ground, [size, size, 3], later ones over earlier ones."""
+    image = pillow()
+    drawn = image.new("RGB", (FINE * size, FINE * size), GROUND)
+    pen = pillow("ImageDraw").Draw(drawn)
+    for thing in things:
+        _draw(pen, thing)
+    return np.asarray(drawn.resize((size, size), image.Resampling.BOX))
+
+
+def _draw(pen: Any, thing: Thing) -> None:
+    left, top, right, bottom = (FINE * edge for edge in thing.box)
+    colour = COLOURS[thing.colour]
+    if thing.shape == "circle":
+        pen.ellipse((left, top, right - 1, bottom - 1), fill=colour)
+    elif thing.shape == "square":
+        pen.rectangle((left, top, right - 1, bottom - 1), fill=colour)
+    elif thing.shape == "triangle":
+        pen.polygon([((left + right) / 2, top), (right - 1, bottom - 1), (left, bottom - 1)], fill=colour)
+    elif thing.shape == "diamond":
+        x, y = (left + right) / 2, (top + bottom) / 2
+        pen.polygon([(x, top), (right - 1, y), (x, bottom - 1), (left, y)], fill=colour)
+    elif thing.shape == "bar":
+        quarter = (bottom - top) / 4
+        pen.rectangle((left, top + quarter, right - 1, bottom - quarter - 1), fill=colour)
+    elif thing.shape == "cross":
+        third = (right - left) / 3
+        pen.rectangle((left + third, top, right - third - 1, bottom - 1), fill=colour)
+        pen.rectangle((left, top + third, right - 1, bottom - third - 1), fill=colour)
+    else:
+        _digit(pen, thing, (left + right) / 2, (top + bottom) / 2, colour)
+
+
+def _digit(pen: Any, thing: Thing, x: float, y: float, colour: tuple[int, int, int]) -> None:
+    """A digit as high as the thing, its middle in the thing's."""
+    size = math.ceil(2 * FINE * thing.reach / TALL)
+    pen.text((x, y), thing.shape, fill=colour, font=font(_bold(), size), anchor="mm")
+
+
+@lru_cache
+def _bold() -> Path:
+    return next(path for path in fonts() if path.stem == BOLD)

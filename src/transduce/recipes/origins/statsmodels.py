@@ -1,0 +1,83 @@
+"""Well-known series, of the data files of an installed package."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+
+from transduce.data.base import Split
+from transduce.data.corpora import DataError, Splits
+from transduce.names import alternatives
+from transduce.recipes.origins.base import package, tsv_splits
+from transduce.recipes.origins.windows import Windows
+
+
+@dataclass(frozen=True)
+class Statsmodels:
+    """Windows on a ``dataset`` of the PyPI package ``statsmodels`` (its data files; no code of it is run).
+
+    "co2": carbon dioxide over Mauna Loa, 1958 to 2001, monthly means of weekly measurements, a month without any on the
+    line between its neighbours. "elnino": the sea's temperature off Peru, monthly, 1950 to 2010. "sunspots": a number a
+    year, 1700 to 2008.
+    """
+
+    dataset: str
+    windows: Windows
+
+    def prepare(self, folder: Path) -> Splits:
+        if self.dataset not in DATASETS:
+            raise DataError(f"no series {self.dataset!r}{alternatives(self.dataset, DATASETS)}")
+        distribution = package("statsmodels", extra="series")
+
+        def lines() -> dict[Split, list[str]]:
+            path = Path(str(distribution.locate_file(f"statsmodels/datasets/{self.dataset}/{self.dataset}.csv")))
+            steps = DATASETS[self.dataset](path)
+            return self.windows.lines(steps, steps, self.dataset)
+
+        return tsv_splits(folder / distribution.version, lines)
+
+
+def co2(path: Path) -> list[str]:
+    weeks = [(date[:6], float(value)) for date, value in _rows(path) if value]
+    months = {month: [value for _, value in group] for month, group in groupby(weeks, itemgetter(0))}
+    means = {_months(month): sum(values) / len(values) for month, values in months.items()}
+    known = sorted(means)
+    return [f"{_between(means, known, month):.2f}" for month in range(known[0], known[-1] + 1)]
+
+
+def elnino(path: Path) -> list[str]:
+    return [value.strip() for _, *year in _rows(path) for value in year]
+
+
+def sunspots(path: Path) -> list[str]:
+    return [value.strip() for _, value in _rows(path)]
+
+
+DATASETS: dict[str, Callable[[Path], list[str]]] = {"co2": co2, "elnino": elnino, "sunspots": sunspots}
+"""The series, step by step, of each data file."""
+
+
+def _rows(path: Path) -> Iterator[list[str]]:
+    """The rows below the header line."""
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.reader(file)
+        next(reader)
+        yield from reader
+
+
+def _months(month: str) -> int:
+    """ "195803" as months since the year 0."""
+    return 12 * int(month[:4]) + int(month[4:]) - 1
+
+
+def _between(means: dict[int, float], known: Sequence[int], month: int) -> float:
+    """That month's mean, or what the line from the last known one to the next has there."""
+    if month in means:
+        return means[month]
+    before = max(each for each in known if each < month)
+    after = min(each for each in known if each > month)
+    return means[before] + (means[after] - means[before]) * (month - before) / (after - before)

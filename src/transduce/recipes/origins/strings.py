@@ -1,0 +1,69 @@
+"""Made-up strings and what becomes of them, for smoke tests."""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from transduce.data.corpora import DataError, Splits
+from transduce.recipes.origins.base import held_out, made_up
+
+
+@dataclass(frozen=True)
+class Reverse:
+    """Strings of small letters and their reversal, for smoke tests; no string is in two splits.
+
+    ``pairs`` are for training; a tenth of that, at least 100, for each of valid and test.
+    """
+
+    pairs: int = 10_000
+    longest: int = 10
+    seed: int = 1
+
+    def prepare(self, folder: Path) -> Splits:
+        _check(self.pairs, self.longest)
+        return made_up(folder, self.pairs, self.seed, partial(_letters, self.longest), self._line)
+
+    def _line(self, text: str, draw: random.Random) -> str:
+        return f"{text}\t{text[::-1]}"
+
+
+ORDERS: dict[str, Callable[[str], str]] = {
+    "double": lambda text: text + text,
+    "reverse": lambda text: text[::-1],
+    "rotate": lambda text: text[1:] + text[:1],
+    "sort": lambda text: "".join(sorted(text)),
+}
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Strings of small letters, each with a label that says what is done to it: double, reverse, rotate or sort.
+
+    The columns are the label, the string and the outcome; the rest is as in ``Reverse``.
+    """
+
+    pairs: int = 10_000
+    longest: int = 10
+    seed: int = 1
+
+    def prepare(self, folder: Path) -> Splits:
+        _check(self.pairs, self.longest)
+        return made_up(folder, self.pairs, self.seed, partial(_letters, self.longest), self._line)
+
+    def _line(self, text: str, draw: random.Random) -> str:
+        order = draw.choice(sorted(ORDERS))
+        return f"{order}\t{text}\t{ORDERS[order](text)}"
+
+
+def _letters(longest: int, draw: random.Random) -> str:
+    return "".join(draw.choices(string.ascii_lowercase, k=draw.randint(1, longest)))
+
+
+def _check(pairs: int, longest: int) -> None:
+    if pairs + 2 * held_out(pairs) > 26**longest // 2:
+        raise DataError(f"cannot draw {pairs} different strings of at most {longest} letters: draw fewer")

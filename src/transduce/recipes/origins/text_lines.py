@@ -1,0 +1,136 @@
+"""Rendered lines of text, as many as are wanted, to learn to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transduce.data.base import SPLITS, Split
+from transduce.data.corpora import DataError, Splits
+from transduce.files import named_by
+from transduce.recipes.origins.album import Bytes, Entry, albums, pillow
+from transduce.recipes.origins.base import different, held_out
+from transduce.recipes.origins.chance import Chance, chance_of, one
+from transduce.recipes.origins.fonts import font, fonts, lacking
+from transduce.recipes.origins.misspellings import frequent
+
+COMMON = 10_000  # of the most frequent English words
+MARKS = (".", ",", "!", "?", ";", ":")
+Texts = dict[Split, list[str]]
+
+
+@dataclass(frozen=True)
+class TextLines:
+    """Pictures of text lines, ``height`` pixels high and as wide as their text, and what is written on them.
+
+    A line has up to ``words`` words: frequent English ones (of the PyPI package ``pyspellchecker``), some capitalised,
+    followed by a punctuation mark or in the place of a number; or a passage of the file ``text``, where given. Each is
+    drawn in another of the ``fonts``, matplotlib's or those of a folder; turned by up to ``tilt`` degrees, of any size
+    that the height has room for, blurred by up to ``blur`` pixels, darker or lighter, with ``noise`` (the most that its
+    standard deviation is, of 1 for white on black). No line is in two splits: ``pairs`` for training, a tenth of that,
+    at least 100, for each of valid and test.
+    """
+
+    pairs: int = 10_000
+    words: int = 3
+    text: str | None = None
+    fonts: str | None = None
+    height: int = 32
+    tilt: float = 1.5
+    blur: float = 0.8
+    noise: float = 0.08
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.pairs < 1 or self.words < 1:
+            raise DataError(f"pairs = {self.pairs}, words = {self.words}: at least one line, of at least one word")
+        if self.height < 8:
+            raise DataError(f"height = {self.height}: letters cannot be told on fewer than 8 pixels")
+        for name in ("tilt", "blur", "noise"):
+            if getattr(self, name) < 0:
+                raise DataError(f"{name} = {getattr(self, name)}: expected 0, for none, or more")
+
+    def prepare(self, folder: Path) -> Splits:
+        texts, files = self._texts(), fonts(self.fonts)
+        return albums(folder / named_by((texts, files)), lambda split: self._entries(split, texts, files))
+
+    def _entries(self, split: Split, texts: Texts, files: list[Path]) -> Iterator[Entry]:
+        alphabet = {character for text in texts[split] for character in text}
+        missing = {path: lacking(path, alphabet) for path in files}
+        for number, text in enumerate(texts[split]):
+            able = [path for path in files if missing[path].isdisjoint(text)]
+            if not able:
+                raise DataError(
+                    f"no font has all characters of {text!r}: name a folder of fonts that do, or another text"
+                )
+            yield Entry(self._drawn(text, able, chance_of(self.seed, split, number)), text)
+
+    # ------------------------------------------------------------------- text
+
+    def _texts(self) -> Texts:
+        """The lines of each split, no two alike."""
+        chance = np.random.default_rng(self.seed)
+        sizes = [self.pairs, held_out(self.pairs), held_out(self.pairs)]
+        words = self._words()
+        what = f"lines of at most {self.words} words"
+        found = different(sum(sizes), what, lambda: self._line(words, chance))
+        ends = np.cumsum(sizes)
+        return {split: found[end - size : end] for split, size, end in zip(SPLITS, sizes, ends, strict=True)}
+
+    def _words(self) -> list[str]:
+        if self.text is None:
+            return frequent()[:COMMON]
+        words = Path(self.text).expanduser().read_text(encoding="utf-8").split()
+        if not words:
+            raise DataError(f"text = {self.text!r} is empty: there is nothing to draw")
+        return words
+
+    def _line(self, words: list[str], chance: Chance) -> str:
+        count = int(chance.integers(1, self.words + 1))
+        if self.text is not None:
+            start = int(chance.integers(max(1, len(words) - count + 1)))
+            return " ".join(words[start : start + count])
+        return " ".join(_varied(one(words, chance), chance) for _ in range(count))
+
+    # ---------------------------------------------------------------- picture
+
+    def _drawn(self, text: str, able: list[Path], chance: Chance) -> Bytes:
+        """Dark ink on lighter paper, in any of the fonts that are able to write it."""
+        ink = self._ink(text, one(able, chance), chance)
+        paper, dark = chance.uniform(0.75, 1.0), chance.uniform(0.0, 0.4)
+        values_HW = paper + (dark - paper) * np.asarray(ink, dtype=np.float64) / 255
+        values_HW += chance.normal(0.0, 1.0, values_HW.shape) * chance.uniform(0.0, self.noise)
+        return (values_HW.clip(0, 1) * 255).round().astype(np.uint8)
+
+    def _ink(self, text: str, path: Path, chance: Chance) -> Any:
+        """White on black, drawn at twice the height wanted, turned, cut out, laid on its place and blurred."""
+        image, draw = pillow(), pillow("ImageDraw")
+        large = font(path, 2 * self.height)
+        left, top, right, bottom = large.getbbox(text)
+        room = self.height  # at the sides, lest a letter be cut off as it is turned
+        drawn = image.new("L", (int(right - left) + 2 * room, int(bottom - top) + 2 * room))
+        draw.Draw(drawn).text((room - left, room - top), text, fill=255, font=large)
+        drawn = drawn.rotate(chance.uniform(-self.tilt, self.tilt), image.Resampling.BILINEAR)
+        drawn = drawn.crop(drawn.getbbox())
+        # A line without long letters is no taller for it: the scale is the font's, or the turned line's where larger.
+        tallest = max(sum(large.getmetrics()), drawn.height)
+        scale = self.height * chance.uniform(0.75, 1.0) / tallest
+        size = max(1, round(drawn.width * scale)), max(1, round(drawn.height * scale))
+        drawn = drawn.resize(size, image.Resampling.LANCZOS)
+        before, behind = chance.integers(1, self.height // 4 + 1, 2)
+        line = image.new("L", (int(before) + drawn.width + int(behind), self.height))
+        line.paste(drawn, (int(before), int(chance.integers(self.height - drawn.height + 1))))
+        return line.filter(pillow("ImageFilter").GaussianBlur(chance.uniform(0.0, self.blur)))
+
+
+def _varied(word: str, chance: Chance) -> str:
+    """One in five with a capital, one in twenty a number, one in ten with a mark behind it."""
+    if chance.random() < 0.05:
+        word = str(int(chance.integers(10 ** int(chance.integers(1, 5)))))
+    elif chance.random() < 0.2:
+        word = word.capitalize()
+    return word + (one(MARKS, chance) if chance.random() < 0.1 else "")

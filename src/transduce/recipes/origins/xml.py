@@ -1,0 +1,96 @@
+"""XML documents, and the beginnings of some with what closes them."""
+
+from __future__ import annotations
+
+import random
+import re
+import string
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.data.corpora import DataError, Splits
+from transduce.recipes.origins.base import made_up
+
+
+@dataclass(frozen=True)
+class Xml:
+    """Beginnings of XML documents and the tags that close them: "<ab><cd></cd><ef>" -> "</ef></ab>".
+
+    After the task of Jozefowicz et al. 2015: for ``steps`` steps a tag is opened or, just as often, the last open one
+    closed (where none is open, the document ends), and the names are of 2 to 10 small letters. A beginning ends behind
+    one of its tags, drawn from those where something is open, and is in one split only. ``pairs`` are for training; a
+    tenth of that, at least 100, for each of valid and test.
+    """
+
+    pairs: int = 50_000
+    steps: int = 50
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        check_steps(self.steps)
+
+    def prepare(self, folder: Path) -> Splits:
+        return made_up(folder, self.pairs, self.seed, self._beginning, lambda text, _: f"{text}\t{closing(text)}")
+
+    def _beginning(self, draw: random.Random) -> str:
+        return draw.choice([text for text, depth in growing(draw, self.steps) if depth])
+
+
+@dataclass(frozen=True)
+class XmlDocuments:
+    """Whole XML documents, for a language model: "<ab><cd></cd><ef></ef></ab>".
+
+    The task of Jozefowicz et al. 2015: as ``Xml`` has them, and what is open after ``steps`` steps is closed then;
+    names of 2 to ``longest`` letters. ``documents`` are for training; a tenth of that, at least 100, for each of valid
+    and test.
+    """
+
+    documents: int = 50_000
+    steps: int = 50
+    longest: int = 10
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        check_steps(self.steps)
+        if self.longest < 2:
+            raise DataError(f"longest = {self.longest}: a name has 2 letters at least")
+
+    def prepare(self, folder: Path) -> Splits:
+        return made_up(folder, self.documents, self.seed, self._document)
+
+    def _document(self, draw: random.Random) -> str:
+        *_, (text, _) = growing(draw, self.steps, self.longest)
+        return text + closing(text)
+
+
+def check_steps(steps: int) -> None:
+    if steps < 1:
+        raise DataError(f"steps = {steps}: at least one tag must be opened")
+
+
+def growing(draw: random.Random, steps: int, longest: int = 10) -> Iterator[tuple[str, int]]:
+    """A document after each of its first ``steps`` tags, and how many of them are open there."""
+    text = ""
+    names: list[str] = []
+    for _ in range(steps):
+        opens = not text or draw.random() < 0.5
+        if not opens and not names:
+            break
+        if opens:
+            names.append("".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, longest))))
+            text += f"<{names[-1]}>"
+        else:
+            text += f"</{names.pop()}>"
+        yield text, len(names)
+
+
+def closing(beginning: str) -> str:
+    """The tags that close what is open; raises ValueError where a tag closes another than the last one open."""
+    names: list[str] = []
+    for closes, name in re.findall(r"<(/?)([a-z]+)>", beginning):
+        if not closes:
+            names.append(name)
+        elif not names or names.pop() != name:
+            raise ValueError(f"{beginning!r} is not well-formed: </{name}> does not close the last open tag")
+    return "".join(f"</{name}>" for name in reversed(names))

@@ -1,0 +1,152 @@
+"""Heat maps: for each token written the source, coloured where the model looked. N places, H by W pixels."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from transduce.inspect.signal_attention import SignalAttention, Spectrum
+from transduce.pages import images
+from transduce.pages.markup import element
+from transduce.pages.page import document, foreign, section
+from transduce.pages.palette import FAINT, HUES, INK
+from transduce.pages.plots import figure, save
+from transduce.types import EOS, SPECIALS
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+HEAT = tuple(int(HUES[1][place : place + 2], 16) for place in (1, 3, 5))  # orange
+DEEP, PALE = 0.65, 0.35  # how much of what is looked at most is heat, how much of what is not is paper
+LEAST, MOST = 120, 640  # pixels: a side of what is shown is no shorter, none longer
+
+STYLE = """
+.looks { display: flex; flex-wrap: wrap; gap: 1.2rem; }
+.looks img { image-rendering: pixelated; border: 1px solid var(--rule); }
+.looks figcaption { color: var(--ink); font: 1rem ui-monospace, monospace; } .looks .faint { color: var(--faint); }
+"""
+
+Pixels = NDArray[np.uint8]
+
+
+def density(weights_N: Tensor, boxes_N4: Tensor, height: int, width: int) -> NDArray[np.float64]:
+    """[H, W]: each place's share spread evenly over its box, as a share of the most that any pixel has."""
+    heat_HW = np.zeros((height, width))
+    for weight, (left, top, right, bottom) in zip(weights_N.tolist(), boxes_N4.tolist(), strict=True):
+        rows, columns = _pixels(top, bottom, height), _pixels(left, right, width)
+        heat_HW[rows, columns] += weight / max((right - left) * (bottom - top), 1e-9)
+    return heat_HW / max(float(heat_HW.max()), 1e-9)
+
+
+def coloured(source: Image, heat_HW: NDArray[np.float64]) -> Pixels:
+    """The picture [H, W, 3], paler where nothing was looked at and orange where most was."""
+    values_HW3 = np.asarray(source.convert("RGB"), np.float64)
+    heat_HW1 = heat_HW[..., None]
+    paper_HW3 = values_HW3 + PALE * (1 - heat_HW1) * (255 - values_HW3)
+    return (paper_HW3 + DEEP * heat_HW1 * (np.array(HEAT) - paper_HW3)).round().astype(np.uint8)
+
+
+def page(found: SignalAttention) -> str:
+    """A page with a heat map for each token."""
+    from PIL import Image
+
+    looks = [
+        element(
+            "figure",
+            element(
+                "figcaption", foreign(token), element("small", f" {share:.2f}", class_="faint"), class_=_kind(token)
+            ),
+            images.image(Image.fromarray(drawn), told),
+        )
+        for token, drawn, told, (share, _) in zip(
+            found.tokens, panels(found), found.lines(), found.strongest(), strict=True
+        )
+    ]
+    told = (
+        "Where the model looked just before it wrote each of these, averaged over its attentions: the more orange, the "
+        "more. The place that got most is as orange as can be, whatever its share of all, which is the number."
+    )
+    return document(
+        found.text,
+        found.source,
+        section("What it read", element("div", images.image(_background(found), found.source), class_="looks")),
+        section("Where it looked", element("p", told, class_="faint"), element("div", *looks, class_="looks")),
+        style=STYLE,
+        heading=foreign(found.text),
+    )
+
+
+def plot(found: SignalAttention, path: str | Path) -> None:
+    """Draw the maps into a file (.png, .svg, .pdf), a panel for each token.
+
+    Raises ImportError, naming the extra to install, without matplotlib; ValueError for another ending.
+    """
+    drawn = panels(found)
+    high, wide, _ = drawn[0].shape
+    across = min(len(drawn), max(1, round(math.sqrt(1.5 * len(drawn) * high / wide))))
+    down = -(-len(drawn) // across)
+    size = 1.5 if high >= wide else min(1.5 * wide / high, 6.0)  # inches across
+    sheet = figure(across * (size + 0.15), down * (size * high / wide + 0.35))
+    axes = list(sheet.subplots(down, across, squeeze=False).flat)
+    for ax in axes:
+        ax.axis("off")
+    for ax, token, each in zip(axes, found.tokens, drawn, strict=False):
+        ax.imshow(each)
+        ax.set_title(token, fontsize=11, color=FAINT if _kind(token) else INK, pad=4, parse_math=False)
+    sheet.supxlabel("the more orange, the more was looked at before the word was written", fontsize=8, color=FAINT)
+    save(sheet, path)
+
+
+def panels(found: SignalAttention) -> list[Pixels]:
+    """What each token looked at."""
+    source = _background(found)
+    return [
+        coloured(source, density(weights_N, found.boxes_N4, source.height, source.width)) for weights_N in found.mean()
+    ]
+
+
+def write(found: SignalAttention, out: Path) -> None:
+    """A page where the name ends with .html, else a drawing."""
+    if out.suffix == ".html":
+        from transduce.pages.page import write as write_page
+
+        write_page(out, page(found))
+    else:
+        plot(found, out)
+
+
+def _background(found: SignalAttention) -> Image:
+    """The source as it is drawn: as it is, a recording as its spectrum, small ones larger by a whole factor."""
+    source = _spectrum(found.spectrum) if found.spectrum else images.picture(found.source, MOST)
+    if source is None:
+        raise ValueError(f"{found.source} is no picture to draw on; without --out it is told in words")
+    factor = -(-LEAST // min(source.size)) if min(source.size) < LEAST else 1
+    factor = max(1, min(factor, MOST // max(source.size)))
+    return source.resize((factor * source.width, factor * source.height), 0)
+
+
+def _spectrum(found: Spectrum) -> Image:
+    """A pixel for each step, left to right, and band, the lowest at the bottom: the louder, the darker."""
+    from PIL import Image
+
+    low, high = found.bands_SD.min(), found.bands_SD.max()
+    loud_SD = (found.bands_SD - low) / (high - low).clamp(min=1e-9)
+    grey_DS = (255 * (1 - loud_SD.T.flip(0))).round().byte()
+    drawn = Image.fromarray(grey_DS.numpy()).convert("RGB")
+    drawn.thumbnail((MOST, MOST))
+    return drawn
+
+
+def _pixels(low: float, high: float, size: int) -> slice:
+    """At least one."""
+    first = min(round(low * size), size - 1)
+    return slice(first, max(round(high * size), first + 1))
+
+
+def _kind(token: str) -> str:
+    return "faint" if token == SPECIALS[EOS] else ""

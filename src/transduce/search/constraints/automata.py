@@ -1,0 +1,125 @@
+"""Patterns of phrases, followed in all rows at once. B sources, K hypotheses of each, N = B * K rows, M continuations
+of each source, Q states, E edges, P of which spell phrases as running text has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from transduce import tree
+from transduce.search.constraints.lexicon import ANYWHERE, BORDER, BREAK, DONE, OWN, Borders, Pattern
+
+NONE = -1  # in the place of a token: no edge
+
+Phrases = Sequence[Sequence[Pattern]]  # of a source: the alternatives of each
+
+
+@dataclass(frozen=True)
+class Automata:
+    """The patterns of each source as one automaton, in which ``token_BE`` leads from ``origin_BE`` to ``goal_BE``.
+
+    A state ``finished_BQ`` is never left; in one ``waiting_BQ`` a phrase is written, and its last word has yet to end.
+    ``phrase_BQ`` is the finish of the phrase that a state is of, and ``worth_BQ`` how many of the phrase's tokens have
+    been met there: of ``tokens_B`` in all phrases, counted in the longest alternatives. ``own_BP`` are the edges to be
+    tried, the first of all where there are none.
+    """
+
+    origin_BE: Tensor
+    token_BE: Tensor
+    goal_BE: Tensor
+    finished_BQ: Tensor
+    waiting_BQ: Tensor
+    phrase_BQ: Tensor
+    worth_BQ: Tensor
+    tokens_B: Tensor
+    own_BP: Tensor
+
+    @classmethod
+    def of(cls, sources: Sequence[Phrases]) -> Automata:
+        rows = [_Row(phrases) for phrases in sources]
+        edges_BE3 = pad_sequence([torch.tensor(row.edges) for row in rows], batch_first=True, padding_value=NONE)
+        states_BQ4 = pad_sequence([torch.tensor(row.states) for row in rows], batch_first=True)
+        own_BP = pad_sequence([torch.tensor(row.own, dtype=torch.long) for row in rows], batch_first=True)
+        origin_BE, token_BE, goal_BE = (each.contiguous() for each in edges_BE3.unbind(2))
+        finished_BQ, waiting_BQ, phrase_BQ, worth_BQ = (each.contiguous() for each in states_BQ4.unbind(2))
+        return cls(
+            origin_BE.clamp(min=0),
+            token_BE,
+            goal_BE.clamp(min=0),
+            finished_BQ.bool(),
+            waiting_BQ.bool(),
+            phrase_BQ,
+            worth_BQ,
+            (finished_BQ * worth_BQ).sum(1),
+            own_BP,
+        )
+
+    def start(self, source: Any) -> Tensor:
+        """The states [B, Q] that rows are in before they have written anything."""
+        if (B := tree.rows(source)) != len(self.token_BE):
+            raise ValueError(f"there are phrases for {len(self.token_BE)} sources, and {B} sources: give each its own")
+        active_BQ = torch.zeros_like(self.finished_BQ)
+        active_BQ[:, : BORDER + 1] = True
+        return active_BQ
+
+    def extend(self, tokens_NT: Tensor, active_NQ: Tensor, borders: Borders | None) -> Tensor:
+        active_BKQ = active_NQ.view(len(self.token_BE), -1, active_NQ.shape[1])
+        for token_N in tokens_NT.unbind(1):
+            active_BKQ = self.step(active_BKQ, token_N.view(active_BKQ.shape[:2]), borders)
+        return active_BKQ.flatten(0, 1)
+
+    def step(self, active_BMQ: Tensor, token_BM: Tensor, borders: Borders | None) -> Tensor:
+        """The states [B, M, Q] after one more token."""
+        fits_BME = self.token_BE[:, None] == token_BM[:, :, None]
+        if borders is not None:
+            fits_BME |= (self.token_BE == BREAK)[:, None] & borders.before_V[token_BM][:, :, None]
+        fires_BME = fits_BME & self.leaving(active_BMQ)
+        goal_BME = self.goal_BE[:, None].expand(fires_BME.shape)
+        after_BMQ = (active_BMQ & self.finished_BQ[:, None]).byte()
+        after_BMQ = after_BMQ.scatter_reduce_(2, goal_BME, fires_BME.byte(), "amax").bool()
+        after_BMQ[:, :, ANYWHERE] = True
+        after_BMQ[:, :, BORDER] = True if borders is None else borders.behind_V[token_BM]
+        return after_BMQ
+
+    def leaving(self, active_BMQ: Tensor) -> Tensor:
+        """Which edges [B, M, E] begin in an active state."""
+        return active_BMQ.gather(2, self.origin_BE[:, None].expand(-1, active_BMQ.shape[1], -1))
+
+    def met(self, active_BMQ: Tensor) -> Tensor:
+        """How many tokens [B, M] of the phrases have been met: of those that are finished, and of the one that is most
+        so of the others. Two at a time are not counted, as the next token may well end the one or the other."""
+        worth_BMQ = self.worth_BQ[:, None] * active_BMQ
+        begun_BMQ = ~active_BMQ.gather(2, self.phrase_BQ[:, None].expand(active_BMQ.shape))
+        return (worth_BMQ * self.finished_BQ[:, None]).sum(2) + (worth_BMQ * begun_BMQ).amax(2)
+
+
+class _Row:
+    """The automaton of one source, its states numbered through; (finished, waiting, phrase, worth) of each."""
+
+    def __init__(self, phrases: Phrases) -> None:
+        self.edges: list[tuple[int, int, int]] = [(ANYWHERE, NONE, ANYWHERE)]
+        self.states: list[tuple[int, int, int, int]] = [(0, 0, ANYWHERE, 0), (0, 0, ANYWHERE, 0)]
+        self.own: list[int] = []
+        for alternatives in phrases:
+            self._add(alternatives)
+
+    def _add(self, alternatives: Sequence[Pattern]) -> None:
+        finish, length = len(self.states), max(pattern.length for pattern in alternatives)
+        self.states.append((1, 0, finish, length))
+        for pattern in alternatives:
+            number = {ANYWHERE: ANYWHERE, BORDER: BORDER, DONE: finish}
+            for state, covered in enumerate(pattern.covered, OWN):
+                number[state] = len(self.states)
+                worth = length - pattern.length + covered if covered else 0
+                self.states.append((0, int(state == pattern.waiting), finish, worth))
+            own = set(pattern.own)
+            for edge in pattern.edges:
+                if edge in own:
+                    self.own.append(len(self.edges))
+                origin, token, goal = edge
+                self.edges.append((number[origin], token, number[goal]))

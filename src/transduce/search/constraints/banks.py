@@ -1,0 +1,101 @@
+"""Phrases that outputs must have. B sources, K hypotheses of each, V vocabulary, P tokens to be tried with each, M
+continuations of a source that are looked at, G tokens of all its phrases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce import tree
+from transduce.search.allocation.base import Continuations
+from transduce.search.constraints.automata import Automata
+from transduce.search.constraints.lexicon import Borders
+from transduce.search.largest import largest
+from transduce.types import EOS
+
+MISSING = 1e6  # what an output that is ended too early loses for each token: it ranks behind all that have more
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """The states [N, Q] that hypotheses are in, of the automata of their sources."""
+
+    active_NQ: Tensor
+    automata: tree.Shared[Automata]
+
+
+@dataclass(frozen=True, eq=False)
+class Banks:
+    """Dynamic beam allocation (Post and Vilar 2018; at once for all sources, Hu et al. 2019).
+
+    Hypotheses that have met equally many tokens of the phrases are in one bank, and the banks share the beam: the best
+    of each lives on, then the second best of each, the banks with more tokens first. Beside its own best tokens each
+    hypothesis is tried with the next ones of its phrases. An output ends when it has all phrases. Where nothing else
+    goes on, as at the search's last step, an end without them counts, for ``MISSING`` less for each token.
+    """
+
+    automata: Automata
+    borders: Borders | None
+    tokens: int
+
+    def check(self, size: int) -> None:
+        """Any size will do; the fewer places, the sooner a phrase has to be written."""
+
+    def first(self, size: int) -> list[int]:
+        return [0]
+
+    def start(self, source: Any) -> Meeting:
+        return Meeting(self.automata.start(source), tree.Shared(self.automata))
+
+    def extend(self, tokens_NT: Tensor, state: Meeting) -> Meeting:
+        return Meeting(state.automata.value.extend(tokens_NT, state.active_NQ, self.borders), state.automata)
+
+    def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: Meeting) -> Continuations:
+        automata = state.automata.value
+        B, K, _ = scores_BKV.shape
+        active_BKQ = state.active_NQ.view(B, K, -1)
+        score_BKM, token_BKM = _tried(scores_BKV, automata, active_BKQ)
+        total_BM, token_BM = (total_BK[:, :, None] + score_BKM).flatten(1), token_BKM.flatten(1)
+        origin_BM = torch.arange(K, device=total_BM.device).repeat_interleave(score_BKM.shape[2]).expand(B, -1)
+        before_BMQ = active_BKQ.gather(1, origin_BM[:, :, None].expand(-1, -1, active_BKQ.shape[2]))
+        bank_BM = automata.met(automata.step(before_BMQ, token_BM, self.borders))
+
+        ends_BM, missing_BM = token_BM == EOS, automata.tokens_B[:, None] - bank_BM
+        goes_on_B = (total_BM.isfinite() & ~ends_BM).any(1)
+        early_BM = ends_BM & (missing_BM > 0)
+        total_BM = torch.where(early_BM, total_BM - MISSING * missing_BM, total_BM)
+        total_BM = total_BM.masked_fill(early_BM & goes_on_B[:, None], float("-inf"))
+
+        chosen_BK = self._shared_out(total_BM, bank_BM, K)
+        chosen_BM = torch.zeros_like(ends_BM).scatter_(1, chosen_BK, True)
+        live_BK = self._shared_out(total_BM.masked_fill(ends_BM, float("-inf")), bank_BM, K)
+        return Continuations(total_BM, origin_BM, token_BM, ends_BM & chosen_BM & total_BM.isfinite(), live_BK)
+
+    def _shared_out(self, total_BM: Tensor, bank_BM: Tensor, places: int) -> Tensor:
+        """The candidates [B, K] that get a place; where there are too few, some that have no total do."""
+        order_BM = total_BM.argsort(dim=1, descending=True, stable=True)
+        bank_BM = bank_BM.gather(1, order_BM)
+        member_BMG = bank_BM[:, :, None] == torch.arange(self.tokens + 1, device=bank_BM.device)
+        rank_BM = member_BMG.cumsum(1).gather(2, bank_BM[:, :, None])[:, :, 0]
+        turn_BM = rank_BM * (self.tokens + 1) - bank_BM
+        turn_BM = turn_BM.masked_fill(~total_BM.gather(1, order_BM).isfinite(), torch.iinfo(turn_BM.dtype).max)
+        return order_BM.gather(1, turn_BM.topk(places, largest=False, sorted=True).indices)
+
+
+def _tried(scores_BKV: Tensor, automata: Automata, active_BKQ: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores and tokens [B, K, K + 1 + P]: each hypothesis' best, and those with which its phrases go on, once each."""
+    value_BKC, token_BKC = largest(scores_BKV, scores_BKV.shape[1] + 1)
+    token_BP = automata.token_BE.gather(1, automata.own_BP)
+    goal_BP = automata.goal_BE.gather(1, automata.own_BP)
+    finish_BKP = automata.phrase_BQ.gather(1, goal_BP)[:, None].expand(-1, active_BKQ.shape[1], -1)
+    next_BKP = automata.leaving(active_BKQ).gather(2, automata.own_BP[:, None].expand(finish_BKP.shape))
+    next_BKP = next_BKP & (token_BP >= 0)[:, None] & ~active_BKQ.gather(2, finish_BKP)
+    token_BKP = token_BP.clamp(min=0)[:, None].expand(finish_BKP.shape)
+    known_BKP = (token_BKP[:, :, :, None] == token_BKC[:, :, None, :]).any(3)
+    same_BPP = (token_BP[:, :, None] == token_BP[:, None, :]).tril(-1)
+    known_BKP |= (same_BPP[:, None] & next_BKP[:, :, None, :]).any(3)
+    value_BKP = scores_BKV.gather(2, token_BKP).masked_fill(known_BKP | ~next_BKP, float("-inf"))
+    return torch.cat([value_BKC, value_BKP], 2), torch.cat([token_BKC, token_BKP], 2)

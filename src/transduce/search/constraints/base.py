@@ -1,0 +1,174 @@
+"""Lexical constraints: phrases that outputs must have, and phrases that they must not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import torch
+
+from transduce import tree
+from transduce.protocols import Search
+from transduce.search.allocation.base import Allocation
+from transduce.search.allocation.topk import TopK
+from transduce.search.constraints.automata import Automata, Phrases
+from transduce.search.constraints.banks import Banks
+from transduce.search.constraints.forbidden import Forbidden
+from transduce.search.constraints.lexicon import Borders, Lexicon, Pattern
+from transduce.search.filters.base import Filter
+from transduce.search.filters.lengths import LengthLimit
+
+S_co = TypeVar("S_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What the outputs of a source must have, and what they must not, as text.
+
+    Each of the ``required`` is a phrase, or a list of phrases of which one will do (inflected forms). None of the
+    ``forbidden`` phrases is written.
+    """
+
+    required: Sequence[str | Sequence[str]] = ()
+    forbidden: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        _check("required", [self.required, *(each for each in self.required if not isinstance(each, str))])
+        _check("forbidden", [self.forbidden])
+        for phrase in [*self.forbidden, *(phrase for some in self.alternatives for phrase in some)]:
+            if not isinstance(phrase, str) or not phrase.strip():
+                raise ValueError(f"a phrase is {phrase!r}: some text was expected")
+
+    def __bool__(self) -> bool:
+        return bool(self.required or self.forbidden)
+
+    @property
+    def alternatives(self) -> list[tuple[str, ...]]:
+        """Of each required phrase."""
+        return [(each,) if isinstance(each, str) else tuple(each) for each in self.required]
+
+    def missing(self, lexicon: Lexicon, ids: Sequence[int]) -> tuple[tuple[str, ...], ...]:
+        """The required phrases that an output lacks, each with its alternatives."""
+        return tuple(some for some in self.alternatives if not any(lexicon.written(phrase, ids) for phrase in some))
+
+    def unwanted(self, lexicon: Lexicon, ids: Sequence[int]) -> tuple[str, ...]:
+        """The forbidden phrases that an output has."""
+        return tuple(phrase for phrase in self.forbidden if lexicon.written(phrase, ids))
+
+    def tokenized(self, lexicon: Lexicon) -> Tokenized:
+        """In a vocabulary; raises ValueError where a required phrase can be written in none of its alternatives."""
+        required = []
+        for some in self.alternatives:
+            known = [phrase for phrase in some if lexicon.pattern(phrase).own]
+            if not known:
+                raise ValueError(
+                    f"the required {listed(some)} cannot be written: the model's vocabulary lacks something of it"
+                )
+            inside = [[unwanted for unwanted in self.forbidden if lexicon.within(unwanted, phrase)] for phrase in known]
+            free = [phrase for phrase, unwanted in zip(known, inside, strict=True) if not unwanted]
+            if not free:
+                raise ValueError(
+                    f"the required {known[0]!r} has the forbidden {inside[0][0]!r} in it: leave one of them out"
+                )
+            required.append(tuple(map(lexicon.pattern, free)))
+        forbidden = tuple(pattern for phrase in self.forbidden if (pattern := lexicon.pattern(phrase)).edges)
+        return Tokenized(tuple(required), forbidden)
+
+
+@dataclass(frozen=True)
+class Tokenized:
+    """The constraints of a source in the tokens of a vocabulary."""
+
+    required: tuple[tuple[Pattern, ...], ...] = ()
+    forbidden: tuple[Pattern, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """What holds a search to the constraints of all sources of a batch: a filter, an allocation; none where no source
+    has such."""
+
+    required: Automata | None
+    forbidden: Automata | None
+    borders: Borders | None
+    longest: int  # of the required phrases, in tokens
+
+    @classmethod
+    def of(cls, sources: Sequence[Tokenized], borders: Borders | None, device: torch.device) -> Held:
+        def automata(phrases: Sequence[Phrases]) -> Automata | None:
+            if not any(phrases):
+                return None
+            different = {each: number for number, each in enumerate(dict.fromkeys(phrases))}
+            rows = torch.tensor([different[each] for each in phrases])
+            return tree.map(lambda leaf: leaf.to(device), tree.select(Automata.of(list(different)), rows))
+
+        lengths = [min(pattern.length for pattern in some) for each in sources for some in each.required]
+        return cls(
+            automata([each.required for each in sources]),
+            automata([(each.forbidden,) if each.forbidden else () for each in sources]),
+            tree.map(lambda leaf: leaf.to(device), borders),
+            max(lengths, default=0),
+        )
+
+    def filters(self, usual: Sequence[Filter[Any]], max_length: int) -> tuple[Filter[Any], ...]:
+        """The search's usual ones, and that of what is forbidden, which has to know where those end an output."""
+        if self.forbidden is None:
+            return tuple(usual)
+        limits = tuple(each for each in usual if isinstance(each, LengthLimit))
+        return (*usual, Forbidden(self.forbidden, self.borders, max_length, limits))
+
+    def check_nothing_required(self, search: str) -> None:
+        if self.required is not None:
+            raise ValueError(
+                f"required phrases need hypotheses to choose among, and {search} search has none: use a beam, --beam 10"
+            )
+
+    def allocation(self, usual: Allocation[Any], max_length: int) -> Allocation[Any]:
+        """In the place of the search's usual one, where something is required."""
+        if self.required is None:
+            return usual
+        if usual != TopK():
+            raise ValueError(
+                f"required phrases share out the beam themselves, and {type(usual).__name__} does too: set "
+                "search.allocation=top-k"
+            )
+        if self.longest >= max_length:
+            raise ValueError(
+                f"a required phrase of {self.longest} tokens and the end do not fit max_length = {max_length}: set it "
+                f"to at least {self.longest + 1}"
+            )
+        return Banks(self.required, self.borders, int(self.required.tokens_B.max()))
+
+
+@runtime_checkable
+class Constrainable(Protocol[S_co]):
+    """A search that can be held to constraints: ``constrained`` is the same one for the sources of one batch."""
+
+    def constrained(self, held: Held) -> S_co: ...
+
+
+def constrained(
+    search: Search[Any], sources: Sequence[Tokenized | None], lexicon: Lexicon, device: torch.device
+) -> Search[Any]:
+    """The search for a batch of sources with these constraints."""
+    if not isinstance(search, Constrainable):
+        raise ValueError(
+            f"{type(search).__name__} cannot be held to phrases: use a beam without a shortlist, or, where nothing is "
+            "required, greedy search or sampling"
+        )
+    held: Search[Any] = search.constrained(
+        Held.of([each or Tokenized() for each in sources], lexicon.borders(), device)
+    )
+    return held
+
+
+def _check(name: str, lists: Sequence[Any]) -> None:
+    for given in lists:
+        if isinstance(given, str) or not isinstance(given, Sequence) or not (given or given is lists[0]):
+            raise ValueError(f"{name} = {given!r}: a list of phrases was expected")
+
+
+def listed(some: Sequence[str]) -> str:
+    """Alternatives, to be read by people."""
+    return " or ".join(map(repr, some))
