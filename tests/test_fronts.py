@@ -347,8 +347,8 @@ def test_closed_ends_with_a_vector_of_its_own() -> None:
         ({"type": "features", "stack": 0}, "stack = 0"),
         ({"type": "frames", "columns": 5, "embedding": "features"}, "frame of 12 numbers does not divide"),
         ({"type": "frames", "columns": 3, "embedding": {"type": "map", "height": 3}}, "has 4 numbers"),
-        ({"type": "convolutional-attention", "embedding": "features"}, "Features lays nothing on a grid"),
-        ({"type": "columns"}, "missing; Columns needs height, an integer"),
+        ({"type": "convolutional-attention", "embedding": "features"}, "FrameEmbedding lays nothing on a grid"),
+        ({"type": "columns"}, "missing; ColumnEmbedding needs height, an integer"),
     ],
 )
 def test_what_cannot_be_is_refused(table: config.Table, message: str) -> None:
@@ -378,7 +378,7 @@ def test_a_signal_is_no_series_and_no_text() -> None:
 def test_a_signal_has_no_table_to_share() -> None:
     stack = {"type": "transformer", "width": 8, "heads": 2, "positions": "none"}
     table = {"type": "encoder-decoder", "encoder": stack | {"embedding": "features"}, "decoder": stack, "tie": "all"}
-    with pytest.raises(ConfigError, match=r'Features makes vectors of a signal .* set tie = "target"'):
+    with pytest.raises(ConfigError, match=r'FrameEmbedding makes vectors of a signal .* set tie = "target"'):
         config.build(table, Model, Facts(11, 11, source_factors=11), "model")
 
 
