@@ -1,5 +1,6 @@
-"""Label sequences whose neighbours depend on each other: a linear chain, scored, summed over and searched, all in log
-space. Conditional random fields and hidden Markov models are chains.
+"""Linear chains: label sequences in which each label depends on the label before it, in log space.
+
+Conditional random fields and hidden Markov models are chains. Viterbi and forward-backward are written here once.
 
 B rows, T positions, L labels (I to the left of J), K sequences of a row.
 """
@@ -19,12 +20,12 @@ NEVER = float("-inf")
 
 @dataclass(frozen=True)
 class Trellis:
-    """Scores of every label sequence y of a row, as long as the row, of which there are I^T:
+    """The scores of all I^T label sequences y of each row:
 
     s(y) = start(y_1) + sum_t unary_t(y_t) + sum_t transition(y_t-1, y_t) + end(y_T), and p(y) = exp s(y) / Z.
 
-    ``unary`` [B, T, L], its first ``lengths`` [B] positions real, T at least 1; ``transition`` [L, L] from the first
-    axis to the second; ``start`` and ``end`` [L]. Of a row without positions there is one sequence, of score 0.
+    ``unary`` [B, T, L] has ``lengths`` [B] real positions; T is at least 1. ``transition`` [L, L] goes from the first
+    axis to the second. ``start`` and ``end`` are [L]. A row of length 0 has one sequence, with score 0.
     """
 
     unary: Tensor
@@ -39,7 +40,7 @@ class Trellis:
         return real_mask(self.lengths, self.unary.shape[1])
 
     def score(self, labels_BT: Tensor) -> Tensor:
-        """[B]: s(y) of one sequence for each row; what stands past its length says nothing."""
+        """[B]: s(y) of one label sequence per row. Labels past a row's length are ignored."""
         places_T = torch.arange(labels_BT.shape[1], device=labels_BT.device)
         unary_BT = self.unary.gather(2, labels_BT[..., None])[..., 0]
         into_BT = torch.cat([self.start[labels_BT[:, :1]], self.transition[labels_BT[:, :-1], labels_BT[:, 1:]]], 1)
@@ -47,7 +48,7 @@ class Trellis:
         return (unary_BT + into_BT + end_BT).masked_fill(~self.mask, 0.0).sum(1)
 
     def own(self, target_BT: Tensor, lengths_B: Tensor) -> Tensor:
-        """[B, T]: labels given as rows of these lengths, which must be the trellis' own, else ValueError."""
+        """[B, T]: the labels, as wide as the trellis. Raises ValueError if the lengths differ."""
         check_lengths(self.lengths, lengths_B)
         positions = self.unary.shape[1]
         missing = max(0, positions - target_BT.shape[1])
@@ -55,7 +56,7 @@ class Trellis:
 
     @cached_property
     def forward(self) -> Tensor:
-        """[B, T, L]: alpha_t(j), log of the sum over all beginnings that have label j at t."""
+        """[B, T, L]: alpha_t(j), the log-sum over all label prefixes that end with label j at time t."""
         alpha_BL = self.start + self.unary[:, 0]
         found = [alpha_BL]
         for unary_BL in self.unary.unbind(1)[1:]:
@@ -65,7 +66,7 @@ class Trellis:
 
     @cached_property
     def backward(self) -> Tensor:
-        """[B, T, L]: beta_t(i), log of the sum over all ends that follow label i at t; 0 past a row's length."""
+        """[B, T, L]: beta_t(i), the log-sum over all label suffixes after label i at time t; 0 past a row's length."""
         last_B = self.lengths - 1
         beta_BL = torch.zeros_like(self.unary[:, 0])
         found = []
@@ -79,27 +80,30 @@ class Trellis:
 
     @cached_property
     def log_normaliser(self) -> Tensor:
-        """[B]: log Z, the sum over all sequences; of observations that are scored with log p(x | y), log p(x)."""
+        """[B]: log Z, the log-sum over all sequences. If ``unary`` scores are log p(x | y), this is log p(x)."""
         last_B = (self.lengths - 1).clamp(min=0)
         alpha_BL = self.forward[torch.arange(len(last_B), device=last_B.device), last_B]
         return (alpha_BL + self.end).logsumexp(-1).masked_fill(self.lengths == 0, 0.0)
 
     def posteriors(self) -> Tensor:
-        """[B, T, L]: log p(y_t = j | x), by forward-backward; 0 past a row's length."""
+        """[B, T, L]: log p(y_t = j | x) by the forward-backward algorithm; 0 past a row's length."""
         both_BTL = self.forward + self.backward - self.log_normaliser[:, None, None]
         return both_BTL.masked_fill(~self.mask[..., None], 0.0)
 
     def pair_posteriors(self) -> Tensor:
-        """[B, T - 1, I, J]: log p(y_t-1 = i, y_t = j | x), which counts transitions; minus infinity past the length."""
+        """[B, T - 1, I, J]: log p(y_t-1 = i, y_t = j | x); minus infinity past a row's length.
+
+        The sum of their exponentials is the expected number of transitions.
+        """
         follows_BTJ = self.unary[:, 1:] + self.backward[:, 1:]
         both_BTIJ = self.forward[:, :-1, :, None] + self.transition + follows_BTJ[:, :, None]
         both_BTIJ = both_BTIJ - self.log_normaliser[:, None, None, None]
         return both_BTIJ.masked_fill(~self.mask[:, 1:, None, None], NEVER)
 
     def conditionals(self, labels_BT: Tensor) -> Tensor:
-        """[B, T, L]: log p(y_t | y_t-1, x) where y_t-1 is that of ``labels``; 0 past a row's length.
+        """[B, T, L]: log p(y_t | y_t-1, x), where ``labels`` give y_t-1; 0 past a row's length.
 
-        A chain is written from left to right as well: log p(y) is the sum of these at y.
+        A chain also has a left-to-right factorisation: log p(y) is the sum of these values at y.
         """
         after_BTL = self.unary + self.backward
         first_B1L = (self.start + after_BTL[:, :1]).log_softmax(-1)
@@ -107,16 +111,16 @@ class Trellis:
         return torch.cat([first_B1L, later_BTL], 1).masked_fill(~self.mask[..., None], 0.0)
 
     def best(self, count: int = 1) -> tuple[Tensor, Tensor]:
-        """The ``count`` sequences of highest score of each row, best first: labels [B, K, T] and scores [B, K], minus
-        infinity where there are no more (Viterbi 1967; of several, each label remembers the best ways to reach it).
+        """The ``count`` best label sequences of each row, best first: labels [B, K, T] and scores [B, K].
 
-        Past a row's length stands its last label.
+        A score is minus infinity if a row has fewer sequences. The last label is repeated past a row's length. With
+        ``count`` 1 this is Viterbi's algorithm (1967); with more, each label keeps its ``count`` best predecessors.
         """
         B, T, L = self.unary.shape
         rows_B1 = torch.arange(B, device=self.unary.device)[:, None]
         ways_BKL = torch.full((B, count, L), NEVER, dtype=self.unary.dtype, device=self.unary.device)
         ways_BKL[:, 0] = self.start + self.unary[:, 0]
-        origins: list[Tensor] = []  # [B, K, L] each: k * L + i, the way and label that a way has come from
+        origins: list[Tensor] = []  # back-pointers [B, K, L] each: k * L + i, the rank and label of the predecessor
         for t in range(1, T):
             every_BNJ = (ways_BKL[..., None] + self.transition).view(B, count * L, L)
             reached_BKJ, origin_BKJ = every_BNJ.topk(count, 1)
@@ -136,11 +140,11 @@ class Trellis:
 
 
 def check_lengths(own_B: Tensor, wanted_B: Tensor | None) -> None:
-    """Raise ValueError where labels are given, or asked for, that are not as many as the source has places."""
+    """Raises ValueError unless each row has as many labels as its source has positions."""
     if wanted_B is None or torch.equal(own_B, wanted_B):
         return
     row = int((own_B != wanted_B).nonzero()[0])
     raise ValueError(
-        f"{int(wanted_B[row])} labels for a source of {int(own_B[row])} (row {row} of its batch), and this model gives "
-        'each its own: set data.lines.unequal = "error" to be told the line, or "skip" to leave such lines out'
+        f"{int(wanted_B[row])} labels for a source of {int(own_B[row])} tokens (row {row} of its batch), but this "
+        'model gives each token one label: set data.lines.unequal = "error" to see the line, or "skip" to leave it out'
     )

@@ -1,7 +1,7 @@
-"""The protocols that models and their parts, searches, objectives and metrics meet.
+"""The protocols of models, their parts, searches, objectives and metrics.
 
-A search, an objective, an inspector and a server never know which model they hold; they know one of these. Shapes as
-in types.py.
+A search, an objective, an inspector and a server know only the protocol of a model, never its class. A protocol stands
+here if more than one package uses it. types.py explains the letters of the shapes.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ M_contra = TypeVar("M_contra", contravariant=True)
 
 
 class Model(Protocol):
-    """What a configuration's ``model`` table makes: an ``nn.Module`` that owns a distribution over outputs, in one of
-    the ways below, or a ``Regressor``."""
+    """The ``nn.Module`` that a configuration's ``model`` table describes.
+
+    It owns a distribution over outputs and follows one of the protocols below, or it is a ``Regressor``.
+    """
 
     training: bool
 
 
 class Distribution(Model, Protocol):
-    """What the first two ways share.
+    """The methods that ``Autoregressive`` and ``Parallel`` share.
 
-    ``start`` makes the first state of a source. ``readout`` turns features [..., D] into logits [..., V], and is asked
-    only where needed; ``candidates`` [C] names the columns wanted, in that order. Its result is a tensor of its own: a
-    search writes into it what it rules out.
+    ``start`` returns the first state for a source. ``readout`` turns features [..., D] into logits [..., V]. Callers
+    ask for logits only at the positions that they need. ``candidates`` [C] selects columns, in that order. The result
+    is a new tensor: a search may overwrite it to rule out tokens.
     """
 
     def start(self, source: Any) -> Any: ...
@@ -40,11 +42,11 @@ class Distribution(Model, Protocol):
 
 
 class Autoregressive(Distribution, Protocol[S]):
-    """A distribution over outputs, one token after the other: p(y) = prod_t p(y_t | y_<t, x).
+    """A distribution over outputs, token by token: p(y) = prod_t p(y_t | y_<t, x).
 
-    ``extend`` is one function for teacher forcing (T = the whole target), prefill (T = a prompt) and a search
-    step (T = 1): features of each new position, and the state after them. A state is consumed by the call;
-    ``tree.fork`` copies it where both are wanted.
+    ``extend`` is one function for teacher forcing (T = the whole target), prefill (T = a prompt) and a search step
+    (T = 1). It returns the features of each new position and the state after them. The call consumes the state; use
+    ``tree.fork`` first if the old state is needed again.
     """
 
     def start(self, source: Any) -> S: ...
@@ -55,8 +57,8 @@ class Autoregressive(Distribution, Protocol[S]):
 class Parallel(Distribution, Protocol[S]):
     """A distribution over outputs, all tokens at once: p(y) = p(n | x) prod_t p(y_t | t, n, x), n tokens before EOS.
 
-    ``emit`` gives features of outputs of the ``lengths`` [N] wanted (EOS not counted), by default the most probable
-    ones. A state is not consumed; with ``tree.repeat`` one source is asked for outputs of several lengths.
+    ``emit`` returns the features of outputs with the given ``lengths`` [N] (without EOS), by default the most probable
+    lengths. The call does not consume the state. ``tree.repeat`` lets one source emit outputs of several lengths.
     """
 
     def start(self, source: Any) -> S: ...
@@ -65,33 +67,33 @@ class Parallel(Distribution, Protocol[S]):
 
 
 class Framewise(Model, Protocol):
-    """A distribution over outputs through their alignments a, a symbol or the blank for each frame: p(y) is the sum of
-    prod_t p(a_t | t, x) over all that read y when repetitions are merged and blanks left out (Graves et al. 2006).
+    """A distribution over outputs through alignments a, which have a symbol or the blank for each frame.
 
-    What it gives all at once is of frames and not of the output, so that it is not ``Parallel``: whoever asks sums over
-    alignments, or searches among them. Those sums can be had prefix by prefix, so that such a model may be
-    ``Autoregressive`` as well, and is searched, sampled and mixed like any other.
+    p(y) is the sum of prod_t p(a_t | t, x) over all alignments that give y after repetitions are merged and blanks are
+    removed (Graves et al. 2006). The model is not ``Parallel``, because it gives probabilities for frames and not for
+    outputs: the caller sums over alignments or searches among them. The sums exist for each prefix too, so the model
+    can also be ``Autoregressive``. Then every search, sampler and mixture works with it.
 
-    ``frames`` gives log-probabilities [B, S, V] of which the first ``lengths`` [B] frames are real; the blank is PAD.
+    ``frames`` returns log-probabilities [B, S, V]. The first ``lengths`` [B] frames are real. The blank is PAD.
     """
 
     def frames(self, source: Any) -> Padded: ...
 
 
 class Joint(Framewise, Protocol[S]):
-    """Two distributions over the same outputs, one framewise and one a decoder's, of one encoding of the source.
+    """Two distributions over the same outputs from one encoding of the source: a framewise one and a decoder's.
 
-    ``parts`` encodes once: the frames, the decoder, and the state that it starts from.
+    ``parts`` encodes once. It returns the frames, the decoder and the decoder's first state.
     """
 
     def parts(self, source: Any) -> tuple[Padded, Decoder[S], S]: ...
 
 
 class Regressor(Model, Protocol):
-    """Numbers out: a function of the source, at most ``steps`` steps of ``channels`` numbers each.
+    """A model that predicts numbers: at most ``steps`` steps of ``channels`` numbers each.
 
-    ``predict`` gives [B, T, channels], the first ``steps_B`` [B] steps of each row real, T the most of them, at least
-    1. A row's numbers do not depend on the others', nor on how many steps these have.
+    ``predict`` returns [B, T, channels], where T is the largest of ``steps_B`` [B] and at least 1. The first
+    ``steps_B`` steps of each row are real. A row's numbers do not depend on the other rows or on their lengths.
     """
 
     steps: int
@@ -101,41 +103,41 @@ class Regressor(Model, Protocol):
 
 
 class Chain(Model, Protocol):
-    """A distribution over label sequences, one label for each token of the source, each depending on the one before:
-    p(y) = exp(score) / Z.
+    """A distribution over label sequences with one label for each source token: p(y) = exp(score) / Z.
 
-    ``trellis`` scores them; its labels are the ids of the target's vocabulary.
+    Each label depends on the label before it. ``trellis`` returns the scores. Labels are ids of the target vocabulary.
     """
 
     def trellis(self, source: Any) -> Trellis: ...
 
 
 def verbs(way: type) -> list[str]:
-    """What ``way``, one of those above, asks of a model."""
+    """The names of the methods that the protocol ``way`` requires of a model."""
     return [verb for verb in vars(way) if verb[0] != "_"]
 
 
 def lacking_verbs(model: type, way: type) -> list[str]:
-    """What ``way`` asks of a model and this class cannot."""
+    """The methods that the protocol ``way`` requires and this class lacks."""
     return [verb for verb in verbs(way) if not hasattr(model, verb)]
 
 
 def lacking_for(user: type, model: type) -> list[str]:
-    """What a search or an objective, by the annotation of what it is called with, asks of a model and this class
-    cannot."""
+    """The methods that a search or an objective requires of its model and this class lacks.
+
+    The annotation of the parameter ``model`` names the required protocol.
+    """
     asked = typing.get_type_hints(user.__call__).get("model", Any)
     way = typing.get_origin(asked) or asked
     return lacking_verbs(model, way) if isinstance(way, type) else []
 
 
 def can(model: type, way: type) -> bool:
-    """Whether a class of models can all that ``way`` asks."""
+    """Whether a class of models has all methods of the protocol ``way``."""
     return not lacking_verbs(model, way)
 
 
 class Pooler(Protocol):
-    """What an encoder leaves of a source as one vector, [B, width]; made with the widths of its
-    ``memory``."""
+    """Reduces an encoder's memory to one vector per row, [B, width]. Its constructor gets the ``memory``'s widths."""
 
     width: int
 
@@ -143,7 +145,10 @@ class Pooler(Protocol):
 
 
 class Encoder(Protocol):
-    """``width`` is the last axis of the memory's states, ``summary_widths`` those of the summary's leaves."""
+    """Turns a source into a ``Memory``.
+
+    ``width`` is the last axis of the memory's states. ``summary_widths`` are the last axes of the summary's leaves.
+    """
 
     width: int
     summary_widths: tuple[int, ...]
@@ -152,12 +157,12 @@ class Encoder(Protocol):
 
 
 def memory_widths(encoder: Encoder) -> MemoryWidths:
-    """What a decoder, or a pooling, has to know of an encoder."""
+    """The widths of an encoder's memory. A decoder or a pooler is built from them."""
     return MemoryWidths(encoder.width, encoder.summary_widths)
 
 
 class Table(Protocol):
-    """One vector for each word of a vocabulary: an embedding (ids to vectors), or a readout (vectors to logits)."""
+    """One vector for each token of a vocabulary: an embedding (ids to vectors) or a readout (vectors to logits)."""
 
     weight: nn.Parameter
 
@@ -165,19 +170,22 @@ class Table(Protocol):
 
 
 class Embedding(Protocol):
-    """A source as vectors, [B, S', width]: one for each of its tokens, or for whatever else it is cut into (words of
-    several pieces, frames of a signal, patches of a picture), with the rows' lengths in those.
+    """Turns a source into vectors [B, S', width] and their lengths.
 
-    Its encoder makes it with ``vocabulary`` and ``width``, and ``scaled`` where vectors are to be multiplied by
-    sqrt(width). One that is a ``Table`` too can be shared with a decoder's.
+    There is one vector for each unit of the source: a token, a word of several pieces, a frame of a signal or a patch
+    of a picture. The encoder builds it with ``vocabulary``, ``width`` and ``scaled``; ``scaled`` multiplies vectors by
+    sqrt(width). An embedding that is also a ``Table`` can share its weights with a decoder's.
     """
 
     def embed(self, source: Padded) -> Padded: ...
 
 
 class Decoder(Protocol[S]):
-    """Autoregressive, but started from a memory. ``width`` is the last axis of its features; its two tables may be
-    made one, or shared with an encoder's."""
+    """Like ``Autoregressive``, but it starts from a memory.
+
+    ``width`` is the last axis of its features. Its two tables can share one parameter with each other or with an
+    encoder's.
+    """
 
     width: int
 
@@ -195,10 +203,10 @@ class Decoder(Protocol[S]):
 
 
 class InstantDecoder(Protocol[S]):
-    """Writes all positions at once, at most ``max_length`` of them, EOS not counted.
+    """Writes all positions at once: at most ``max_length`` of them, without EOS.
 
-    Called with a state of N rows (K to a source, as after ``tree.repeat``), the ``lengths`` [N] of their outputs and
-    the number T of positions, at least 1, which it gives features [N, T, ...]; those past a row's length are nobody's.
+    The call takes a state of N rows (K rows per source after ``tree.repeat``), the ``lengths`` [N] of their outputs and
+    the number of positions T, at least 1. It returns features [N, T, ...]. Features past a row's length have no meaning.
     """
 
     max_length: int
@@ -216,10 +224,10 @@ class InstantDecoder(Protocol[S]):
 class Cell(Protocol[S]):
     """A recurrent cell.
 
-    ``project`` is the part of a step that does not need the state, for all positions in one product (G features);
-    ``step`` does the rest. ``unroll`` is both, in order; with ``lengths_B`` a row's state stops at its length, and its
-    outputs after that are zeros. ``output`` is what a state shows: y of the step that led to it. ``project`` is linear
-    (with a bias): what enters a cell beside x has a product of its own, which is added.
+    ``project`` computes the part of a step that does not need the state, for all positions in one product (G
+    features). It is linear with a bias, so that the products of further inputs can be added to it. ``step`` does the
+    rest. ``unroll`` runs both over all positions. With ``lengths_B`` a row's state stops at its length, and later
+    outputs are zeros. ``output`` returns y of the step that led to a state.
     """
 
     width: int
@@ -237,8 +245,10 @@ class Cell(Protocol[S]):
 
 
 class Energy(Protocol):
-    """How well a query fits a key, before the softmax; ``keys`` is the part computed once a sentence, with
-    ``key_width`` features."""
+    """How well a query matches a key, before the softmax.
+
+    ``keys`` computes the part that is the same for all queries of a sentence, with ``key_width`` features.
+    """
 
     key_width: int
 
@@ -248,8 +258,11 @@ class Energy(Protocol):
 
 
 class Attention(Protocol[S]):
-    """``start`` once a sentence; then for each query a context [B, T, width] and the weights [B, T, S] that it was
-    read with, threading what it must remember. Weights sum to 1, and are 0 on padding."""
+    """Reads a memory. ``start`` runs once per sentence.
+
+    Each call returns for each query a context [B, T, width], the attention weights [B, T, S] and the next state.
+    Weights sum to 1 and are 0 on padding.
+    """
 
     width: int
 
@@ -259,17 +272,19 @@ class Attention(Protocol[S]):
 
 
 class Mixer(Protocol):
-    """Lets the positions [B, S, D] of a row see one another, in a layer of an encoder: [B, S, D], not minding padding.
+    """Mixes the positions [B, S, D] of each row in an encoder's layer. Returns [B, S, D]; padding changes nothing.
 
-    Its layer makes it with ``width``, ``heads`` and ``dropout``, as it does a ``CausalMixer``.
+    The layer builds it with ``width``, ``heads`` and ``dropout``, as it builds a ``CausalMixer``.
     """
 
     def __call__(self, x: Padded) -> Tensor: ...
 
 
 class CausalMixer(Protocol[S]):
-    """Lets every position [B, T, D] see itself and those before it, which the state remembers; ``places_BT`` count from
-    0 in each row."""
+    """Mixes each position [B, T, D] with earlier positions of its row, which the state remembers.
+
+    ``places_BT`` are the positions' numbers, from 0 in each row.
+    """
 
     def start(self, rows: int, like: Tensor) -> S: ...
 
@@ -277,26 +292,29 @@ class CausalMixer(Protocol[S]):
 
 
 class Objective(Protocol[M_contra]):
-    """What training minimises. ``progress`` in [0, 1] is for schedules, ``carry`` is handed from batch to batch."""
+    """The function that training minimises.
+
+    ``progress`` in [0, 1] is for schedules. ``carry`` is a value that one batch passes on to the next.
+    """
 
     def __call__(self, model: M_contra, batch: Batch, progress: float, carry: Any) -> tuple[Loss, Any]: ...
 
 
 @runtime_checkable
 class ComparesTexts(Protocol):
-    """An objective that compares texts: ``reading`` is the same, for ids that ``decode`` makes texts of."""
+    """An objective that compares texts. ``reading`` returns a copy that turns ids into text with ``decode``."""
 
     def reading(self, decode: Callable[[Sequence[int]], str]) -> Objective[Any]: ...
 
 
 class Search(Protocol[M_contra]):
-    """For each source row, hypotheses, best first. Options are the fields of a frozen dataclass.
+    """Returns the hypotheses of each source row, best first. Options are the fields of a frozen dataclass.
 
-    ``prefix`` ids [B, P] are what the outputs of each source begin with (none where its length is 0): language tags,
-    prompts, what somebody has written already. Outputs contain it and are scored with it.
-    ``force`` searches nothing: it is the model's own log-probability of a given ``target``, ids [B, T] that close with
-    EOS. ``resized`` is the search of the same options that keeps ``size`` hypotheses in view and returns ``nbest``;
-    what is not said is as it was, as far as the other leaves room (search/sizes.py).
+    ``prefix`` ids [B, P] are the first tokens of each row's outputs: a language tag, a prompt or a text that already
+    exists. Length 0 means no prefix. Outputs contain the prefix, and their scores include it. ``force`` does not
+    search: it returns the model's own log-probability of ``target``, ids [B, T] that end with EOS. ``resized`` returns
+    the same search with another beam ``size`` and number of results ``nbest``. A value that is not given stays the
+    same if the other value allows it.
     """
 
     def __call__(self, model: M_contra, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]: ...
@@ -307,10 +325,10 @@ class Search(Protocol[M_contra]):
 
 
 class Metric(Protocol):
-    """A corpus score of summed statistics: bootstrap and reduction over processes come for free.
+    """A corpus score that is a function of summed statistics. Bootstrap and several processes need nothing more.
 
-    One that ``needs_forcing`` measures the first reference, teacher-forced (``Prediction.forced_...``), and not the
-    output.
+    A metric with ``needs_forcing`` measures the teacher-forced first reference (``Prediction.forced_...``) instead of
+    the output.
     """
 
     name: str

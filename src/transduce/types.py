@@ -1,7 +1,7 @@
-"""The nouns: the values that models, searches, objectives and metrics hand to one another.
+"""The nouns: values that models, searches, objectives and metrics pass to each other. protocols.py has the verbs.
 
-What those do with them is in protocols.py. The shapes are given in the names: B rows (sentences), K hypotheses of one
-sentence, N rows of anything, S source positions, T target positions, D features, V vocabulary.
+Names end with their shape. B: rows (sentences). K: hypotheses per sentence. N: rows of any kind. S: source positions.
+T: target positions. D: features. V: vocabulary.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 
 
 class Factory(Protocol[T_co]):
-    """A constructor some of whose arguments are given: N layers need N cells, not one.
+    """A constructor with some arguments already given. N layers need N cells, so they receive a factory of cells.
 
-    In a configuration a parameter annotated ``Factory[T]`` receives the table as such a partial.
-    The holder calls it with what only it knows (widths, parameters).
+    A parameter annotated ``Factory[T]`` receives a configuration's table as a partial constructor. The holder calls it
+    with the arguments that only the holder knows (widths, parameters).
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> T_co: ...
@@ -39,7 +39,7 @@ def real_mask(lengths_B: Tensor, size: int) -> Tensor:
 
 
 def widened(dtype: torch.dtype) -> torch.dtype:
-    """At least float32: half of it has too few digits for positions, sums and log-probabilities."""
+    """Returns at least float32: 16 bits have too few digits for positions, sums and log-probabilities."""
     return torch.promote_types(dtype, torch.float32)
 
 
@@ -52,7 +52,7 @@ class Padded:
 
     @classmethod
     def of(cls, rows: Sequence[Any], dtype: torch.dtype | None = None) -> Padded:
-        """Rows of ids, numbers or steps as one batch, filled up with PAD; on the CPU."""
+        """Pads rows of ids, numbers or steps with PAD to one batch on the CPU."""
         values = pad_sequence([torch.as_tensor(row, dtype=dtype) for row in rows], batch_first=True, padding_value=PAD)
         return cls(values, torch.tensor([len(row) for row in rows]))
 
@@ -67,12 +67,11 @@ class Padded:
 
 @dataclass(frozen=True)
 class Memory:
-    """What an encoder leaves for a decoder.
+    """An encoder's result, which a decoder starts from and attends to.
 
-    ``states`` [B, S, D] are there to be attended to; ``summary`` is a tree of [B, D'] tensors to start from
-    (a recurrent encoder's last h and c per layer, an average); ``source`` is the input itself, for copying.
-    Attention compares its queries with ``states`` and reads ``read_BSD``: the same, unless the encoder leaves
-    ``values`` [B, S, D] to be read in their place (Gehring et al. 2017).
+    ``states`` [B, S, D] are the keys of attention. ``values`` [B, S, D], if given, are its values (Gehring et al.
+    2017); otherwise ``states`` are both. ``summary`` is a tree of [B, D'] tensors for a decoder's first state, for
+    example the last h and c of each layer, or an average. ``source`` is the input itself, for copying.
     """
 
     states: Padded
@@ -82,16 +81,16 @@ class Memory:
 
     @property
     def read_BSD(self) -> Tensor:
+        """The values of attention."""
         return self.states.values if self.values is None else self.values
 
 
 @dataclass(frozen=True)
 class Emission:
-    """All of an output at once: ``output``, features [B, T, ...] of its positions, of which the first ``lengths`` [B]
-    are real.
+    """All positions of an output at once. ``output`` has features [B, T, ...]; the first ``lengths`` [B] are real.
 
-    Lengths count what is emitted, an output's tokens without EOS, which stands where the length says. Hence
-    ``length_log_probs`` [B, L], log p(n | x) of n = 0 to L - 1; None where the length follows from the source.
+    Lengths do not count EOS. ``length_log_probs`` [B, L] are log p(n | x) for n = 0 to L - 1. They are None if the
+    length follows from the source.
     """
 
     output: Any
@@ -105,7 +104,7 @@ class Emission:
 
     @property
     def end_log_probs(self) -> Tensor:
-        """[B]: log-probabilities of ending there, which are the lengths'; 0 where a length is no choice."""
+        """[B]: the log-probability of each row's length; 0 if the length follows from the source."""
         if self.length_log_probs is None:
             return torch.zeros(self.lengths.shape, device=self.lengths.device)
         return self.length_log_probs.gather(1, self.lengths[:, None])[:, 0]
@@ -113,8 +112,7 @@ class Emission:
 
 @dataclass(frozen=True)
 class MemoryWidths:
-    """How wide the memory is that an encoder will leave: the last axis of its ``states``, those of its ``summary``'s
-    leaves."""
+    """The widths of a memory: the last axis of its ``states`` and the last axes of its ``summary``'s leaves."""
 
     states: int
     summary: tuple[int, ...]
@@ -122,13 +120,12 @@ class MemoryWidths:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One output: ``tokens`` with its closing EOS, their log-probabilities under the model (natural
-    logarithm, summed in ``log_prob``), and ``score``, by which the search ranked it.
+    """One output: its ``tokens`` including EOS, their log-probabilities, and the ``score`` that the search ranks by.
 
-    Of a model that emits all tokens at once, EOS has the log-probability of the length: 0 where that follows from the
-    source. Where an output was given (``Search.force``), ``best_log_probs`` has that of the likeliest token in each
-    place, so that a token with as much was the model's choice; an end that follows from the source was no choice, and
-    is left out. Of a ``Regressor`` the tokens are numbers, which have no probability: ``log_prob`` and ``score`` are 0.
+    ``log_prob`` is the sum of ``token_log_probs`` (natural logarithm). If a model emits all tokens at once, the
+    log-probability of EOS is that of the length, or 0 if the length follows from the source. ``Search.force`` also
+    gives ``best_log_probs``: the log-probability of the most probable token at each position, without an end that
+    follows from the source. A ``Regressor``'s tokens are numbers; their ``log_prob`` and ``score`` are 0.
     """
 
     tokens: tuple[Any, ...]  # ids, or numbers
@@ -140,8 +137,8 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Batch:
-    """Encoded pairs. ``source`` and ``target``, ids or numbers, both close with EOS; ``ids`` [B] are the examples' row
-    numbers."""
+    """Encoded pairs. ``source`` and ``target`` (ids or numbers) both end with EOS. ``ids`` [B] are row numbers of the
+    examples in their corpus."""
 
     source: Padded
     target: Padded
@@ -155,7 +152,7 @@ class Batch:
 class Loss:
     """Sums, not means: the training loop divides once, after accumulation and after all ranks.
 
-    ``total`` is differentiated; ``parts`` are reported (for cross-entropy ``nll``, without smoothing).
+    ``total`` is differentiated. ``parts`` are reported, for example ``nll``: the cross-entropy without smoothing.
     """
 
     total: Tensor
@@ -164,16 +161,16 @@ class Loss:
 
     @property
     def plain(self) -> Tensor:
-        """What is comparable whatever the objective's options: nll where there is one, else the total."""
+        """The loss that does not depend on the objective's options: ``nll`` if there is one, otherwise the total."""
         return self.parts.get("nll", self.total).detach()
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What only the data knows. Constructors receive these by parameter name.
+    """Facts that only the data knows. Constructors receive them by parameter name.
 
-    Of numbers the channels are the vocabulary: an embedding has a vector for each, a readout a column. Words that are
-    known as wholes are counted apart; their ids follow those of the vocabulary, which spell them.
+    The vocabulary of a numeric side is its number of channels. ``source_words`` counts words with an embedding of their
+    own beside the embeddings of their pieces. Their ids follow the ids of the vocabulary.
     """
 
     source_vocabulary: int
@@ -184,7 +181,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Example:
-    """A raw source and every target that is right for it (empty when unknown)."""
+    """A raw source and all its reference targets (empty if unknown)."""
 
     source: str
     references: tuple[str, ...] = ()
@@ -192,13 +189,13 @@ class Example:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A raw output, and what the model thinks of it and, where asked, of the first reference.
+    """A raw output and its log-probability. If requested, also the log-probability of the first reference.
 
-    Where only the reference is asked for, there is no output: its ``text`` is empty.
+    ``text`` is empty if only the reference was requested.
     """
 
     text: str
     log_prob: float = 0.0
     forced_log_prob: float | None = None  # of the first reference, teacher-forced
-    forced_length: int | None = None  # its tokens, EOS included where that is a choice of the model's
-    forced_right: int | None = None  # of these, the model's first choice
+    forced_length: int | None = None  # number of its tokens; includes EOS if the model chooses where to end
+    forced_right: int | None = None  # number of these tokens that are the model's first choice
