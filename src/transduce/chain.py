@@ -113,8 +113,8 @@ class Trellis:
     def best(self, count: int = 1) -> tuple[Tensor, Tensor]:
         """The ``count`` best label sequences of each row, best first: labels [B, K, T] and scores [B, K].
 
-        A score is minus infinity if a row has fewer sequences. The last label is repeated past a row's length. With
-        ``count`` 1 this is Viterbi's algorithm (1967); with more, each label keeps its ``count`` best predecessors.
+        A score is minus infinity if a row has fewer sequences. The last label is repeated past a row's length. Each
+        label keeps its ``count`` best predecessors; ``count`` 1 is Viterbi's algorithm (1967).
         """
         B, T, L = self.unary.shape
         rows_B1 = torch.arange(B, device=self.unary.device)[:, None]

@@ -132,7 +132,7 @@ def lacking_for(user: type, model: type) -> list[str]:
 
 
 def can(model: type, way: type) -> bool:
-    """Whether a class of models has all methods of the protocol ``way``."""
+    """Returns True if a class of models has all methods of the protocol ``way``."""
     return not lacking_verbs(model, way)
 
 
@@ -206,7 +206,7 @@ class InstantDecoder(Protocol[S]):
     """Writes all positions at once: at most ``max_length`` of them, without EOS.
 
     The call takes a state of N rows (K rows per source after ``tree.repeat``), the ``lengths`` [N] of their outputs and
-    the number of positions T, at least 1. It returns features [N, T, ...]. Features past a row's length have no meaning.
+    the number of positions T, at least 1. It returns features [N, T, ...]. Ignore features past a row's length.
     """
 
     max_length: int
@@ -226,8 +226,8 @@ class Cell(Protocol[S]):
 
     ``project`` computes the part of a step that does not need the state, for all positions in one product (G
     features). It is linear with a bias, so that the products of further inputs can be added to it. ``step`` does the
-    rest. ``unroll`` runs both over all positions. With ``lengths_B`` a row's state stops at its length, and later
-    outputs are zeros. ``output`` returns y of the step that led to a state.
+    rest. ``unroll`` runs both over all positions. If ``lengths_B`` is given, a row's state stops at its length, and
+    later outputs are zeros. ``output`` returns y of the step that led to a state.
     """
 
     width: int

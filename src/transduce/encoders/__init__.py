@@ -1,1 +1,1 @@
-"""Encoders: a source in, a ``Memory`` out."""
+"""Encoders: they turn a source into a ``Memory``."""

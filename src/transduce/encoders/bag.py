@@ -1,4 +1,4 @@
-"""A bag of words: what a source says, whatever the order."""
+"""A bag of words: an encoder that ignores the order of the tokens."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from transduce.types import Factory, Memory, Padded
 
 
 class BagEncoder(nn.Module):
-    """Tokens as they are: the states are their embeddings, the summary [B, width] is these pooled.
+    """The states are the token embeddings. The summary [B, width] is their pooled vector.
 
-    With the mean, the continuous bag of words of Mikolov et al. 2013; a bag of one word is that word as the context.
-    EOS is a word of every bag, so that none is empty.
+    With the mean this is the continuous bag of words of Mikolov et al. 2013. A source of one word gives that word as
+    the context. Each bag contains EOS, so no bag is empty.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Self-attention for what is far and convolutions for what is near. B rows, S positions, D features."""
+"""The Conformer: self-attention for distant positions, convolutions for near ones. B rows, S positions, D features."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ from transduce.types import Factory, Memory, Padded
 
 
 class ConformerLayer(nn.Module):
-    """Half a step of a feed-forward network, attention, a convolution, half a step of another network, and a norm:
-    x + F(x) / 2, x + attention(x), x + convolution(x), norm(x + G(x) / 2), each reading a norm of x (Gulati et al.
-    2020, eq. 1)."""
+    """Half a feed-forward step, attention, a convolution, half a feed-forward step, then a norm (Gulati et al. 2020,
+    eq. 1).
+
+    x <- x + F(x) / 2; x <- x + attention(x); x <- x + convolution(x); x <- norm(x + G(x) / 2). Each function reads a
+    norm of x.
+    """
 
     def __init__(
         self, width: int, attention: Mixer, convolution: Mixer, feedforward: Factory[FeedForward], dropout: float
@@ -43,13 +46,14 @@ class ConformerLayer(nn.Module):
 
 
 class ConformerEncoder(nn.Module):
-    """The Conformer of Gulati et al. 2020: in each layer self-attention and a convolution over ``kernel`` positions
-    between two feed-forward networks of half a step each. For speech after the embedding ``subsampling``; it reads
-    tokens as well. The summary is the average of the states.
+    """The Conformer of Gulati et al. 2020.
 
-    Where a position is, attention knows by ``relative``: rotary positions, where the paper has those of Transformer-XL.
-    Layer norm in the convolution where the paper has batch norm. ``feedforward`` is the hidden width of the plain form
-    with swish, or a table.
+    Each layer has self-attention and a convolution over ``kernel`` positions, between two half-step feed-forward
+    networks. For speech, use the embedding ``subsampling``; tokens work too. The summary is the average of the states.
+
+    There are two differences from the paper: rotary positions (``relative``) instead of those of Transformer-XL, and
+    layer norm instead of batch norm in the convolution. ``feedforward`` is the hidden width of the plain form with
+    swish, or a table.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A layer over a whole source at once, each position with weights of its own. B rows, S positions, E features."""
+"""One dense layer over a whole source, with weights of its own for each position. B rows, S positions, E features."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from transduce.types import Factory, Memory, Padded
 
 
 class DenseEncoder(nn.Module):
-    """relu(W [e_1; ...; e_n] + b), the vectors of at most ``max_length`` tokens (or steps of a series) side by side.
+    """relu(W [e_1; ...; e_n] + b): concatenates the vectors of at most ``max_length`` tokens or steps of a series.
 
-    A shorter source ends where the longest do, since the last step says most of the next; before it there are zeros.
-    The summary is the layer, [B, width]; the states are the vectors, [B, S, embedding_width]. Raises ValueError for
-    sources that are longer.
+    Shorter sources are padded with zeros on the left, so that the last step always has the same weights. The summary is
+    the layer's output [B, width]. The states are the vectors [B, S, embedding_width]. Raises ValueError if a source is
+    longer than ``max_length``.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class DenseEncoder(nn.Module):
         return Memory(Padded(self.dropout(embedded.values), embedded.lengths), (self.dropout(hidden_BD),), source)
 
     def _ends_together(self, x: Padded) -> Tensor:
-        """[B, max_length, E]: the rows moved to the right, zeros before them."""
+        """[B, max_length, E]: the rows aligned to the right, with zeros before them."""
         longest = int(x.lengths.max())
         if longest > self.max_length:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Labels as vectors of their own: alone, or beside what an encoder makes of the text behind them."""
+"""Encoders of labels: labels alone, or labels beside an encoder of the text that follows them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from transduce.types import Memory, Padded
 
 
 class LabelsEncoder(nn.Module):
-    """The first ``labels`` ids of each row as vectors: the states [B, labels, width], and side by side the summary.
+    """Embeds the first ``labels`` ids of each row: states [B, labels, width]. The summary is their concatenation.
 
-    Source of the unit "labels", or of "labelled", whose text is not read.
+    The source's unit is "labels", or "labelled", whose text this encoder ignores.
     """
 
     def __init__(self, source_vocabulary: int, labels: int = 1, width: int = 64, dropout: float = 0.1) -> None:
@@ -36,11 +36,11 @@ class LabelsEncoder(nn.Module):
 
 
 class LabelledEncoder(nn.Module):
-    """Any encoder for the text, and its ``labels`` beside it; source of the unit "labelled".
+    """Any encoder for the text, with the embeddings of the ``labels`` added to its summary. The source's unit is
+    "labelled".
 
-    The labels are embedded in a table of their own, [source_vocabulary, label_width], and join the summary; the
-    states, and the source for copying, are the text's. A plain encoder of the same source reads the labels as its
-    first tokens instead (Johnson et al. 2017).
+    The labels have their own table [source_vocabulary, label_width]. The states and the source for copying are those of
+    the text alone. A plain encoder reads these labels as its first tokens (Johnson et al. 2017).
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class LabelledEncoder(nn.Module):
 
     @property
     def embedding(self) -> nn.Module:
-        """The text's, to be tied with the target's."""
+        """The text encoder's embedding, which can be tied to the target's."""
         embedding: nn.Module = cast(Any, self.text).embedding
         return embedding
 
@@ -68,7 +68,7 @@ class LabelledEncoder(nn.Module):
 
 
 def check_labels(source: Padded, labels: int) -> None:
-    """Raise ValueError unless every row has ``labels`` ids and at least EOS behind them."""
+    """Raises ValueError unless each row has ``labels`` ids and at least EOS after them."""
     shortest = int(source.lengths.min())
     if shortest <= labels:
         raise ValueError(

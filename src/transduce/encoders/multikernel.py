@@ -1,4 +1,4 @@
-"""An encoder that reads with short and long kernels at once."""
+"""An encoder with short and long convolution kernels in each layer."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from transduce.types import Factory, Memory, Padded
 
 
 class MultiKernelLayer(nn.Module):
-    """x + W relu([conv_k(norm(x)) for every kernel k]) + b: the kernels side by side, as those of Kim 2014, their
-    outputs projected back to the width."""
+    """x + W relu([conv_k(norm(x)) for each kernel k]) + b.
+
+    The outputs of all kernels are concatenated (Kim 2014) and projected back to the width.
+    """
 
     def __init__(self, width: int, kernels: tuple[int, ...], dropout: float) -> None:
         super().__init__()
@@ -34,11 +36,12 @@ class MultiKernelLayer(nn.Module):
 
 
 class MultiKernelEncoder(nn.Module):
-    """Convolutions of several ``kernels`` over embedded tokens, concatenated and projected, in ``layers`` residual
-    layers (pre-norm, as Transformers that train without a long warm-up).
+    """Convolutions with several ``kernels`` over embedded tokens, concatenated and projected, in ``layers`` residual
+    layers.
 
-    The states [B, S, width] see (longest kernel - 1) / 2 positions to either side in each layer; the summary is their
-    average. No position embeddings: order is what kernels see. Raises ValueError for an even kernel, or none.
+    The layers are pre-norm, so training needs no long warm-up. In each layer a state [B, S, width] reads (longest
+    kernel - 1) / 2 positions to either side. The summary is the average of the states. There are no position
+    embeddings: the kernels see the order. Raises ValueError for an even kernel or no kernel.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A whole signal as one vector, layer by layer. B rows, S steps, D numbers a step."""
+"""A multi-layer perceptron that turns a whole signal into one vector. B rows, S steps, D numbers a step."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from transduce.types import Factory, Memory, Padded
 
 
 class PerceptronEncoder(nn.Module):
-    """A multi-layer perceptron over the numbers of at most ``steps`` steps, side by side: of a picture its pixels.
-    x <- mix(relu(W x + b)), a layer for each of ``widths``; shorter sources are filled up with zeros. Raises ValueError
-    for longer ones.
+    """A multi-layer perceptron over the concatenated numbers of at most ``steps`` steps, for example the pixels of a
+    picture.
 
-    The memory is one state [B, 1, width], the last layer, and the same as summary. With ``mixer`` "attention" a layer
-    is followed by self-attention over that one position: its softmax is of one number, 1 whatever the query, so that it
-    is a product W_v x + b. That is the "MNIST transformer" of the lecture on attention and vision; ``patches`` give
-    attention something to choose from.
+    There is one layer x <- mix(relu(W x + b)) for each of ``widths``. Shorter sources are padded with zeros. Raises
+    ValueError for longer ones.
+
+    The memory is one state [B, 1, width], the last layer's output, which is also the summary. If ``mixer`` is
+    "attention", self-attention over this one position follows each layer. Its softmax has one entry and is always 1, so
+    it equals the product W_v x + b. The lecture on attention and vision calls this the "MNIST transformer". Use
+    ``patches`` to give attention several positions.
     """
 
     def __init__(

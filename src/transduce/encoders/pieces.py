@@ -1,4 +1,4 @@
-"""Encoders of the pieces of words that answer once a word."""
+"""Encoders that read the pieces of words and return one state per word."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from transduce.types import Memory, Padded
 
 
 class FirstPieceEncoder(nn.Module):
-    """Any encoder of subwords, read at the first piece of each word: a state a word, [B, words + 1, width], the last of
-    them that of EOS (Devlin et al. 2019, section 5.3).
+    """Any subword encoder, read at the first piece of each word (Devlin et al. 2019, section 5.3).
 
-    Source of the unit "spelled", whose marks of words its encoder does not see.
+    States are [B, words + 1, width]; the last state belongs to EOS. The source's unit is "spelled". The inner encoder
+    does not see its word marks.
     """
 
     def __init__(self, encoder: Encoder, source_vocabulary: int) -> None:
@@ -27,7 +27,7 @@ class FirstPieceEncoder(nn.Module):
 
     @property
     def embedding(self) -> nn.Module:
-        """The pieces'."""
+        """The embedding of the pieces."""
         embedding: nn.Module = cast(Any, self.encoder).embedding
         return embedding
 

@@ -1,4 +1,4 @@
-"""A recurrent encoder that grows shorter from layer to layer. B rows, S positions, D features."""
+"""A recurrent encoder with fewer positions in each layer. B rows, S positions, D features."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from transduce.types import Factory, Memory, Padded
 
 
 class PyramidalEncoder(nn.Module):
-    """The listener of Listen, Attend and Spell (Chan et al. 2016, section 3.1, eq. 5): ``layers`` of a cell in both
-    directions, each but the first reading its ``joined`` lower neighbours side by side as one.
+    """The listener of Listen, Attend and Spell (Chan et al. 2016, section 3.1, eq. 5).
 
-    h^j_i = cells([h^{j-1}_{2i}; h^{j-1}_{2i+1}], ...), so that of S positions about S / joined^(layers - 1) are left to
-    attend to, the last of each row filled up with zeros. The states have 2 * width features; the summary holds the last
-    state of every layer and direction, in order.
+    It has ``layers`` bidirectional layers of a cell. Each layer but the first reads ``joined`` neighbouring outputs of
+    the layer below as one input: h^j_i = cells([h^{j-1}_{2i}; h^{j-1}_{2i+1}], ...). So S positions become about S /
+    joined^(layers - 1) states of 2 * width features; zeros fill the last group of a row. The summary holds the last
+    state of each layer and direction, in order.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class PyramidalEncoder(nn.Module):
             raise ValueError(f"layers = {layers}, joined = {joined}: at least one of each was expected")
         self.width = 2 * width
         self.joined = joined
-        self.reach = joined ** (layers - 1)  # positions that a state stands for: inspection asks
+        self.reach = joined ** (layers - 1)  # source positions per state; inspection reads it
         self.embedding = embedding(vocabulary=source_vocabulary, width=embedding_width, scaled=False)
         inputs = [embedding_width] + [joined * self.width] * (layers - 1)
         self.layers = module_list(

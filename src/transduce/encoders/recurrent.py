@@ -1,4 +1,4 @@
-"""Recurrent encoders, stacked, in one direction or both."""
+"""Recurrent encoders: stacked layers, in one direction or both."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from transduce.types import Factory, Memory, Padded
 
 
 class RecurrentEncoder(nn.Module):
-    """Tokens through ``layers`` of a cell.
+    """Runs ``layers`` of a recurrent cell over the embedded tokens.
 
-    ``direction`` is the way in which each layer reads: ``both``, a cell either way (Schuster and Paliwal 1997), or one
-    of them. The last state of one that reads ``backward`` has just seen the first token (Sutskever et al. 2014).
-    ``width`` is each cell's, so the memory's states have 2 * width features where the direction is ``both``. The
-    summary holds the last state of every layer and direction, in order (for an LSTM h, then c). With ``residual`` each
-    layer but the first adds what it read to what it puts out (Wu et al. 2016). ``embedding`` makes the vector of a
-    token, from the factors it may have.
+    ``direction`` is the reading direction of each layer: ``forward``, ``backward`` or ``both`` (Schuster and Paliwal
+    1997). The last state of a ``backward`` cell has just read the first token (Sutskever et al. 2014). ``width`` is the
+    width of one cell, so the states have 2 * width features if ``direction`` is ``both``. The summary holds the last
+    state of each layer and direction, in order (for an LSTM h, then c). ``residual`` adds the input of each layer but
+    the first to its output (Wu et al. 2016). ``embedding`` makes a token's vector, from its factors if it has some.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""An encoder that convolves a sentence into one vector."""
+"""An encoder that reduces a sentence to one vector by convolutions."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from transduce.types import Memory, Padded
 
 
 class SentenceConvolution(nn.Module):
-    """The convolutional sentence model of Kalchbrenner and Blunsom 2013, section 3.1: kernels of growing width, each
-    feature convolved by itself, shorten a sentence until one vector of it is left, which is the summary [B, width].
+    """The convolutional sentence model of Kalchbrenner and Blunsom 2013, section 3.1.
 
-    x^{i+1}_s = tanh(sum_j k^i_j * x^i_{s+j}), a kernel of n making n - 1 positions fewer; ``kernels`` are used in
-    order, the last again and again. A row shorter than the next kernel is filled up with zeros; one that has come
-    down to one vector is finished, whatever its company. Made for the wirings "context", which hands the vector to
-    each step of the decoder, and "plain", which starts from it. The states, for attention, are what is left after
-    ``level`` kernels, the n-grams: with 0 the embeddings, one a token, as copying and pictures of attention need them.
-    Raises ValueError for kernels that do not shorten a row.
+    Kernels of growing width shorten a sentence until one vector is left, the summary [B, width]. Each feature is
+    convolved separately: x^{i+1}_s = tanh(sum_j k^i_j * x^i_{s+j}). A kernel of width n removes n - 1 positions.
+    ``kernels`` are used in order, the last one repeatedly. A row that is shorter than the next kernel is padded with
+    zeros. A row with one vector left is finished, whatever the other rows of the batch need.
+
+    Use it with the wiring "context", which gives the vector to each decoder step, or "plain", which starts from it. The
+    states for attention are the n-grams after ``level`` kernels. Level 0 gives one embedding per token, which copying
+    and pictures of attention need. Raises ValueError if a kernel does not shorten a row.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class SentenceConvolution(nn.Module):
 
 
 def shorten(x: Padded, kernel_DK: Tensor) -> Padded:
-    """Each row by K - 1 positions, to one at the least; rows of one position stay as they are."""
+    """Shortens each row by K - 1 positions, to at least one. Rows of one position do not change."""
     missing = kernel_DK.shape[1] - x.values.shape[1]
     real_BSD = x.values.masked_fill(~x.mask[..., None], 0.0)
     shorter_BSD = torch.tanh(convolve_each(nn.functional.pad(real_BSD, (0, 0, 0, max(0, missing))), kernel_DK))

@@ -1,4 +1,4 @@
-"""Encoders that are a stack of equal layers over embedded tokens."""
+"""Encoders that stack equal layers over embedded tokens."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from transduce.types import Factory, Memory, Padded
 
 
 class TransformerEncoder(nn.Module):
-    """The encoder of Vaswani et al. 2017, pre- or post-norm. The summary is the average of the real states.
+    """The encoder of Vaswani et al. 2017, pre-norm or post-norm. The summary is the average of the real states.
 
-    ``mixer`` is one for all layers or an array of one a layer, the first for the lowest; theirs is self-attention.
-    ``feedforward`` is the hidden width of the plain form, or a table. ``embedding`` makes the vector of a token, from
-    the factors it may have.
+    ``mixer`` is one mixer for all layers, or an array with one per layer, lowest first; the paper's is self-attention.
+    ``feedforward`` is the hidden width of the plain form, or a table. ``embedding`` makes a token's vector, from its
+    factors if it has some.
     """
 
     def __init__(

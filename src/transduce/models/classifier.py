@@ -1,4 +1,4 @@
-"""One label for a source. B rows, D features, V labels."""
+"""Classifiers: one label per source. B rows, D features, V labels."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from transduce.types import Emission, Factory
 
 
 class Classifier(nn.Module):
-    """p(y | x) = softmax(W pool(encoder(x)) + b): a target of one token.
+    """p(y | x) = softmax(W pool(encoder(x)) + b). The target is one token.
 
-    ``pooling`` makes one vector of what the encoder leaves; ``dropout`` is on that vector.
+    ``pooling`` reduces the encoder's memory to one vector. ``dropout`` applies to this vector.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Numbers from numbers: a series' next steps, all at once. B rows, S steps read, T written, C channels."""
+"""Forecasters: they predict the next steps of a series at once. B rows, S steps read, T steps written, C channels."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Level = Literal["none", "last", "window"]
 
 
 class Forecaster(nn.Module):
-    """y = f(x): an encoder reads the steps of a series, an instant decoder writes the next ones, its readout a number
-    for each channel.
+    """y = f(x): an encoder reads the steps of a series, and an instant decoder writes the next steps.
 
-    The model may be told each series without its ``level``, which is given back to what it writes: "last" is the last
-    step, y = x_S + f(x - x_S) (NLinear of Zeng et al. 2023); "window" also divides by the deviation, y = m + s f((x -
-    m) / s), m and s those of the steps read (Kim et al. 2022, without their weights). Either needs as many channels
-    out as in. Raises ValueError for more steps than the decoder's ``max_length``.
+    The decoder's readout gives one number per channel. ``level`` removes the level of each series before the model
+    reads it, and adds it to the forecast. "last" uses the last step: y = x_S + f(x - x_S) (NLinear of Zeng et al.
+    2023). "window" also divides by the deviation: y = m + s f((x - m) / s) with the mean m and deviation s of the steps
+    read (Kim et al. 2022, without their weights). Both need as many output channels as input channels. Raises
+    ValueError for more steps than the decoder's ``max_length``.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class Forecaster(nn.Module):
 
 @dataclass(frozen=True)
 class _Levelled:
-    """Where a series lies, ``mean``, and how far it spreads, ``scale``: [B, 1, C]."""
+    """The level of a series: its ``mean`` and its ``scale``, [B, 1, C] each."""
 
     mean: Tensor
     scale: Tensor
 
     def taken_from(self, source: Padded) -> Padded:
-        """The row of numbers less its level."""
+        """The numbers without their level."""
         channels = self.mean.shape[-1]
         x_BSC = grouped(source, channels).values
         levelled_BN = ((x_BSC - self.mean) / self.scale).flatten(1)
@@ -86,4 +86,4 @@ def _level(x: Padded, kind: Level) -> _Levelled:
     mean_B1C = real_BSC.sum(1, keepdim=True) / count_B11
     apart_BSC = (x.values - mean_B1C) * x.mask[..., None]
     variance_B1C = apart_BSC.square().sum(1, keepdim=True) / count_B11
-    return _Levelled(mean_B1C, (variance_B1C + 1e-5).sqrt())  # the series itself may be constant
+    return _Levelled(mean_B1C, (variance_B1C + 1e-5).sqrt())  # a constant series has deviation 0

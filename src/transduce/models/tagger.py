@@ -1,4 +1,4 @@
-"""One label for each token of the source. B rows, T tokens, D features, V labels."""
+"""Taggers: one label per source token. B rows, T tokens, D features, V labels."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from transduce.types import Emission, Memory, Padded, widened
 
 
 class Tagger(nn.Module):
-    """p(y | x) = prod_t p(y_t | x): a softmax over labels on an encoder's state of each token.
+    """p(y | x) = prod_t p(y_t | x): a softmax over labels for the encoder's state of each token.
 
-    The labels of a row are as many as its tokens, EOS not counted.
+    A row has as many labels as tokens, without EOS.
     """
 
     def __init__(self, target_vocabulary: int, encoder: Encoder) -> None:
@@ -38,10 +38,10 @@ class Tagger(nn.Module):
 
 
 class ConditionalRandomField(nn.Module):
-    """A linear chain over an encoder's states: p(y | x) = exp(sum_t W_{y_t} h_t + A_{y_t-1, y_t}) / Z(x), with A for
-    the first and the last label too (Lafferty et al. 2001; on a recurrent encoder Huang et al. 2015).
+    """A linear chain over an encoder's states: p(y | x) = exp(sum_t W_{y_t} h_t + A_{y_t-1, y_t}) / Z(x).
 
-    A starts near zero, as the tagger without it.
+    A also scores the first and the last label (Lafferty et al. 2001; on a recurrent encoder Huang et al. 2015). It
+    starts near zero, so an untrained chain behaves like ``Tagger``.
     """
 
     def __init__(self, target_vocabulary: int, encoder: Encoder) -> None:
@@ -49,19 +49,19 @@ class ConditionalRandomField(nn.Module):
         self.encoder = encoder
         self.projection = Readout(encoder.width, target_vocabulary)
         self.transition = nn.Parameter(torch.empty(target_vocabulary, target_vocabulary))
-        self.ends = nn.Parameter(torch.empty(2, target_vocabulary))  # before the first label, behind the last
+        self.ends = nn.Parameter(torch.empty(2, target_vocabulary))  # before the first label, after the last
         for table in (self.transition, self.ends):
             nn.init.uniform_(table, -0.1, 0.1)
 
     def trellis(self, source: Any) -> Trellis:
         states = tokens(self.encoder(source))
         logits_BTV: Tensor = self.projection(states.values)
-        # sums over all sequences lose too much in 16 bits
+        # sums over all sequences lose too much precision in 16 bits
         wide = widened(logits_BTV.dtype)
         start_V, end_V = self.ends.to(wide)
         return Trellis(logits_BTV.to(wide), states.lengths, self.transition.to(wide), start_V, end_V)
 
 
 def tokens(memory: Memory) -> Padded:
-    """The states [B, T, D] of a source's tokens: all but the last, which is that of EOS."""
+    """The states [B, T, D] of the source's tokens, without the last state, which belongs to EOS."""
     return Padded(memory.read_BSD, memory.states.lengths - 1)

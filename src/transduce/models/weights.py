@@ -1,4 +1,4 @@
-"""A model's parameters as a safetensors file: names, shapes and numbers, nothing that could be run."""
+"""A model's parameters as a safetensors file: names, shapes and numbers, and nothing that can be executed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """Every parameter once (tied ones under the first of their names)."""
+    """Each parameter once. A tied parameter has the first of its names."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
@@ -38,7 +38,7 @@ def save_weights(model: nn.Module, path: Path) -> None:
 
 @torch.no_grad()
 def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
-    """Copy ``tensors`` into the model; every name and shape must fit, but for parameters that are empty."""
+    """Copies ``tensors`` into the model. All names and shapes must fit, except for empty parameters."""
     own = dict(model.named_parameters())
     missing, unknown = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
     if missing or unknown:
@@ -48,7 +48,7 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) ->
         )
     for name, parameter in own.items():
         if not parameter.numel() and parameter.shape[1:] == tensors[name].shape[1:]:
-            parameter.data = tensors[name].to(parameter)  # what is counted: only the data knows how many there are
+            parameter.data = tensors[name].to(parameter)  # a counted parameter: only the data knows its size
         if parameter.shape != tensors[name].shape:
             raise ValueError(
                 f"{origin}: {name} is {tuple(tensors[name].shape)}, the model expects {tuple(parameter.shape)}; "
@@ -58,13 +58,13 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) ->
 
 
 def prefixes(name: str) -> Iterator[str]:
-    """The modules that a parameter is in, the outermost first, and the parameter itself."""
+    """The dotted names of the modules that contain a parameter, outermost first, and then the parameter's own name."""
     parts = name.split(".")
     return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 def summarise(names: Collection[str], every: Collection[str]) -> list[str]:
-    """Parameters by the outermost modules of whose parameters, among ``every``, none is missing in ``names``."""
+    """Replaces parameter names by the outermost modules whose parameters (among ``every``) are all in ``names``."""
     mixed = {prefix for name in every if name not in names for prefix in prefixes(name)}
     return list(dict.fromkeys(next(prefix for prefix in prefixes(name) if prefix not in mixed) for name in names))
 

@@ -1,1 +1,1 @@
-"""Building blocks: each a small class, a variant another small class of the same shape."""
+"""Building blocks of models. Each is a small class; a variant is another small class with the same methods."""

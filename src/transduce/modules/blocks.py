@@ -1,4 +1,4 @@
-"""Layers of a Transformer: sublayers in residual connections."""
+"""The layers of a Transformer: sublayers in residual connections."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from transduce.protocols import CausalMixer, Mixer
 from transduce.tree import Shared
 from transduce.types import Factory, Memory, Padded
 
-M = TypeVar("M")  # the mixer of a layer, or of several
+M = TypeVar("M")  # the mixer of one layer or of several
 
 
 class Layer(nn.Module, Generic[M]):
@@ -30,7 +30,7 @@ class Layer(nn.Module, Generic[M]):
         self.feedforward = feedforward
 
     def transform(self, x: Tensor) -> Tensor:
-        """Each position on its own."""
+        """Applies the feed-forward network to each position."""
         around = self.feedforward_residual
         return around.leave(x, self.feedforward(around.enter(x)))
 
@@ -44,7 +44,7 @@ class EncoderLayer(Layer[Mixer]):
 
 
 class CausalLayer(Layer[CausalMixer[Any]]):
-    """A causal mixer, then a feed-forward network: a decoder's layer where there is no memory to read."""
+    """A causal mixer, then a feed-forward network: the layer of a decoder without a memory."""
 
     def start(self, memory: Memory) -> Any:
         states = memory.states
@@ -79,7 +79,7 @@ class ReadingLayer(Layer[M]):
 
 @dataclass(frozen=True)
 class DecoderLayerState:
-    """What a layer's mixer keeps of its own past, and the memory as the layer reads it."""
+    """The state of a layer's mixer, and the projected memory that the layer attends to."""
 
     past: Any
     memory: Shared[CrossKeys]
@@ -103,7 +103,7 @@ class DecoderLayer(ReadingLayer[CausalMixer[Any]]):
 
 
 class InstantLayer(ReadingLayer[Mixer]):
-    """A mixer, attention to the memory, a feed-forward network: a decoder's layer that sees all positions at once."""
+    """A mixer, attention to the memory, a feed-forward network: a decoder layer that sees all positions at once."""
 
     def forward(self, x: Tensor, lengths_N: Tensor, keys: CrossKeys, memory_B11S: Tensor) -> Tensor:
         around = self.mixer_residual
@@ -119,10 +119,9 @@ def sublayers(
     mixer: Factory[M] | Sequence[Factory[M]],
     feedforward: Factory[FeedForward] | int,
 ) -> Iterator[tuple[M, FeedForward]]:
-    """A mixer and a feed-forward network for each layer, the lowest first.
+    """Yields the mixer and the feed-forward network of each layer, lowest first.
 
-    ``mixer`` is one for all layers or as many as there are; ``feedforward`` a table, or the hidden width of the plain
-    form.
+    ``mixer`` is one for all layers or one per layer. ``feedforward`` is a table, or the hidden width of the plain form.
     """
     if isinstance(feedforward, int):
         feedforward = partial(PlainFeedForward, hidden=feedforward)

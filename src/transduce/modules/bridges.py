@@ -1,6 +1,6 @@
-"""From what an encoder leaves to where a recurrent decoder starts.
+"""Bridges: they make a recurrent decoder's first state from an encoder's summary.
 
-Both are lists of [B, D] tensors: the leaves of ``Memory.summary``, and those of the decoder's state.
+Both are lists of [B, D] tensors: the leaves of ``Memory.summary`` and the leaves of the decoder's state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ class Bridge(Protocol):
 
 
 class LinearBridge(nn.Module):
-    """tanh(W [summary] + b), split among the leaves: Bahdanau et al. 2015, appendix A.2.2. Fits any encoder."""
+    """tanh(W [summary] + b), split into the leaves of the state: Bahdanau et al. 2015, appendix A.2.2. Fits any
+    encoder.
+    """
 
     def __init__(self, summary_widths: tuple[int, ...], state_widths: tuple[int, ...]) -> None:
         super().__init__()
@@ -33,7 +35,7 @@ class LinearBridge(nn.Module):
 
 
 class CopyBridge(nn.Module):
-    """The encoder's last states as they are: Sutskever et al. 2014. Both sides need the same layers and widths."""
+    """Copies the encoder's last states: Sutskever et al. 2014. Both sides need the same layers and widths."""
 
     def __init__(self, summary_widths: tuple[int, ...], state_widths: tuple[int, ...]) -> None:
         super().__init__()
@@ -49,7 +51,7 @@ class CopyBridge(nn.Module):
 
 
 class ZeroBridge(nn.Module):
-    """Zeros: the decoder learns of the source through attention alone."""
+    """Starts from zeros: the decoder sees the source through attention only."""
 
     def __init__(self, summary_widths: tuple[int, ...], state_widths: tuple[int, ...]) -> None:
         super().__init__()

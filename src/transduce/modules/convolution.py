@@ -1,6 +1,6 @@
-"""Convolutions over positions, and the gated blocks that ConvS2S is made of.
+"""Convolutions over positions, and the gated blocks of ConvS2S.
 
-B rows, P the positions before the first that a kernel reaches, T positions, D features, O features out.
+B rows, T positions, D features, O output features. P is the number of positions before the first output.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from torch import Tensor, nn
 from transduce.modules.dropout import Dropout
 
 HALVE = 0.5**0.5
-"""Times a sum of two terms of equal variance: the variance of one (Gehring et al. 2017, section 3.4)."""
+"""A sum of two terms of equal variance times HALVE has the variance of one term (Gehring et al. 2017, section 3.4)."""
 
 
 BLOCK = 128  # positions
 
 
 class Convolution(nn.Module):
-    """y_t = g * (V [x_t; ...; x_{t+kernel-1}]) / |V| + b: a convolution with weight normalisation, |V| being the
-    length of each output's weights (Salimans and Kingma 2016). It pads nothing: kernel - 1 positions fewer come out
-    than went in. With a kernel of 1 it is a linear layer.
+    """A convolution with weight normalisation (Salimans and Kingma 2016), without padding.
 
-    Weights are drawn from N(0, variance / (kernel * inputs)), with the gains g that leave them as they are.
+    y_t = g * (V [x_t; ...; x_{t+kernel-1}]) / |V| + b, where |V| is the norm of each output's weights. The output has
+    kernel - 1 positions fewer than the input. A kernel of 1 is a linear layer. Weights are drawn from N(0, variance /
+    (kernel * inputs)); the initial gains g equal their norms.
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int = 1, variance: float = 1.0) -> None:
@@ -37,7 +37,9 @@ class Convolution(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def scale(self) -> Tensor:
-        """[O]: g / |V|. A decoder asks once a sentence: at a search step it would cost a third of the product."""
+        """[O]: g / |V|. A decoder computes it once per sentence: in each search step it would cost a third of the
+        product.
+        """
         scale_O: Tensor = self.gain / torch.linalg.vector_norm(self.weight.flatten(1), dim=1)
         return scale_O
 
@@ -48,9 +50,9 @@ class Convolution(nn.Module):
 
 
 def convolve(x_BSD: Tensor, weight_ODK: Tensor) -> Tensor:
-    """[B, S - K + 1, O]: each output position reads K adjacent ones.
+    """[B, S - K + 1, O]: each output position reads K adjacent positions.
 
-    A kernel over many positions takes half as long as the product with their windows; over one, twice as long.
+    For many positions the kernel takes half as long as a product with windows; for one position, twice as long.
     """
     S, K = x_BSD.shape[1], weight_ODK.shape[2]
     if K == 1:
@@ -61,26 +63,26 @@ def convolve(x_BSD: Tensor, weight_ODK: Tensor) -> Tensor:
 
 
 def convolve_each(x_BSD: Tensor, weight_DK: Tensor) -> Tensor:
-    """[B, S - K + 1, D]: each feature convolved by itself (depthwise)."""
+    """[B, S - K + 1, D]: convolves each feature separately (depthwise)."""
     return _as_image(x_BSD, weight_DK[:, None], len(weight_DK))
 
 
 def _as_image(x_BSD: Tensor, weight_ODK: Tensor, groups: int) -> Tensor:
-    """As an image one pixel high, its channels last: features stay where they are in memory, in and out."""
+    """Convolves an image one pixel high with channels last, so that features are not moved in memory."""
     y_BO1T = nn.functional.conv2d(x_BSD.transpose(1, 2)[:, :, None], weight_ODK[:, :, None], groups=groups)
     return y_BO1T[:, :, 0].transpose(1, 2)
 
 
 def centred(x_BSD: Tensor, kernel: int) -> Tensor:
-    """x with the zeros on both sides that make a convolution's output as long as x. The kernel must be odd."""
+    """x with zeros on both sides, so that a convolution's output is as long as x. The kernel must be odd."""
     return nn.functional.pad(x_BSD, (0, 0, kernel // 2, kernel // 2))
 
 
 def convolve_at(x_BHSD: Tensor, weight_BHTK: Tensor) -> Tensor:
-    """[B, H, T = S - K + 1, D]: each position by weights of its own, the same for the features of a head.
+    """[B, H, T = S - K + 1, D]: each position has weights of its own, shared by the features of a head.
 
-    As local attention, weights written into a [T, S] matrix: a product with windows of x takes three to twenty times
-    as long. In blocks, so that the cost grows with the row's length, not with its square.
+    Computed like local attention: the weights are written into a [T, S] matrix. A product with windows of x takes three
+    to twenty times as long. Blocks keep the cost linear in the row's length.
     """
     before = weight_BHTK.shape[3] - 1
     blocks, first = [], 0
@@ -92,9 +94,9 @@ def convolve_at(x_BHSD: Tensor, weight_BHTK: Tensor) -> Tensor:
 
 
 def band(weight_BHTK: Tensor) -> Tensor:
-    """[B, H, T, S = T + K - 1]: each position's K weights moved to the positions they are for, zeros elsewhere.
+    """[B, H, T, S = T + K - 1]: each position's K weights at the positions that they apply to, zeros elsewhere.
 
-    The weights of t stand at t to t + K - 1: rows of S + 1 numbers, read as rows of S.
+    The weights of position t go to columns t to t + K - 1: rows of S + 1 numbers, read as rows of S.
     """
     B, H, T, K = weight_BHTK.shape
     S = T + K - 1
@@ -114,10 +116,10 @@ def check_centred(kernel: int, name: str = "kernel") -> None:
 
 
 class GatedConvolution(nn.Module):
-    """v(x) of Gehring et al. 2017, section 3.2: a convolution to twice the width and the gated linear unit
-    a * sigmoid(b) of its halves (Dauphin et al. 2017).
+    """v(x) of Gehring et al. 2017, section 3.2: a convolution to twice the width, then a gated linear unit.
 
-    The weights' variance 4 p / n makes up for the gate and for the dropout before it (section 3.5).
+    The unit is a * sigmoid(b) of the two halves (Dauphin et al. 2017). The weights' variance 4 p / n compensates for
+    the gate and for the dropout before it (section 3.5).
     """
 
     def __init__(self, width: int, kernel: int, dropout: float) -> None:
@@ -141,6 +143,6 @@ class _GradientScale(torch.autograd.Function):
 
 
 def scale_gradient(x: Tensor, scale: float) -> Tensor:
-    """x, whose gradient is multiplied by ``scale``."""
+    """Identity in the forward pass; multiplies the gradient by ``scale`` in the backward pass."""
     scaled: Tensor = _GradientScale.apply(x, scale)  # type: ignore[no-untyped-call]
     return scaled

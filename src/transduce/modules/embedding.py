@@ -1,4 +1,4 @@
-"""Tokens in and tokens out: the embedding table and the readout over the vocabulary."""
+"""The embedding table of tokens, and the readout over the vocabulary."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from transduce.types import Padded
 
 
 class TokenEmbedding(nn.Module):
-    """ids [...] to vectors [..., width].
+    """Maps ids [...] to vectors [..., width].
 
-    Drawn from N(0, 1/width); where ``scaled``, multiplied by sqrt(width) on the way out, so that a table tied to the
-    readout suits both (Vaswani et al. 2017, section 3.4).
+    Weights are drawn from N(0, 1/width). ``scaled`` multiplies the vectors by sqrt(width), so that one table suits both
+    the embedding and a tied readout (Vaswani et al. 2017, section 3.4).
     """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool) -> None:
@@ -38,7 +38,7 @@ class TokenEmbedding(nn.Module):
 
 
 class Readout(nn.Module):
-    """Features [..., width] to logits [..., V], or to those of ``candidates`` [C] alone: [..., C]."""
+    """Maps features [..., width] to logits [..., V], or to the logits of ``candidates`` [C] only: [..., C]."""
 
     def __init__(self, width: int, vocabulary: int, dropout: float = 0.0) -> None:
         super().__init__()

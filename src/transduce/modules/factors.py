@@ -1,4 +1,4 @@
-"""Tokens with factors (a lemma, a part of speech, a case) as vectors; F factors, the word's first."""
+"""Embeddings of tokens with F factors (word, lemma, part of speech, case). The word is the first factor."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from transduce.types import EOS, Padded
 
 
 class ConcatenatedFactors(nn.Module):
-    """A token's factors, each as a vector from a table of its own, side by side: Sennrich and Haddow 2016.
+    """Concatenates one vector per factor, each from its own table: Sennrich and Haddow 2016.
 
-    e = [E_1 x_1; ...; E_F x_F], ids [..., F] to vectors [..., width]. ``widths`` of the factors add up to the width of
-    the whole, which is drawn and scaled as a ``TokenEmbedding`` is. Raises ValueError where they do not, or where they
-    are not one for each of the source's factors. ``weight`` is the words' table.
+    e = [E_1 x_1; ...; E_F x_F], from ids [..., F] to vectors [..., width]. The ``widths`` of the factors must add up to
+    the whole width. The whole vector is drawn and scaled like that of ``TokenEmbedding``. ``weight`` is the words'
+    table. Raises ValueError if the widths do not add up, or if their number is not the number of the source's factors.
     """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool, source_factors: int, widths: tuple[int, ...]) -> None:
@@ -48,9 +48,9 @@ class ConcatenatedFactors(nn.Module):
 
 
 class SummedFactors(nn.Module):
-    """A token's factors as the sum of their vectors, all of one table: e = E x_1 + ... + E x_F.
+    """Adds the vectors of a token's factors, all from one table: e = E x_1 + ... + E x_F.
 
-    ids [..., F] to vectors [..., width]; the sum is drawn and scaled as a ``TokenEmbedding`` is.
+    Maps ids [..., F] to vectors [..., width]. The sum is drawn and scaled like a vector of ``TokenEmbedding``.
     """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool, source_factors: int) -> None:
@@ -66,16 +66,16 @@ class SummedFactors(nn.Module):
         return Padded(self(ids_BSF.values), ids_BSF.lengths)
 
     def forward(self, ids_F: Tensor) -> Tensor:
-        # Never F vectors a token in memory: half the time, with gradients, of embedding and then adding up.
+        # Avoids F vectors per token in memory: takes half the time, with gradients, of embedding and then adding.
         summed: Tensor = nn.functional.embedding_bag(ids_F.flatten(0, -2), self.weight, mode="sum")
         whole = summed.view(*ids_F.shape[:-1], -1)
         return whole * self.scale if self.scale != 1 else whole
 
 
 def grouped(source: Padded, factors: int) -> Padded:
-    """Rows of ids [B, S] by token, [B, S', F]; EOS stands for all factors of the last one.
+    """Groups rows of ids [B, S] by token, [B, S', F]. EOS fills all factors of the last token.
 
-    A token that has lost factors, where a long row was cut, is left out.
+    If truncation cut off some factors of a token, the token is left out.
     """
     rows, missing = len(source.values), -source.values.shape[1] % factors
     ids_BSF = nn.functional.pad(source.values, (0, missing)).reshape(rows, -1, factors)
@@ -86,7 +86,7 @@ def grouped(source: Padded, factors: int) -> Padded:
 
 
 def check_factors(source_factors: int) -> None:
-    """Raise ValueError for a source of plain tokens."""
+    """Raises ValueError if the source's tokens have no factors."""
     if source_factors < 2:
         raise ValueError(
             'the source has tokens without factors: set data.units.source to "factored", or leave out the embedding'

@@ -1,4 +1,4 @@
-"""What a layer of a Transformer does at each position on its own."""
+"""Feed-forward networks: the part of a Transformer layer that transforms each position alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 
 
 class FeedForward(Protocol):
-    """Features [..., width] to features of the same shape, each position alone."""
+    """Maps features [..., width] to features of the same shape, each position alone."""
 
     def __call__(self, x: Tensor) -> Tensor: ...
 
@@ -34,7 +34,7 @@ class PlainFeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.widen = projection(width, hidden)
-        # In place where that saves memory: the input is nobody else's, and the backward pass needs the output alone.
+        # In place, to save memory: nothing else uses the input, and the backward pass needs only the output.
         self.activation = torch.relu_ if activation == "relu" else ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
         self.narrow = projection(hidden, width)
@@ -45,9 +45,9 @@ class PlainFeedForward(nn.Module):
 
 
 class GatedFeedForward(nn.Module):
-    """W2 (act(W x) * V x): Shazeer 2020, eq. 5-6, with biases; GLU (sigmoid), ReGLU, GEGLU and SwiGLU.
+    """W2 (act(W x) * V x): Shazeer 2020, eq. 5-6, with biases. Gives GLU (sigmoid), ReGLU, GEGLU and SwiGLU.
 
-    Three matrices for the plain form's two: at 2/3 of its ``hidden`` as many parameters.
+    It has three matrices instead of two. With 2/3 of the plain form's ``hidden`` it has as many parameters.
     """
 
     def __init__(

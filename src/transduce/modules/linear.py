@@ -1,4 +1,4 @@
-"""Linear layers: as they start, and as they are computed."""
+"""Linear layers: their initialisation and their computation."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from torch import Tensor, nn
 
 from transduce.compute.processor import multiplies_best_by_onednn
 
-FEW = 8  # rows; below that MKL is as fast
+FEW = 8  # rows; MKL is as fast below this
 ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and multiplies_best_by_onednn()
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W' + b for x [..., inputs].
 
-    In float32 on the CPU, where no gradient is wanted, by oneDNN where the processor has AVX-512 and is not Intel's:
-    there PyTorch's own choice, MKL, leaves half of it unused. Elsewhere MKL is the faster one, and has no kernel to
-    make for each new shape, which costs oneDNN 2 ms.
+    Uses oneDNN for float32 without gradients on a CPU that has AVX-512 and is not Intel's. There PyTorch's own choice,
+    MKL, leaves half of the speed unused. Elsewhere MKL is faster; oneDNN also needs 2 ms to make a kernel for each new
+    shape.
     """
     if (
         ONEDNN
@@ -32,14 +32,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 class Linear(nn.Linear):
-    """``nn.Linear`` by ``linear``."""
+    """An ``nn.Linear`` that computes with ``linear``."""
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias)
 
 
 def projection(inputs: int, outputs: int, parts: int = 1, bias: bool = True) -> Linear:
-    """A linear layer of ``parts`` stacked matrices, each with Glorot's uniform initialisation, biases 0."""
+    """A linear layer of ``parts`` stacked matrices, each with Glorot's uniform initialisation. Biases start at 0."""
     made = Linear(inputs, parts * outputs, bias)
     for part in made.weight.data.chunk(parts):
         nn.init.xavier_uniform_(part)

@@ -1,4 +1,4 @@
-"""Numbers in: the steps of a row, and the vectors they become. B rows, S steps, C channels, D features."""
+"""Embeddings of numbers: the steps of a series as vectors. B rows, S steps, C channels, D features."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from transduce.types import Padded
 
 
 class NumberEmbedding(nn.Module):
-    """A step's numbers [..., C] as one vector [..., width], linearly: W x + b.
+    """Maps the numbers of a step [..., C] linearly to one vector [..., width]: W x + b.
 
-    ``vocabulary`` is the number of channels, ``weight`` [C, width] has a vector for each. Drawn so that numbers of
-    variance 1 make features of variance 1, whether ``scaled`` or not: numbers bring a scale of their own.
+    ``vocabulary`` is the number of channels. ``weight`` [C, width] has one vector per channel. Numbers of variance 1
+    give features of variance 1, with ``scaled`` or without: numbers have a scale of their own.
     """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool, source_factors: int) -> None:
@@ -41,8 +41,10 @@ class NumberEmbedding(nn.Module):
 
 
 def grouped(source: Padded, channels: int) -> Padded:
-    """Rows of numbers side by side [B, S * C + 1], closed by EOS, as steps [B, S, C]; a last one that was cut is left
-    out. What follows a row's length, EOS among it, is nobody's."""
+    """Turns rows of numbers [B, S * C + 1], which end with EOS, into steps [B, S, C].
+
+    If truncation cut the last step, it is left out. Values past a row's length, EOS among them, have no meaning.
+    """
     size = (source.values.shape[1] - 1) // channels
     steps_BSC = source.values[:, : size * channels].reshape(-1, size, channels)
     return Padded(steps_BSC, (source.lengths - 1) // channels)

@@ -1,4 +1,4 @@
-"""Many positions as one vector."""
+"""Poolers: they reduce many positions to one vector."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ def pool(x: Padded, pooling: Pooling) -> Tensor:
     """[B, S, D] to [B, D]: the mean, sum or maximum over each row's real positions."""
     if pooling == "max":
         return x.values.masked_fill(~x.mask[..., None], float("-inf")).amax(1)
-    # As a product: in bfloat16 on the CPU a sum along an axis takes twenty times as long.
+    # As a product: a bfloat16 sum along an axis takes twenty times as long on the CPU.
     summed_BD = torch.matmul(x.mask[:, None].to(x.values.dtype), x.values)[:, 0]
     return summed_BD if pooling == "sum" else summed_BD / x.lengths[:, None]
 
 
 class LastState(nn.Module):
-    """The summary as it is: of a recurrent encoder the last state of every layer and direction, of others what they
-    leave in its place (an average)."""
+    """The summary: a recurrent encoder's last states of all layers and directions, or another encoder's average."""
 
     def __init__(self, memory: MemoryWidths) -> None:
         super().__init__()
@@ -36,7 +35,7 @@ class LastState(nn.Module):
 
 
 class MeanPooling(nn.Module):
-    """The average of the states, EOS among them."""
+    """The average of the states, including that of EOS."""
 
     def __init__(self, memory: MemoryWidths) -> None:
         super().__init__()
@@ -47,7 +46,7 @@ class MeanPooling(nn.Module):
 
 
 class MaxPooling(nn.Module):
-    """The largest value of each feature over time (Collobert et al. 2011; over convolutions Kim 2014)."""
+    """The maximum of each feature over time (Collobert et al. 2011; over convolutions Kim 2014)."""
 
     def __init__(self, memory: MemoryWidths) -> None:
         super().__init__()
@@ -58,7 +57,7 @@ class MaxPooling(nn.Module):
 
 
 class AttentionPooling(nn.Module):
-    """sum_s a_s h_s, a = softmax_s(u' tanh(W h_s + b)): what to read is learned (Yang et al. 2016, section 2.2)."""
+    """sum_s a_s h_s with a = softmax_s(u' tanh(W h_s + b)): attention weights (Yang et al. 2016, section 2.2)."""
 
     def __init__(self, memory: MemoryWidths, hidden: int = 64) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Where a token stands, as a vector added to its embedding."""
+"""Position embeddings: vectors for the places of tokens, added to the tokens' embeddings."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from transduce.types import widened
 
 
 class Positions(Protocol):
-    """positions [B, T] (from 0) to vectors [B, T, width], or to nothing: 0.0."""
+    """Maps positions [B, T] (from 0) to vectors [B, T, width], or to 0.0."""
 
     def __call__(self, positions_BT: Tensor) -> Tensor | float: ...
 
 
 class NoPositions(nn.Module):
-    """A token's place is left to the model to find (the causal mask gives some of it away)."""
+    """Adds nothing: the model sees order only through its other parts, such as the causal mask."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class NoPositions(nn.Module):
 
 
 class Sinusoidal(nn.Module):
-    """PE(p, 2i) = sin(p / 10000^(2i/width)), PE(p, 2i+1) = cos(...) (Vaswani et al. 2017, section 3.5); any length."""
+    """PE(p, 2i) = sin(p / 10000^(2i/width)), PE(p, 2i+1) = cos(...) (Vaswani et al. 2017, section 3.5). Any length."""
 
     like: Tensor
 
@@ -36,17 +36,17 @@ class Sinusoidal(nn.Module):
         if width % 2:
             raise ValueError(f"width = {width}: sinusoidal positions pair sines with cosines and need an even width")
         self.width = width
-        self.register_buffer("like", torch.empty(0), persistent=False)  # empty: knows the model's type and device
+        self.register_buffer("like", torch.empty(0), persistent=False)  # empty: has the model's type and device
 
     def forward(self, positions_BT: Tensor) -> Tensor:
-        wide = widened(self.like.dtype)  # to bfloat16, position 257 is 256
+        wide = widened(self.like.dtype)  # bfloat16 would round position 257 to 256
         exponents_F = torch.arange(0, self.width, 2, dtype=wide, device=self.like.device) / self.width
         angles_BTF = positions_BT[..., None].to(wide) * 10000.0**-exponents_F
         return torch.stack([angles_BTF.sin(), angles_BTF.cos()], -1).flatten(-2).to(self.like.dtype)
 
 
 class Learned(nn.Module):
-    """A vector of its own for each of ``length`` positions, drawn from N(0, 1/width) (Gehring et al. 2017)."""
+    """One learned vector for each of ``length`` positions, drawn from N(0, 1/width) (Gehring et al. 2017)."""
 
     def __init__(self, width: int, length: int = 512) -> None:
         super().__init__()

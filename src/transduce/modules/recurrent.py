@@ -1,4 +1,4 @@
-"""Cells above one another, and in both directions."""
+"""Layers of recurrent cells: stacked, and in one or both directions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ State = tuple[Any, ...]  # one tree per layer
 
 
 class Stack(nn.Module):
-    """Cells above one another, each reading the one below; dropout between them (Zaremba et al. 2014).
+    """Stacked cells: each reads the output of the cell below. Dropout lies between them (Zaremba et al. 2014).
 
-    ``residual`` adds to what each cell but the first puts out what it read (Wu et al. 2016, section 3.1).
+    ``residual`` adds the input of each cell but the first to its output (Wu et al. 2016, section 3.1).
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Stack(nn.Module):
         return torch.stack(outputs).sum(0)
 
     def step(self, projected_BG: Tensor, state: State) -> tuple[Tensor, State]:
-        """One position, given what the first cell has projected of it."""
+        """One position. ``projected_BG`` is the first cell's projection of the input."""
         cells = iter(self.cells)
         y_BW, now = next(cells).step(projected_BG, state[0])
         after = [now]
@@ -76,10 +76,10 @@ class Stack(nn.Module):
 
 
 class RecurrentLayer(nn.Module):
-    """A cell that reads each row from its beginning, one that reads it from its end, or both (Schuster and Paliwal
-    1997): outputs side by side, each at the place of its input, and states in that order.
+    """A forward cell, a backward cell, or both (Schuster and Paliwal 1997).
 
-    The last state of the one that reads from the end has just seen the first token (Sutskever et al. 2014).
+    Outputs are concatenated at the position of their input, and states are in the same order. The last state of the
+    backward cell has just read the first token (Sutskever et al. 2014).
     """
 
     def __init__(self, forward_cell: Cell[Any] | None, backward_cell: Cell[Any] | None) -> None:
@@ -106,7 +106,7 @@ class RecurrentLayer(nn.Module):
 
 
 def reverse(x_BSD: Tensor, lengths_B: Tensor) -> Tensor:
-    """Each row's real positions in reverse order, the padding where it was."""
+    """Reverses the real positions of each row. Padding stays at the end."""
     places_S = torch.arange(x_BSD.shape[1], device=x_BSD.device)
     mirrored_BS = lengths_B[:, None] - 1 - places_S
     index_BS = torch.where(mirrored_BS >= 0, mirrored_BS, places_S)

@@ -1,4 +1,4 @@
-"""Residual connections around the sublayers of a Transformer, and where they normalise."""
+"""Residual connections around the sublayers of a Transformer, and the place of their norm."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ Kind = Literal["layer", "rms"]
 
 
 class Residual(Protocol):
-    """A connection around a sublayer f: ``enter`` is what f sees of x, ``leave`` what comes out, given x and f's
-    output; ``final`` is what a stack of such connections ends with."""
+    """A residual connection around a sublayer f.
+
+    ``enter`` returns f's input for x. ``leave`` returns the connection's output for x and f's output. ``final`` comes
+    after the last connection of a stack.
+    """
 
     def enter(self, x: Tensor) -> Tensor: ...
 
@@ -25,7 +28,7 @@ class Residual(Protocol):
 
 
 class PostNorm(nn.Module):
-    """norm(x + f(x)): Vaswani et al. 2017, section 3.1. ``kind`` is of norm: LayerNorm or RMSNorm."""
+    """norm(x + f(x)): Vaswani et al. 2017, section 3.1. ``kind`` is the norm: LayerNorm or RMSNorm."""
 
     def __init__(self, width: int, dropout: float, kind: Kind = "layer") -> None:
         super().__init__()
@@ -44,8 +47,10 @@ class PostNorm(nn.Module):
 
 
 class PreNorm(nn.Module):
-    """x + f(norm(x)), and a norm at the end of the stack: Xiong et al. 2020; trains without a long warm-up. ``kind`` is
-    of norm: LayerNorm or RMSNorm."""
+    """x + f(norm(x)), and a norm at the end of the stack: Xiong et al. 2020. Trains without a long warm-up.
+
+    ``kind`` is the norm: LayerNorm or RMSNorm.
+    """
 
     def __init__(self, width: int, dropout: float, kind: Kind = "layer") -> None:
         super().__init__()
@@ -67,8 +72,8 @@ class PreNorm(nn.Module):
 class RMSNorm(nn.Module):
     """g x / sqrt(mean(x^2) + eps): Zhang and Sennrich 2019, eq. 4.
 
-    As a dot product, which on the CPU trains a third faster than ``torch.nn.RMSNorm`` in float32 and twice as fast in
-    bfloat16. The mean is never narrower than float32.
+    Computed as a dot product: on the CPU this trains a third faster than ``torch.nn.RMSNorm`` in float32 and twice as
+    fast in bfloat16. The mean is at least float32.
     """
 
     def __init__(self, width: int, eps: float = 1e-6) -> None:

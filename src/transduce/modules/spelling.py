@@ -1,4 +1,7 @@
-"""Words from their pieces. B rows, S ids, W words, C pieces of a word, N words in all, D features."""
+"""Word vectors from the pieces of words.
+
+B rows, S ids, W words, C pieces per word, N words in total, D features.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ from transduce.types import BOS, EOS, PAD, Factory, Padded
 
 
 class SpelledWords(nn.Module):
-    """Characters into words: e = W pool(encoder(c_1 ... c_n)) + b, the vector of a word from its pieces (Ling et al.
-    2015; Plank et al. 2016). No word is unknown.
+    """Makes a word's vector from its pieces: e = W pool(encoder(c_1 ... c_n)) + b (Ling et al. 2015; Plank et al.
+    2016).
 
-    Source of the unit "spelled". Each word is a source of its own to ``encoder``, closed with EOS as any, and
-    is read once a batch, however often it stands there. Where that unit has ``words``, ``word_width`` numbers of the
-    vector are the word's own, beside those from its pieces (Lample et al. 2016): ``KnownWords``. Raises ValueError
-    where one has them and the other has not.
+    There are no out-of-vocabulary words. The source's unit is "spelled". ``encoder`` reads each word as a source of its
+    own that ends with EOS, once per batch, even if it occurs several times. If the unit has ``words``, ``word_width``
+    features come from a table of whole words (``KnownWords``; Lample et al. 2016). Raises ValueError if only one of the
+    unit and this embedding has whole words.
     """
 
     def __init__(
@@ -48,7 +51,7 @@ class SpelledWords(nn.Module):
 
     @property
     def weight(self) -> nn.Parameter:
-        """The pieces' table."""
+        """The table of the pieces."""
         table: nn.Parameter = cast(Any, self.encoder).embedding.weight
         return table
 
@@ -59,7 +62,7 @@ class SpelledWords(nn.Module):
     def forward(self, ids_BWC: Tensor) -> Tensor:
         mark_BW, words_MC = ids_BWC[..., 0], ids_BWC[..., 1:].flatten(0, 1)
         word_NC, which_M = torch.unique(words_MC, dim=0, return_inverse=True)
-        # beyond a row's words stands a word of padding, which some encoder might divide by the length of
+        # rows with fewer words get a word of padding; length 1 avoids a division by zero in some encoders
         length_N = (word_NC != PAD).sum(1).clamp(min=1)
         vector_ND = self.projection(self.pooling(self.encoder(Padded(word_NC, length_N))))
         spelled_BWD = nn.functional.embedding(which_M.view(mark_BW.shape), vector_ND)
@@ -67,11 +70,12 @@ class SpelledWords(nn.Module):
 
 
 class KnownWords(nn.Module):
-    """Words as wholes: the marks [...] that open them to vectors [..., width].
+    """Embeds whole words: maps their marks [...] to vectors [..., width].
 
-    The marks of ``words`` words are the ids from ``alphabet`` on. All others share the first vector: BOS, which opens
-    unknown words, and what closes a source. While training, each word is taken for an unknown one with the probability
-    ``dropout``, so that their vector is learned too (Lample et al. 2016, section 4.4, do so with words met once).
+    The marks of the ``words`` known words are the ids from ``alphabet`` on. All other words share the first vector:
+    BOS, the mark of unknown words, and the mark of the end. In training each word becomes unknown with probability
+    ``dropout``, so that the shared vector is learned too. Lample et al. 2016, section 4.4, do so for words that occur
+    once.
     """
 
     def __init__(self, words: int, alphabet: int, width: int, dropout: float) -> None:
@@ -91,9 +95,9 @@ class KnownWords(nn.Module):
 
 
 def words(source: Padded, alphabet: int) -> Padded:
-    """The words of each row, each its mark and its pieces, closed with EOS and filled up with PAD: [B, W, 1 + C].
+    """The words of each row, padded: [B, W, 1 + C]. Each has its mark, its pieces and EOS.
 
-    The last is EOS, which stands for its mark too.
+    The last word is EOS, which is its own mark.
     """
     row_N, place_N, word_N = opened(source, alphabet)
     last_N = place_N == source.lengths[row_N] - 1
@@ -108,11 +112,11 @@ def words(source: Padded, alphabet: int) -> Padded:
 
 
 def pieces(source: Padded, alphabet: int) -> tuple[Padded, Padded]:
-    """The rows without the marks of words, and where in them each word begins, and EOS: places [B, W]."""
+    """The rows without word marks, and the places [B, W] where each word and EOS begin."""
     row_N, place_N, word_N = opened(source, alphabet)
     count_B = torch.bincount(row_N, minlength=len(source.lengths))
     begins_BW = place_N.new_zeros(len(count_B), int(count_B.max()))
-    begins_BW[row_N, word_N] = place_N - word_N  # as many marks have gone as there are words before
+    begins_BW[row_N, word_N] = place_N - word_N  # one mark was removed for each earlier word
     kept_BS = source.mask & ~_are_marks(source.values, alphabet)
     length_B = kept_BS.sum(1)
     unmarked = Padded(source.values.new_full((len(length_B), int(length_B.max())), PAD), length_B)
@@ -121,11 +125,9 @@ def pieces(source: Padded, alphabet: int) -> tuple[Padded, Padded]:
 
 
 def opened(source: Padded, alphabet: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Every word of every row, EOS as one too: its row, the place of its mark, and its number in the row, [N] each.
+    """The row, the place of the mark and the number within the row of each word, [N] each. EOS counts as a word.
 
-    Marks are BOS, and the ids from ``alphabet`` on: words known as wholes.
-
-    Raises ValueError where a row does not say where its words begin.
+    Marks are BOS and the ids from ``alphabet`` on. Raises ValueError if a row has no mark at its beginning.
     """
     last_BS = torch.arange(source.values.shape[1], device=source.lengths.device) == source.lengths[:, None] - 1
     opens_BS = last_BS | (_are_marks(source.values, alphabet) & source.mask)

@@ -1,9 +1,10 @@
-"""How a recurrent decoder's cells and its attention are wired: where the context enters, and when it is asked for.
+"""Wirings: how a recurrent decoder connects its cells and its attention.
 
-A wiring makes and owns the ``stack`` of cells, whose input's width only it knows, and turns embedded tokens [B, T, E]
-into features [B, T, width], from a ``WiringState`` to the next. It is told the widths of the memory, and uses what
-it needs of them.
-B rows, T positions, W the cells' width, M the context's, G what a cell projects its input to.
+A wiring decides where the context enters and when attention is computed. It owns the ``stack`` of cells, because only
+it knows the width of their input. It turns embedded tokens [B, T, E] into features [B, T, width] and passes on a
+``WiringState``. Its constructor gets the widths of the memory.
+
+B rows, T positions, W the cells' width, M the context's width, G the width of a cell's projected input.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from transduce.types import Factory, Memory, MemoryWidths
 
 @dataclass(frozen=True)
 class WiringState:
-    """``cells`` one tree per layer, ``feed`` [B, width] the last features where they are fed back, ``attention`` what
-    it remembers."""
+    """``cells``: one tree per layer. ``feed`` [B, width]: the last features, for input feeding. ``attention``: its
+    state.
+    """
 
     cells: State
     feed: Tensor | None
@@ -42,7 +44,7 @@ class Wiring(Protocol):
 
 
 class Plain(nn.Module):
-    """No attention: all that is known of the source is in the first state (Sutskever et al. 2014)."""
+    """No attention: the decoder knows the source only through its first state (Sutskever et al. 2014)."""
 
     def __init__(
         self,
@@ -64,9 +66,10 @@ class Plain(nn.Module):
 
 
 class Bahdanau(nn.Module):
-    """Attend from the previous state, and let the context into the cell (Bahdanau et al. 2015, section 3.1):
+    """Attends from the previous state and feeds the context into the cell (Bahdanau et al. 2015, section 3.1):
 
-    c_t = attend(s_{t-1}); s_t = cell([y_{t-1}; c_t], s_{t-1}); features tanh(W [s_t; c_t; y_{t-1}]), their deep output.
+    c_t = attend(s_{t-1}); s_t = cell([y_{t-1}; c_t], s_{t-1}). The features are the deep output tanh(W [s_t; c_t;
+    y_{t-1}]).
     """
 
     def __init__(
@@ -81,8 +84,8 @@ class Bahdanau(nn.Module):
         self.stack = stack(input_width=input_width)
         self.width = width = self.stack.width
         self.attention = over_memory(attention, width, memory)
-        # The cell's input is [embedding; context]: its product with the embeddings is made for all positions at
-        # once, that with the context step by step, and the two are added.
+        # The cell's input is [embedding; context]. The product with the embeddings is computed for all positions
+        # at once and the product with the context step by step; then they are added.
         self.context = Linear(self.attention.width, self.stack.first.projected_width, bias=False)
         self.deep = projection(width + self.attention.width + input_width, width)
 
@@ -104,11 +107,11 @@ class Bahdanau(nn.Module):
 
 
 class Luong(nn.Module):
-    """Attend from the new state, and mix the context in afterwards (Luong et al. 2015, section 3):
+    """Attends from the new state and then mixes in the context (Luong et al. 2015, section 3):
 
-    s_t = cell([y_{t-1}; f_{t-1}], s_{t-1}); c_t = attend(s_t); features f_t = tanh(W [c_t; s_t]).
-    f_{t-1} enters only with ``input_feeding`` (section 3.3); without it the cells run through the target in one
-    fused call, and attention reads for all positions at once.
+    s_t = cell([y_{t-1}; f_{t-1}], s_{t-1}); c_t = attend(s_t); features f_t = tanh(W [c_t; s_t]). f_{t-1} enters the
+    cell only with ``input_feeding`` (section 3.3). Without it the cells read the whole target in one fused call, and
+    attention is computed for all positions at once.
     """
 
     def __init__(
@@ -162,11 +165,12 @@ class ContextState:
 
 
 class Context(nn.Module):
-    """The source's summary beside every input of another wiring (Cho et al. 2014, section 2.2):
+    """Adds the source's summary to each input of another wiring (Cho et al. 2014, section 2.2):
 
-    s_t = cell([y_{t-1}; c], s_{t-1}), c the leaves of the memory's summary side by side. Around ``plain`` this is a
-    generator conditioned on one vector; around one that attends, c is a topic or a persona that no step forgets.
-    Features are the inner wiring's, or with ``deep_output`` tanh(W [s_t; c; y_{t-1}]), so that the readout sees c too.
+    s_t = cell([y_{t-1}; c], s_{t-1}), where c concatenates the leaves of the memory's summary. Around ``plain`` this is
+    a generator conditioned on one vector. Around a wiring with attention, c can be a topic or a persona that each step
+    sees. The features are the inner wiring's, or tanh(W [s_t; c; y_{t-1}]) with ``deep_output``, so that the readout
+    sees c too.
     """
 
     def __init__(
@@ -200,8 +204,8 @@ class Context(nn.Module):
         return ContextState(self.wiring.start(memory, cells), Shared(context_BM))
 
     def forward(self, x_NTE: Tensor, state: ContextState) -> tuple[Tensor, ContextState]:
-        # One cat, and the cells' own product does the rest, fused where the cell is: cheaper than a product of the
-        # context's own, which would take the kernel away from it.
+        # One concatenation, then the cells' own product, which may be a fused kernel. This is cheaper than a separate
+        # product for the context, which would rule the kernel out.
         seen_NTI = _beside(x_NTE, state.context.value)
         features_NTW, inner = self.wiring(seen_NTI, state.wiring)
         if self.deep is not None:
@@ -210,7 +214,7 @@ class Context(nn.Module):
 
 
 def _beside(x_NTE: Tensor, context_BM: Tensor) -> Tensor:
-    """[N, T, E + M]: each source's context at every position of its N / B hypotheses, which are folded into T."""
+    """[N, T, E + M]: concatenates each source's context to every position of its N / B hypotheses, folded into T."""
     N, T, E = x_NTE.shape
     B, M = context_BM.shape
     x_BQE = x_NTE.reshape(B, N // B * T, E)
@@ -218,7 +222,7 @@ def _beside(x_NTE: Tensor, context_BM: Tensor) -> Tensor:
 
 
 def over_memory(attention: Factory[Attention[Any]], query_width: int, memory: MemoryWidths) -> Attention[Any]:
-    """The attention of a wiring; ValueError where there is no memory, as in a language model."""
+    """Builds a wiring's attention. Raises ValueError if there is no memory, as in a language model."""
     if not memory.states:
         raise ValueError('there is no source to attend to: a language model\'s recurrent decoder is wired "plain"')
     return attention(query_width=query_width, memory_width=memory.states)

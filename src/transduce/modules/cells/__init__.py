@@ -1,1 +1,1 @@
-"""Recurrent cells: a state, and what a new input makes of it."""
+"""Recurrent cells."""

@@ -11,7 +11,7 @@ from transduce.modules.cells.looped import HiddenCell, recurrence
 
 
 class Elman(HiddenCell):
-    """Elman 1990: h' = activation(W x + U h + b), the activation being ``tanh`` or the original's ``sigmoid``."""
+    """Elman 1990: h' = activation(W x + U h + b). The activation is ``tanh`` or the original ``sigmoid``."""
 
     def __init__(self, input_width: int, width: int, activation: Literal["tanh", "sigmoid"] = "tanh") -> None:
         super().__init__(input_width, width, parts=1)

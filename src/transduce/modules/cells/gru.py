@@ -13,7 +13,7 @@ from transduce.modules.linear import linear
 
 
 class GRU(nn.Module):
-    """Gated recurrent unit (Cho et al. 2014), in the form whose reset gate comes after the product, as cuDNN has it:
+    """Gated recurrent unit (Cho et al. 2014) with the reset gate after the product, as in cuDNN:
 
     r, z = sigmoid(W x + U h + b); n = tanh(W x + b + r (U h + b')); h' = (1 - z) n + z h.
     """
@@ -50,9 +50,9 @@ class GRU(nn.Module):
 
 
 class GRUResetBefore(HiddenCell):
-    """Gated recurrent unit whose reset gate comes before the product (Cho et al. 2014):
+    """Gated recurrent unit with the reset gate before the product (Cho et al. 2014):
 
-    r, z = sigmoid(W x + U h + b); n = tanh(W x + U (r h) + b); h' = z h + (1 - z) n. Some write 1 - z for z.
+    r, z = sigmoid(W x + U h + b); n = tanh(W x + U (r h) + b); h' = z h + (1 - z) n. Some papers exchange z and 1 - z.
     """
 
     def __init__(self, input_width: int, width: int) -> None:

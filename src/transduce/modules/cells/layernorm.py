@@ -1,6 +1,7 @@
-"""Cells with layer normalisation (Ba et al. 2016): N is a layer norm with a gain of its own at each place it stands.
+"""Cells with layer normalisation (Ba et al. 2016). N is a layer norm with its own gain at each place.
 
-The products with the input and with the state are normalised apart, so the former are for all positions at once.
+The products with the input and with the state have separate norms, so the former are computed for all positions at
+once.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from transduce.modules.cells.lstm import LoopedLSTM, LSTMState
 class LayerNormLSTM(LoopedLSTM):
     """i, f, g, o = N(W x) + N(U h) + b; c' = sigmoid(f) c + sigmoid(i) tanh(g); h' = sigmoid(o) tanh(N(c') + b).
 
-    Ba et al. 2016, supplementary material; the four are normalised together, 4 W numbers.
+    Ba et al. 2016, supplementary material. The four gates share one norm over 4 W numbers.
     """
 
     def __init__(self, input_width: int, width: int, forget_bias: float = 1.0) -> None:
@@ -41,7 +42,7 @@ class LayerNormLSTM(LoopedLSTM):
 class LayerNormGRU(HiddenCell):
     """z, r = sigmoid(N(W x) + N(U h) + b); n = tanh(N(W x) + b + r (N(U h) + b)); h' = (1 - z) h + z n.
 
-    Ba et al. 2016, supplementary material; z and r are normalised together, n alone.
+    Ba et al. 2016, supplementary material. z and r share one norm; n has its own.
     """
 
     def __init__(self, input_width: int, width: int) -> None:

@@ -1,8 +1,8 @@
-"""What cells share that are written out step by step. B rows, T positions, D input features, W the cell's width, G what
-it projects its input to.
+"""Cells that are written out step by step.
 
-All that needs no state is done for every position at once, the input's products above all; the loop is left with the
-rest. An LSTM in this form trains at 2 to 3 times the cost of torch's kernel (benchmarks/results/cell_speed.md).
+B rows, T positions, D input features, W the cell's width, G the width of the projected input. Everything that does not
+need the state is computed for all positions at once; the loop does the rest. An LSTM in this form trains at 2 to 3
+times the cost of torch's kernel (benchmarks/results/cell_speed.md).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ S = TypeVar("S")
 class LoopedCell(nn.Module, Generic[S]):
     """A cell whose ``unroll`` is a loop over ``advance``.
 
-    The input's products ``input`` are ``parts`` matrices of the cell's width, drawn as Glorot and Bengio 2010 have it.
-    ``project`` must stay linear in x, since wirings add to it the product of what else enters the cell.
+    The input's product ``input`` has ``parts`` matrices of the cell's width, initialised as in Glorot and Bengio 2010.
+    ``project`` must stay linear in x, because wirings add the products of other inputs to it.
     """
 
     def __init__(self, input_width: int, width: int, parts: int, bias: bool = True) -> None:
@@ -43,11 +43,11 @@ class LoopedCell(nn.Module, Generic[S]):
         return projected_BTG
 
     def prepare(self, projected: Tensor) -> Any:
-        """What else can be done without the state, [..., G] to any tree of the same leading axes."""
+        """Further work that does not need the state: [..., G] to any tree with the same leading axes."""
         return projected
 
     def advance(self, prepared: Any, state: S) -> tuple[Tensor, S]:
-        """One position [B, ...] of what ``prepare`` made: the output [B, W] and the state after it."""
+        """One position [B, ...] of ``prepare``'s result. Returns the output [B, W] and the next state."""
         raise NotImplementedError
 
     def step(self, projected_BG: Tensor, state: S) -> tuple[Tensor, S]:
@@ -67,8 +67,11 @@ class LoopedCell(nn.Module, Generic[S]):
 
 
 def _at_length(states: list[S], lengths_B: Tensor) -> S:
-    """Each row's state where the row ended. All run on into the padding and are picked here: holding them still there
-    would cost a choice in every step."""
+    """Each row's state at its last real position.
+
+    All rows run on into the padding, and the state is picked afterwards. Stopping each row in the loop would cost a
+    ``where`` in every step.
+    """
     rows_B = torch.arange(lengths_B.shape[0], device=lengths_B.device)
     every = zip(*(tree.leaves(state) for state in states), strict=True)
     return tree.fill(states[-1], [torch.stack(leaves)[lengths_B - 1, rows_B] for leaves in every])
@@ -85,8 +88,9 @@ class HiddenCell(LoopedCell[Tensor]):
 
 
 def recurrence(width: int, parts: int = 1, bias: bool = False) -> Linear:
-    """The product with a state: ``parts`` stacked matrices, each orthogonal, which keeps the length of what passes
-    through it again and again (Saxe et al. 2014)."""
+    """The product with a state: ``parts`` stacked orthogonal matrices, which keep the norm of the state (Saxe et al.
+    2014).
+    """
     made = Linear(width, parts * width, bias)
     for part in made.weight.data.chunk(parts):
         nn.init.orthogonal_(part)
@@ -96,6 +100,6 @@ def recurrence(width: int, parts: int = 1, bias: bool = False) -> Linear:
 
 
 def real_outputs(y_BTW: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
-    """Outputs without those of the padding, which the kernel has run on into, and each row's last one."""
+    """The outputs with zeros at padding (the kernel runs on into it), and each row's last real output."""
     rows_B = torch.arange(len(lengths_B), device=lengths_B.device)
     return y_BTW * real_mask(lengths_B, y_BTW.shape[1])[..., None], y_BTW[rows_B, lengths_B - 1]

@@ -18,16 +18,16 @@ from transduce.types import real_mask
 
 LSTMState = tuple[Tensor, Tensor]  # h, c [B, W]
 
-HOLD = 1e4  # more than what enters a gate ever is, so that the gate is 0 or 1 to the last bit
-EVEN = 32  # one more input would do, but products in bfloat16 are up to twice as slow where widths are odd
+HOLD = 1e4  # far larger than any gate's input: the sigmoid is exactly 0 or 1
+EVEN = 32  # one extra input is enough, but odd widths make bfloat16 products up to twice as slow
 GATES = ("input", "forget", "output")
 
 
 class LSTM(nn.Module):
     """Long short-term memory (Hochreiter and Schmidhuber 1997; forget gate of Gers et al. 2000):
 
-    i, f, o = sigmoid(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g; h' = o tanh(c').
-    Drawn uniformly from +-1/sqrt(width); the forget gate's bias is ``forget_bias`` (Jozefowicz et al. 2015).
+    i, f, o = sigmoid(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g; h' = o tanh(c'). Weights are drawn
+    uniformly from +-1/sqrt(width). ``forget_bias`` is the forget gate's first bias (Jozefowicz et al. 2015).
     """
 
     def __init__(self, input_width: int, width: int, forget_bias: float = 1.0) -> None:
@@ -60,7 +60,7 @@ class LSTM(nn.Module):
 
     def unroll(self, x_BTD: Tensor, state: LSTMState, lengths_B: Tensor | None = None) -> tuple[Tensor, LSTMState]:
         if x_BTD.device.type == "cpu" and torch.is_autocast_enabled("cpu") and not has_wide_vectors():
-            # torch asks oneDNN for a kernel in bfloat16 that this processor has not, unless nothing is to be converted
+            # torch asks oneDNN for a bfloat16 kernel that this processor lacks, unless the inputs need no conversion
             dtype = self.fused.all_weights[0][0].dtype
             h, c = (each.to(dtype) for each in state)
             with torch.autocast("cpu", enabled=dtype == torch.bfloat16):
@@ -77,8 +77,11 @@ class LSTM(nn.Module):
         return real_BTW, (h_BW, c_BW)
 
     def _unroll_held(self, x_BTD: Tensor, state: LSTMState, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs of rows as they are, and the memory c where each ended. The kernel runs on into the padding and tells
-        c at the very end alone; so there further inputs shut the input gate and open the forget gate, and c stays."""
+        """The outputs, and each row's cell state c at its last real position.
+
+        The kernel runs on into the padding and returns c only for the last position. So extra inputs close the input
+        gate and open the forget gate at padding, which keeps c unchanged.
+        """
         h, c = state
         padding_BT1 = ~real_mask(lengths_B, x_BTD.shape[1])[..., None]
         weight_GD, *others = self.fused.all_weights[0]
@@ -98,7 +101,7 @@ class LSTM(nn.Module):
 
 
 def _packed(fused: nn.LSTM, x_BTD: Tensor, state: LSTMState, lengths_B: Tensor | None) -> tuple[Tensor, LSTMState]:
-    """Rows that end at different places packed: quick in cuDNN; on the CPU 2 to 20 times slower than as they are."""
+    """Runs packed rows. This is fast in cuDNN; on the CPU it is 2 to 20 times slower than padded rows."""
     if lengths_B is None:
         y_BTW, state = fused(x_BTD, state)
         return y_BTW, state
@@ -108,7 +111,7 @@ def _packed(fused: nn.LSTM, x_BTD: Tensor, state: LSTMState, lengths_B: Tensor |
 
 
 class LoopedLSTM(LoopedCell[LSTMState]):
-    """A cell whose state is h, its output, and c, its memory, [B, W] both."""
+    """A cell with the state (h, c), [B, W] each: its output h and its memory c."""
 
     def start(self, rows: int, like: Tensor) -> LSTMState:
         return like.new_zeros(rows, self.width), like.new_zeros(rows, self.width)
@@ -118,7 +121,7 @@ class LoopedLSTM(LoopedCell[LSTMState]):
 
 
 class LSTMWithout(LoopedLSTM):
-    """An LSTM one of whose gates, ``gate``, is always 1 (Jozefowicz et al. 2015; Greff et al. 2017):
+    """An LSTM in which one ``gate`` is always 1 (Jozefowicz et al. 2015; Greff et al. 2017):
 
     i, f, o = sigmoid(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g; h' = o tanh(c').
     """
@@ -145,10 +148,10 @@ class LSTMWithout(LoopedLSTM):
 
 
 class PeepholeLSTM(LoopedLSTM):
-    """An LSTM whose gates see the memory, each unit its own (Gers and Schmidhuber 2000):
+    """An LSTM whose gates also read the memory, each unit its own (Gers and Schmidhuber 2000):
 
-    i, f = sigmoid(W x + U h + b + p c), c' = f c + i tanh(W x + U h + b); o = sigmoid(W x + U h + b + p c'),
-    h' = o tanh(c').
+    i, f = sigmoid(W x + U h + b + p c), c' = f c + i tanh(W x + U h + b); o = sigmoid(W x + U h + b + p c'), h' = o
+    tanh(c').
     """
 
     def __init__(self, input_width: int, width: int, forget_bias: float = 1.0) -> None:

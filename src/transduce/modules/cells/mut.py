@@ -1,7 +1,7 @@
-"""The three cells that an evolutionary search over ten thousand found best (Jozefowicz et al. 2015).
+"""The three best cells of an evolutionary search over ten thousand (Jozefowicz et al. 2015).
 
-Two of them use the bare input x, which must then have the cell's width W: where it has not, a product V brings it to
-W, learnt with the rest and without a bias. (MUT2 is a GRU with the reset gate before the product where V is needed.)
+MUT1 and MUT2 use the input x itself, which must have the cell's width W. If it has another width, a learned product V
+without a bias maps it to W. With V, MUT2 is a GRU with the reset gate before the product.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from transduce.modules.linear import projection
 
 
 def bare(input_width: int, width: int) -> nn.Module:
-    """x itself, or V x."""
+    """The identity if the widths are equal, otherwise the product V x."""
     if input_width == width:
         return nn.Identity()
     return projection(input_width, width, bias=False)
@@ -23,7 +23,7 @@ def bare(input_width: int, width: int) -> nn.Module:
 class MUT1(HiddenCell):
     """z = sigmoid(W x + b), r = sigmoid(W x + U h + b); h' = z tanh(U (r h) + tanh(x) + b) + (1 - z) h.
 
-    Of Jozefowicz et al. 2015, where x is bare inside tanh(x): V x where its width is not the cell's.
+    Jozefowicz et al. 2015. tanh(x) becomes tanh(V x) if x has another width than the cell.
     """
 
     def __init__(self, input_width: int, width: int) -> None:
@@ -50,7 +50,7 @@ class MUT1(HiddenCell):
 class MUT2(HiddenCell):
     """z = sigmoid(W x + U h + b), r = sigmoid(x + U h + b); h' = z tanh(U (r h) + W x + b) + (1 - z) h.
 
-    Of Jozefowicz et al. 2015, where x is bare inside r: V x where its width is not the cell's.
+    Jozefowicz et al. 2015. x in r becomes V x if x has another width than the cell.
     """
 
     def __init__(self, input_width: int, width: int) -> None:
@@ -79,7 +79,7 @@ class MUT2(HiddenCell):
 class MUT3(HiddenCell):
     """z = sigmoid(W x + U tanh(h) + b), r = sigmoid(W x + U h + b); h' = z tanh(U (r h) + W x + b) + (1 - z) h.
 
-    Of Jozefowicz et al. 2015.
+    Jozefowicz et al. 2015.
     """
 
     def __init__(self, input_width: int, width: int) -> None:
