@@ -145,6 +145,6 @@ def check_lengths(own_B: Tensor, wanted_B: Tensor | None) -> None:
         return
     row = int((own_B != wanted_B).nonzero()[0])
     raise ValueError(
-        f"{int(wanted_B[row])} labels for a source of {int(own_B[row])} (row {row} of its batch): this model gives each "
-        'source token one label; set data.lines.unequal = "error" to see the line, or "skip" to leave it out'
+        f"{int(wanted_B[row])} labels for a source of {int(own_B[row])} (row {row} of its batch): this model gives "
+        'each source token one label; set data.lines.unequal = "error" to see the line, or "skip" to leave it out'
     )
