@@ -19,6 +19,7 @@ import transduce
 from transduce import api, recipes
 from transduce.cli import app as cli
 from transduce.cli import formats, reading
+from transduce.errors import MissingPackageError, RequestError, StoppedError, UserError
 from transduce.metrics.significance import Interval
 from transduce.models.weights import save_weights
 from transduce.search.shortlist import CandidateWords
@@ -710,13 +711,23 @@ def test_a_shortlist_that_is_there_is_whole(own_run: Path, call: Call, monkeypat
     assert (own_run / "shortlist.safetensors").read_bytes() == whole
 
 
-def test_bugs_keep_their_trace(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [KeyError, ValueError, RuntimeError, ImportError])
+def test_bugs_keep_their_trace(kind: type[Exception], call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def bug(*_: Any, **__: Any) -> None:
-        raise KeyError("a bug")
+        raise kind("a bug")
 
     monkeypatch.setattr(api, "train", bug)
-    with pytest.raises(KeyError, match="a bug"):
+    with pytest.raises(kind, match="a bug"):
         call("train", "reverse")
+
+
+@pytest.mark.parametrize("kind", [UserError, RequestError, MissingPackageError, StoppedError, OSError])
+def test_what_is_no_bug_is_one_line(kind: type[Exception], call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise kind("give another recipe")
+
+    monkeypatch.setattr(api, "train", refuse)
+    assert told(call("train", "reverse")) == "give another recipe"
 
 
 def test_traces_can_be_asked_for(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import torch
 from transduce import config, loading, recipes
 from transduce.data.settings import Units
 from transduce.directory import CONFIG, DATA, TENSORBOARD, replace_file
+from transduce.errors import UserError
 from transduce.progress import ProgressBar
 from transduce.training.callbacks import Callback, TensorBoard
 from transduce.training.data import at_home
@@ -53,7 +54,7 @@ def train(
     to learn from (``[init]`` and ``[distillation]`` in docs/configuration.md).
     """
     if resume and overwrite:
-        raise ValueError("resume goes on with a run and overwrite deletes it: give one of them")
+        raise UserError("resume goes on with a run and overwrite deletes it: give one of them")
     if threads is not None:
         torch.set_num_threads(threads)
     run = run_folder(recipe, out)
@@ -132,7 +133,7 @@ def _write_pairs(pairs: Iterable[tuple[str, str]], folder: Path, held_out: int |
     """The pairs as JSON lines, one in ``held_out`` for validation; what to put in ``data``."""
     given = list(pairs)
     if not given:
-        raise ValueError("pairs is empty: training needs at least one (source, target)")
+        raise UserError("pairs is empty: training needs at least one (source, target)")
     sides = ("source", "target") if any(source for source, _ in given) else ("target",)
     rows = [json.dumps(dict(zip(sides, pair[-len(sides) :], strict=True)), ensure_ascii=False) for pair in given]
     folder.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.types import real_mask
 
 NEVER = float("-inf")
@@ -144,7 +145,7 @@ def check_lengths(own_B: Tensor, wanted_B: Tensor | None) -> None:
     if wanted_B is None or torch.equal(own_B, wanted_B):
         return
     row = int((own_B != wanted_B).nonzero()[0])
-    raise ValueError(
+    raise UserError(
         f"{int(wanted_B[row])} labels for a source of {int(own_B[row])} (row {row} of its batch): this model gives "
         'each source token one label; set data.lines.unequal = "error" to see the line, or "skip" to leave it out'
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from transduce.errors import UserError
+
 Checkpoint = Literal["best", "last", "average"]
 
 CONFIG, TOKENIZERS, CHECKPOINTS, METRICS = "config.toml", "tokenizers", "checkpoints", "metrics.jsonl"
@@ -32,7 +34,7 @@ def members(run: str | Path) -> list[Path]:
     if len(parts) == 1 or Path(run).is_dir():
         return [Path(run).expanduser()]
     if not all(parts):
-        raise ValueError(f"run {str(run)!r}: a run directory was expected before and after each +")
+        raise UserError(f"run {str(run)!r}: a run directory was expected before and after each +")
     return [Path(part).expanduser() for part in parts]
 
 

@@ -14,6 +14,7 @@ from transduce.compute.precision import Precision, check_precision, predict_in
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Lines
 from transduce.directory import CONFIG, TOKENIZERS, Checkpoint, find_weights, members
+from transduce.errors import UserError
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.models.weights import load_weights
 from transduce.protocols import Model, Search
@@ -85,7 +86,7 @@ def check_vocabularies(one: Transducer, run: Path, other: Transducer, other_run:
     """Raise ValueError unless two runs cut text into the same ids: their models' words must be each other's, those of
     a source only where there is one."""
     if differing := one.tokenizers.differing(other.tokenizers, one.conditional and other.conditional):
-        raise ValueError(
+        raise UserError(
             f"{run} and {other_run} have different {' and '.join(differing)} vocabularies, so their models cannot be "
             "mixed word by word; train both on the same data with the same data.units, or rerank as text: `transduce "
             "rerank` with --direct or --language-model"

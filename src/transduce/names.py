@@ -10,6 +10,8 @@ import difflib
 import importlib
 from collections.abc import Iterable
 
+from transduce.errors import UserError
+
 NAMES: dict[str, dict[str, str]] = {
     "Model": {
         "encoder-decoder": "transduce.models.autoregressive:EncoderDecoder",
@@ -269,13 +271,13 @@ def register(protocol: str, name: str, cls: type) -> None:
     as does an unknown protocol.
     """
     if protocol not in NAMES:
-        raise ValueError(f"no protocol {protocol!r} to register {name!r} for{alternatives(protocol, NAMES)}")
+        raise UserError(f"no protocol {protocol!r} to register {name!r} for{alternatives(protocol, NAMES)}")
     if not isinstance(cls, type):
         raise TypeError(f"{protocol} {name!r} must be a class, not {cls!r}; for options, give the class fields")
     place = _place(cls)
     taken = NAMES[protocol].get(name, place)
     if taken != place:
-        raise ValueError(f"{protocol} {name!r} is already {taken}; register {place} under another name")
+        raise UserError(f"{protocol} {name!r} is already {taken}; register {place} under another name")
     NAMES[protocol][name] = place
     _registered[protocol, name] = cls
 

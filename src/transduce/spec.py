@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, Union
 
 from transduce import names
+from transduce.errors import UserError
 
 T = TypeVar("T")
 Table = dict[str, Any]
 
 
-class ConfigError(ValueError):
+class ConfigError(UserError):
     """Something wrong in a configuration, at the dotted ``path``."""
 
     def __init__(self, path: str, problem: str) -> None:

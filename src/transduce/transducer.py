@@ -22,6 +22,7 @@ from transduce.data.corpora import DataError, LineError
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import Tokenizer, cut
 from transduce.data.windows import SIGNALS_AHEAD, WINDOW, beside_each, sorted_batches, windows
+from transduce.errors import UserError
 from transduce.metrics.references import references
 from transduce.metrics.statistics import statistics
 from transduce.models.fit import check_fit
@@ -296,7 +297,7 @@ class Transducer:
         try:
             return constraints.tokenized(self.lexicon) if constraints else None
         except ValueError as error:
-            raise ValueError(f"input {number}: {error}") from error
+            raise UserError(f"input {number}: {error}") from error
 
     def _outputs(self, hypotheses: list[Hypothesis], constraints: Constraints | None, number: int) -> list[Output]:
         """Those that are as wanted; if there are none, the best of the others, and a warning."""

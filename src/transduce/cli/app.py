@@ -19,6 +19,7 @@ from transduce.cli.options import spread
 from transduce.cli.rerank import rerank
 from transduce.cli.shortlist import shortlist
 from transduce.cli.sweep import sweep
+from transduce.errors import StoppedError, UserError
 
 app = typer.Typer(
     help="Learn to turn one sequence into another: train on pairs, then predict, evaluate and score.",
@@ -35,13 +36,14 @@ for command in COMMANDS:
 
 
 def main() -> None:
-    """The entry point: mistakes of input are told in a line, with status 2; the rest are bugs and keep their trace."""
+    """The entry point. A user's mistake, a file that cannot be read or written, and work that had to stop are reported
+    in one line with status 2. Any other error is a bug and keeps its traceback."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # all text is UTF-8, whatever the locale would have
         sys.stdout.reconfigure(encoding="utf-8", errors=sys.stdout.errors)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
         app()  # which lets a reader that went away (`| head`) pass, with status 1
-    except (ValueError, OSError, ImportError, RuntimeError) as error:
+    except (UserError, OSError, StoppedError) as error:
         if os.environ.get("TRANSDUCE_TRACE"):
             raise
         typer.echo(f"transduce: {error}", err=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.cli import reading
+from transduce.errors import UserError
 
 if TYPE_CHECKING:
     from transduce.inspect.alignments import Reading
@@ -46,10 +47,10 @@ class Attended:
     def added(self, transducer: Transducer, answers: Answers, batch_size: int) -> Answers:
         """The answers, with what was asked for in them."""
         if not self.replace_unk and self.dictionary is not None:
-            raise ValueError("--dictionary says what to replace unknowns by: give --replace-unk too")
+            raise UserError("--dictionary says what to replace unknowns by: give --replace-unk too")
         attending = self.alignments or self.replace_unk
         if self.attention is not None and not attending:
-            raise ValueError("--attention is for --alignments or --replace-unk: give one of them too")
+            raise UserError("--attention is for --alignments or --replace-unk: give one of them too")
         if self.frames:
             answers = self._placed(transducer, answers, batch_size)
         return self._read(transducer, answers, batch_size) if attending else answers

@@ -25,6 +25,7 @@ from transduce.cli.options import (
     Trained,
 )
 from transduce.cli.wanted import Wanted
+from transduce.errors import UserError
 from transduce.plugins import load_plugins
 from transduce.rows import one_line
 
@@ -87,7 +88,7 @@ def predict(
     """Turn each line into the model's best output, in order."""
     write = formats.choose(format, formats.PREDICTIONS)
     if stream and ((nbest or 1) > 1 or format != "text" or attended or wanted or trained.workers > 1):
-        raise ValueError(
+        raise UserError(
             "--stream writes one output's text as it comes: leave out --nbest, --format, --alignments and the like, "
             "--workers, prefixes and phrases"
         )

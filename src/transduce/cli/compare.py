@@ -11,6 +11,7 @@ from transduce.cli import formats
 from transduce.cli.corpus import Corpus
 from transduce.cli.options import Loading, Measured, Report, Resampled, check_report
 from transduce.cli.systems import system
+from transduce.errors import UserError
 
 METRICS = ["bleu", "chrf++", "ter"]  # of files of outputs, where no run says what matters
 
@@ -42,7 +43,7 @@ def compare(
     check_report(report)
     run = next((each for each in systems if not each.is_file()), None)
     if run is None and not corpus.of_files:
-        raise ValueError("files of outputs do not say of what: give --source and --target (or --pairs), or a run")
+        raise UserError("files of outputs do not say of what: give --source and --target (or --pairs), or a run")
     first = None if run is None else loading.of(run, measured.beam)
     if run is None or first is None or corpus.of_files:
         examples = corpus.read_files(first)

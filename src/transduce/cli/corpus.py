@@ -10,6 +10,7 @@ import typer
 
 from transduce.cli.options import SourceFile
 from transduce.cli.reading import check_sides, examples_of, targets_only
+from transduce.errors import UserError
 
 if TYPE_CHECKING:
     from transduce.data.corpora import ColumnNames, Files
@@ -33,13 +34,13 @@ class Corpus:
 
     def __post_init__(self) -> None:
         if self.source is not None and not self.target:
-            raise ValueError("--source and --target go together: give both or neither")
+            raise UserError("--source and --target go together: give both or neither")
         if self.target and self.pairs is not None:
-            raise ValueError("--pairs has both sides: give it, or --source and --target")
+            raise UserError("--pairs has both sides: give it, or --source and --target")
         if self.split not in (None, "test", "valid", "train"):
-            raise ValueError(f"--split {self.split!r}: expected test, valid or train")
+            raise UserError(f"--split {self.split!r}: expected test, valid or train")
         if self.split is not None and self.of_files:
-            raise ValueError(
+            raise UserError(
                 f"--split {self.split} is of a run's own data, and files are given: leave it out, or leave out "
                 "--source, --target and --pairs"
             )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.cli import formats
+from transduce.errors import UserError
 
 if TYPE_CHECKING:
     from transduce.metrics.distance import Alignment, EditTable
@@ -34,9 +35,9 @@ def distance(
     from transduce.reports.distance.page import save
 
     if out is not None and as_json:
-        raise ValueError("--out draws the table and --json writes it for programs: leave out one of them")
+        raise UserError("--out draws the table and --json writes it for programs: leave out one of them")
     if out is not None and every:
-        raise ValueError(
+        raise UserError(
             "--out draws the table and the first optimal alignments, and --all is of the terminal: leave it out"
         )
     table = edits.distance(source, target, units, insertion, deletion, substitution, transposition)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from transduce.errors import UserError
 from transduce.rows import one_line
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ SCORES: dict[str, Writer] = {"text": as_log_prob, "tsv": as_tsv, "jsonl": as_jso
 def choose(format: str, writers: Mapping[str, Writer]) -> Writer:
     """The writer of what ``--format`` names."""
     if format not in writers:
-        raise ValueError(f"--format {format!r}: expected {', '.join(writers)}")
+        raise UserError(f"--format {format!r}: expected {', '.join(writers)}")
     return writers[format]
 
 

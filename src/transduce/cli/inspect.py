@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.cli.options import BeamSize, Trained
+from transduce.errors import UserError
 
 if TYPE_CHECKING:
     from transduce.transducer import Transducer
@@ -56,25 +57,25 @@ def _check(units: bool, frames: bool, beam_tree: bool, pruned: bool, given: Mapp
     """Raise ValueError for an option that has no say in what is to be shown."""
     there = {name for name, value in given.items() if value is not None}
     if units and (frames or beam_tree or pruned or there - {"--target"}):
-        raise ValueError(
+        raise UserError(
             "--units writes two lines of text, in which --frames, --beam-tree, --pruned, --head, --beam and --out have "
             "no say: leave them out"
         )
     if frames and (beam_tree or pruned or "--head" in there):
-        raise ValueError(
+        raise UserError(
             "--frames is of alignments, in which --beam-tree and --head have no say, nor has --pruned: leave them out"
         )
     if frames and {"--beam", "--target"} <= there:
-        raise ValueError("--beam is of a search, and with --target nothing is searched for: leave out one of them")
+        raise UserError("--beam is of a search, and with --target nothing is searched for: leave out one of them")
     if pruned and not beam_tree:
-        raise ValueError("--pruned is of the tree of a search: add --beam-tree")
+        raise UserError("--pruned is of the tree of a search: add --beam-tree")
     if "--beam" in there and not (beam_tree or frames):
-        raise ValueError(
+        raise UserError(
             "--beam is of the search that --beam-tree or --frames show: add one of them, or to see the attention of "
             "another search's output set it, --set search.size=5"
         )
     if beam_tree and {"--head", "--target"} & there:
-        raise ValueError("--beam-tree is of a search, in which --target and --head have no say: leave them out")
+        raise UserError("--beam-tree is of a search, in which --target and --head have no say: leave them out")
 
 
 def _attention(trained: Trained, text: str, target: str | None, head: int | None, out: Path | None) -> None:
@@ -111,7 +112,7 @@ def _tree(trained: Trained, text: str, beam: int | None, pruned: bool, out: Path
     from transduce.reports.beam_tree import page, svg
 
     if out is not None and out.suffix not in (".html", ".svg"):
-        raise ValueError(f"--out {out}: the tree is drawn as .html, a page, or .svg; end the name with one of them")
+        raise UserError(f"--out {out}: the tree is drawn as .html, a page, or .svg; end the name with one of them")
     transducer = trained.load(beam)
     tree = beam_tree(transducer, text)
     if out is None:
@@ -132,7 +133,7 @@ def _frames(trained: Trained, text: str, target: str | None, beam: int | None, o
     from transduce.reports.lattice import svg
 
     if out is not None and out.suffix != ".svg":
-        raise ValueError(f"--out {out}: frames are drawn as .svg; end the name with it")
+        raise UserError(f"--out {out}: frames are drawn as .svg; end the name with it")
     transducer = trained.load(beam)
     outputs = next(transducer.predict([text]))[:1] if target is None else list(transducer.score([(text, target)]))
     ((anywhere,),) = placed(transducer, [(text, outputs)])

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from transduce.errors import UserError
+
 BLANK = "-"
 LISTED = 20
 
@@ -23,15 +25,15 @@ def lattice(
     from transduce.ctc.paths import alignments, count, least_frames
 
     if BLANK in output:
-        raise ValueError(f"{output!r}: {BLANK} stands for the blank; leave it out of the text")
+        raise UserError(f"{output!r}: {BLANK} stands for the blank; leave it out of the text")
     total = count(output, frames)
     if not total:
-        raise ValueError(
+        raise UserError(
             f"{output!r} has no alignment with --frames {frames}: it needs {least_frames(output)}, one for each symbol "
             "and a blank between two that are equal"
         )
     if out is not None and most is not None:
-        raise ValueError("--out draws the lattice, and --most is of the list: leave out one of them")
+        raise UserError("--out draws the lattice, and --most is of the list: leave out one of them")
     if out is not None:
         _draw(output, frames, out)
         return
@@ -48,5 +50,5 @@ def _draw(output: str, frames: int, out: Path) -> None:
     from transduce.reports.lattice import of_text, svg
 
     if out.suffix != ".svg":
-        raise ValueError(f"--out {out}: the lattice is drawn as .svg; end the name with it")
+        raise UserError(f"--out {out}: the lattice is drawn as .svg; end the name with it")
     write(out, svg(of_text(output, frames), output, best=False))

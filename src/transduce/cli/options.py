@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transduce.errors import UserError
 from transduce.plugins import load_plugins
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def numbers(text: str, option: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"{option} {text!r}: numbers separated by commas were expected, such as 0.7,0.3") from None
+        raise UserError(f"{option} {text!r}: numbers separated by commas were expected, such as 0.7,0.3") from None
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:

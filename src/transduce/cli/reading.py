@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transduce.errors import UserError
+
 if TYPE_CHECKING:
     from transduce.data.corpora import ColumnNames, Files
     from transduce.transducer import Transducer
@@ -36,7 +38,7 @@ def pairs(
     if target is None:
         return _tab_separated(_placed(files), columns) if conditional else (("", line) for line in lines(files))
     if files:
-        raise ValueError(
+        raise UserError(
             f"{files[0]} would have both sides, and --source or --target are given: leave out one or the other"
         )
     given = Files(source=None if source is None else str(source), target=str(target))
@@ -52,9 +54,9 @@ def source_columns(transducer: Transducer) -> int:
 def check_sides(source: bool, target: bool, conditional: bool) -> None:
     """ValueError unless both sides are given or neither; where models are not ``conditional``, targets alone."""
     if source and not conditional:
-        raise ValueError("a language model has no source; give --target alone")
+        raise UserError("a language model has no source; give --target alone")
     if (source != target) and conditional:
-        raise ValueError("--source and --target go together: give both or neither")
+        raise UserError("--source and --target go together: give both or neither")
 
 
 def targets_only(files: Files, columns: ColumnNames | None = None) -> bool:
@@ -80,7 +82,7 @@ def examples_of(files: Files, grouped: bool, signal: bool = False, columns: Colu
 def _standard_input() -> Iterator[bytes]:
     """As ``corpora.lines`` has those of a file."""
     if sys.stdin is None:  # it was closed: <&-
-        raise ValueError("there is nothing to read: standard input is closed, and no file is named; give one of them")
+        raise UserError("there is nothing to read: standard input is closed, and no file is named; give one of them")
     for number, line in enumerate(sys.stdin.buffer, 1):
         text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         yield text.removesuffix(b"\n").removesuffix(b"\r")
@@ -104,9 +106,9 @@ def _tab_separated(placed: Iterable[tuple[str, str]], columns: int) -> Iterator[
     for place, line in placed:
         source, tab, target = line.rpartition("\t")
         if not tab:
-            raise ValueError(f"{place} has one column: expected {before}, a tab and a target")
+            raise UserError(f"{place} has one column: expected {before}, a tab and a target")
         if (count := line.count("\t") + 1) > columns + 1:
-            raise ValueError(
+            raise UserError(
                 f"{place} has {count} columns: expected {before}, a tab and a target; cut the others off, or where "
                 "sources have tabs in them give --source and --target"
             )

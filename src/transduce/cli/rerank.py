@@ -14,6 +14,7 @@ import typer
 
 from transduce.cli import formats, reading
 from transduce.cli.options import BatchSize, BeamSize, Files, Trained
+from transduce.errors import UserError
 
 if TYPE_CHECKING:
     from transduce.reranking.base import Reranker
@@ -68,23 +69,23 @@ class Criteria:
         asked = bool(self.channel or self.language_model or self.direct or self.candidates)
         weighed = asked or bool(self.length or self.score or self.coverage)
         if self.mbr is not None and weighed:
-            raise ValueError(
+            raise UserError(
                 "--mbr asks a metric, and --channel, --language-model, --direct and --candidates ask models: give "
                 "one kind"
             )
         if self.mbr is not None and self.own != 1:
-            raise ValueError(
+            raise UserError(
                 f"--own {self.own:g} is a weight beside other models', and --mbr asks a metric: give one kind"
             )
         if self.candidates and self.score:
-            raise ValueError(
+            raise UserError(
                 "--score is the search's own, which what it did not find (--candidates) has none of: weigh by --own, "
                 "and for their length by --length"
             )
         if self.mbr is None and self.posterior:
-            raise ValueError("--posterior says by what --mbr weighs: give --mbr METRIC too, or leave it out")
+            raise UserError("--posterior says by what --mbr weighs: give --mbr METRIC too, or leave it out")
         if self.mbr is None and not weighed:
-            raise ValueError(
+            raise UserError(
                 "nothing to rank by: give --mbr METRIC, or --channel, --language-model or --direct RUN, "
                 "--candidates FILE, or --coverage"
             )
@@ -139,7 +140,7 @@ def rerank(
     write = formats.choose(format, formats.PREDICTIONS)
     criteria.check()
     if criteria.candidates and trained.shortlist:
-        raise ValueError(
+        raise UserError(
             "--shortlist makes another model, which what it leaves out (--candidates) has no probability by: give one"
         )
     transducer = trained.load(beam)
@@ -163,4 +164,4 @@ def _weighted(given: str, expected: str, example: str) -> tuple[str, float]:
     try:
         return path, float(number)
     except ValueError:
-        raise ValueError(f"{given!r}: {expected} were expected, such as {example}") from None
+        raise UserError(f"{given!r}: {expected} were expected, such as {example}") from None

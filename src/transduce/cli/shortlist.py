@@ -9,6 +9,7 @@ import typer
 
 from transduce.cli.options import Plugins
 from transduce.directory import SHORTLIST
+from transduce.errors import UserError
 
 if TYPE_CHECKING:
     from transduce.data.pairs import Pairs
@@ -35,7 +36,7 @@ def shortlist(
     load_plugins(plugin)
     prepared = prepared_for(run)
     if prepared.source_tokenizer.numeric or not prepared.tokenizers.conditional:
-        raise ValueError(f"the sources of {run} are no words that could suggest words: there is no shortlist of them")
+        raise UserError(f"the sources of {run} are no words that could suggest words: there is no shortlist of them")
     suggested = associate(prepared.train, iterations).best(best, len(prepared.source_tokenizer), EOS)
     common = torch.from_numpy(most_frequent(prepared.train, frequent))
     candidates = CandidateWords(torch.from_numpy(suggested).long(), always(common))

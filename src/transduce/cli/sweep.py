@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from transduce.cli.options import Device, Plugins, Sets
+from transduce.errors import UserError
 
 
 def sweep(
@@ -43,7 +44,7 @@ def sweep(
     logging.getLogger("transduce.sweep").setLevel(logging.INFO)  # a line on standard error for each run that ends
     given = [grid.values(text) for text in vary or []]
     if len(dict(given)) < len(given):
-        raise ValueError("--vary names a key twice: list all its values in one, KEY=a,b,c")
+        raise UserError("--vary names a key twice: list all its values in one, KEY=a,b,c")
     changes = [*(settings or []), *([] if minutes is None else [f"training.minutes={minutes}"])]
     try:
         results = compare(
@@ -72,4 +73,4 @@ def _seeds(text: str) -> int | list[int]:
     try:
         return [int(part) for part in text.split(",") if part.strip()] if "," in text else int(text)
     except ValueError:
-        raise ValueError(f"--seeds {text!r}: a number, or several with commas, such as 3 or 1,5,7") from None
+        raise UserError(f"--seeds {text!r}: a number, or several with commas, such as 3 or 1,5,7") from None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from transduce.cli import reading
+from transduce.errors import UserError
 from transduce.names import alternatives
 
 if TYPE_CHECKING:
@@ -51,14 +52,14 @@ class Wanted:
         from transduce.search.constraints.base import Constraints
 
         if self.prefix and self.prefixes:
-            raise ValueError(
+            raise UserError(
                 f"--prefix {self.prefix!r} is for all outputs and --prefixes {self.prefixes} has one for each: give one"
             )
         if self.constraints is None:
             beginnings = self.prefix if self.prefixes is None else reading.lines([self.prefixes])
             return Asked(reading.lines(files), beginnings, Constraints(forbidden=self.forbid or ()))
         if files or self.prefix or self.prefixes:
-            raise ValueError(
+            raise UserError(
                 f"{self.constraints} has the sources and prefixes too: leave out other files, --prefix and --prefixes"
             )
         rows = itertools.tee(self._lines(self.constraints), 3)
@@ -74,7 +75,7 @@ class Wanted:
                 constraints = Constraints(record.get("required", []), forbidden)
                 yield record["source"], record.get("prefix", ""), constraints
             except ValueError as error:
-                raise ValueError(f"{path}, line {number}: {error}") from error
+                raise UserError(f"{path}, line {number}: {error}") from error
 
 
 def _record(line: str) -> dict[str, Any]:
@@ -84,13 +85,13 @@ def _record(line: str) -> dict[str, Any]:
     kinds = {"source": str, "prefix": str, "required": list, "forbidden": list}
     record = json.loads(line)
     if not isinstance(record, dict):
-        raise ValueError(f'{line[:60]!r}: an object was expected, {{"source": ..., "required": [...]}}')
+        raise UserError(f'{line[:60]!r}: an object was expected, {{"source": ..., "required": [...]}}')
     for key, value in record.items():
         if key not in kinds:
-            raise ValueError(f"{key!r} says nothing here{alternatives(key, kinds)}")
+            raise UserError(f"{key!r} says nothing here{alternatives(key, kinds)}")
         if not isinstance(value, kinds[key]):
-            raise ValueError(f"{key} = {value!r}: a {'text' if kinds[key] is str else 'list'} was expected")
+            raise UserError(f"{key} = {value!r}: a {'text' if kinds[key] is str else 'list'} was expected")
     check_whole(json.dumps(record, ensure_ascii=False))
     if "source" not in record:
-        raise ValueError("there is no source")
+        raise UserError("there is no source")
     return record

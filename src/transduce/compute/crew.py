@@ -15,6 +15,8 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from typing import Any, Generic, TypeVar
 
+from transduce.errors import StoppedError, UserError
+
 M = TypeVar("M")  # a loaded model
 B = TypeVar("B")
 R = TypeVar("R")
@@ -30,7 +32,7 @@ class Crew(Generic[M]):
 
     def __init__(self, load: Callable[[], M], workers: int, threads: int = 1) -> None:
         if workers < 1 or threads < 1:
-            raise ValueError(f"workers = {workers}, threads = {threads}: at least one of each was expected")
+            raise UserError(f"workers = {workers}, threads = {threads}: at least one of each was expected")
         self._pool = ProcessPoolExecutor(
             workers,
             multiprocessing.get_context("spawn"),  # a process forked from one with threads may wait for ever
@@ -44,7 +46,7 @@ class Crew(Generic[M]):
             for result in results:
                 yield result.result()
         except BrokenProcessPool as error:
-            raise RuntimeError(
+            raise StoppedError(
                 "a worker process has died; if it ran out of memory, use fewer workers or smaller batches"
             ) from error
         finally:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from transduce.errors import UserError
+
 
 def choose_device(name: str) -> torch.device:
     """cpu, cuda (or cuda:1) and mps as they are; auto is the first of cuda, mps and cpu that is there."""
@@ -12,10 +14,10 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ValueError(f"device {name!r}: expected cpu, cuda, cuda:1, mps or auto") from None
+        raise UserError(f"device {name!r}: expected cpu, cuda, cuda:1, mps or auto") from None
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not there.get(device.type, False):
-        raise ValueError(
+        raise UserError(
             f"device {name!r} is not on this machine; there is: {', '.join(k for k, v in there.items() if v)}"
         )
     return device

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from transduce.compute.processor import multiplies_tiles
+from transduce.errors import UserError
 from transduce.protocols import Autoregressive, Chain, Distribution, Framewise, Parallel, Regressor, verbs
 
 Precision = Literal["float32", "bfloat16"]
@@ -79,7 +80,7 @@ def unrecorded() -> Iterator[None]:
 def check_precision(name: str) -> None:
     """Raise ValueError unless it is the name of a precision."""
     if name not in get_args(Precision):
-        raise ValueError(f"precision {name!r}: expected {' or '.join(get_args(Precision))}")
+        raise UserError(f"precision {name!r}: expected {' or '.join(get_args(Precision))}")
 
 
 def predict_in(precision: Precision, model: nn.Module, device: torch.device) -> None:

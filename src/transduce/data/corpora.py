@@ -19,6 +19,7 @@ from stat import S_ISCHR, S_ISFIFO
 from typing import IO, Any, Literal
 
 from transduce.data import conll
+from transduce.errors import UserError
 
 Side = Literal["source", "target"]
 Format = Literal["tsv", "jsonl", "txt", "conllu", "conll"]
@@ -32,7 +33,7 @@ FORMATS: dict[str, Format] = {
 }
 
 
-class DataError(ValueError):
+class DataError(UserError):
     """The data are not what the settings promise; the message names the file and what to do."""
 
 

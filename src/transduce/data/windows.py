@@ -7,6 +7,8 @@ from itertools import chain, islice, zip_longest
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from transduce.errors import UserError
+
 WINDOW = 64  # batches read ahead, to put sentences of like length together
 SIGNALS_AHEAD = 4  # as many, where each is a recording or a picture
 R = TypeVar("R")
@@ -22,7 +24,7 @@ def beside_each(sources: Iterable[str], **beside: Any) -> Iterator[tuple[Any, ..
         row = {"source": source, **beside, **dict(zip(each, found, strict=True))}
         for name, value in row.items():
             if value is nothing:
-                raise ValueError(
+                raise UserError(
                     f"input {number} has no {name}: give one for each source, empty if none, or one for all"
                 )
         yield tuple(row.values())
@@ -31,7 +33,7 @@ def beside_each(sources: Iterable[str], **beside: Any) -> Iterator[tuple[Any, ..
 def windows(items: Iterable[R], batch_size: int, ahead: int = WINDOW) -> Iterator[list[R]]:
     """The items in lists of up to ``ahead`` batches; one batch at a time where batches are of one: an answer a line."""
     if batch_size < 1:
-        raise ValueError(f"batch_size = {batch_size}: at least one sentence goes in a batch")
+        raise UserError(f"batch_size = {batch_size}: at least one sentence goes in a batch")
     iterator = iter(items)
     while window := list(islice(iterator, batch_size * (ahead if batch_size > 1 else 1))):
         yield window

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.attention.energies import Dot
 from transduce.modules.attention.one_head import AttentionKeys, GlobalAttention
 from transduce.modules.convolution import HALVE, Convolution, GatedConvolution, scale_gradient
@@ -83,7 +84,7 @@ class ConvS2SDecoder(nn.Module):
     ) -> None:
         super().__init__()
         if embedding_width != memory.states:
-            raise ValueError(
+            raise UserError(
                 f"embedding_width = {embedding_width}: queries, which contain the target's embedding, are compared "
                 f"with a memory of width {memory.states}; make the two equal"
             )

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.ctc.prefixes import Prefixes
+from transduce.errors import UserError
 from transduce.modules.embedding import Readout
 from transduce.modules.linear import projection
 from transduce.types import BOS, EOS, Memory, Padded, widened
@@ -26,7 +27,7 @@ class CTCDecoder(nn.Module):
     def __init__(self, memory_width: int, target_vocabulary: int, stretch: int = 1, dropout: float = 0.0) -> None:
         super().__init__()
         if stretch < 1:
-            raise ValueError(f"stretch = {stretch}: each state of the encoder gives at least 1 frame")
+            raise UserError(f"stretch = {stretch}: each state of the encoder gives at least 1 frame")
         self.stretch = stretch
         self.split = projection(memory_width, memory_width, parts=stretch) if stretch > 1 else None
         self.projection = Readout(memory_width, target_vocabulary, dropout)

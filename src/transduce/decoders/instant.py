@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce import tree
+from transduce.errors import UserError
 from transduce.modules.attention.heads import CrossAttention, CrossKeys
 from transduce.modules.attention.masks import mask_bias
 from transduce.modules.blocks import InstantLayer, sublayers
@@ -130,5 +131,5 @@ class InstantTransformer(nn.Module):
 
 def check_max_length(max_length: int) -> int:
     if max_length < 1:
-        raise ValueError(f"max_length = {max_length}: an output of at least one token was expected")
+        raise UserError(f"max_length = {max_length}: an output of at least one token was expected")
     return max_length

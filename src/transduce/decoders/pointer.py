@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
+from transduce.errors import UserError
 from transduce.modules.linear import projection
 from transduce.protocols import Attention, Decoder, Table
 from transduce.tree import Shared
@@ -63,7 +64,7 @@ class PointerGenerator(nn.Module):
     ) -> None:
         super().__init__()
         if source_vocabulary != target_vocabulary:
-            raise ValueError(
+            raise UserError(
                 f"a word is copied by its id, but the source has {source_vocabulary} and the target "
                 f"{target_vocabulary} words: learn one vocabulary for both (data.units.joint)"
             )
@@ -111,7 +112,7 @@ class PointerGenerator(nn.Module):
 def source_words(memory: Memory) -> SourceWords:
     id_BS = memory.source.values
     if id_BS.shape != memory.states.values.shape[:2]:
-        raise ValueError(
+        raise UserError(
             f"the encoder leaves {tuple(memory.states.values.shape[:2])} states [rows, positions] for a source of "
             f"{tuple(id_BS.shape)}: to copy, a decoder needs an encoder with one state for each word it reads"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.linear import projection
@@ -31,7 +32,7 @@ class DenseEncoder(nn.Module):
     ) -> None:
         super().__init__()
         if max_length < 1:
-            raise ValueError(f"max_length = {max_length}: a source of at least one token was expected")
+            raise UserError(f"max_length = {max_length}: a source of at least one token was expected")
         self.max_length = max_length
         self.width = embedding_width
         self.summary_widths = (width,)
@@ -48,7 +49,7 @@ class DenseEncoder(nn.Module):
         """[B, max_length, E]: the rows aligned to the right, with zeros before them."""
         longest = int(x.lengths.max())
         if longest > self.max_length:
-            raise ValueError(
+            raise UserError(
                 f"a source of {longest} tokens or steps: this encoder reads at most model.encoder.max_length = "
                 f"{self.max_length}; give the last {self.max_length}, or train with more"
             )

@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
 from transduce.protocols import Encoder
@@ -71,7 +72,7 @@ def check_labels(source: Padded, labels: int) -> None:
     """Raises ValueError unless each row has ``labels`` ids and at least EOS after them."""
     shortest = int(source.lengths.min())
     if shortest <= labels:
-        raise ValueError(
+        raise UserError(
             f"a source of {shortest} tokens, EOS included, cannot open with labels = {labels}: set data.units.source "
             f'to "labelled" or "labels", with labels = {labels}'
         )

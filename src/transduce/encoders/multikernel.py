@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.convolution import Convolution, centred, check_centred
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
@@ -55,7 +56,7 @@ class MultiKernelEncoder(nn.Module):
     ) -> None:
         super().__init__()
         if not kernels:
-            raise ValueError("kernels = []: at least one kernel reads the source; (3, 5, 11) is usual")
+            raise UserError("kernels = []: at least one kernel reads the source; (3, 5, 11) is usual")
         for kernel in kernels:
             check_centred(kernel)
         self.width = width

@@ -7,6 +7,7 @@ from itertools import zip_longest
 import torch
 from torch import nn
 
+from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
 from transduce.modules.linear import projection
 from transduce.modules.module_list import module_list
@@ -38,7 +39,7 @@ class PerceptronEncoder(nn.Module):
     ) -> None:
         super().__init__()
         if steps < 1 or not widths:
-            raise ValueError(f"steps = {steps}, widths = {list(widths)}: at least one of each was expected")
+            raise UserError(f"steps = {steps}, widths = {list(widths)}: at least one of each was expected")
         self.steps = steps
         self.width = widths[-1]
         self.summary_widths = (self.width,)
@@ -50,7 +51,7 @@ class PerceptronEncoder(nn.Module):
     def forward(self, source: Padded) -> Memory:
         longest = int(source.lengths.max())
         if longest > self.steps:
-            raise ValueError(
+            raise UserError(
                 f"a source of {longest} steps: this encoder reads at most model.encoder.steps = {self.steps}; make its "
                 "pictures of one width, or train with more"
             )

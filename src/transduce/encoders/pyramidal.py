@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from transduce import tree
+from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.joining import join
@@ -39,7 +40,7 @@ class PyramidalEncoder(nn.Module):
     ) -> None:
         super().__init__()
         if layers < 1 or joined < 1:
-            raise ValueError(f"layers = {layers}, joined = {joined}: at least one of each was expected")
+            raise UserError(f"layers = {layers}, joined = {joined}: at least one of each was expected")
         self.width = 2 * width
         self.joined = joined
         self.reach = joined ** (layers - 1)  # source positions per state; inspection reads it

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from transduce import tree
+from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.module_list import module_list
@@ -40,9 +41,9 @@ class RecurrentEncoder(nn.Module):
     ) -> None:
         super().__init__()
         if layers < 1:
-            raise ValueError(f"layers = {layers}: a recurrent network has at least one")
+            raise UserError(f"layers = {layers}: a recurrent network has at least one")
         if direction not in ("both", "forward", "backward"):
-            raise ValueError(
+            raise UserError(
                 f'direction = "{direction}": a source is read "forward", "backward" or in "both" directions'
             )
 

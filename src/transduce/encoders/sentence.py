@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.convolution import convolve_each
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
@@ -34,9 +35,9 @@ class SentenceConvolution(nn.Module):
     ) -> None:
         super().__init__()
         if not kernels or min(kernels) < 2:
-            raise ValueError(f"kernels = {list(kernels)}: each must be at least 2, or a sentence gets no shorter")
+            raise UserError(f"kernels = {list(kernels)}: each must be at least 2, or a sentence gets no shorter")
         if not 0 <= level <= len(kernels):
-            raise ValueError(f"level = {level}: states may be taken after 0 to {len(kernels)} kernels")
+            raise UserError(f"level = {level}: states may be taken after 0 to {len(kernels)} kernels")
         self.width = width
         self.summary_widths = (width,)
         self.level = level

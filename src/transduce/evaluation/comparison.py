@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations, takewhile
 from typing import Any
 
+from transduce.errors import UserError
 from transduce.evaluation.results import written
 from transduce.evaluation.systems import System
 from transduce.evaluation.tables import aligned
@@ -125,11 +126,11 @@ def compare(
     resampling = resampling or Resampling()
     names = [system.name for system in systems]
     if len(set(names)) < len(names) or len(names) < 2:
-        raise ValueError(f"{', '.join(names) or 'nothing'}: two or more different systems are compared")
+        raise UserError(f"{', '.join(names) or 'nothing'}: two or more different systems are compared")
     metrics, omitted = _common(systems)
     if not metrics:
         reasons = "; ".join(f"{name}: {why}" for name, why in omitted.items())
-        raise ValueError(f"no metric that {' and '.join(names)} can be compared by ({reasons}): choose with --metric")
+        raise UserError(f"no metric that {' and '.join(names)} can be compared by ({reasons}): choose with --metric")
     every = [{each.name: each for each in system.statistics} for system in systems]
     pairs = [pair for name in metrics for pair in _pairs(names, [each[name] for each in every], resampling)]
     intervals = {

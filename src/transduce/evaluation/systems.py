@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.data import corpora
+from transduce.errors import UserError
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.outputs import Output
 from transduce.protocols import Metric
@@ -57,7 +58,7 @@ def of_file(path: Path, examples: Sequence[Example], metrics: Sequence[Metric]) 
     """
     lines = [line.decode(errors="replace") for line in corpora.lines(path)]
     if len(lines) != len(examples):
-        raise ValueError(f"{path} has {len(lines):,} lines for {len(examples):,} examples: a line for each is expected")
+        raise UserError(f"{path} has {len(lines):,} lines for {len(examples):,} examples: a line for each is expected")
     predictions = [Prediction(line) for line in lines]
     askable = [metric for metric in metrics if not metric.needs_forcing]
     return System(str(path), predictions, statistics(askable, predictions, examples))

@@ -18,6 +18,7 @@ from torch import Tensor
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.text import SPACE
 from transduce.data.windows import sorted_batches, windows
+from transduce.errors import UserError
 from transduce.inspect.taps import tapped_attention
 from transduce.outputs import Output
 from transduce.transducer import Transducer
@@ -104,7 +105,7 @@ def read(
     """
     tokenizer = transducer.source_tokenizer
     if tokenizer.signal:
-        raise ValueError("alignments are between words, and a signal has none")
+        raise UserError("alignments are between words, and a signal has none")
     parts = _parts_of_words(tokenizer), _parts_of_words(transducer.target_tokenizer)
 
     def answer(batch: list[tuple[str, list[int], Output]]) -> list[Reading]:
@@ -126,7 +127,7 @@ def check_unknowns(transducer: Transducer) -> None:
     """Raise ValueError unless an unknown of the output is a whole word, a symbol or a character."""
     tokenizer = transducer.target_tokenizer
     if _parts_of_words(tokenizer) and " " not in tokenizer.decode([UNK, UNK]):
-        raise ValueError(
+        raise UserError(
             "unknowns of this model are characters within words, which no source word can replace; that is for "
             'models whose data.units of the target are "words", "symbols" or "characters"'
         )
@@ -152,7 +153,7 @@ def _readings(
 ) -> list[Reading]:
     found = tapped_attention(transducer, [ids for _, ids, _ in rows], [output.ids for _, _, output in rows])
     if attention is not None and attention not in found.weights:
-        raise ValueError(f"no attention {attention!r} to the source: there is {', '.join(found.weights)}")
+        raise UserError(f"no attention {attention!r} to the source: there is {', '.join(found.weights)}")
     chosen = list(found.weights.values()) if attention is None else [found.weights[attention]]
     weights_BTS = torch.stack(chosen).mean(0).float().cpu()
     return [

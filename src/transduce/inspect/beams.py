@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
+from transduce.errors import UserError
 from transduce.protocols import Autoregressive, Search, can
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
@@ -79,14 +80,14 @@ def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = 
     Greedy search is a beam of one; ValueError where the search is no beam, or the model has none.
     """
     if not can(type(transducer.model), Autoregressive):
-        raise ValueError(
+        raise UserError(
             f"this {type(transducer.model).__name__} writes all at once, and a tree grows token by token; models "
             'that write so have one, such as model.type = "encoder-decoder"'
         )
     beam = transducer.search if search is None else search
     beam = beam.resized(1) if isinstance(beam, Greedy) else beam
     if not isinstance(beam, Beam):
-        raise ValueError(
+        raise UserError(
             f"{type(beam).__name__} grows no tree, only a beam does: --set search.type=beam, and no --shortlist"
         )
     recorder = _Recorder()

@@ -15,6 +15,7 @@ import torch
 
 from transduce.ctc.lattice import Lattice, Span
 from transduce.data.windows import sorted_batches, windows
+from transduce.errors import UserError
 from transduce.outputs import Output
 from transduce.protocols import Framewise, can
 from transduce.transducer import Transducer
@@ -40,7 +41,7 @@ class FrameAlignment:
     def checked(self) -> FrameAlignment:
         """Itself; ValueError where the output has no alignment."""
         if self.log_prob == -math.inf:
-            raise ValueError(
+            raise UserError(
                 f"{self.output.text!r}: its {len(self.output.ids) - 1} tokens have no alignment with the {self.count} "
                 "frames of the source; give a shorter output, or train with a larger model.stretch"
             )
@@ -93,7 +94,7 @@ def aligned(transducer: Transducer, source: str, output: Output) -> Lattice:
 def check_framewise(model: Any) -> None:
     """Raise ValueError for a model that has no frames."""
     if not can(type(model), Framewise):
-        raise ValueError(
+        raise UserError(
             f"this {type(model).__name__} has no frames, so there is no saying when a token was written; models of "
             'alignments have them: model.type = "ctc" or "joint-ctc"'
         )

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transduce.errors import UserError
 from transduce.inspect.taps import tapped_attention
 from transduce.metrics.units import columns, padded, shown
 from transduce.transducer import Transducer
@@ -101,7 +102,7 @@ def signal_attention(
     """
     reader: Any = transducer.source_tokenizer
     if not reader.signal:
-        raise ValueError(f"{source!r} is text to this model, which has no places in a picture: ask for its attention")
+        raise UserError(f"{source!r} is text to this model, which has no places in a picture: ask for its attention")
     if target is None:
         ids = list(next(transducer.predict([source]))[0].ids)
     else:

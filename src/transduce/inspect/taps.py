@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.data.tokenizers.base import Tokenizer
+from transduce.errors import UserError
 from transduce.protocols import Autoregressive, can
 from transduce.search.forcing import shifted
 from transduce.transducer import Transducer
@@ -38,7 +39,7 @@ class TappedAttention:
 def check_attends(model: Any) -> None:
     """Raise ValueError for a model that does not write word by word."""
     if not can(type(model), Autoregressive):
-        raise ValueError(f"this {type(model).__name__} writes all at once, and attention is shown word by word")
+        raise UserError(f"this {type(model).__name__} writes all at once, and attention is shown word by word")
 
 
 @torch.inference_mode()
@@ -71,7 +72,7 @@ def tapped_attention(
         model.extend(shifted(written), state)
     found = {name: parts for name, parts in seen.items() if parts and parts[0].shape[-1] in widths}
     if not found:
-        raise ValueError(
+        raise UserError(
             f"this {type(model).__name__} does not attend to its source, so there is nothing to see; "
             'attention comes with model.decoder.wiring = "luong" or "bahdanau", or with the decoder "transformer"'
         )
@@ -98,7 +99,7 @@ def _boxes(model: nn.Module, source: Padded, reach: int) -> Tensor:
     zeros on padding."""
     placed: Any = next((module for module in model.modules() if hasattr(module, "boxes")), None)
     if placed is None:
-        raise ValueError(
+        raise UserError(
             f"this {type(model).__name__} does not say where in its source its states lie: that takes an embedding "
             'with boxes, as "map", "patches" and "columns" have them'
         )
@@ -155,5 +156,5 @@ def _one_head(weights: Tensor, head: int | None) -> Tensor:
     if head is None:
         return heads_BHTS.mean(1)
     if not 0 <= head < heads_BHTS.shape[1]:
-        raise ValueError(f"head = {head}: there are {heads_BHTS.shape[1]}, numbered from 0")
+        raise UserError(f"head = {head}: there are {heads_BHTS.shape[1]}, numbered from 0")
     return heads_BHTS[:, head]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from transduce.errors import UserError
 from transduce.metrics.units import columns, padded
 from transduce.outputs import Output
 from transduce.protocols import Model, can
@@ -45,7 +46,7 @@ def units(transducer: Transducer, source: str, target: str | None = None) -> Uni
     """Of ``target`` or, without one, of the model's own output. ValueError where the model has no units, or no way to
     read the source as the target."""
     if not can(type(transducer.model), Segmental):
-        raise ValueError(
+        raise UserError(
             f"this {type(transducer.model).__name__} has no units; a model of pieces side by side has them: "
             'model.type = "joint-ngram"'
         )
@@ -54,6 +55,6 @@ def units(transducer: Transducer, source: str, target: str | None = None) -> Uni
     (ids,) = transducer.reread([source])
     found = model.cut(ids[:-1], output.ids[:-1])
     if found is None:
-        raise ValueError(f"{source!r} cannot be read as {output.text!r}: no units of the model make up both")
+        raise UserError(f"{source!r} cannot be read as {output.text!r}: no units of the model make up both")
     pieces = [(tokenizer.decode(one), transducer.target_tokenizer.decode(other)) for one, other in found.pieces]
     return UnitReading(output, pieces, found.log_prob)

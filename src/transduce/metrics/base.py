@@ -6,6 +6,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Sequence
 
+from transduce.errors import UserError
 from transduce.metrics.bleu import Bleu, Chrf, ChrfPlusPlus, Ter
 from transduce.metrics.edit import CharacterErrorRate, PhonemeErrorRate, WordErrorRate
 from transduce.metrics.exact import ExactMatch, ItemError
@@ -58,7 +59,7 @@ def metric(name: str) -> Metric:
     if name not in METRICS:
         close = difflib.get_close_matches(name.lower(), METRICS, n=1, cutoff=0.5)
         nearest = f'did you mean "{close[0]}"? ' if close else ""
-        raise ValueError(f"no metric {name!r}: {nearest}Known: {', '.join(METRICS)}")
+        raise UserError(f"no metric {name!r}: {nearest}Known: {', '.join(METRICS)}")
     return METRICS[name]()
 
 

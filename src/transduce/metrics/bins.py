@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Literal
 
+from transduce.errors import UserError
 from transduce.metrics.significance import Interval, Resampling
 from transduce.metrics.statistics import Statistics
 from transduce.types import Example
@@ -43,7 +44,7 @@ def binned(
     With ``zero_apart``, 0 has a group of its own, however small: seldom and never are different things.
     """
     if bins < 1:
-        raise ValueError(f"bins = {bins}: at least one group is needed")
+        raise UserError(f"bins = {bins}: at least one group is needed")
     zero = zero_apart and 0 in counts
     rest = [count for count in counts if count or not zero]
     found = []

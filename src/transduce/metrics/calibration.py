@@ -11,6 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from transduce.errors import UserError
+
 Shares = Literal["width", "mass"]
 
 
@@ -45,11 +47,11 @@ def calibration(confidence: ArrayLike, right: ArrayLike, bins: int = 15, shares:
     """
     confidence_N, right_N = np.asarray(confidence, float), np.asarray(right, float)
     if len(confidence_N) != len(right_N) or not len(right_N):
-        raise ValueError(f"{len(confidence_N)} confidences for {len(right_N)} tokens: one for each of some is needed")
+        raise UserError(f"{len(confidence_N)} confidences for {len(right_N)} tokens: one for each of some is needed")
     if confidence_N.min() < 0 or confidence_N.max() > 1 + 1e-6:
-        raise ValueError(f"confidences from {confidence_N.min()} to {confidence_N.max()}: probabilities were expected")
+        raise UserError(f"confidences from {confidence_N.min()} to {confidence_N.max()}: probabilities were expected")
     if bins < 1:
-        raise ValueError(f"bins = {bins}: at least one is needed")
+        raise UserError(f"bins = {bins}: at least one is needed")
     order_N = np.argsort(confidence_N, kind="stable")
     edges = np.linspace(0, 1, bins + 1)
     if shares == "width":  # open below, closed above, as in the paper

@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+from transduce.errors import UserError
 from transduce.metrics.units import split
 
 U = TypeVar("U")
@@ -31,7 +32,7 @@ class Costs:
     def __post_init__(self) -> None:
         for name, cost in asdict(self).items():
             if cost is not None and not 0 <= cost < math.inf:
-                raise ValueError(f"{name} = {cost}: a cost is a number from 0 up, such as 1 or 0.5")
+                raise UserError(f"{name} = {cost}: a cost is a number from 0 up, such as 1 or 0.5")
 
 
 @dataclass(frozen=True)

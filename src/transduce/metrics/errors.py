@@ -10,6 +10,7 @@ from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
+from transduce.errors import UserError
 from transduce.metrics.edit import ErrorRate
 from transduce.metrics.units import columns, padded, shown
 from transduce.protocols import Metric
@@ -85,7 +86,7 @@ def error_rates(metrics: Sequence[Metric]) -> list[ErrorRate]:
     """Those of the metrics that are error rates; ValueError where none is."""
     rates = [metric for metric in metrics if isinstance(metric, ErrorRate)]
     if not rates:
-        raise ValueError(
+        raise UserError(
             f"{', '.join(metric.name for metric in metrics) or 'no metric'}: no error rate, whose errors could be told "
             "apart; measure cer, wer or per"
         )

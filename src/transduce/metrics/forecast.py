@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from transduce.errors import UserError
 from transduce.metrics.references import references
 from transduce.types import Example, Prediction
 
@@ -82,7 +83,7 @@ class MeanAbsoluteScaledError:
         apart = [step for reference in references(example) for step in differences(prediction.text, reference)]
         source = numbers(example.source)
         if len(source) <= self.period or len(source[0]) != len(apart[0]):
-            raise ValueError(
+            raise UserError(
                 f"{self.name} needs sources of more than {self.period} steps and of the channels that are forecast, "
                 f"and {example.source[:60]!r} has {len(source)} steps of {len(source[0])}; {len(apart[0])} are forecast"
                 ": choose mae or rmse, or another period"
@@ -136,7 +137,7 @@ def differences(predicted: str, reference: str) -> Steps:
     """Step by step; ValueError where the two are not as many."""
     ours, theirs = numbers(predicted), numbers(reference)
     if [len(step) for step in ours] != [len(step) for step in theirs]:
-        raise ValueError(
+        raise UserError(
             f"a forecast of {len(ours)} steps of {len(ours[0])} cannot be compared with {reference[:60]!r}, which has "
             f"{len(theirs)} of {len(theirs[0])}: ask for as many as there are (search.steps)"
         )
@@ -154,7 +155,7 @@ def numbers(text: str) -> Steps:
     except ValueError:
         steps = []
     if not steps or not all(math.isfinite(number) for step in steps for number in step):
-        raise ValueError(
+        raise UserError(
             f"{text[:60]!r} is no series of numbers, steps separated by spaces: metrics of numbers measure these alone"
         )
     return steps

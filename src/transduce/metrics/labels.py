@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
+from transduce.errors import UserError
 from transduce.metrics.references import references
 from transduce.types import SPECIALS, UNK, Example, Prediction
 
@@ -130,7 +131,7 @@ def entities(labels: str) -> set[tuple[int, int, str]]:
     for place, tag in enumerate([*tags, "O"]):
         prefix, _, of = tag.partition("-")
         if tag != "O" and (prefix not in PREFIXES or not of):
-            raise ValueError(
+            raise UserError(
                 f"{tag!r} marks no entity: entity_f1 reads O, B-type, I-type, E-type and S-type; for other labels "
                 "measure accuracy or macro_f1"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from transduce.errors import UserError
 from transduce.metrics.references import references
 from transduce.types import Example, Prediction
 
@@ -27,7 +28,7 @@ class Perplexity:
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
         if prediction.forced_log_prob is None or prediction.forced_length is None:
-            raise ValueError(
+            raise UserError(
                 f"{self.name} needs the log-probability of the reference, and the prediction for {example.source!r} "
                 "has none: make predictions with Transducer.evaluate, or set forced_log_prob and forced_length"
             )
@@ -40,7 +41,7 @@ class Perplexity:
     def score(self, total: Sequence[float]) -> float:
         surprise, units = total
         if not units:
-            raise ValueError("perplexity of no tokens: each reference needs one that the model has a choice in")
+            raise UserError("perplexity of no tokens: each reference needs one that the model has a choice in")
         try:
             return math.exp(surprise / units)
         except OverflowError:  # beyond what a float can hold

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from transduce.errors import UserError
 from transduce.metrics.statistics import Floats, Statistics
 
 LEVEL = 0.05
@@ -47,7 +48,7 @@ class Resampling:
     def __post_init__(self) -> None:
         for name in ("resamples", "trials"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: at least 1, and some thousands for a p near 0.05")
+                raise UserError(f"{name} = {getattr(self, name)}: at least 1, and some thousands for a p near 0.05")
 
     @property
     def signature(self) -> str:
@@ -72,7 +73,7 @@ class Resampling:
         not cannot be told, and both probabilities are 1.
         """
         if len(one.rows_NK) != len(other.rows_NK):
-            raise ValueError(
+            raise UserError(
                 f"{len(one.rows_NK)} examples against {len(other.rows_NK)}: systems are compared on the same ones"
             )
         one, other = one.beside(other), other.beside(one)

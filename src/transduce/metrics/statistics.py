@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.errors import UserError
 from transduce.protocols import Metric
 from transduce.types import Example, Prediction
 
@@ -64,7 +65,7 @@ class Statistics:
         if isinstance(self.metric, OfLabels) and isinstance(other.metric, OfLabels):
             for ours, theirs in zip(self.metric.labels, other.metric.labels, strict=False):
                 if ours != theirs:
-                    raise ValueError(
+                    raise UserError(
                         f"two metrics {self.name!r} measured the systems, and {ours!r} is to one what {theirs!r} is to "
                         "the other: take the statistics of both systems by one metric"
                     )
@@ -89,9 +90,9 @@ def statistics(
     in an example (a reference).
     """
     if len(predictions) != len(examples):
-        raise ValueError(f"{len(predictions)} predictions for {len(examples)} examples: give one for each, in order")
+        raise UserError(f"{len(predictions)} predictions for {len(examples)} examples: give one for each, in order")
     if not examples:
-        raise ValueError("no examples to measure on: a score of nothing is not defined")
+        raise UserError("no examples to measure on: a score of nothing is not defined")
     pairs = list(zip(predictions, examples, strict=True))
     return [Statistics(metric, _equally_wide([metric.statistics(*pair) for pair in pairs])) for metric in metrics]
 
@@ -104,7 +105,7 @@ def sentence_score(metric: Metric, row: Sequence[float]) -> float:
 def check_compares_texts(metric: Metric) -> None:
     """Raise ValueError for one that measures references by a model and not outputs."""
     if metric.needs_forcing:
-        raise ValueError(f"metric {metric.name!r} compares no texts; minimum risk takes bleu, chrf, wer, per, ...")
+        raise UserError(f"metric {metric.name!r} compares no texts; minimum risk takes bleu, chrf, wer, per, ...")
 
 
 def _equally_wide(rows: Sequence[Sequence[float]]) -> Floats:

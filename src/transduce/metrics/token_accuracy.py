@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from transduce.errors import UserError
 from transduce.types import Example, Prediction
 
 
@@ -23,7 +24,7 @@ class TokenAccuracy:
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
         if prediction.forced_right is None or prediction.forced_length is None:
-            raise ValueError(
+            raise UserError(
                 f"token_accuracy needs the model's choices along the reference, and the prediction for "
                 f"{example.source!r} has none: make predictions with Transducer.evaluate, or set forced_right and "
                 "forced_length"
@@ -33,5 +34,5 @@ class TokenAccuracy:
     def score(self, total: Sequence[float]) -> float:
         right, tokens = total
         if not tokens:
-            raise ValueError("token_accuracy of no tokens: each reference needs one that the model has a choice in")
+            raise UserError("token_accuracy of no tokens: each reference needs one that the model has a choice in")
         return 100.0 * right / tokens

@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Sequence
 
+from transduce.errors import UserError
+
 SPLITS: dict[str, Callable[[str], Sequence[str]]] = {"characters": tuple, "words": str.split}
 """The names of the units; both leave the text as it is, not lowercased and not normalised."""
 
@@ -12,7 +14,7 @@ SPLITS: dict[str, Callable[[str], Sequence[str]]] = {"characters": tuple, "words
 def split(text: str, units: str) -> Sequence[str]:
     """The units of a text; ValueError where there are none of that name."""
     if units not in SPLITS:
-        raise ValueError(f"units {units!r}: expected {' or '.join(SPLITS)}")
+        raise UserError(f"units {units!r}: expected {' or '.join(SPLITS)}")
     return SPLITS[units](text)
 
 

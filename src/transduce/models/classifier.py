@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout
 from transduce.modules.pooling import LastState
@@ -40,7 +41,7 @@ class Classifier(nn.Module):
     def emit(self, state: Tensor, lengths: Tensor | None = None) -> Emission:
         one_B = torch.ones(len(state), dtype=torch.long, device=state.device)
         if lengths is not None and not torch.equal(lengths, one_B):
-            raise ValueError(
+            raise UserError(
                 f"a target of {int(lengths[lengths != 1][0])} tokens, and a classifier writes one: set "
                 'data.units.target = "labels", for which a whole line is one label'
             )

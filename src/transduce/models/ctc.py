@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from transduce.decoders.ctc import CTCDecoder
+from transduce.errors import UserError
 from transduce.models.mixtures import Fusion
 from transduce.protocols import Decoder, Encoder, memory_widths
 from transduce.types import Factory, Padded
@@ -56,7 +57,7 @@ class JointCTC(nn.Module):
     ) -> None:
         super().__init__()
         if not 0 <= weight <= 1:
-            raise ValueError(f"weight = {weight}: the share of CTC in the score, 0 to 1, was expected")
+            raise UserError(f"weight = {weight}: the share of CTC in the score, 0 to 1, was expected")
         self.encoder = encoder
         own: Any = decoder(memory=memory_widths(encoder))
         aligned: Any = CTCDecoder(encoder.width, target_vocabulary, stretch, dropout)

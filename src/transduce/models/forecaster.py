@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.numbers import grouped
 from transduce.protocols import Encoder, InstantDecoder, memory_widths
 from transduce.types import Factory, Padded
@@ -35,9 +36,9 @@ class Forecaster(nn.Module):
     ) -> None:
         super().__init__()
         if level not in ("none", "last", "window"):
-            raise ValueError(f'level = "{level}": expected "none", "last" or "window"')
+            raise UserError(f'level = "{level}": expected "none", "last" or "window"')
         if level != "none" and source_vocabulary != target_vocabulary:
-            raise ValueError(
+            raise UserError(
                 f'level = "{level}" is given back to the channels it was taken from, but {source_vocabulary} are read '
                 f'and {target_vocabulary} written: set model.level = "none", or data.origin.targets to all columns'
             )
@@ -48,7 +49,7 @@ class Forecaster(nn.Module):
     def predict(self, source: Padded, steps_B: Tensor) -> Tensor:
         longest = int(steps_B.max())
         if longest > self.steps:
-            raise ValueError(
+            raise UserError(
                 f"{longest} steps wanted: this model writes at most model.decoder.max_length = {self.steps}; ask for "
                 "fewer (search.steps), or train it for more"
             )

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from transduce.chain import Trellis, check_lengths
 from transduce.data.pairs import Pairs
+from transduce.errors import UserError
 from transduce.modules.spelling import words
 from transduce.statistical.affixes import Affixes
 from transduce.statistical.back_off import BackOff
@@ -54,17 +55,17 @@ class HiddenMarkov(nn.Module):
     ) -> None:
         super().__init__()
         if source_factors > 1:
-            raise ValueError(
+            raise UserError(
                 f"a hidden Markov model reads one id a token, and each step of the source has {source_factors}: set "
                 "data.units.source to units of text without factors, such as symbols or spelled"
             )
         for name, value, least in (("prefix", prefix, 0), ("suffix", suffix, 0), ("rare", rare, 1)):
             if value < least:
-                raise ValueError(f"{name} = {value}: at least {least} was expected")
+                raise UserError(f"{name} = {value}: at least {least} was expected")
         if not 0 < strength < math.inf:
-            raise ValueError(f"strength = {strength}: a number of more than 0 was expected")
+            raise UserError(f"strength = {strength}: a number of more than 0 was expected")
         if source_words and not prefix + suffix:
-            raise ValueError(SPELLED)
+            raise UserError(SPELLED)
         self.prefix, self.suffix, self.rare, self.strength = prefix, suffix, rare, strength
         self.alphabet = source_vocabulary if prefix + suffix else 0
         self.rows = source_words + 1 if prefix + suffix else source_vocabulary + 1
@@ -79,7 +80,7 @@ class HiddenMarkov(nn.Module):
 
     def trellis(self, source: Padded) -> Trellis:
         if len(self.known) != self.rows:
-            raise ValueError("this hidden Markov model has not been counted, or not with these words: train it first")
+            raise UserError("this hidden Markov model has not been counted, or not with these words: train it first")
         row_BT, pieces_BTC, lengths_B = self.read(source)
         unary_BTL, unknown_BT = self.known[row_BT], row_BT == 0
         unary_BTL[unknown_BT] = self.spelled(pieces_BTC[unknown_BT]) - self.prior
@@ -90,7 +91,7 @@ class HiddenMarkov(nn.Module):
         are words; and how many words there are [B]."""
         if not self.alphabet:
             if bool((source.values == BOS).any()):
-                raise ValueError(SPELLED)
+                raise UserError(SPELLED)
             lengths_B = source.lengths - 1
             row_BT = 1 + source.values[:, : max(1, int(lengths_B.max()))]
             return row_BT, row_BT.new_empty(*row_BT.shape, 0), lengths_B

@@ -7,6 +7,7 @@ from typing import Any, Literal, cast
 
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.models.tying import share
 from transduce.modules.lengths import LengthClassifier
 from transduce.protocols import Encoder, InstantDecoder, memory_widths
@@ -47,7 +48,7 @@ class Instant(nn.Module):
             lengths = state.length_log_probs.argmax(-1)
         longest, most = int(lengths.max()), self.decoder.max_length
         if longest > most:
-            raise ValueError(
+            raise UserError(
                 f"an output of {longest} tokens: this model writes at most max_length = {most}; train with a larger "
                 f"model.decoder.max_length, or on data.lines.max_target_length = {most + 1} (EOS counts there)"
             )

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.data.pairs import Pairs
+from transduce.errors import UserError
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.cosegmentation import Cosegmentation
 from transduce.statistical.counted import check_tokens, empty
@@ -54,15 +55,15 @@ class JointNgram(nn.Module):
     ) -> None:
         super().__init__()
         if source_factors > 1:
-            raise ValueError(
+            raise UserError(
                 f"a joint n-gram model reads one id a token, and each step of the source has {source_factors}: set "
                 "data.units.source to units of text without factors, such as characters"
             )
         for name, value, least in (("order", order, 1), ("beam", beam, 0), ("width", width, 1)):
             if not value >= least:
-                raise ValueError(f"{name} = {value}: at least {least} was expected")
+                raise UserError(f"{name} = {value}: at least {least} was expected")
         if not 0 < escape < 1:
-            raise ValueError(f"escape = {escape}: more than 0 and less than 1 was expected")
+            raise UserError(f"escape = {escape}: more than 0 and less than 1 was expected")
         self.order, self.beam, self.width, self.escape = order, beam, width, escape
         self.target_vocabulary = target_vocabulary
         self.units = empty(torch.long, 4)
@@ -73,7 +74,7 @@ class JointNgram(nn.Module):
 
     def start(self, source: Padded) -> JointState:
         if not len(self.units):
-            raise ValueError(
+            raise UserError(
                 "this joint n-gram model has not been counted: train it by itself, then mix it with others (RUN+RUN)"
             )
         readings = Reader(self.units, self.ngrams, self.beam, self.width)(source)
@@ -151,7 +152,7 @@ class JointCounts:
         self.ways = Cosegmentation(pairs)
         cut = len(pairs) - len(self.ways.uncut)
         if not cut:
-            raise ValueError(
+            raise UserError(
                 f"none of {len(pairs)} pairs can be cut into units: each has no source, or more than two target tokens "
                 "for each of its source's; cut the target into longer ones (data.units.target)"
             )

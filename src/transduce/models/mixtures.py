@@ -13,6 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.module_list import module_list
 from transduce.protocols import Autoregressive, Model, lacking_verbs
 from transduce.types import PAD, widened
@@ -24,10 +25,10 @@ class Mixture(nn.Module):
     def __init__(self, models: Sequence[Model]) -> None:
         super().__init__()
         if not models:
-            raise ValueError("models is empty: at least one was expected")
+            raise UserError("models is empty: at least one was expected")
         for model in models:
             if lacking := lacking_verbs(type(model), Autoregressive):
-                raise ValueError(
+                raise UserError(
                     f"{type(model).__name__} cannot {' and '.join(lacking)}, so it cannot be mixed word by word; score "
                     "the outputs of each model with the others instead, as text"
                 )
@@ -47,7 +48,7 @@ class Mixture(nn.Module):
             logits_V = model.readout(own)
             V = V or logits_V.shape[-1]
             if logits_V.shape[-1] != V:
-                raise ValueError(
+                raise UserError(
                     f"models of {V} and of {logits_V.shape[-1]} words cannot be mixed: they must share one target "
                     "vocabulary; others' outputs can be ranked by their log-probabilities as text"
                 )
@@ -78,11 +79,11 @@ class Fusion(Mixture):
     def __init__(self, models: Sequence[Model], weights: Sequence[float], renormalise: bool = True) -> None:
         super().__init__(models)
         if len(weights) != len(models):
-            raise ValueError(f"weights = {list(weights)}: one for each of {len(models)} models was expected")
+            raise UserError(f"weights = {list(weights)}: one for each of {len(models)} models was expected")
         if not all(0 <= weight < math.inf for weight in weights) or not any(weights):
-            raise ValueError(f"weights = {list(weights)}: numbers of 0 or more were expected, not all of them 0")
+            raise UserError(f"weights = {list(weights)}: numbers of 0 or more were expected, not all of them 0")
         if not renormalise and sum(weights) < 1 - 1e-6:
-            raise ValueError(
+            raise UserError(
                 f"weights = {list(weights)} add up to {sum(weights):g}: without renormalise at least 1 was expected, "
                 "as probabilities would exceed 1"
             )

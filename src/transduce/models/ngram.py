@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from transduce import tree
 from transduce.data.pairs import Pairs
+from transduce.errors import UserError
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.counted import OnePass, check_tokens
 from transduce.statistical.kneser_ney import estimate
@@ -28,7 +29,7 @@ class Ngram(nn.Module):
     def __init__(self, target_vocabulary: int, order: int = 5) -> None:
         super().__init__()
         if order < 1:
-            raise ValueError(f"order = {order}: at least 1 was expected")
+            raise UserError(f"order = {order}: at least 1 was expected")
         self.order, self.vocabulary = order, target_vocabulary
         self.ngrams = BackOff()
 
@@ -37,7 +38,7 @@ class Ngram(nn.Module):
 
     def start(self, source: Any) -> Tensor:
         if not len(self.ngrams) or self.ngrams.end != self.vocabulary - UNK:
-            raise ValueError(
+            raise UserError(
                 "this n-gram model has not been counted, or not with this vocabulary: train it by itself, then mix it "
                 "with others"
             )

@@ -10,6 +10,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from transduce.errors import UserError
+
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
     """OSError where they cannot be written."""
@@ -24,7 +26,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except SafetensorError as error:
-        raise ValueError(f"{path} is no whole safetensors file ({error}); copy or make it again") from error
+        raise UserError(f"{path} is no whole safetensors file ({error}); copy or make it again") from error
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
@@ -42,7 +44,7 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) ->
     own = dict(model.named_parameters())
     missing, unknown = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
     if missing or unknown:
-        raise ValueError(
+        raise UserError(
             f"{origin} does not fit this model: missing {missing[:5] or 'nothing'}, "
             f"unknown {unknown[:5] or 'nothing'}; was config.toml changed since these weights were trained?"
         )
@@ -50,7 +52,7 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) ->
         if not parameter.numel() and parameter.shape[1:] == tensors[name].shape[1:]:
             parameter.data = tensors[name].to(parameter)  # a counted parameter: only the data knows its size
         if parameter.shape != tensors[name].shape:
-            raise ValueError(
+            raise UserError(
                 f"{origin}: {name} is {tuple(tensors[name].shape)}, the model expects {tuple(parameter.shape)}; "
                 "was config.toml or a vocabulary changed since these weights were trained?"
             )

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.attention.heads import CrossAttention, CrossKeys
 from transduce.modules.feedforward import FeedForward, PlainFeedForward
 from transduce.modules.residual import Residual
@@ -127,8 +128,6 @@ def sublayers(
         feedforward = partial(PlainFeedForward, hidden=feedforward)
     mixers = (mixer,) * layers if callable(mixer) else mixer
     if len(mixers) != layers:
-        raise ValueError(
-            f"mixer has {len(mixers)} entries, the stack {layers} layers: give one for all, or one a layer"
-        )
+        raise UserError(f"mixer has {len(mixers)} entries, the stack {layers} layers: give one for all, or one a layer")
     for make in mixers:
         yield make(width=width, heads=heads, dropout=dropout), feedforward(width=width, dropout=dropout)

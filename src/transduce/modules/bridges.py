@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.linear import projection
 
 
@@ -26,7 +27,7 @@ class LinearBridge(nn.Module):
     def __init__(self, summary_widths: tuple[int, ...], state_widths: tuple[int, ...]) -> None:
         super().__init__()
         if not sum(summary_widths):
-            raise ValueError("bridge 'linear': there is no source to start from (a language model's starts at 'zero')")
+            raise UserError("bridge 'linear': there is no source to start from (a language model's starts at 'zero')")
         self.widths = list(state_widths)
         self.linear = projection(sum(summary_widths), sum(state_widths))
 
@@ -40,7 +41,7 @@ class CopyBridge(nn.Module):
     def __init__(self, summary_widths: tuple[int, ...], state_widths: tuple[int, ...]) -> None:
         super().__init__()
         if summary_widths != state_widths:
-            raise ValueError(
+            raise UserError(
                 f"bridge 'copy': the encoder leaves states of widths {summary_widths}, the decoder starts from "
                 f"{state_widths}; make cells, layers and widths agree (an encoder that reads in both directions "
                 "leaves twice as many), or take the bridge 'linear'"

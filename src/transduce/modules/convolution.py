@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
 
 HALVE = 0.5**0.5
@@ -105,12 +106,12 @@ def band(weight_BHTK: Tensor) -> Tensor:
 
 def check_kernel(kernel: int) -> None:
     if kernel < 1:
-        raise ValueError(f"kernel = {kernel}: a convolution reads at least one position")
+        raise UserError(f"kernel = {kernel}: a convolution reads at least one position")
 
 
 def check_centred(kernel: int, name: str = "kernel") -> None:
     if kernel < 1 or kernel % 2 == 0:
-        raise ValueError(
+        raise UserError(
             f"{name} = {kernel}: what is centred on a position reads as many before as after it; make it odd"
         )
 

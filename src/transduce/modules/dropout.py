@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
+
 EVERY_INTEGER = -(2**63)  # the smallest int64: random_ from here on fills all 64 bits
 
 
@@ -20,7 +22,7 @@ class Dropout(nn.Module):
     def __init__(self, p: float) -> None:
         super().__init__()
         if not 0 <= p < 1:
-            raise ValueError(f"dropout = {p}: a probability of at least 0 and less than 1 was expected")
+            raise UserError(f"dropout = {p}: a probability of at least 0 and less than 1 was expected")
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
 from transduce.modules.linear import linear
 from transduce.types import Padded
@@ -28,7 +29,7 @@ class TokenEmbedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         if ids.is_floating_point():
-            raise ValueError(
+            raise UserError(
                 "an embedding of tokens was given numbers; for a source of them set model.encoder.embedding = "
                 '"numbers" (a series) or what reads such a signal (docs/fronts.md), for a target of them model.type = '
                 '"forecaster"'

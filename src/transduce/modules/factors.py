@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.types import EOS, Padded
 
 
@@ -20,12 +21,12 @@ class ConcatenatedFactors(nn.Module):
         super().__init__()
         check_factors(source_factors)
         if len(widths) != source_factors or min(widths) < 1:
-            raise ValueError(
+            raise UserError(
                 f"widths = {list(widths)}: one for each of the source's {source_factors} factors was expected, the "
                 "word's first"
             )
         if sum(widths) != width:
-            raise ValueError(
+            raise UserError(
                 f"widths = {list(widths)} add up to {sum(widths)}, but the encoder reads vectors of {width}: make "
                 "these equal"
             )
@@ -88,6 +89,6 @@ def grouped(source: Padded, factors: int) -> Padded:
 def check_factors(source_factors: int) -> None:
     """Raises ValueError if the source's tokens have no factors."""
     if source_factors < 2:
-        raise ValueError(
+        raise UserError(
             'the source has tokens without factors: set data.units.source to "factored", or leave out the embedding'
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.types import Padded
 
 
@@ -18,7 +19,7 @@ class NumberEmbedding(nn.Module):
     def __init__(self, vocabulary: int, width: int, scaled: bool, source_factors: int) -> None:
         super().__init__()
         if vocabulary != source_factors:
-            raise ValueError(
+            raise UserError(
                 f"an embedding of numbers, and the source has tokens, {vocabulary} in its vocabulary: set "
                 'data.units.source = "numbers", or leave model.encoder.embedding out'
             )
@@ -28,7 +29,7 @@ class NumberEmbedding(nn.Module):
 
     def embed(self, source: Padded) -> Padded:
         if source.values.ndim != 2:
-            raise ValueError(
+            raise UserError(
                 'the embedding "numbers" reads a series, and the source is a signal, steps of '
                 f'{source.values.shape[-1]} numbers: set model.encoder.embedding = "features", or another of '
                 "docs/fronts.md"

@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.types import widened
 
 
@@ -34,7 +35,7 @@ class Sinusoidal(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         if width % 2:
-            raise ValueError(f"width = {width}: sinusoidal positions pair sines with cosines and need an even width")
+            raise UserError(f"width = {width}: sinusoidal positions pair sines with cosines and need an even width")
         self.width = width
         self.register_buffer("like", torch.empty(0), persistent=False)  # empty: has the model's type and device
 
@@ -56,7 +57,7 @@ class Learned(nn.Module):
     def forward(self, positions_BT: Tensor) -> Tensor:
         length = self.weight.shape[0]
         if positions_BT.numel() and (last := int(positions_BT.max())) >= length:
-            raise ValueError(
+            raise UserError(
                 f"position {last}: the model has learned positions 0 to {length - 1} only; cut the input, lower the "
                 "search's max_length, or train with positions.length larger (or with sinusoidal positions)"
             )

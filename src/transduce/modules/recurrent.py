@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
 from transduce.modules.module_list import module_list
 from transduce.protocols import Cell
@@ -32,7 +33,7 @@ class Stack(nn.Module):
     ) -> None:
         super().__init__()
         if layers < 1:
-            raise ValueError(f"layers = {layers}: a recurrent network has at least one")
+            raise UserError(f"layers = {layers}: a recurrent network has at least one")
         self.width = width
         widths = [input_width] + [width] * (layers - 1)
         self.cells = module_list(cell(input_width=below, width=width) for below in widths)

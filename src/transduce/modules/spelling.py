@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.linear import projection
 from transduce.modules.pooling import LastState
 from transduce.protocols import Encoder, Pooler, memory_widths
@@ -39,7 +40,7 @@ class SpelledWords(nn.Module):
     ) -> None:
         super().__init__()
         if (word_width > 0) != (source_words > 0) or not 0 <= word_width < width:
-            raise ValueError(
+            raise UserError(
                 f"word_width = {word_width}, of {width}, for a source that knows {source_words} whole words: set "
                 'data.units.source.words to "symbols" and word_width to less than the whole, or leave both out'
             )
@@ -81,7 +82,7 @@ class KnownWords(nn.Module):
     def __init__(self, words: int, alphabet: int, width: int, dropout: float) -> None:
         super().__init__()
         if not 0 <= dropout < 1:
-            raise ValueError(f"word_dropout = {dropout}: a probability of at least 0 and less than 1 was expected")
+            raise UserError(f"word_dropout = {dropout}: a probability of at least 0 and less than 1 was expected")
         self.alphabet = alphabet
         self.weight = nn.Parameter(torch.empty(1 + words, width))
         nn.init.normal_(self.weight, std=width**-0.5)
@@ -132,7 +133,7 @@ def opened(source: Padded, alphabet: int) -> tuple[Tensor, Tensor, Tensor]:
     last_BS = torch.arange(source.values.shape[1], device=source.lengths.device) == source.lengths[:, None] - 1
     opens_BS = last_BS | (_are_marks(source.values, alphabet) & source.mask)
     if not bool(opens_BS[:, 0].all()):
-        raise ValueError(
+        raise UserError(
             'the source does not say where its words begin: set data.units.source to "spelled", which marks them, or '
             "choose another encoder or embedding"
         )

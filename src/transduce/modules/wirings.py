@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
 from transduce.modules.linear import Linear, projection
 from transduce.modules.recurrent import Stack, State
@@ -224,5 +225,5 @@ def _beside(x_NTE: Tensor, context_BM: Tensor) -> Tensor:
 def over_memory(attention: Factory[Attention[Any]], query_width: int, memory: MemoryWidths) -> Attention[Any]:
     """Builds a wiring's attention. Raises ValueError if there is no memory, as in a language model."""
     if not memory.states:
-        raise ValueError('there is no source to attend to: a language model\'s recurrent decoder is wired "plain"')
+        raise UserError('there is no source to attend to: a language model\'s recurrent decoder is wired "plain"')
     return attention(query_width=query_width, memory_width=memory.states)

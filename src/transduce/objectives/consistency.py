@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.errors import UserError
 from transduce.objectives.chunks import summed
 from transduce.objectives.cross_entropy import CrossEntropy, check_smoothing, smoothed_cross_entropy
 from transduce.objectives.forcing import Forcing, TeacherForcing
@@ -37,7 +38,7 @@ class RDrop:
     def __post_init__(self) -> None:
         check_smoothing(self.smoothing)
         if not self.weight >= 0:
-            raise ValueError(f"weight = {self.weight}: how much disagreement counts for was expected, 0 or more")
+            raise UserError(f"weight = {self.weight}: how much disagreement counts for was expected, 0 or more")
 
     def __call__(
         self, model: Autoregressive[Any], batch: Batch, progress: float = 0.0, carry: Any = None

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce import tree
+from transduce.errors import UserError
 from transduce.objectives.chunks import summed
 from transduce.objectives.forcing import Forcing, TeacherForcing
 from transduce.protocols import Autoregressive, Distribution, Objective, Parallel
@@ -78,14 +79,14 @@ class ParallelCrossEntropy:
 
 def check_smoothing(smoothing: float) -> None:
     if not 0 <= smoothing < 1:
-        raise ValueError(f"smoothing = {smoothing}: a share of at least 0 and less than 1 was expected")
+        raise UserError(f"smoothing = {smoothing}: a share of at least 0 and less than 1 was expected")
 
 
 def cross_entropy(model: Distribution, output: Any, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Sums over N features, smoothed and plain, as ``smoothed_cross_entropy`` has them; where their logits would not
     fit in a chunk they are made again for the backward pass. Raises ValueError where the target is numbers."""
     if target_N.is_floating_point():
-        raise ValueError(
+        raise UserError(
             'the target is numbers, and cross-entropy is of tokens: set model.type = "forecaster" and objective = '
             '"squared-error", or other data.units.target'
         )

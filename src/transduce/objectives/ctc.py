@@ -11,6 +11,7 @@ from torch import Tensor
 
 from transduce import tree
 from transduce.ctc.lattice import least_frames, log_likelihood
+from transduce.errors import UserError
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.protocols import Framewise, Joint
 from transduce.types import Batch, Loss, Padded
@@ -39,9 +40,9 @@ class CTCLikelihood:
 
     def __post_init__(self) -> None:
         if self.impossible not in ("error", "skip"):
-            raise ValueError(f'impossible = "{self.impossible}": "error" or "skip" was expected')
+            raise UserError(f'impossible = "{self.impossible}": "error" or "skip" was expected')
         if self.by not in CTCS:
-            raise ValueError(f'by = "{self.by}": "torch" or "transduce" was expected')
+            raise UserError(f'by = "{self.by}": "torch" or "transduce" was expected')
 
     def __call__(self, model: Framewise, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
         return self.of(model.frames(batch.source), batch), carry
@@ -73,7 +74,7 @@ class CTCLikelihood:
             f"its source gives {there}"
         )
         if self.impossible == "error":
-            raise ValueError(
+            raise UserError(
                 f"CTC has no alignment for {skipped} of {len(impossible_B)} pairs of a batch: {about}; {MORE_FRAMES}; "
                 'or leave such pairs out: objective.impossible = "skip", in joint training objective.ctc.impossible'
             )
@@ -103,7 +104,7 @@ class JointLikelihood:
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight <= 1:
-            raise ValueError(f"weight = {self.weight}: the share of CTC in the loss, 0 to 1, was expected")
+            raise UserError(f"weight = {self.weight}: the share of CTC in the loss, 0 to 1, was expected")
 
     def __call__(self, model: Joint[Any], batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
         frames, decoder, state = model.parts(batch.source)

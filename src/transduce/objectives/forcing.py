@@ -15,6 +15,7 @@ from torch import Tensor
 
 from transduce import tree
 from transduce.compute.precision import unrecorded
+from transduce.errors import UserError
 from transduce.objectives.chunks import chunks
 from transduce.objectives.probability import Probability
 from transduce.protocols import Autoregressive
@@ -49,7 +50,7 @@ class WordDropout:
 
     def __post_init__(self) -> None:
         if not 0 <= self.share <= 1:
-            raise ValueError(f"share = {self.share}: a share of the words, from 0 to 1, was expected")
+            raise UserError(f"share = {self.share}: a share of the words, from 0 to 1, was expected")
 
     def __call__(self, model: Autoregressive[S], state: S, target: Padded, progress: float) -> Tensor:
         gold_BT = shifted(target)
@@ -73,7 +74,7 @@ class ScheduledSampling:
 
     def __post_init__(self) -> None:
         if self.choose not in ("sample", "argmax"):
-            raise ValueError(f'choose = "{self.choose}": "sample" or "argmax" was expected')
+            raise UserError(f'choose = "{self.choose}": "sample" or "argmax" was expected')
 
     def __call__(self, model: Autoregressive[S], state: S, target: Padded, progress: float) -> Tensor:
         gold_BT, mask_BT = shifted(target), target.mask
@@ -115,7 +116,7 @@ class ParallelScheduledSampling(ScheduledSampling):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.passes < 1:
-            raise ValueError(f'passes = {self.passes}: at least 1 was expected; for none, forcing = "teacher"')
+            raise UserError(f'passes = {self.passes}: at least 1 was expected; for none, forcing = "teacher"')
 
     @unrecorded()
     def mix(self, model: Autoregressive[S], state: S, gold_BT: Tensor, own_BT: Tensor, quantile_BT: Tensor) -> Tensor:

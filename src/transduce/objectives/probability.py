@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+from transduce.errors import UserError
+
 
 class Probability(Protocol):
     """A number in [0, 1] for each ``progress`` in [0, 1]."""
@@ -39,9 +41,9 @@ class Linear:
         _share("start", self.start)
         _share("floor", self.floor)
         if self.floor > self.start:
-            raise ValueError(f"floor = {self.floor}: at most start = {self.start} was expected")
+            raise UserError(f"floor = {self.floor}: at most start = {self.start} was expected")
         if not 0 <= self.slope < math.inf:
-            raise ValueError(f"slope = {self.slope}: a number of at least 0 was expected (p falls from start)")
+            raise UserError(f"slope = {self.slope}: a number of at least 0 was expected (p falls from start)")
 
     def __call__(self, progress: float) -> float:
         return max(self.floor, self.start - self.slope * progress)
@@ -57,7 +59,7 @@ class Exponential:
     def __post_init__(self) -> None:
         _share("end", self.end)
         if not self.end:
-            raise ValueError("end = 0: more than 0 was expected (no factor leads there); try 0.01")
+            raise UserError("end = 0: more than 0 was expected (no factor leads there); try 0.01")
 
     def __call__(self, progress: float) -> float:
         return float(self.end**progress)
@@ -73,9 +75,9 @@ class InverseSigmoid:
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.middle):
-            raise ValueError(f"middle = {self.middle}: a share of the budget was expected")
+            raise UserError(f"middle = {self.middle}: a share of the budget was expected")
         if not 0 <= self.steepness < math.inf:
-            raise ValueError(f"steepness = {self.steepness}: a number of at least 0 was expected (p falls)")
+            raise UserError(f"steepness = {self.steepness}: a number of at least 0 was expected (p falls)")
 
     def __call__(self, progress: float) -> float:
         return (1 - math.tanh(self.steepness * (progress - self.middle) / 2)) / 2  # the same, and exp may overflow
@@ -83,4 +85,4 @@ class InverseSigmoid:
 
 def _share(name: str, value: float) -> None:
     if not 0 <= value <= 1:
-        raise ValueError(f"{name} = {value}: a probability, from 0 to 1, was expected")
+        raise UserError(f"{name} = {value}: a probability, from 0 to 1, was expected")

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.protocols import Regressor
 from transduce.types import Batch, Loss, real_mask, widened
 
@@ -40,7 +41,7 @@ class Huber:
 
     def __post_init__(self) -> None:
         if not self.delta > 0:
-            raise ValueError(f"delta = {self.delta}: more than 0 was expected")
+            raise UserError(f"delta = {self.delta}: more than 0 was expected")
 
     def __call__(self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
         predicted_N, target_N = compared(model, batch)
@@ -52,7 +53,7 @@ def compared(model: Regressor, batch: Batch) -> tuple[Tensor, Tensor]:
     """What the model says and what is true, [N] each, in float32 at least; ValueError where the target is tokens."""
     target = batch.target
     if not target.values.is_floating_point():
-        raise ValueError(
+        raise UserError(
             'the target is tokens, and a regressor writes numbers: set data.units.target = "numbers", or another model'
         )
     predicted_BN = model.predict(batch.source, (target.lengths - 1) // model.channels).flatten(1)

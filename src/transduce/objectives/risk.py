@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from transduce import tree
 from transduce.compute.precision import unrecorded
+from transduce.errors import UserError
 from transduce.metrics.base import metric as named
 from transduce.metrics.statistics import check_compares_texts, sentence_score
 from transduce.objectives.chunks import by_parts
@@ -49,11 +50,11 @@ class ExpectedRisk:
         self.metric = named(metric)
         check_compares_texts(self.metric)
         if outputs < 2:
-            raise ValueError(f"outputs = {outputs}: what one output risks no other can save; at least 2 were expected")
+            raise UserError(f"outputs = {outputs}: what one output risks no other can save; at least 2 were expected")
         if not sharpness > 0:
-            raise ValueError(f"sharpness = {sharpness}: more than 0 was expected")
+            raise UserError(f"sharpness = {sharpness}: more than 0 was expected")
         if not likelihood >= 0:
-            raise ValueError(f"likelihood = {likelihood}: 0, for the risk alone, or more was expected")
+            raise UserError(f"likelihood = {likelihood}: 0, for the risk alone, or more was expected")
         self.search = candidates.resized(nbest=outputs)
         self.sharpness, self.likelihood = sharpness, likelihood
         self.cross_entropy = CrossEntropy()
@@ -135,4 +136,4 @@ def _padded(outputs: list[list[Tokens]], most: int, batch: Batch) -> Padded:
 
 
 def _unread(tokens: Sequence[int]) -> str:
-    raise ValueError("minimum risk compares texts: tell it how ids are read, ExpectedRisk(...).reading(decode)")
+    raise UserError("minimum risk compares texts: tell it how ids are read, ExpectedRisk(...).reading(decode)")

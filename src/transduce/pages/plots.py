@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transduce.errors import MissingPackageError, UserError
 from transduce.pages.palette import SHADES
 
 if TYPE_CHECKING:
@@ -17,14 +18,14 @@ def figure(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("drawing needs matplotlib: pip install 'transduce[plots]'") from error
+        raise MissingPackageError("drawing needs matplotlib: pip install 'transduce[plots]'") from error
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def save(drawn: Figure, path: str | Path) -> None:
     """Write it as the kind of picture that the name's ending says, and with little around it."""
     if Path(path).suffix.lower().removeprefix(".") not in drawn.canvas.get_supported_filetypes():
-        raise ValueError(f"{path}: pictures are drawn as .png, .svg or .pdf; end the name with one of them")
+        raise UserError(f"{path}: pictures are drawn as .png, .svg or .pdf; end the name with one of them")
     drawn.savefig(path, dpi=160, bbox_inches="tight", pad_inches=0.15)
 
 

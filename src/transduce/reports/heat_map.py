@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from transduce.errors import UserError
 from transduce.inspect.signal_attention import SignalAttention, Spectrum
 from transduce.pages import images
 from transduce.pages.markup import element
@@ -124,7 +125,7 @@ def _background(found: SignalAttention) -> Image:
     """The source as it is drawn: as it is, a recording as its spectrum, small ones larger by a whole factor."""
     source = _spectrum(found.spectrum) if found.spectrum else images.picture(found.source, MOST)
     if source is None:
-        raise ValueError(f"{found.source} is no picture to draw on; without --out it is told in words")
+        raise UserError(f"{found.source} is no picture to draw on; without --out it is told in words")
     factor = -(-LEAST // min(source.size)) if min(source.size) < LEAST else 1
     factor = max(1, min(factor, MOST // max(source.size)))
     return source.resize((factor * source.width, factor * source.height), 0)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from transduce.ctc.lattice import Lattice
+from transduce.errors import UserError
 from transduce.metrics.units import columns, shown
 from transduce.pages.drawing import Drawing, path, text
 from transduce.pages.markup import Markup, element
@@ -39,7 +40,7 @@ def of_text(output: str, frames: int) -> Lattice:
     Raises ValueError where there is no frame.
     """
     if frames < 1:
-        raise ValueError(f"{frames} frames: at least 1 was expected")
+        raise UserError(f"{frames} frames: at least 1 was expected")
     ids = {letter: number for number, letter in enumerate(dict.fromkeys(output), PAD + 1)}
     alike_1SV = torch.zeros(1, frames, len(ids) + 1, dtype=torch.float64)
     letters_1U = torch.tensor([[ids[letter] for letter in output]], dtype=torch.long)

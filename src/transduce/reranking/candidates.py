@@ -9,6 +9,7 @@ from pathlib import Path
 
 from transduce.data import corpora
 from transduce.data.windows import windows
+from transduce.errors import UserError
 from transduce.outputs import Output
 from transduce.rows import one_line
 from transduce.transducer import Transducer
@@ -38,7 +39,7 @@ class CandidateLists:
             of_source = scores.setdefault(source, {})
             of_source[output] = max(score, of_source.get(output, -math.inf))
         if not scores:
-            raise ValueError(f"{path} is empty: lines of a source, a score and an output were expected")
+            raise UserError(f"{path} is empty: lines of a source, a score and an output were expected")
         return cls(scores)
 
     def __call__(self, pairs: Sequence[tuple[str, Output]]) -> list[float]:
@@ -87,7 +88,7 @@ def _parsed(where: str, line: str) -> tuple[str, float, str]:
     except ValueError:
         value = math.nan
     if not value < math.inf:
-        raise ValueError(
+        raise UserError(
             f"{where}: {line!r} has no source, score and output, tab-separated, such as 'knowledge<tab>-0.52<tab>N AA "
             "L AH JH', as `transduce predict --format tsv` writes them"
         )

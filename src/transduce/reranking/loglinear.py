@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from transduce.errors import UserError
 from transduce.outputs import Output
 from transduce.reranking.base import distinct, ordered
 from transduce.transducer import Transducer
@@ -89,9 +90,9 @@ class LogLinear:
 
     def __post_init__(self) -> None:
         if wrong := [weight for _, weight in self.features if not math.isfinite(weight)]:
-            raise ValueError(f"weight = {wrong[0]}: a feature's weight is a finite number")
+            raise UserError(f"weight = {wrong[0]}: a feature's weight is a finite number")
         if not any(weight for _, weight in self.features):
-            raise ValueError("features: at least one with a weight that is not 0 was expected")
+            raise UserError("features: at least one with a weight that is not 0 was expected")
 
     def __call__(self, sources: Sequence[str], found: Sequence[Sequence[Output]]) -> list[list[Output]]:
         candidates = [distinct(outputs) for outputs in found]

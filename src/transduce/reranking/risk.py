@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from transduce.errors import UserError
 from transduce.metrics.statistics import check_compares_texts, sentence_score
 from transduce.outputs import Output
 from transduce.protocols import Metric
@@ -31,7 +32,7 @@ class MinimumRisk:
     def __post_init__(self) -> None:
         check_compares_texts(self.metric)
         if self.weights not in ("uniform", "posterior"):
-            raise ValueError(f"weights = {self.weights!r}: uniform (of samples) or posterior (of a beam) was expected")
+            raise UserError(f"weights = {self.weights!r}: uniform (of samples) or posterior (of a beam) was expected")
 
     def __call__(self, sources: Sequence[str], found: Sequence[Sequence[Output]]) -> list[list[Output]]:
         return [self._of_one(source, outputs) for source, outputs in zip(sources, found, strict=True)]

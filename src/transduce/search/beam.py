@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.errors import UserError
 from transduce.protocols import Autoregressive
 from transduce.search.allocation.base import Allocation, Continuations
 from transduce.search.allocation.topk import TopK
@@ -46,7 +47,7 @@ class Beam:
     def __post_init__(self) -> None:
         check_length(self.max_length)
         if not 1 <= self.nbest <= self.size:
-            raise ValueError(f"nbest = {self.nbest}, size = {self.size}: a beam of n has room for 1 to n hypotheses")
+            raise UserError(f"nbest = {self.nbest}, size = {self.size}: a beam of n has room for 1 to n hypotheses")
         self.allocation.check(self.size)
 
     def __call__(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:

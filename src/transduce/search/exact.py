@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.errors import UserError
 from transduce.protocols import Autoregressive
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
@@ -69,7 +70,7 @@ class Exact:
         check_length(self.max_length)
         for name in ("nbest", "expansions", "beam", "together", "states"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: at least 1 was expected")
+                raise UserError(f"{name} = {getattr(self, name)}: at least 1 was expected")
 
     def __call__(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         explored = self.explore(model, source, prefix)

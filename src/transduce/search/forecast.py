@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from transduce.errors import UserError
 from transduce.protocols import Regressor
 from transduce.types import EOS, Hypothesis, Padded
 
@@ -21,12 +22,12 @@ class Forecast:
 
     def __post_init__(self) -> None:
         if self.steps is not None and self.steps < 1:
-            raise ValueError(f"steps = {self.steps}: at least one step was expected")
+            raise UserError(f"steps = {self.steps}: at least one step was expected")
 
     @torch.inference_mode()
     def __call__(self, model: Regressor, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         if prefix is not None:
-            raise ValueError(
+            raise UserError(
                 "a forecast cannot go on from a prefix: what is known already are the last steps of a source"
             )
         steps_B = torch.full_like(source.lengths, model.steps if self.steps is None else self.steps)
@@ -34,14 +35,14 @@ class Forecast:
         return [[Hypothesis((*numbers, float(EOS)), 0.0, 0.0)] for numbers in numbers_BN.tolist()]
 
     def force(self, model: Regressor, source: Padded, target: Padded) -> list[Hypothesis]:
-        raise ValueError(
+        raise UserError(
             f"{type(model).__name__} gives numbers and no probabilities, so a target has no score: measure its "
             "distance with the metrics mae, rmse and mase"
         )
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Forecast:
         if (nbest or 1) > 1 or (size or 1) > 1:
-            raise ValueError(
+            raise UserError(
                 f"size = {size or 1}, nbest = {nbest or 1}: a forecast is one answer to a source, so there is nothing "
                 "to search; leave both out"
             )

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transduce.errors import UserError
 from transduce.protocols import Parallel
 from transduce.search.lengths import LengthBeam
 from transduce.search.step import forbid_specials
@@ -26,14 +27,14 @@ class LabelSearch:
 
     def __post_init__(self) -> None:
         if self.nbest < 1:
-            raise ValueError(f"nbest = {self.nbest}: at least one output was expected")
+            raise UserError(f"nbest = {self.nbest}: at least one output was expected")
 
     @torch.inference_mode()
     def __call__(self, model: Parallel[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         emission = model.emit(model.start(source))
         if emission.length_log_probs is not None:
-            raise ValueError(
+            raise UserError(
                 f"{type(model).__name__} chooses the length of its outputs, which labels do not: set search.type = "
                 '"length-beam"'
             )
@@ -90,4 +91,4 @@ def written(
 
 def check_no_prefix(prefix: Padded | None) -> None:
     if prefix is not None:
-        raise ValueError("labels stand for the tokens of a source, so that none can be given as a prefix")
+        raise UserError("labels stand for the tokens of a source, so that none can be given as a prefix")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.errors import UserError
 from transduce.protocols import Parallel
 from transduce.search.ranking import LogProbability, Ranking
 from transduce.search.sizes import resized
@@ -30,12 +31,12 @@ class LengthBeam:
 
     def __post_init__(self) -> None:
         if not 1 <= self.nbest <= self.size:
-            raise ValueError(f"nbest = {self.nbest}, size = {self.size}: of n lengths come 1 to n hypotheses")
+            raise UserError(f"nbest = {self.nbest}, size = {self.size}: of n lengths come 1 to n hypotheses")
 
     @torch.inference_mode()
     def __call__(self, model: Parallel[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         if prefix is not None:
-            raise ValueError(
+            raise UserError(
                 "a length-beam writes all tokens at once and cannot go on from a prefix: use a model that writes one "
                 "after the other, and greedy or beam search"
             )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from transduce.errors import UserError
+
 STRONGEST = 10  # power of a length; a few times that, and long outputs leave the range of numbers
 
 
@@ -43,7 +45,7 @@ class Wu:
 
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= STRONGEST:
-            raise ValueError(
+            raise UserError(
                 f"alpha = {self.alpha}: a number from 0, which leaves log p(y) as it is, to {STRONGEST} was expected"
             )
 
@@ -81,7 +83,7 @@ class BoundedReward:
     def __post_init__(self) -> None:
         check_ratio(self.length_ratio)
         if not 0 <= self.reward < float("inf"):
-            raise ValueError(f"reward = {self.reward}: 0 or more for each token was expected")
+            raise UserError(f"reward = {self.reward}: 0 or more for each token was expected")
 
     def __call__(self, log_prob: float, length: int, source_length: int = 0) -> float:
         return log_prob + self.reward * min(length, self.length_ratio * source_length)
@@ -89,6 +91,6 @@ class BoundedReward:
 
 def check_ratio(length_ratio: float) -> None:
     if not 0 < length_ratio < float("inf"):
-        raise ValueError(
+        raise UserError(
             f"length_ratio = {length_ratio}: the tokens of an output for each of its source, more than 0, were expected"
         )

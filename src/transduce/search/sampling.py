@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.errors import UserError
 from transduce.protocols import Autoregressive
 from transduce.search import draws
 from transduce.search.constraints.base import Held
@@ -46,9 +47,9 @@ class Sampling:
     def __post_init__(self) -> None:
         check_length(self.max_length)
         if not 1 <= (self.nbest or 1) <= self.size:
-            raise ValueError(f"nbest = {self.nbest}, size = {self.size}: of n samples come 1 to n hypotheses")
+            raise UserError(f"nbest = {self.nbest}, size = {self.size}: of n samples come 1 to n hypotheses")
         if not 0 < self.temperature < math.inf:
-            raise ValueError(
+            raise UserError(
                 f"temperature = {self.temperature}: a number above 0 was expected; for its limit 0 take greedy search"
             )
 

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from transduce import tree
+from transduce.errors import UserError
 from transduce.protocols import Autoregressive, Search, lacking_for
 from transduce.search.beam import Beam
 from transduce.search.streaming import stream
@@ -42,12 +43,12 @@ class CandidateWords:
                 f"{path}: there is no shortlist; learn it from the training pairs with `transduce shortlist RUN`"
             ) from None
         except (SafetensorError, KeyError) as error:
-            raise ValueError(f"{path} is no shortlist ({error}); learn it with `transduce shortlist RUN`") from error
+            raise UserError(f"{path} is no shortlist ({error}); learn it with `transduce shortlist RUN`") from error
 
     def of(self, source: Padded, prefix: Padded | None = None) -> Lists:
         """The list of each source: its words' candidates, what is on all, and what its prefix has."""
         if source.values.is_floating_point() or int(source.values.max()) >= len(self.best_SN):
-            raise ValueError(
+            raise UserError(
                 f"this shortlist knows {len(self.best_SN)} source tokens, the source has others: it was learned for "
                 "another model; learn one with `transduce shortlist RUN`"
             )
@@ -95,7 +96,7 @@ class Shortlist:
 
     def __post_init__(self) -> None:
         if lacking := lacking_for(type(self.search), Listed):
-            raise ValueError(
+            raise UserError(
                 f"a shortlist is for searches that go token by token, and {type(self.search).__name__} asks its model "
                 f"to {' and '.join(lacking)}: leave it out (--shortlist), or set search.type to beam, greedy, exact or "
                 "sampling, where the model can be searched so"

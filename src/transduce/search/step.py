@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.errors import UserError
 from transduce.protocols import Autoregressive
 from transduce.search.filters.base import Filter
 from transduce.search.follower import Follower
@@ -154,4 +155,4 @@ def source_lengths(source: Any) -> list[int]:
 
 def check_length(max_length: int) -> None:
     if max_length < 1:
-        raise ValueError(f"max_length = {max_length}: an output has at least one token, its end (id {EOS})")
+        raise UserError(f"max_length = {max_length}: an output has at least one token, its end (id {EOS})")

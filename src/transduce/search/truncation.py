@@ -8,6 +8,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from transduce.errors import UserError
+
 
 class Truncation(Protocol):
     """The least probability [N, 1] with which a token is kept, given the probabilities [N, V] of all: what is more
@@ -24,7 +26,7 @@ class TopK:
 
     def __post_init__(self) -> None:
         if self.k < 1:
-            raise ValueError(f"k = {self.k}: at least one token must stay")
+            raise UserError(f"k = {self.k}: at least one token must stay")
 
     def __call__(self, p_NV: Tensor) -> Tensor:
         return p_NV.topk(min(self.k, p_NV.shape[1])).values[:, -1:]
@@ -38,7 +40,7 @@ class Nucleus:
 
     def __post_init__(self) -> None:
         if not 0 < self.p <= 1:
-            raise ValueError(f"p = {self.p}: a probability was expected, above 0 and at most 1")
+            raise UserError(f"p = {self.p}: a probability was expected, above 0 and at most 1")
 
     def __call__(self, p_NV: Tensor) -> Tensor:
         least_N1, open_N = torch.empty_like(p_NV[:, :1]), torch.arange(len(p_NV), device=p_NV.device)
@@ -61,7 +63,7 @@ class Epsilon:
 
     def __post_init__(self) -> None:
         if not 0 <= self.epsilon < 1:
-            raise ValueError(f"epsilon = {self.epsilon}: a probability was expected, from 0 to below 1")
+            raise UserError(f"epsilon = {self.epsilon}: a probability was expected, from 0 to below 1")
 
     def __call__(self, p_NV: Tensor) -> Tensor:
         return p_NV.amax(1, keepdim=True).clamp(max=self.epsilon)

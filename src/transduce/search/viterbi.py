@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from transduce.chain import NEVER, Trellis
+from transduce.errors import UserError
 from transduce.protocols import Chain
 from transduce.search.labels import check_no_prefix, written
 from transduce.types import UNK, Hypothesis, Padded
@@ -25,7 +26,7 @@ class Viterbi:
 
     def __post_init__(self) -> None:
         if self.nbest < 1:
-            raise ValueError(f"nbest = {self.nbest}: at least one output was expected")
+            raise UserError(f"nbest = {self.nbest}: at least one output was expected")
 
     @torch.inference_mode()
     def __call__(self, model: Chain, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
@@ -60,7 +61,7 @@ class Posterior:
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Posterior:
         if (nbest or 1) > 1:
-            raise ValueError(f'nbest = {nbest}: there is one label of highest posterior; set search.type = "viterbi"')
+            raise UserError(f'nbest = {nbest}: there is one label of highest posterior; set search.type = "viterbi"')
         return self
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transduce.data.pairs import Pairs
+from transduce.errors import UserError
 
 Ids = NDArray[np.int64]
 Shape = tuple[int, int]  # source and target tokens of a unit
@@ -48,7 +49,7 @@ class Cosegmentation:
     def __init__(self, pairs: Pairs) -> None:
         widths = [int(side.ids.max(initial=0)) + 1 for side in (pairs.source, pairs.target)]
         if (widths[0] * widths[1]) ** 2 >= 2**63:
-            raise ValueError(
+            raise UserError(
                 f"vocabularies of {widths[0]:,} and {widths[1]:,} are too large for units of two tokens of each: make "
                 "data.units.source and data.units.target smaller"
             )

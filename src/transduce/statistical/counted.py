@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from transduce.data.pairs import Pairs, Ragged
+from transduce.errors import UserError
 from transduce.protocols import Model
 
 
@@ -74,7 +75,7 @@ class Counted(Model, Protocol):
 def check_tokens(model: str, *sides: Ragged) -> None:
     """Raise ValueError where there are numbers to be counted, and not tokens."""
     if any(side.ids.dtype.kind == "f" for side in sides):
-        raise ValueError(f"{model} counts tokens, and the data has numbers: set data.units to text's")
+        raise UserError(f"{model} counts tokens, and the data has numbers: set data.units to text's")
 
 
 def empty(dtype: torch.dtype = torch.float32, *shape: int) -> nn.Parameter:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce import api, config, recipes
+from transduce.errors import UserError
 from transduce.spec import shown
 
 RECIPE, SEED = "recipe", "training.seed"
@@ -79,17 +80,17 @@ class SweepGrid:
 
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"seeds = {list(self.seeds)}: at least one, and each once, was expected")
+            raise UserError(f"seeds = {list(self.seeds)}: at least one, and each once, was expected")
         for key, values in self.vary.items():
             if not values:
-                raise ValueError(f"vary {key}: no value to compare; such as {key}=a,b")
+                raise UserError(f"vary {key}: no value to compare; such as {key}=a,b")
         if SEED in self.vary:
-            raise ValueError(f"vary {SEED}: seeds have an option of their own, --seeds {len(self.vary[SEED])}")
+            raise UserError(f"vary {SEED}: seeds have an option of their own, --seeds {len(self.vary[SEED])}")
 
     def cells(self, recipe: str | None) -> list[SweepCell]:
         """All of a seed before the next one, so that a whole table is there early."""
         if (recipe is None) is not (RECIPE in self.vary):
-            raise ValueError(
+            raise UserError(
                 "a sweep is of one recipe or varies it: give RECIPE or --vary recipe=a,b"
                 + ("" if recipe is None else ", not both")
             )
@@ -102,7 +103,7 @@ def values(text: str) -> tuple[str, list[Any]]:
     """KEY=a,b,c as the key and its values, each of TOML (what TOML does not know is a string, as in ``--set``)."""
     key, equals, listed = text.partition("=")
     if not equals or not key.strip() or not listed.strip():
-        raise ValueError(f"cannot vary {text!r}: expected KEY=a,b, such as model.encoder.width=64,128")
+        raise UserError(f"cannot vary {text!r}: expected KEY=a,b, such as model.encoder.width=64,128")
     return key.strip(), [config.override({}, f"value={part}")["value"] for part in _split(listed)]
 
 

@@ -18,6 +18,7 @@ from transduce import api, config
 from transduce.data.preparation import locate
 from transduce.data.settings import Data
 from transduce.directory import ASKED, CHECKPOINTS, MEASURED, METRICS, STATE, replace_file
+from transduce.errors import UserError
 from transduce.metrics.base import metric
 from transduce.metrics.bins import Bin, binned, lengths, unit_of
 from transduce.plugins import load_plugins
@@ -89,7 +90,7 @@ def measured_split(data: Data, cache: Path, asked: str) -> str:
         if getattr(splits, split) is not None:
             return split
     sides = " or ".join(f"data.{split}" for split in SPLITS[SPLITS.index(asked) :])
-    raise ValueError(f"there is nothing to measure on: set {sides} (.source and .target, or .path)")
+    raise UserError(f"there is nothing to measure on: set {sides} (.source and .target, or .path)")
 
 
 def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: str = SPLITS[0]) -> Measurement:

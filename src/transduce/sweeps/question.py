@@ -10,6 +10,7 @@ from typing import Any
 
 from transduce import config
 from transduce.directory import replace_file
+from transduce.errors import UserError
 from transduce.sweeps.grid import SEED, SweepCell, SweepGrid, Vary
 
 FILE = "sweep.toml"
@@ -18,7 +19,7 @@ SEEDS = 3
 PLACES = ("data.cache", "data.origin.folder")  # where the same data lie: another machine may go on with a sweep
 
 
-class OtherQuestionError(ValueError):
+class OtherQuestionError(UserError):
     """What is there was asked with other settings: side by side the two would compare nothing."""
 
     def __init__(self, cell: Path, differences: Sequence[str], count: int) -> None:
@@ -42,20 +43,18 @@ class Question:
 
     def __post_init__(self) -> None:
         if self.split not in SPLITS:
-            raise ValueError(f"split = {self.split!r}: {' or '.join(SPLITS)} was expected")
+            raise UserError(f"split = {self.split!r}: {' or '.join(SPLITS)} was expected")
         for key in itertools.chain.from_iterable(grid.vary for grid in self.grids):
             if key in self.settings:
-                raise ValueError(f"{key} is both set and varied: do one of the two")
+                raise UserError(f"{key} is both set and varied: do one of the two")
         named: dict[str, SweepCell] = {}
         for cell in self.asked():
             if named.setdefault(cell.name, cell) != cell:
-                raise ValueError(
-                    f"two cells would be called {cell.name}: {named[cell.name].variant} and {cell.variant}"
-                )
+                raise UserError(f"two cells would be called {cell.name}: {named[cell.name].variant} and {cell.variant}")
         for grid in self.grids:
             names = [cell.name for cell in grid.cells(self.recipe)]
             if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
-                raise ValueError(f"two cells would be called {twice[0]}: is a value given twice?")
+                raise UserError(f"two cells would be called {twice[0]}: is a value given twice?")
 
     def asked(self) -> list[SweepCell]:
         return [cell for grid in self.grids for cell in grid.cells(self.recipe)]
@@ -103,14 +102,14 @@ def ask(
     """A question of one grid, as ``sweep`` takes its parts; None where neither recipe nor ``vary`` asks anything."""
     if recipe is None and not vary:
         if seeds is not None or settings:
-            raise ValueError(
+            raise UserError(
                 "seeds and settings are of a grid, and without a recipe and vary (--vary) a sweep goes on as it was "
                 "asked: say of what they are, or leave them out"
             )
         return None
     given = _mapping(settings)
     if (seed := config.flatten(given).get(SEED)) is not None:
-        raise ValueError(f"set {SEED}: seeds have an option of their own, --seeds {seed}, with the comma for that one")
+        raise UserError(f"set {SEED}: seeds have an option of their own, --seeds {seed}, with the comma for that one")
     counted = SEEDS if seeds is None else seeds
     listed = tuple(range(1, counted + 1)) if isinstance(counted, int) else tuple(counted)
     return Question(None if recipe is None else str(recipe), given, (SweepGrid(_lists(vary), listed),))

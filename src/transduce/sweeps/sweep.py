@@ -16,6 +16,7 @@ from transduce.compute.device import choose_device
 from transduce.data.preparation import Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.directory import ASKED, CONFIG, LOG, TOKENIZERS
+from transduce.errors import UserError
 from transduce.plugins import load_plugins
 from transduce.sweeps import processes
 from transduce.sweeps.grid import SweepCell, Vary, shared
@@ -62,7 +63,7 @@ def sweep(
     first and otherwise as before. Where it is another than before, all are measured again, and none trained.
     """
     if jobs < 1:
-        raise ValueError(f"jobs = {jobs}: at least one cell is trained at a time")
+        raise UserError(f"jobs = {jobs}: at least one cell is trained at a time")
     load_plugins(plugins)
     choose_device(device)  # says what is wrong with it
     asked = ask(recipe, vary or {}, seeds, settings)
@@ -99,7 +100,7 @@ def sweep(
 def _folder(asked: Question | None) -> Path:
     """sweeps/ and the recipe's name, or what several have in common."""
     if asked is None:
-        raise ValueError("a sweep is of a recipe, or of --vary recipe=a,b; or --out has one to go on with")
+        raise UserError("a sweep is of a recipe, or of --vary recipe=a,b; or --out has one to go on with")
     stems = [Path(cell.variant.recipe).stem for cell in asked.cells()]
     return Path("sweeps") / (shared(stems) or "recipes")
 
@@ -109,7 +110,7 @@ def _settled(asked: Question | None, folder: Path, split: str | None) -> Questio
     there = Question.read(folder)
     asked = asked or there
     if asked is None:
-        raise ValueError(f"{folder} holds no sweep to go on with: give a recipe, or --vary recipe=a,b")
+        raise UserError(f"{folder} holds no sweep to go on with: give a recipe, or --vary recipe=a,b")
     asked = replace(asked, split=split or (there or asked).split)
     if there is not None and there.split != asked.split and not there.differences(asked):
         return there.joined(asked)  # one table is of one split

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from transduce.data.batching import Place
 from transduce.directory import CONFIG, MODEL, STATE
+from transduce.errors import UserError
 from transduce.models.weights import load_tensors, load_weights, save_tensors, save_weights
 
 OPTIMIZER = "optimizer.safetensors"  # beside MODEL, STATE and CONFIG
@@ -193,7 +194,7 @@ def _restore_optimizer(
             continue
         name, _, kind = key.removeprefix(STATISTICS).rpartition(".")
         if name not in own or tensor.shape not in (own[name].shape, ()):
-            raise ValueError(
+            raise UserError(
                 f"{origin}: {key} {tuple(tensor.shape)} fits no parameter; was config.toml changed, or is this of an "
                 "earlier version (start from its weights: --init)?"
             )

@@ -15,6 +15,7 @@ from transduce.data.batching import Batches, Batching
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Data
+from transduce.errors import UserError
 from transduce.loading import load
 from transduce.objectives.chunks import chunks, summed
 from transduce.objectives.cross_entropy import CrossEntropy, smoothed_cross_entropy
@@ -44,12 +45,12 @@ class Teacher:
         """Raise ValueError unless it has a distribution over each next word, of the vocabularies that a run has."""
         name = self.settings.teacher
         if lacking := lacking_verbs(type(self.model), Autoregressive):
-            raise ValueError(
+            raise UserError(
                 f"distillation.teacher: the model of {name} cannot {' and '.join(lacking)}: it has no distribution "
                 "over each next word to learn from; train on the outputs of `transduce predict` instead"
             )
         if differing := self.transducer.tokenizers.differing(tokenizers, self.transducer.conditional):
-            raise ValueError(
+            raise UserError(
                 f"distillation.teacher: {name} has another {' and another '.join(differing)} vocabulary than this run; "
                 "leave data.units as they are there, or start from a run of its vocabularies (--init)"
             )

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transduce import config
 from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
+from transduce.errors import UserError
 from transduce.loading import load
 from transduce.models.weights import summarise
 from transduce.protocols import Model
@@ -110,7 +111,7 @@ class Predecessor:
                 found.by_token[name] = (_copy_tokens(own, axis, given[name], other), len(axis.entries))
         found.unused += [name for name, old in self.transducer.model.named_parameters() if old not in used]
         if not found.loaded and not found.by_token:
-            raise ValueError(
+            raise UserError(
                 f"init.run: nothing of {self.init.run} fits this model, by name and shape:\n"
                 + "\n".join(found.lines()[1:])
                 + "\nmake the model more like that of its config.toml, or train it without init"

@@ -9,6 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from transduce.directory import LOCK
+from transduce.errors import UserError
 
 
 @contextmanager
@@ -22,7 +23,7 @@ def alone(folder: Path, what: str) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise ValueError(
+        raise UserError(
             f"{folder}: another {what} is at work there; wait until it ends, or choose another directory (--out)"
         ) from None
     try:

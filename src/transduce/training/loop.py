@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from transduce.data.batching import Batches
 from transduce.directory import CHECKPOINTS
+from transduce.errors import StoppedError
 from transduce.models.weights import set_weights, weights
 from transduce.objectives.cross_entropy import Trainable
 from transduce.training.augmentation.base import augmented
@@ -35,7 +36,7 @@ SAVES = 10  # in a budget, where no validation is an occasion
 REPORT_EVERY = 10  # updates between looks at the loss: on a GPU each look waits for the device
 
 
-class DivergenceError(RuntimeError):
+class DivergenceError(StoppedError):
     """The loss or the gradient is no longer a number."""
 
 

@@ -10,6 +10,8 @@ from typing import Protocol
 import torch
 from torch import nn
 
+from transduce.errors import UserError
+
 
 class Optimizer(Protocol):
     """What to build over a model's parameters; ``rate`` is the peak learning rate the schedule multiplies."""
@@ -61,12 +63,12 @@ class Schedule(Protocol):
 
 def check_at_least(name: str, value: float | None, least: int) -> None:
     if value is not None and not value >= least:
-        raise ValueError(f"{name} = {value}: at least {least} was expected")
+        raise UserError(f"{name} = {value}: at least {least} was expected")
 
 
 def check_floor(floor: float) -> None:
     if not 0 <= floor <= 1:
-        raise ValueError(f"floor = {floor}: a share of the peak, from 0 to 1, was expected")
+        raise UserError(f"floor = {floor}: a share of the peak, from 0 to 1, was expected")
 
 
 def warming(step: int, warmup: int) -> float:
@@ -140,7 +142,7 @@ class ReduceOnPlateau:
 
     def __post_init__(self) -> None:
         if not 0 < self.factor < 1:
-            raise ValueError(f"factor = {self.factor}: a share of the rate, more than 0 and less than 1, was expected")
+            raise UserError(f"factor = {self.factor}: a share of the rate, more than 0 and less than 1, was expected")
         check_at_least("patience", self.patience, 1)
         check_at_least("warmup", self.warmup, 0)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from transduce import config
 from transduce.directory import CONFIG, strangers
+from transduce.errors import UserError
 from transduce.training.callbacks import Callback, Started
 from transduce.training.lock import alone
 from transduce.training.settings import check_ancestors
@@ -38,7 +39,7 @@ def put_back(run: Path) -> None:
         pass  # and nobody is
     if run.exists():
         if others := strangers(run):
-            raise ValueError(
+            raise UserError(
                 f"{run} was to replace {aside}, and has {', '.join(others[:5])}: move one of them elsewhere"
             )
         shutil.rmtree(run)
@@ -52,7 +53,7 @@ def replacing(run: Path, table: config.Table) -> Iterator[tuple[Callback, ...]]:
     Raises ValueError where there is more than a run to lose, or the new one would start from it or learn from it.
     """
     if others := strangers(run):
-        raise ValueError(
+        raise UserError(
             f"{run}: overwrite would delete what is no part of a run: {', '.join(others[:5])}; move it elsewhere, or "
             "choose another directory (out)"
         )
@@ -62,7 +63,7 @@ def replacing(run: Path, table: config.Table) -> Iterator[tuple[Callback, ...]]:
     aside = _aside(run)
     if aside.exists():  # of a training that was killed before it began; the run that is there is newer
         if others := strangers(aside):
-            raise ValueError(f"{aside} is where {run} would wait, and has {', '.join(others[:5])}: move it elsewhere")
+            raise UserError(f"{aside} is where {run} would wait, and has {', '.join(others[:5])}: move it elsewhere")
         shutil.rmtree(aside)
     run.rename(aside)
     try:

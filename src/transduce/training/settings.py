@@ -12,6 +12,7 @@ from transduce.compute.precision import PrecisionSetting
 from transduce.data.batching import Batching
 from transduce.data.settings import Data
 from transduce.directory import Checkpoint, find_weights, members
+from transduce.errors import UserError
 from transduce.models.fit import check_fit
 from transduce.objectives.chain import ChainLikelihood
 from transduce.objectives.cross_entropy import CrossEntropy
@@ -39,10 +40,10 @@ class Budget:
     def __post_init__(self) -> None:
         given = {"steps": self.steps, "epochs": self.epochs, "minutes": self.minutes}
         if all(limit is None for limit in given.values()):
-            raise ValueError("training has no end: set training.steps, training.epochs or training.minutes")
+            raise UserError("training has no end: set training.steps, training.epochs or training.minutes")
         for name, limit in given.items():
             if limit is not None and not limit > 0:
-                raise ValueError(f"training.{name} = {limit}: more than 0 was expected")
+                raise UserError(f"training.{name} = {limit}: more than 0 was expected")
 
     def progress(self, steps: int, epochs: float, seconds: float, reserve: float = 0.0) -> float:
         """The share used, from 0 to 1 (or just past it); ``reserve`` seconds are kept for the last validation."""
@@ -109,9 +110,9 @@ class Distillation:
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
-            raise ValueError(f"share = {self.share}: more than 0 and at most 1 was expected")
+            raise UserError(f"share = {self.share}: more than 0 and at most 1 was expected")
         if not self.room >= 0:
-            raise ValueError(f"room = {self.room}: 0 GiB, to ask with each batch, or more was expected")
+            raise UserError(f"room = {self.room}: 0 GiB, to ask with each batch, or more was expected")
 
 
 def ancestors(table: config.Table) -> Iterator[tuple[str, Path, Checkpoint]]:
@@ -131,7 +132,7 @@ def check_ancestors(table: config.Table, deleted: Collection[Path]) -> None:
     for key, run, checkpoint in ancestors(table):
         find_weights(run, checkpoint)
         if run.resolve() in {each.resolve() for each in deleted}:
-            raise ValueError(f"{key} is {run}, which overwrite would delete; choose another directory (out)")
+            raise UserError(f"{key} is {run}, which overwrite would delete; choose another directory (out)")
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ class Settings:
             self._check_counted(model.__name__)
         check_fit("search", "Search", type(self.search), model)
         if self.distillation and not isinstance(self.objective, CrossEntropy):
-            raise ValueError(
+            raise UserError(
                 f"distillation is of what is learned by cross-entropy, and the objective is "
                 f"{type(self.objective).__name__}: leave out one, or train on the outputs of `transduce predict`"
             )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.attention.one_head import AttentionKeys
 from transduce.protocols import Energy
 from transduce.tree import Shared
@@ -78,7 +79,7 @@ class LocationAttention(RememberingAttention):
     ) -> None:
         super().__init__(query_width, memory_width, energy)
         if kernel % 2 == 0:
-            raise ValueError(f"kernel = {kernel}: a window with a middle has an odd width; take {kernel + 1}")
+            raise UserError(f"kernel = {kernel}: a window with a middle has an odd width; take {kernel + 1}")
         self.filter = nn.Conv1d(1, filters, kernel, padding=kernel // 2, bias=False)
         self.feature = nn.Linear(filters, self.energy.key_width, bias=False)
         nn.init.xavier_uniform_(self.filter.weight)

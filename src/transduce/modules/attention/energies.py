@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.linear import Linear
 
 
@@ -17,7 +18,7 @@ class Dot(nn.Module):
     def __init__(self, query_width: int, memory_width: int) -> None:
         super().__init__()
         if query_width != memory_width:
-            raise ValueError(
+            raise UserError(
                 f"energy 'dot' multiplies a query of {query_width} features with memory of {memory_width}: they must "
                 "be equal; change a width, or take the energy 'general'"
             )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
 from transduce.modules.linear import linear, projection
 from transduce.types import Memory
@@ -74,7 +75,7 @@ def merge_heads(x_BHTD: Tensor) -> Tensor:
 
 def check_heads(width: int, heads: int) -> None:
     if width % heads:
-        raise ValueError(f"width = {width} does not divide into heads = {heads}: choose a multiple")
+        raise UserError(f"width = {width} does not divide into heads = {heads}: choose a multiple")
 
 
 @dataclass(frozen=True)

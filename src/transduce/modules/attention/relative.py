@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.types import widened
 
 Read = Callable[[Tensor], Tensor]
@@ -60,7 +61,7 @@ class Shaw(NoRelative):
     def __init__(self, heads: int, width: int, causal: bool, distance: int = 16) -> None:
         super().__init__(heads, width, causal)
         if distance < 1:
-            raise ValueError(f"distance = {distance}: the distances told apart, at least 1")
+            raise UserError(f"distance = {distance}: the distances told apart, at least 1")
         self.distance = distance
         self.ahead = 0 if causal else distance
         self.key = nn.Parameter(torch.empty(distance + 1 + self.ahead, width))
@@ -99,7 +100,7 @@ class T5(NoRelative):
         self.causal = causal
         self.side = buckets if causal else buckets // 2  # buckets of one side
         if self.side < 2 or distance <= self.side // 2:
-            raise ValueError(
+            raise UserError(
                 f"buckets = {buckets}, distance = {distance}: at least {2 if causal else 4} buckets, and a distance "
                 f"beyond the {self.side // 2} that have one each"
             )
@@ -136,7 +137,7 @@ class Rotary(NoRelative):
     def __init__(self, heads: int, width: int, causal: bool, base: float = 10000.0) -> None:
         super().__init__(heads, width, causal)
         if width % 2:
-            raise ValueError(f"heads of width {width}: rotary positions turn pairs of features and need an even width")
+            raise UserError(f"heads of width {width}: rotary positions turn pairs of features and need an even width")
         self.base = base
 
     def turn(self, query_BHTD: Tensor, key_BHTD: Tensor, places_BT: Tensor) -> tuple[Tensor, Tensor]:

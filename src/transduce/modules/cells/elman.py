@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from transduce.errors import UserError
 from transduce.modules.cells.looped import HiddenCell, recurrence
 
 
@@ -16,7 +17,7 @@ class Elman(HiddenCell):
     def __init__(self, input_width: int, width: int, activation: Literal["tanh", "sigmoid"] = "tanh") -> None:
         super().__init__(input_width, width, parts=1)
         if activation not in ("tanh", "sigmoid"):
-            raise ValueError(f'activation = "{activation}": expected "tanh" or "sigmoid"')
+            raise UserError(f'activation = "{activation}": expected "tanh" or "sigmoid"')
         self.activation = torch.tanh if activation == "tanh" else torch.sigmoid
         self.recurrent = recurrence(width)
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from transduce.compute.processor import has_wide_vectors
+from transduce.errors import UserError
 from transduce.modules.cells.looped import LoopedCell, real_outputs, recurrence
 from transduce.modules.linear import linear
 from transduce.types import real_mask
@@ -131,7 +132,7 @@ class LSTMWithout(LoopedLSTM):
     ) -> None:
         super().__init__(input_width, width, parts=3)
         if gate not in GATES:
-            raise ValueError(f'gate = "{gate}": the gates of an LSTM are {", ".join(GATES)}')
+            raise UserError(f'gate = "{gate}": the gates of an LSTM are {", ".join(GATES)}')
         self.gates = tuple(name for name in GATES if name != gate)
         self.recurrent = recurrence(width, 3)
         if gate != "forget":

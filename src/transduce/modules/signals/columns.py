@@ -7,6 +7,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.linear import projection
 from transduce.modules.module_list import module_list
 from transduce.modules.signals.grid import Grid, boxes, check_height, picture, shortened
@@ -52,7 +53,7 @@ class ColumnEmbedding(nn.Module):
         super().__init__()
         check_height(vocabulary, height, channels)
         if not stages or 2 ** len(stages) < shrink:
-            raise ValueError(
+            raise UserError(
                 f"stages = {list(stages)}, shrink = {shrink}: at least one stage was expected, and one for each time "
                 "that the width is halved"
             )

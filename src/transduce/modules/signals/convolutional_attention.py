@@ -7,6 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.attention.heads import Heads, check_heads, merge_heads, split_heads
 from transduce.modules.attention.masks import mask_bias
 from transduce.modules.dropout import Dropout
@@ -69,7 +70,7 @@ class ConvolutionallyAttended(nn.Module):
         super().__init__()
         inner: Any = embedding(vocabulary=vocabulary, width=width, scaled=scaled)
         if not hasattr(inner, "grid"):
-            raise ValueError(
+            raise UserError(
                 f'embedding: {type(inner).__name__} lays nothing on a grid, and this attends over one; set it to "map" '
                 'or "patches"'
             )

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.positions import NoPositions, Positions
 from transduce.modules.signals.grid import Grid, GridPositions, boxes, check_height, picture
 from transduce.modules.signals.layers import ChannelNorm, GridConvolution, ResidualBlock, relu
@@ -39,7 +40,7 @@ class FeatureMapEmbedding(nn.Module):
         super().__init__()
         check_height(vocabulary, height, channels)
         if not stages or blocks < 1 or stem < 1:
-            raise ValueError(
+            raise UserError(
                 f"stages = {list(stages)}, blocks = {blocks}, stem = {stem}: at least one of each was expected"
             )
         self.height, self.cell = height, stem * 2 ** (len(stages) - 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.joining import join
 from transduce.modules.linear import linear
 from transduce.modules.signals.grid import boxes, steps
@@ -21,7 +22,7 @@ class FrameEmbedding(nn.Module):
     def __init__(self, vocabulary: int, width: int, scaled: bool, stack: int = 1) -> None:
         super().__init__()
         if stack < 1:
-            raise ValueError(f"stack = {stack}: a vector is of at least one step")
+            raise UserError(f"stack = {stack}: a vector is of at least one step")
         self.stack = stack
         # Not ``weight``: that is a table of words, one vector each, which models may share.
         self.kernel = nn.Parameter(torch.randn(width, vocabulary * stack) * (vocabulary * stack) ** -0.5)

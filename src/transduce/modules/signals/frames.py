@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.pooling import pool
 from transduce.modules.signals.grid import boxes, steps
 from transduce.protocols import Embedding
@@ -31,12 +32,12 @@ class ClipEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         if columns < 1 or vocabulary % columns:
-            raise ValueError(
+            raise UserError(
                 f"columns = {columns}: a frame of {vocabulary} numbers does not divide into so many columns; say how "
                 "many pixels wide the clip is"
             )
         if pooling not in ("mean", "max"):
-            raise ValueError(f'pooling = "{pooling}": "mean" or "max" was expected')
+            raise UserError(f'pooling = "{pooling}": "mean" or "max" was expected')
         self.width, self.columns, self.pooling = width, columns, pooling
         self.embedding = embedding(vocabulary=vocabulary // columns, width=width, scaled=scaled)
 

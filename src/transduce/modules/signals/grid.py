@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.positions import Positions
 from transduce.protocols import Embedding
 from transduce.types import Factory, Padded, real_mask
@@ -62,7 +63,7 @@ def picture(source: Padded, height: int, like: Tensor) -> Grid:
 def steps(source: Padded) -> Tensor:
     """[B, S, D]: the numbers of a signal. Raises ValueError for a source that has none."""
     if source.values.ndim != 3 or not source.values.is_floating_point():
-        raise ValueError(
+        raise UserError(
             f"an embedding of signals was given {'numbers in a line' if source.values.is_floating_point() else 'ids'}"
             ', not steps of several numbers: set data.units.source to "sound", "picture" or "clip", or leave '
             "model.encoder.embedding out"
@@ -73,7 +74,7 @@ def steps(source: Padded) -> Tensor:
 def check_height(vocabulary: int, height: int, channels: int) -> None:
     """Raise ValueError unless the steps of the source, of ``vocabulary`` numbers, are columns of such pictures."""
     if height < 1 or channels < 1 or height * channels != vocabulary:
-        raise ValueError(
+        raise UserError(
             f"height * channels = {height} * {channels} = {height * channels}, but a step of the source, a column of a "
             f"picture, has {vocabulary} numbers: make these equal (the picture's height is the unit's, grey has 1 "
             "channel and colour 3)"

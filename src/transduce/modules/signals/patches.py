@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.positions import Learned, Positions
 from transduce.modules.signals.grid import Grid, GridPositions, boxes, check_height, picture, shortened
 from transduce.types import Factory, Padded
@@ -31,7 +32,7 @@ class PatchEmbedding(nn.Module):
         super().__init__()
         check_height(vocabulary, height, channels)
         if min(patch) < 1 or height % patch[0]:
-            raise ValueError(
+            raise UserError(
                 f"patch = {list(patch)}: a picture of height {height} does not divide into patches of {patch[0]} rows"
             )
         self.height, self.patch = height, patch

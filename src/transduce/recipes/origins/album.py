@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import Files, Splits
+from transduce.errors import MissingPackageError
 from transduce.files import whole, write
 
 Bytes = NDArray[np.uint8]
@@ -50,7 +51,7 @@ def pillow(module: str = "Image") -> ModuleType:
     try:
         return __import__(f"PIL.{module}", fromlist=[module])
     except ImportError as error:
-        raise ImportError("pictures need Pillow: pip install 'transduce[vision]'") from error
+        raise MissingPackageError("pictures need Pillow: pip install 'transduce[vision]'") from error
 
 
 def _lines(folder: Path, entries: Iterable[Entry]) -> Iterator[str]:

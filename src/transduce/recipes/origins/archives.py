@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from transduce.data.base import SPLITS
 from transduce.data.corpora import ColumnNames, DataError, Files, Splits, identity, read
+from transduce.errors import UserError
 from transduce.files import named_by
 from transduce.recipes.origins.album import Bytes, Entry, albums
 
@@ -80,7 +81,7 @@ def archived(path: Path) -> Arrays:
     try:
         found = np.load(path, allow_pickle=False)
         if not isinstance(found, np.lib.npyio.NpzFile):
-            raise ValueError("it is a single array, an .npy file; np.savez writes several with their names")
+            raise UserError("it is a single array, an .npy file; np.savez writes several with their names")
         with found:
             return dict(found)
     # RuntimeError: it is encrypted, or packed in a way that is not known

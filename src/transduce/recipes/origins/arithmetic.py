@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.data.corpora import DataError, Splits
+from transduce.errors import UserError
 from transduce.recipes.origins.base import held_out, made_up
 
 
@@ -56,5 +57,5 @@ def value(written: str) -> int:
     """What a sum of two numbers comes to."""
     parts = re.fullmatch(r"(-?\d+)([+-]\d+)", written)
     if parts is None:
-        raise ValueError(f"{written!r} is not the sum of two numbers: expected, for example, '-12+345'")
+        raise UserError(f"{written!r} is not the sum of two numbers: expected, for example, '-12+345'")
     return int(parts[1]) + int(parts[2])

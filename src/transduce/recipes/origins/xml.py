@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.data.corpora import DataError, Splits
+from transduce.errors import UserError
 from transduce.recipes.origins.base import made_up
 
 
@@ -92,5 +93,5 @@ def closing(beginning: str) -> str:
         if not closes:
             names.append(name)
         elif not names or names.pop() != name:
-            raise ValueError(f"{beginning!r} is not well-formed: </{name}> does not close the last open tag")
+            raise UserError(f"{beginning!r} is not well-formed: </{name}> does not close the last open tag")
     return "".join(f"</{name}>" for name in reversed(names))

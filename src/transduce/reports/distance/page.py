@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from transduce.errors import UserError
 from transduce.metrics.distance import Alignment, Edit, EditTable, Kind
 from transduce.metrics.units import columns, shown
 from transduce.pages.markup import Markup, element, joined
@@ -39,7 +40,7 @@ def save(table: EditTable[Any], path: str | Path) -> None:
     """Write the table into a file: .html, the page, or .svg, the drawing alone; ValueError for another ending."""
     suffix = Path(path).suffix
     if suffix not in (".html", ".svg"):
-        raise ValueError(f"{path}: a table is written as .html or .svg; end the name with one of them")
+        raise UserError(f"{path}: a table is written as .html or .svg; end the name with one of them")
     write(Path(path), page(table) if suffix == ".html" else svg(table))
 
 

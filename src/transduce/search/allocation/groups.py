@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
+from transduce.errors import UserError
 from transduce.search.allocation.base import Continuations
 from transduce.search.allocation.topk import TopK
 from transduce.search.follower import Forgetful
@@ -27,13 +28,13 @@ class Groups(Forgetful):
 
     def __post_init__(self) -> None:
         if self.groups < 1 or self.penalty < 0:
-            raise ValueError(
+            raise UserError(
                 f"groups = {self.groups}, penalty = {self.penalty}: at least one group, and a penalty of 0 or more"
             )
 
     def check(self, size: int) -> None:
         if size % self.groups:
-            raise ValueError(f"a beam of size = {size} does not divide into groups = {self.groups}: choose a multiple")
+            raise UserError(f"a beam of size = {size} does not divide into groups = {self.groups}: choose a multiple")
 
     def first(self, size: int) -> list[int]:
         return list(range(0, size, size // self.groups))

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from transduce import tree
+from transduce.errors import UserError
 from transduce.search.constraints.lexicon import ANYWHERE, BORDER, BREAK, DONE, OWN, Borders, Pattern
 
 NONE = -1  # in the place of a token: no edge
@@ -62,7 +63,7 @@ class Automata:
     def start(self, source: Any) -> Tensor:
         """The states [B, Q] that rows are in before they have written anything."""
         if (B := tree.rows(source)) != len(self.token_BE):
-            raise ValueError(f"there are phrases for {len(self.token_BE)} sources, and {B} sources: give each its own")
+            raise UserError(f"there are phrases for {len(self.token_BE)} sources, and {B} sources: give each its own")
         active_BQ = torch.zeros_like(self.finished_BQ)
         active_BQ[:, : BORDER + 1] = True
         return active_BQ

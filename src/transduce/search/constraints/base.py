@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import torch
 
 from transduce import tree
+from transduce.errors import UserError
 from transduce.protocols import Search
 from transduce.search.allocation.base import Allocation
 from transduce.search.allocation.topk import TopK
@@ -38,7 +39,7 @@ class Constraints:
         _check("forbidden", [self.forbidden])
         for phrase in [*self.forbidden, *(phrase for some in self.alternatives for phrase in some)]:
             if not isinstance(phrase, str) or not phrase.strip():
-                raise ValueError(f"a phrase is {phrase!r}: some text was expected")
+                raise UserError(f"a phrase is {phrase!r}: some text was expected")
 
     def __bool__(self) -> bool:
         return bool(self.required or self.forbidden)
@@ -62,13 +63,13 @@ class Constraints:
         for some in self.alternatives:
             known = [phrase for phrase in some if lexicon.pattern(phrase).own]
             if not known:
-                raise ValueError(
+                raise UserError(
                     f"the required {listed(some)} cannot be written: the model's vocabulary lacks something of it"
                 )
             inside = [[unwanted for unwanted in self.forbidden if lexicon.within(unwanted, phrase)] for phrase in known]
             free = [phrase for phrase, unwanted in zip(known, inside, strict=True) if not unwanted]
             if not free:
-                raise ValueError(
+                raise UserError(
                     f"the required {known[0]!r} has the forbidden {inside[0][0]!r} in it: leave one of them out"
                 )
             required.append(tuple(map(lexicon.pattern, free)))
@@ -120,7 +121,7 @@ class Held:
 
     def check_nothing_required(self, search: str) -> None:
         if self.required is not None:
-            raise ValueError(
+            raise UserError(
                 f"required phrases need hypotheses to choose among, and {search} search has none: use a beam, --beam 10"
             )
 
@@ -129,12 +130,12 @@ class Held:
         if self.required is None:
             return usual
         if usual != TopK():
-            raise ValueError(
+            raise UserError(
                 f"required phrases share out the beam themselves, and {type(usual).__name__} does too: set "
                 "search.allocation=top-k"
             )
         if self.longest >= max_length:
-            raise ValueError(
+            raise UserError(
                 f"a required phrase of {self.longest} tokens and the end do not fit max_length = {max_length}: set it "
                 f"to at least {self.longest + 1}"
             )
@@ -153,7 +154,7 @@ def constrained(
 ) -> Search[Any]:
     """The search for a batch of sources with these constraints."""
     if not isinstance(search, Constrainable):
-        raise ValueError(
+        raise UserError(
             f"{type(search).__name__} cannot be held to phrases: use a beam without a shortlist, or, where nothing is "
             "required, greedy search or sampling"
         )
@@ -166,7 +167,7 @@ def constrained(
 def _check(name: str, lists: Sequence[Any]) -> None:
     for given in lists:
         if isinstance(given, str) or not isinstance(given, Sequence) or not (given or given is lists[0]):
-            raise ValueError(f"{name} = {given!r}: a list of phrases was expected")
+            raise UserError(f"{name} = {given!r}: a list of phrases was expected")
 
 
 def listed(some: Sequence[str]) -> str:

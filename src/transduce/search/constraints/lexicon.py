@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from transduce.errors import UserError
 from transduce.types import SPECIALS, UNK
 
 ANYWHERE, BORDER, DONE, OWN = 0, 1, 2, 3  # states that every pattern has, and the first of its own
@@ -103,7 +104,7 @@ class Lexicon:
         spelled = self._spelling.normalize(phrase) if UNK in ids else "".join(self._pieces[token] for token in ids)
         text = spelled.strip(" ") if self._words else spelled
         if not text:
-            raise ValueError(f"a phrase is {phrase!r}: some text was expected, and the tokenizer finds none in it")
+            raise UserError(f"a phrase is {phrase!r}: some text was expected, and the tokenizer finds none in it")
         return text
 
     def pattern(self, phrase: str) -> Pattern:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.errors import UserError
 from transduce.types import EOS, Padded
 
 ROUNDING = 1e-9  # of a token: 1.4 * 45 is 62.99999999999999
@@ -40,9 +41,9 @@ class LengthLimit:
         least, most = (self.minimum, self.minimum_ratio), (self.maximum or 0, self.maximum_ratio or 0.0)
         for name in ("minimum_ratio", "maximum_ratio"):
             if (ratio := getattr(self, name)) is not None and not 0 <= ratio < float("inf"):
-                raise ValueError(f"{name} = {ratio}: a share of the source's length, 0 or more, was expected")
+                raise UserError(f"{name} = {ratio}: a share of the source's length, 0 or more, was expected")
         if self._limited and (most < least if most[1] == least[1] else most[1] < least[1]):
-            raise ValueError(
+            raise UserError(
                 f"minimum = {least[0]} and minimum_ratio = {least[1]} ask for more than maximum = {most[0]} and "
                 f"maximum_ratio = {most[1]} allow"
             )
@@ -65,7 +66,7 @@ class LengthLimit:
         if isinstance(source, Padded):
             return source.lengths
         if self.minimum_ratio or self.maximum_ratio:
-            raise ValueError("this source has no length, so outputs have none relative to it: leave the ratios out")
+            raise UserError("this source has no length, so outputs have none relative to it: leave the ratios out")
         return torch.zeros(tree.rows(source), dtype=torch.long, device=tree.leaves(source)[0].device)
 
     def _most(self, lengths_B: Tensor) -> Tensor:

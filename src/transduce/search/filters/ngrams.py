@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class NoRepeat:
 
     def __post_init__(self) -> None:
         if self.n < 1:
-            raise ValueError(f"n = {self.n}: sequences of at least 1 token can be kept from coming twice")
+            raise UserError(f"n = {self.n}: sequences of at least 1 token can be kept from coming twice")
 
     def start(self, source: Any) -> Tensor:
         return torch.zeros(tree.rows(source), 0, dtype=torch.long, device=tree.leaves(source)[0].device)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from transduce.ctc.paths import collapse
+from transduce.errors import UserError
 from transduce.protocols import Framewise
 from transduce.search.frames.forcing import check_no_prefix, force, scored
 from transduce.types import EOS, PAD, Hypothesis, Padded
@@ -37,7 +38,7 @@ class BestPath:
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> BestPath:
         if (nbest or 1) > 1 or (size or 1) > 1:
-            raise ValueError(
+            raise UserError(
                 f"size = {size or 1}, nbest = {nbest or 1}: there is one best path; "
                 'set search.type = "prefix-beam" or "beam"'
             )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from transduce import tree
+from transduce.errors import UserError
 from transduce.protocols import Autoregressive
 from transduce.search.step import step
 from transduce.types import BOS, PAD
@@ -40,7 +41,7 @@ class Companion:
         state = model.start(tree.select(source, rows_N))
         next_NV, state = step(model, torch.full_like(rows_N, BOS), state)
         if next_NV.shape[1] != vocabulary:
-            raise ValueError(
+            raise UserError(
                 f"a language model of {next_NV.shape[1]} words cannot go along with frames of {vocabulary}: they must "
                 "share one target vocabulary"
             )

@@ -8,6 +8,7 @@ import torch
 
 from transduce.ctc.lattice import NEVER, Lattice, least_frames_so_far
 from transduce.ctc.prefixes import Prefixes
+from transduce.errors import UserError
 from transduce.protocols import Framewise
 from transduce.search.forcing import shifted
 from transduce.types import Hypothesis, Padded
@@ -43,7 +44,7 @@ def scored(frames: Padded, target: Padded) -> list[Hypothesis]:
 def check_no_prefix(prefix: Padded | None) -> None:
     """Raise ValueError where outputs are to begin with something: alignments begin anywhere."""
     if prefix is not None:
-        raise ValueError(
+        raise UserError(
             "a search among alignments goes frame by frame and cannot go on from a prefix: set search.type to "
             '"greedy" or "beam", which go token by token'
         )

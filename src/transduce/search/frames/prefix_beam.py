@@ -10,6 +10,7 @@ from torch import Tensor
 
 from transduce import tree
 from transduce.ctc.lattice import NEVER
+from transduce.errors import UserError
 from transduce.protocols import Autoregressive, Framewise
 from transduce.search.frames.best_path import ended
 from transduce.search.frames.companion import Companion
@@ -37,7 +38,7 @@ class PrefixBeam:
 
     def __post_init__(self) -> None:
         if not 1 <= self.nbest <= self.size:
-            raise ValueError(f"nbest = {self.nbest}, size = {self.size}: a beam of n has room for 1 to n hypotheses")
+            raise UserError(f"nbest = {self.nbest}, size = {self.size}: a beam of n has room for 1 to n hypotheses")
 
     @torch.inference_mode()
     def __call__(self, model: Framewise, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 
+from transduce.errors import UserError
 from transduce.training.augmentation.base import check_share, uniform
 from transduce.types import Padded
 
@@ -35,11 +36,11 @@ class Affine:
         check_share("scale", self.scale, 0.9)
         check_share("shift", self.shift)
         if self.channels < 1:
-            raise ValueError(f"channels = {self.channels}: at least 1 was expected")
+            raise UserError(f"channels = {self.channels}: at least 1 was expected")
 
     def __call__(self, source: Padded, ids_B: Tensor, epoch: int, seed: int) -> Padded:
         if source.values.shape[2] % self.channels:
-            raise ValueError(
+            raise UserError(
                 f"channels = {self.channels}: a column of {source.values.shape[2]} numbers does not divide into so "
                 "many; set training.augmentation's channels to those of the unit"
             )

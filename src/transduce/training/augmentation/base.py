@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from transduce.errors import UserError
 from transduce.types import Batch, Padded
 
 
@@ -35,7 +36,7 @@ def augmented(augmentations: Sequence[Augmentation], batch: Batch, epoch: int, s
 def check_augmentation(augmentations: Sequence[Augmentation], signal: bool) -> None:
     """Raise ValueError where there are some, and the source is no ``signal``."""
     if augmentations and not signal:
-        raise ValueError(
+        raise UserError(
             f"training.augmentation: {type(augmentations[0]).__name__} changes signals (steps of numbers), and the "
             'source is text or a series; leave it out, or set data.units.source to "sound", "picture" or "clip"'
         )
@@ -53,4 +54,4 @@ def uniform(ids_B: Tensor, epoch: int, seed: int, count: int) -> Tensor:
 
 def check_share(name: str, value: float, most: float = 1.0) -> None:
     if not 0 <= value <= most:
-        raise ValueError(f"{name} = {value}: 0 to {most:g} was expected")
+        raise UserError(f"{name} = {value}: 0 to {most:g} was expected")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from transduce.errors import UserError
 from transduce.training.augmentation.base import check_share, uniform
 from transduce.types import Padded
 
@@ -29,7 +30,7 @@ class SpecAugment:
     def __post_init__(self) -> None:
         for name in ("time_masks", "time", "frequency_masks", "frequency"):
             if getattr(self, name) < 0:
-                raise ValueError(f"{name} = {getattr(self, name)}: at least 0 was expected")
+                raise UserError(f"{name} = {getattr(self, name)}: at least 0 was expected")
         check_share("share", self.share)
 
     def __call__(self, source: Padded, ids_B: Tensor, epoch: int, seed: int) -> Padded:

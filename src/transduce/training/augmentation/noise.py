@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from transduce.errors import UserError
 from transduce.training.augmentation.base import generators
 from transduce.types import Padded
 
@@ -20,7 +21,7 @@ class Noise:
 
     def __post_init__(self) -> None:
         if not self.deviation >= 0:
-            raise ValueError(f"deviation = {self.deviation}: at least 0 was expected")
+            raise UserError(f"deviation = {self.deviation}: at least 0 was expected")
 
     def __call__(self, source: Padded, ids_B: Tensor, epoch: int, seed: int) -> Padded:
         noisy_BSD = source.values.clone()
