@@ -13,6 +13,7 @@ import pytest
 import transduce
 from transduce import api, config, names, recipes
 from transduce.directory import CONFIG, LOCK, strangers
+from transduce.errors import MissingPackageError
 from transduce.evaluation.groups import met_in_training
 from transduce.modules.cells.gru import GRU
 from transduce.plugins import load_plugins
@@ -252,7 +253,7 @@ def test_a_plugin_registers_and_stands_in_for_no_module(tmp_path: Path) -> None:
 def test_missing_plugins_are_told(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"--plugin .*nothing\.py: no such Python file"):
         load_plugins([str(tmp_path / "nothing.py")])
-    with pytest.raises(ImportError, match="no_such_module"):
+    with pytest.raises(MissingPackageError, match="--plugin no_such_module: there is no module 'no_such_module'"):
         load_plugins(["no_such_module"])
 
 
