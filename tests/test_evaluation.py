@@ -185,7 +185,7 @@ def coins(outputs: int) -> Iterator[transduce.Output]:
         right = draw.random(20) < sure
         best = np.log(sure)
         given = np.where(right, best, best - 1)
-        yield transduce.Output("", (), 0.0, 0.0, tuple(given.tolist()), tuple(best.tolist()))
+        yield transduce.Output("", (), 0.0, 0.0, tuple(given.tolist()), tuple(best.tolist()), tuple(right.tolist()))
 
 
 def test_a_calibrated_model_has_no_calibration_error() -> None:

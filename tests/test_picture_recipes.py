@@ -176,7 +176,9 @@ def test_captions_are_measured_by_where_they_point(
     pairs = script["test_pairs"](transducer.settings, run)
     given = {path: record["target"][0] for path, record in zip(sources(run, FEW), records(pairs), strict=True)}
     measured = script["main"].__globals__
-    monkeypatch.setitem(measured, "signal_attention", lambda transducer, path: signal_attention(transducer, path, given[path]))
+    monkeypatch.setitem(
+        measured, "signal_attention", lambda transducer, path: signal_attention(transducer, path, given[path])
+    )
     monkeypatch.setattr(sys, "argv", ["pointing.py", str(run), "--pictures", "4", "--out", str(tmp_path / "out.md")])
     script["main"]()
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]

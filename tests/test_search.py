@@ -292,7 +292,7 @@ def test_forcing_by_hand() -> None:
         assert forced.tokens == tokens
         assert forced.token_log_probs == pytest.approx(each, abs=1e-9)
         assert forced.log_prob == pytest.approx(sum(each), abs=1e-9)
-        best = [max(model.log_probs(source, tokens[:n])) for n in range(length)]
+        best = [max(model.log_probs(source, tokens[:n])[EOS:]) for n in range(length)]  # no padding, no BOS
         assert forced.best_log_probs == pytest.approx(best, abs=1e-9)
 
 

@@ -17,15 +17,15 @@ from transduce.search.greedy import Greedy
 from transduce.search.labels import LabelSearch
 from transduce.search.lengths import LengthBeam
 from transduce.transducer import Transducer
-from transduce.types import BOS, EOS, Example, Prediction
+from transduce.types import BOS, EOS, UNK, Example, Prediction
 
 TARGETS = [[5, 4, 9, EOS], [EOS], [8, 8, EOS]]
 
 
 def rights(search: Any, model: Any, source: Any) -> list[list[bool]]:
-    """Of each token of the targets, whether ``force`` says that it is the first choice."""
+    """For each token of the targets, whether ``force`` says that it is the first choice."""
     forced = search.force(model, source, padded_targets(TARGETS))
-    return [[p >= best for p, best in zip(h.token_log_probs, h.best_log_probs, strict=True)] for h in forced]
+    return [list(h.right) for h in forced]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_step_by_step(family: str) -> None:
         state, read, found = model.start(sources_alone(source, row)), BOS, []
         for token in target:
             output, state = model.extend(torch.tensor([[read]]), state)
-            found.append(int(model.readout(output)[0, 0].argmax()) == token)
+            found.append(int(model.readout(output)[0, 0, EOS:].argmax()) + EOS == token)  # no padding, no BOS
             read = token
         expected.append(found)
     assert rights(Greedy(), model, source) == expected
@@ -90,3 +90,24 @@ def test_without_forcing_it_says_what_to_do() -> None:
         metric("token_accuracy").statistics(Prediction("x"), Example("knowledge", ("y",)))
     with pytest.raises(ValueError, match="token_accuracy of no tokens"):
         metric("token_accuracy").score([0.0, 0.0])
+
+
+def test_of_tokens_that_are_equally_probable_one_is_right() -> None:
+    """A model of zeros gives all tokens the same logit. In each place one token is right, and the search writes it."""
+    for family, search in (
+        (FAMILIES["luong, general"], Greedy(max_length=3)),
+        (PARALLEL["instant, lstm to dense"], LengthBeam()),
+        (PARALLEL["tagger, lstm"], LabelSearch()),
+    ):
+        model, source = build(family), sources([3, 1, 4])
+        for parameter in model.parameters():
+            torch.nn.init.zeros_(parameter)
+        rights = []
+        for token in range(UNK, 10):
+            every = [[token, token, EOS], [EOS], [token, token, token, EOS]]
+            forced = search.force(model, source, padded_targets(every))
+            rights.append(sum(sum(h.right[: len(row) - 1]) for h, row in zip(forced, every, strict=True)))
+        assert sorted(rights) in ([0] * 7, [0] * 6 + [5])  # all places of one token, or the end
+        for row, (written, *_) in enumerate(search(model, source)):
+            (forced_alone,) = search.force(model, sources_alone(source, row), padded_targets([list(written.tokens)]))
+            assert all(forced_alone.right[: len(written.tokens) - 1])

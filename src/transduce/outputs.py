@@ -13,8 +13,9 @@ class Output:
     """One hypothesis as people read it: its text, its tokens as written, and the model's log-probabilities.
 
     ``tokens`` has the closing ``</s>``; ``log_prob`` sums ``token_log_probs`` (natural logarithm); ``score`` is what
-    the search ranked by. Of a target that was scored, ``best_log_probs`` are those of the model's first choice in each
-    place, given what stands before it; an end that follows from the source is no choice. ``alignment``, where it was
+    the search ranked by. If the target was given, ``best_log_probs`` are the log-probabilities of the model's first
+    choice in each place, given the target's tokens before it. ``right`` says whether that choice is the target's token.
+    An end that follows from the source is no choice, so both leave it out. ``alignment``, where it was
     asked for, has pairs of a source word and a word of the text that was written from it, both counted from 0;
     ``frames``, of a model of alignments, the first and the last frame of each token but the end, counted from 0.
     ``missing`` are the required phrases that it lacks, each with its alternatives.
@@ -26,16 +27,11 @@ class Output:
     score: float
     token_log_probs: tuple[float, ...]
     best_log_probs: tuple[float, ...] = ()
+    right: tuple[bool, ...] = ()
     ids: tuple[int, ...] = ()  # of the tokens
     alignment: tuple[tuple[int, int], ...] | None = None
     frames: tuple[tuple[int, int], ...] | None = None
     missing: tuple[tuple[str, ...], ...] = ()
-
-    @property
-    def right(self) -> list[bool]:
-        """Of a target that was scored: of each choice, whether the model's first one is the target's."""
-        # both are differences to the same normaliser, so that those of the same token are equal to the bit
-        return [own >= best for own, best in zip(self.token_log_probs, self.best_log_probs, strict=False)]
 
 
 @dataclass(frozen=True)

@@ -350,6 +350,7 @@ class Transducer:
             hypothesis.score,
             hypothesis.token_log_probs,
             hypothesis.best_log_probs,
+            hypothesis.right,
             tuple(hypothesis.tokens),
         )
 

@@ -124,8 +124,10 @@ class Hypothesis:
 
     ``log_prob`` is the sum of ``token_log_probs`` (natural logarithm). If a model emits all tokens at once, the
     log-probability of EOS is that of the length, or 0 if the length follows from the source. ``Search.force`` also
-    gives ``best_log_probs``: the log-probability of the most probable token at each position, without an end that
-    follows from the source. A ``Regressor``'s tokens are numbers; their ``log_prob`` and ``score`` are 0.
+    gives ``best_log_probs``, the log-probability of the model's first choice at each position, and ``right``, whether
+    the given token is that choice. The first choice is the one token that the search would write, also if several are
+    equally probable. Both leave out an end that follows from the source. A ``Regressor``'s tokens are numbers; their
+    ``log_prob`` and ``score`` are 0.
     """
 
     tokens: tuple[Any, ...]  # ids, or numbers
@@ -133,6 +135,7 @@ class Hypothesis:
     score: float
     token_log_probs: tuple[float, ...] = ()
     best_log_probs: tuple[float, ...] = ()
+    right: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Tokens, right or wrong, each after the right ones before it."""
+"""The share of tokens that the model predicts correctly, given the reference's tokens before each."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ class TokenAccuracy:
     """``token_accuracy``: the percentage of tokens of the first reference, end included, that are the model's first
     choice after the reference's tokens before them: next-step accuracy (Jozefowicz et al. 2015, table 1).
 
-    Tokens are the model's own, so only models with the same vocabulary compare. A model that writes all at once
-    chooses each token, and the length, given the length of the reference. Where the source says the length, as of
-    labels, the end is no choice and not counted.
+    The tokens are those of the model, so compare only models with the same vocabulary. Of tokens that are equally
+    probable, only the one that a search would write is the first choice. A parallel model chooses each token, and the
+    length, given the length of the reference. If the source determines the length, as for labels, the end is no choice
+    and does not count.
     """
 
     name = "token_accuracy"

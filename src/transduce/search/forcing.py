@@ -18,9 +18,9 @@ def force(model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypot
     output, _ = model.extend(shifted(target), model.start(source))
     mask_BT = target.mask
     wanted_N = target.values[mask_BT]
-    log_prob_N, best_N = log_probs(model, tree.map(lambda leaf: leaf[mask_BT], output), wanted_N)
+    log_prob_N, best_N, right_N = log_probs(model, tree.map(lambda leaf: leaf[mask_BT], output), wanted_N)
     lengths = target.lengths.tolist()
-    rows = zip(*(torch.split(each_N, lengths) for each_N in (wanted_N, log_prob_N, best_N)), strict=True)
+    rows = zip(*(torch.split(each_N, lengths) for each_N in (wanted_N, log_prob_N, best_N, right_N)), strict=True)
     return [
         Hypothesis(
             tuple(tokens.tolist()),
@@ -28,8 +28,9 @@ def force(model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypot
             total,
             tuple(each.tolist()),
             tuple(best.tolist()),
+            tuple(right.tolist()),
         )
-        for tokens, each, best in rows
+        for tokens, each, best, right in rows
     ]
 
 

@@ -41,12 +41,13 @@ class LabelSearch:
         mask_BT = emission.mask
         logits_BTV = model.readout(emission.output)
         log_probs_BTV = logits_BTV.log_softmax(-1, widened(logits_BTV.dtype))
-        best_BT = log_probs_BTV.amax(-1)
         forbid_specials(log_probs_BTV.flatten(0, 1))[:, EOS] = float("-inf")
+        best_BT, choice_BT = log_probs_BTV.max(-1)
         labels_BKT, score_BK = _best(log_probs_BTV, mask_BT, self.nbest)
         each_BTK = log_probs_BTV.gather(2, labels_BKT.transpose(1, 2))
         best_BKT = best_BT[:, None].expand_as(labels_BKT)
-        return written(labels_BKT, score_BK, each_BTK.transpose(1, 2), best_BKT, emission.lengths)
+        right_BKT = labels_BKT == choice_BT[:, None]
+        return written(labels_BKT, score_BK, each_BTK.transpose(1, 2), best_BKT, right_BKT, emission.lengths)
 
     def force(self, model: Parallel[Any], source: Any, target: Padded) -> list[Hypothesis]:
         return LengthBeam().force(model, source, target)
@@ -59,7 +60,8 @@ def _best(log_probs_BTV: Tensor, mask_BT: Tensor, count: int) -> tuple[Tensor, T
     """Labels [B, K, T] and their scores [B, K], the best of all that the places allow, minus infinity for want of
     more."""
     few = min(count, log_probs_BTV.shape[-1])
-    each_BTF, label_BTF = log_probs_BTV.topk(few, -1)
+    ordered_BTV, label_BTV = log_probs_BTV.sort(stable=True, dim=-1, descending=True)  # ties as argmax
+    each_BTF, label_BTF = ordered_BTV[..., :few], label_BTV[..., :few]
     score_BK = torch.full_like(each_BTF[:, 0, :1], float("-inf")).repeat(1, count)
     score_BK[:, 0] = 0.0
     labels_BKT = label_BTF.new_zeros(len(score_BK), count, 0)
@@ -75,17 +77,20 @@ def _best(log_probs_BTV: Tensor, mask_BT: Tensor, count: int) -> tuple[Tensor, T
 
 
 def written(
-    labels_BKT: Tensor, log_prob_BK: Tensor, each_BKT: Tensor, best_BKT: Tensor, lengths_B: Tensor
+    labels_BKT: Tensor, log_prob_BK: Tensor, each_BKT: Tensor, best_BKT: Tensor, right_BKT: Tensor, lengths_B: Tensor
 ) -> list[list[Hypothesis]]:
-    """Hypotheses of labels, those that there are, each closed with EOS, which is no choice."""
-    rows = zip(*(leaf.tolist() for leaf in (labels_BKT, log_prob_BK, each_BKT, best_BKT, lengths_B)), strict=True)
+    """Returns the hypotheses of each source, without those of log-probability minus infinity.
+
+    Each hypothesis ends with EOS. That EOS is no choice of the model: the source decides the number of labels.
+    """
+    leaves = labels_BKT, log_prob_BK, each_BKT, best_BKT, right_BKT, lengths_B
     return [
         [
-            Hypothesis((*labels[:length], EOS), log_prob, log_prob, (*each[:length], 0.0), tuple(best[:length]))
-            for labels, log_prob, each, best in zip(*columns, strict=True)
+            Hypothesis((*labels[:n], EOS), log_prob, log_prob, (*each[:n], 0.0), tuple(best[:n]), tuple(right[:n]))
+            for labels, log_prob, each, best, right in zip(*columns, strict=True)
             if log_prob > float("-inf")
         ]
-        for *columns, length in rows
+        for *columns, n in zip(*(leaf.tolist() for leaf in leaves), strict=True)
     ]
 
 

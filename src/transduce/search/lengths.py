@@ -78,33 +78,51 @@ class LengthBeam:
         columns = read_words(model, tree.map(lambda leaf: leaf[mask_BT], emission.output), words_N)
         lengths = emission.lengths.tolist()
         rows = zip(*(torch.split(each_N, lengths) for each_N in columns), strict=True)
-        lengths_BL = emission.length_log_probs
-        best_ends = [()] * len(lengths) if lengths_BL is None else [(best,) for best in lengths_BL.amax(-1).tolist()]
+        best_ends, right_ends = _first_lengths(emission)
         hypotheses = []
-        every = zip(rows, emission.end_log_probs.tolist(), best_ends, source_lengths, strict=True)
-        for (words, each, best), end, best_end, source_length in every:
+        every = zip(rows, emission.end_log_probs.tolist(), best_ends, right_ends, source_lengths, strict=True)
+        for (words, each, best, right), end, best_end, right_end, source_length in every:
             log_probs, total = (*each.tolist(), end), float(each.double().sum()) + end
             score = self.ranking(total, len(log_probs), source_length)
-            hypotheses.append(Hypothesis((*words.tolist(), EOS), total, score, log_probs, (*best.tolist(), *best_end)))
+            first = (*best.tolist(), *best_end), (*right.tolist(), *right_end)
+            hypotheses.append(Hypothesis((*words.tolist(), EOS), total, score, log_probs, *first))
         return hypotheses
 
 
+def _first_lengths(emission: Emission) -> tuple[list[tuple[float, ...]], list[tuple[bool, ...]]]:
+    """For each row the log-probability of the likeliest length, and whether the row has that length.
+
+    Both are empty tuples if the source decides the length.
+    """
+    if emission.length_log_probs is None:
+        return [()] * len(emission.lengths), [()] * len(emission.lengths)
+    best_B, length_B = emission.length_log_probs.max(-1)
+    return [(best,) for best in best_B.tolist()], [(right,) for right in (length_B == emission.lengths).tolist()]
+
+
 def read_words(model: Parallel[Any], output: Any, words_N: Tensor | None = None) -> tuple[Tensor, ...]:
-    """[N] each, given the model's features of N positions: these words, or the most probable ones, their
-    log-probabilities, and those of the likeliest tokens there."""
+    """The words of N positions, given the model's features of them: the words in ``words_N``, or the most probable ones.
+
+    Returns four tensors [N]: the words, their log-probabilities, the log-probabilities of the most probable words, and
+    whether the words are the most probable ones.
+    """
     columns = []
     place_N = torch.arange(tree.rows(output), device=tree.leaves(output)[0].device)
     for some_N in torch.split(place_N, POSITIONS):
         logits_NV = model.readout(tree.select(output, some_N))
         logits_NV = logits_NV.to(widened(logits_NV.dtype))
         normaliser_N = logits_NV.logsumexp(-1)
-        best_N = logits_NV.amax(-1) - normaliser_N  # before the choice rules words out
-        word_N = most_probable(logits_NV) if words_N is None else words_N[some_N]
-        columns.append((word_N, logits_NV.gather(1, word_N[:, None])[:, 0] - normaliser_N, best_N))
+        best_N = most_probable(logits_NV)
+        word_N = best_N if words_N is None else words_N[some_N]
+        log_prob_N, best_log_prob_N = (
+            logits_NV.gather(1, each_N[:, None])[:, 0] - normaliser_N for each_N in (word_N, best_N)
+        )
+        columns.append((word_N, log_prob_N, best_log_prob_N, word_N == best_N))
     return tuple(torch.cat(column) for column in zip(*columns, strict=True))
 
 
 def most_probable(logits_NV: Tensor) -> Tensor:
-    """[N]: words that are no padding, beginning or end."""
-    forbid_specials(logits_NV)[:, EOS] = float("-inf")
-    return logits_NV.argmax(-1)
+    """The most probable word of each position, [N]. Padding, BOS and EOS are not words."""
+    words_NV = forbid_specials(logits_NV.clone())
+    words_NV[:, EOS] = float("-inf")
+    return words_NV.argmax(-1)

@@ -14,6 +14,7 @@ from transduce.errors import UserError
 from transduce.protocols import Autoregressive
 from transduce.search.filters.base import Filter
 from transduce.search.follower import Follower
+from transduce.search.largest import largest
 from transduce.search.prefix import check_prefix, forced
 from transduce.types import BOS, EOS, PAD, Padded, widened
 
@@ -69,7 +70,7 @@ def begin(
         return front, Begun(nothing_B0, nothing_B0.double())
     tokens_BT = prefix.values[:, :shortest]
     output, state = model.extend(torch.cat([token_B[:, None], tokens_BT[:, :-1]], 1), front.state)
-    log_prob_N, _ = log_probs(model, tree.map(lambda leaf: leaf.flatten(0, 1), output), tokens_BT.flatten())
+    log_prob_N, _, _ = log_probs(model, tree.map(lambda leaf: leaf.flatten(0, 1), output), tokens_BT.flatten())
     front = replace(front, state=state).write(tokens_BT, followers)
     return front, Begun(tokens_BT, log_prob_N.view(B, shortest))
 
@@ -128,18 +129,24 @@ def read(model: Autoregressive[S], tokens_NT: Tensor, state: S) -> tuple[Tensor,
     return torch.log_softmax(logits_NV, -1, out=logits_NV), state
 
 
-def log_probs(model: Autoregressive[Any], output: Any, token_N: Tensor) -> tuple[Tensor, Tensor]:
-    """log p of one token at each of N positions, given the model's features of them, and of the likeliest token there:
-    [N] both, in float64."""
-    own, best = [], []
+def log_probs(model: Autoregressive[Any], output: Any, token_N: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Log-probabilities of one given token at each of N positions, from the model's features of these positions.
+
+    Returns [N] in float64, then the log-probability of the model's first choice there [N], and whether the given token
+    is that choice [N]. The first choice is the token that greedy search writes, also when several tokens are equally
+    probable.
+    """
+    own, best, right = [], [], []
     for first in range(0, len(token_N), POSITIONS):
         some_N = torch.arange(first, min(first + POSITIONS, len(token_N)), device=token_N.device)
         logits_NV = model.readout(tree.select(output, some_N))
         logits_NV = logits_NV.to(widened(logits_NV.dtype))
         normaliser_N = logits_NV.logsumexp(-1)
         own.append(logits_NV.gather(1, token_N[some_N, None])[:, 0].double() - normaliser_N)
-        best.append(logits_NV.amax(-1).double() - normaliser_N)
-    return torch.cat(own), torch.cat(best)
+        highest_N1, choice_N1 = largest(forbid_specials(logits_NV), 1)
+        best.append(highest_N1[:, 0].double() - normaliser_N)
+        right.append(choice_N1[:, 0] == token_N[some_N])
+    return torch.cat(own), torch.cat(best), torch.cat(right)
 
 
 def forbid_specials(scores_NV: Tensor) -> Tensor:

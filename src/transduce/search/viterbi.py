@@ -76,12 +76,15 @@ def forced(model: Chain, source: Any, target: Padded) -> list[Hypothesis]:
 def hypotheses(trellis: Trellis, labels_BKT: Tensor, score_BK: Tensor) -> list[list[Hypothesis]]:
     """Of label sequences with their scores s(y), minus infinity for none."""
     log_prob_BK = score_BK.double() - trellis.log_normaliser.double()[:, None]
-    each, best = [], []
+    each, best, right = [], [], []
     for labels_BT in labels_BKT.unbind(1):
         conditionals_BTL = trellis.conditionals(labels_BT)
         each.append(conditionals_BTL.gather(2, labels_BT[..., None])[..., 0])
-        best.append(conditionals_BTL.amax(-1))
-    return written(labels_BKT, log_prob_BK, torch.stack(each, 1), torch.stack(best, 1), trellis.lengths)
+        best_BT, choice_BT = forbidden(conditionals_BTL).max(-1)
+        best.append(best_BT)
+        right.append(labels_BT == choice_BT)
+    each_BKT, best_BKT, right_BKT = (torch.stack(column, 1) for column in (each, best, right))
+    return written(labels_BKT, log_prob_BK, each_BKT, best_BKT, right_BKT, trellis.lengths)
 
 
 def spoken(trellis: Trellis) -> Trellis:

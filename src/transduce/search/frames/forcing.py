@@ -35,9 +35,10 @@ def scored(frames: Padded, target: Padded) -> list[Hypothesis]:
     for tokens, each, best, first, total, n in zip(*(column.tolist() for column in columns), strict=True):
         log_probs = (*each[:n], NEVER if total == NEVER else total - sum(each[:n]))
         # the end's is a difference of sums, and equals that of the same choice but for rounding: it is the same here
-        choices = zip(tokens, first, log_probs, best, strict=False)
-        chosen = tuple(own if token == choice and own > NEVER else other for token, choice, own, other in choices)
-        found.append(Hypothesis(tuple(tokens[: n + 1]), total, total, log_probs, chosen))
+        choices = zip(tokens, first, log_probs, strict=False)
+        right = tuple(token == choice and own > NEVER for token, choice, own in choices)
+        chosen = tuple(own if is_right else other for own, is_right, other in zip(log_probs, right, best, strict=False))
+        found.append(Hypothesis(tuple(tokens[: n + 1]), total, total, log_probs, chosen, right))
     return found
 
 
