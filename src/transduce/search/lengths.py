@@ -101,7 +101,7 @@ def _first_lengths(emission: Emission) -> tuple[list[tuple[float, ...]], list[tu
 
 
 def read_words(model: Parallel[Any], output: Any, words_N: Tensor | None = None) -> tuple[Tensor, ...]:
-    """The words of N positions, given the model's features of them: the words in ``words_N``, or the most probable ones.
+    """The words of N positions, given the model's features of them: ``words_N``, or the most probable ones.
 
     Returns four tensors [N]: the words, their log-probabilities, the log-probabilities of the most probable words, and
     whether the words are the most probable ones.
