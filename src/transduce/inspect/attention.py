@@ -1,4 +1,4 @@
-"""What a decoder reads as it writes: attention weights of a finished output, as numbers, as text, as a picture.
+"""Attention weights of a finished output: as numbers, as text, as a picture.
 
 S source tokens, T target tokens, H heads.
 """
@@ -27,10 +27,10 @@ SHADES = " ░▒▓█"
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """Of each target token, the shares of attention the source tokens got just before it was written.
+    """For each target token, the attention weights of the source tokens just before the token was written.
 
-    ``weights`` are by the name of the attention in the model, in the order of its layers, [T, S] each; rows sum to 1.
-    Both sides end with their ``</s>``.
+    ``weights`` maps the name of each attention in the model, in the order of its layers, to [T, S]. Rows sum to 1. Both
+    sides end with ``</s>``.
     """
 
     source_tokens: tuple[str, ...]
@@ -42,8 +42,9 @@ class AttentionMap:
         return torch.stack(list(self.weights.values())).mean(0)
 
     def lines(self, name: str | None = None) -> list[str]:
-        """One attention, or the average, as shaded cells for the terminal: a row for each target token, a column for
-        each source token."""
+        """One attention, or the average, as shaded cells for the terminal: one row per target token, one column per
+        source token.
+        """
         sources, targets = ([*map(shown, tokens)] for tokens in (self.source_tokens, self.target_tokens))
         width, margin = (max(map(columns, tokens)) for tokens in (sources, targets))
         weights_TS = self.mean() if name is None else self.weights[name]
@@ -56,10 +57,10 @@ class AttentionMap:
 
 @torch.inference_mode()
 def attention(transducer: Transducer, source: str, target: str | None = None, head: int | None = None) -> AttentionMap:
-    """The attention to ``source`` as the model writes ``target``, by default its own best output.
+    """The attention to ``source`` while the model writes ``target``, by default its own best output.
 
-    The output is teacher-forced once. Many heads are averaged, unless one is asked for by its number from 0. Raises
-    ValueError where the model has no attention to the source, or no such head.
+    The output is teacher-forced once. Heads are averaged unless ``head`` selects one, counted from 0. Raises ValueError
+    if the model has no attention to the source, or no such head.
     """
     check_attends(transducer.model)
     (source_ids,) = transducer.rows([source])
@@ -82,9 +83,9 @@ CELL = 0.42  # inches
 
 
 def plot(found: AttentionMap, path: str | Path) -> None:
-    """Draw the map into a file (.png, .svg, .pdf): source tokens across, target tokens down, a panel per attention.
+    """Draws the map into a file (.png, .svg, .pdf): source tokens across, target tokens down, one panel per attention.
 
-    Raises ImportError, naming the extra to install, without matplotlib; ValueError for another ending.
+    Raises ImportError, which names the extra to install, without matplotlib; ValueError for another suffix.
     """
     panels = len(found.weights)
     wide, high = CELL * len(found.source_tokens), CELL * len(found.target_tokens)
@@ -115,6 +116,8 @@ def _panel(ax: Axes, found: AttentionMap, weights_TS: Tensor) -> None:
     labels, tokens = [*ax.get_xticklabels(), *ax.get_yticklabels()], [*found.source_tokens, *found.target_tokens]
     for label, token in zip(labels, tokens, strict=True):
         end = token == SPECIALS[EOS]
-        label.set(color=FAINT if end else INK, fontsize=9 if end else 12, parse_math=False)  # a "$" in the text is text
+        label.set(
+            color=FAINT if end else INK, fontsize=9 if end else 12, parse_math=False
+        )  # matplotlib would read "$" as mathematics
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)

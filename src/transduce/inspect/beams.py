@@ -1,6 +1,6 @@
-"""What a beam saw: every continuation it looked at, as a tree, in the terminal or as a page.
+"""The tree of a beam search: every continuation that it considered.
 
-A child continues its parent by one token; it lived on in the beam, was pruned, or finished there.
+A child extends its parent by one token. Its status is active, pruned or finished.
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ Fate = Literal["lived", "pruned", "finished"]
 
 @dataclass(frozen=True)
 class Node:
-    """A prefix, by its last token: the token's ``log_prob``, the prefix' ``total`` as the beam compares it, what became
-    of it, and of a finished one that was returned its ``rank`` (0: the best) and ``score``. ``best``: the best output
-    goes through here. The child that it goes through comes first, the others by their totals."""
+    """A prefix, named by its last token.
+
+    ``log_prob`` is the token's. ``total`` is the prefix' log-probability as the beam compares it. A finished and
+    returned node has its ``rank`` (0 is the best) and ``score``. ``best`` is True on the path of the best output. The
+    child on that path comes first; the others are sorted by their totals.
+    """
 
     token: str
     log_prob: float
@@ -38,11 +41,11 @@ class Node:
 
     @property
     def survived(self) -> bool:
-        """Whether it was ever in the beam, or finished."""
+        """True if the node was in the beam or finished."""
         return self.fate != "pruned"
 
     def without_pruned(self) -> Node:
-        """The node with those of its descendants alone that were in the beam, or finished."""
+        """A copy of the node without its pruned descendants."""
         made: dict[int, Node] = {}
         for node in reversed(_parents_first(self)):
             children = tuple(made[id(child)] for child in node.children if child.survived)
@@ -50,7 +53,7 @@ class Node:
         return made[id(self)]
 
     def chain(self) -> tuple[list[Node], tuple[Node, ...]]:
-        """This node and its only descendants, as far as there is one, and the children where they part."""
+        """This node and its descendants up to the first fork, and the children at the fork."""
         nodes, node = [self], self
         while len(node.children) == 1:
             node = node.children[0]
@@ -60,8 +63,11 @@ class Node:
 
 @dataclass(frozen=True)
 class BeamTree:
-    """The search for one source: ``root`` is the beginning of the sentence (with the prefix that was forced), and
-    ``hypotheses`` what the search returned, ``texts`` the same for people."""
+    """The search for one source.
+
+    ``root`` is the beginning of the sentence, including a forced prefix. ``hypotheses`` are the results of the search
+    and ``texts`` the same as text.
+    """
 
     source: str
     root: Node
@@ -69,15 +75,16 @@ class BeamTree:
     texts: tuple[str, ...]
 
     def lines(self, pruned: bool = False) -> list[str]:
-        """For the terminal: what forks is indented; ``pruned`` shows also what was looked at and left."""
+        """The tree for the terminal. Forks are indented. ``pruned`` also shows pruned continuations."""
         root = self.root if pruned else self.root.without_pruned()
         return list(_branches(root))
 
 
 def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = None) -> BeamTree:
-    """Search for ``source`` once more, by the transducer's own search unless another is given, and keep what it saw.
+    """Searches for ``source`` again and records the tree. The search is the transducer's own unless another is given.
 
-    Greedy search is a beam of one; ValueError where the search is no beam, or the model has none.
+    Greedy search counts as a beam of one. Raises ValueError if the search is not a beam search or the model has no
+    beam.
     """
     if not can(type(transducer.model), Autoregressive):
         raise UserError(
@@ -99,7 +106,7 @@ def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = 
 
 @dataclass
 class _Recorded:
-    """A node while the search goes on, with the id of its token."""
+    """A node during the search, with the id of its token."""
 
     token: int
     log_prob: float
@@ -110,7 +117,7 @@ class _Recorded:
 
 
 class _Recorder:
-    """Told of each step of a search for one source."""
+    """An observer that records each step of the search for one source."""
 
     def __init__(self) -> None:
         self.root = _Recorded(BOS, 0.0, 0.0, "lived", ())
@@ -144,7 +151,7 @@ class _Recorder:
         self.living = [seen.get(place, self.root) for place in candidates.live_BK[0].tolist()]
 
     def _beginning(self, expansion: Expansion) -> _Recorded:
-        """The end of what was forced on all."""
+        """The last node of the forced prefix."""
         node = self.root
         for token in [] if expansion.begun_BT is None else expansion.begun_BT[0].tolist():
             node.children.append(_Recorded(token, 0.0, 0.0, "lived", (*node.tokens, token)))
@@ -153,7 +160,7 @@ class _Recorder:
 
     def tree(self, transducer: Transducer, found: Sequence[Hypothesis]) -> Node:
         every = _parents_first(self.root)
-        # two groups of a beam may finish the same output, of which the search returned the better
+        # two groups of a beam may finish the same output; the search returned the better one
         ends = {node.tokens: node for node in sorted(every, key=lambda node: node.total) if node.fate == "finished"}
         ranks = {id(ends[hypothesis.tokens]): rank for rank, hypothesis in enumerate(found)}
         made: dict[int, Node] = {}
@@ -178,7 +185,7 @@ AnyNode = TypeVar("AnyNode", Node, _Recorded)
 
 
 def _parents_first(root: AnyNode) -> list[AnyNode]:
-    """Every node, each before its children; not by recursion, as a tree is as deep as its longest output."""
+    """All nodes, each before its children. It does not recurse, because a tree is as deep as its longest output."""
     found, waiting = [], [root]
     while waiting:
         node = waiting.pop()
@@ -193,7 +200,7 @@ MARKS = {"lived": "", "pruned": " ×", "finished": " ■"}
 
 
 def _branches(root: Node) -> Iterator[str]:
-    """A line for each chain of nodes; what stands before it, and before all that parts from it, waits with it."""
+    """One line per chain of nodes, indented under the fork that it starts at."""
     waiting = [(root, "", "")]
     while waiting:
         node, first, later = waiting.pop()

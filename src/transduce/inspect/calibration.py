@@ -1,4 +1,4 @@
-"""Whether a model's probabilities of tokens can be believed."""
+"""Calibration: whether a model's token probabilities can be believed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from transduce.outputs import Output
 
 
 def calibrate(forced: Sequence[Output], bins: int = 15, shares: Shares = "width") -> Calibration:
-    """Of each token of references that were given (``Transducer.score``): the model's probability of its first choice,
-    and whether that is the token. The end counts where it is a choice: not that of labels, which are as many as the
-    source says.
+    """Compares the model's confidence in its first choice with how often this choice is the reference's token.
 
-    Raises ValueError where there is no token.
+    ``forced`` are scored references (``Transducer.score``). An end token counts only if the model chooses where to end;
+    a tagger, for example, does not. Raises ValueError if there is no token.
     """
     confidence = [math.exp(best) for output in forced for best in output.best_log_probs]
     return calibration(confidence, [right for output in forced for right in output.right], bins, shares)

@@ -1,4 +1,4 @@
-"""How much of a source an output has read. T target tokens, S columns of the source."""
+"""Coverage: how much of a source an output has read. T target tokens, S columns of the source."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from transduce.inspect.alignments import read
 from transduce.outputs import Output
 from transduce.transducer import Transducer
 
-LEAST = 1e-10  # attention to a column that has got none: its logarithm must be a number
+LEAST = 1e-10  # smallest attention to a column, so that its logarithm is finite
 
 
 @dataclass(frozen=True)
 class Coverage:
     """cp(x, y) = sum over s of log min(1, sum over t of a_ts): Wu et al. 2016, eq. 14, without its weight beta.
 
-    a_ts is the attention with which the model of ``transducer`` writes y, teacher-forced once, averaged over its heads
-    and layers, or that of ``attention`` by name. A feature of ``reranking.loglinear``: 0 where every part of a source
-    has been read as much as one token reads, else below. ValueError where the model has no attention to the source.
+    a_ts is the attention while the ``transducer``'s model writes y, teacher-forced once. It is averaged over heads and
+    layers, or it is the attention named ``attention``. This is a feature for ``reranking.loglinear``: 0 if every source
+    column got a total weight of at least 1, otherwise negative. Raises ValueError if the model has no attention to the
+    source.
     """
 
     transducer: Transducer

@@ -1,4 +1,4 @@
-"""Whether a model looks at what it names: the places of named objects against where its attention was."""
+"""Pointing: whether a model attends to the objects that it names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Box = tuple[float, ...]  # left, top, right and bottom
 
 @dataclass(frozen=True)
 class Named:
-    """An object by its ``words``, "small red circle", and its box, as fractions of the picture."""
+    """An object: its ``words``, such as "small red circle", and its box as fractions of the picture."""
 
     words: str
     box: Box
@@ -20,8 +20,11 @@ class Named:
 
 @dataclass(frozen=True)
 class Pointed:
-    """A word of an object's name, the ``part``-th of it, and how far ``off`` the object's box attention was strongest
-    as it was written: 0 inside, else a fraction of the picture's sides."""
+    """One word of an object's name: its number ``part`` in the name and its distance ``off``.
+
+    ``off`` is the distance between the object's box and the strongest attention when the word was written: 0 inside the
+    box, otherwise a fraction of the picture's sides.
+    """
 
     part: int
     off: float
@@ -32,9 +35,9 @@ class Pointed:
 
 
 def pointed(found: SignalAttention, objects: Iterable[Named], deviation: float = 0.0) -> list[Pointed]:
-    """The words that name an object which is there, wherever it is named; what is named and is not there has no place.
+    """The words that name an object of the picture, wherever they occur. Names of absent objects are ignored.
 
-    ``deviation`` smooths the attention first (``Gaze.peaks``). Tokens are words.
+    ``deviation`` smooths the attention first (``SignalAttention.peaks``). Tokens must be words.
     """
     peaks, answers = found.peaks(deviation), []
     for each in objects:
@@ -45,12 +48,12 @@ def pointed(found: SignalAttention, objects: Iterable[Named], deviation: float =
 
 
 def distance(point: tuple[float, float], box: Box) -> float:
-    """How far a point is from a box, across or down, whichever is more; 0 inside."""
+    """The distance between a point and a box: the larger of the horizontal and the vertical one; 0 inside."""
     (x, y), (left, top, right, bottom) = point, box
     return max(0.0, left - x, x - right, top - y, y - bottom)
 
 
 def _places(tokens: Sequence[str], words: Sequence[str]) -> list[int]:
-    """Where the words stand in a row."""
+    """The indices where ``words`` occur in ``tokens``."""
     last = len(tokens) - len(words)
     return [start for start in range(last + 1) if list(tokens[start : start + len(words)]) == list(words)]

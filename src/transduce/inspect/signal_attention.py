@@ -1,7 +1,7 @@
-"""Where in a picture, a clip or a recording a model looked as it wrote each token.
+"""Attention to a picture, a clip or a recording while a model writes each token.
 
-T target tokens, N states of the signal, each with a box: left, top, right and bottom, as fractions of it; S steps of a
-recording, D bands.
+T target tokens, N states of the signal, S steps of a recording, D bands. Each state has a box: left, top, right and
+bottom as fractions of the signal.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from transduce.metrics.units import columns, padded, shown
 from transduce.transducer import Transducer
 from transduce.types import EOS
 
+# grid points a side in the search for the maximum
 FINE = 128  # points a side where the highest of smoothed attention is looked for
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """A recording as a model reads it, the lowest band first, and at which time each step is ("0.35 s")."""
+    """A recording as the model reads it, lowest band first, and the time of each step ("0.35 s")."""
 
     bands_SD: Tensor
     times: tuple[str, ...]
 
     def span(self, left: float, right: float) -> str:
-        """From the first to the last step of a part, given by its edges as fractions."""
+        """The times of the first and the last step between two edges, given as fractions."""
         steps = len(self.times)
         first = min(round(left * steps), steps - 1)
         last = min(max(round(right * steps) - 1, first), steps - 1)
@@ -38,9 +39,11 @@ class Spectrum:
 
 @dataclass(frozen=True)
 class SignalAttention:
-    """``weights`` [T, N], by the name of the attention in the model, in the order of its layers: the shares of
-    attention that the places ``boxes_N4`` got just before each of ``tokens`` was written, their rows summing to 1.
-    ``spectrum`` is there for a recording, which cannot be looked at as it is."""
+    """For each of ``tokens``, the attention weights of the places ``boxes_N4`` just before the token was written.
+
+    ``weights`` maps the name of each attention in the model, in the order of its layers, to [T, N]. Rows sum to 1. A
+    recording also has a ``spectrum``, because sound itself cannot be shown.
+    """
 
     source: str
     text: str
@@ -54,7 +57,7 @@ class SignalAttention:
         return torch.stack(list(self.weights.values())).mean(0)
 
     def strongest(self) -> list[tuple[float, tuple[float, ...]]]:
-        """Of each token the largest share, and the box that got it."""
+        """For each token, the largest weight and its box."""
         shares_T, places_T = self.mean().max(1)
         return [
             (float(share), tuple(self.boxes_N4[place].tolist()))
@@ -62,10 +65,12 @@ class SignalAttention:
         ]
 
     def peaks(self, deviation: float = 0.0) -> list[tuple[float, float]]:
-        """Of each token the point (x, y) where attention is strongest: the middle of the place with the largest share
-        or, where there is a ``deviation``, a fraction of the sides, the highest point of the picture that shows each
-        share as a Gaussian around its place. So Xu et al. 2015 draw it (section 5.4), with 0.09 (20 pixels of 224, in
-        the code that they published)."""
+        """For each token, the point (x, y) of strongest attention.
+
+        Without ``deviation`` it is the middle of the place with the largest weight. With a ``deviation``, a fraction of
+        the sides, each weight becomes a Gaussian around its place, and the point is the maximum of their sum. Xu et al.
+        2015 draw attention in this way (section 5.4) with 0.09 (20 of 224 pixels in their published code).
+        """
         middles_N2 = (self.boxes_N4[:, :2] + self.boxes_N4[:, 2:]) / 2
         if not deviation:
             points_T2 = middles_N2[self.mean().argmax(1)]
@@ -77,7 +82,7 @@ class SignalAttention:
         return [(float(x), float(y)) for x, y in points_T2]
 
     def lines(self) -> list[str]:
-        """For the terminal: each token with where it looked most, in percent of the width and the height, or when."""
+        """Lines for the terminal: each token with its strongest place, in percent of width and height, or its time."""
         tokens = [*map(shown, self.tokens)]
         margin = max(map(columns, tokens))
         told = []
@@ -94,11 +99,11 @@ class SignalAttention:
 def signal_attention(
     transducer: Transducer, source: str, target: str | None = None, head: int | None = None
 ) -> SignalAttention:
-    """How the model looks at the signal at a path as it writes ``target``, by default its own best output.
+    """The attention to the signal in the file ``source`` while the model writes ``target``, by default its own best
+    output.
 
-    The output is teacher-forced once. Many heads are averaged, unless one is asked for by its number from 0. Raises
-    ValueError where the model has no attention to the source, where it does not know where its states lie, or has no
-    such head.
+    The output is teacher-forced once. Heads are averaged unless ``head`` selects one, counted from 0. Raises ValueError
+    if the model has no attention to the source or no such head, or does not know the places of its states.
     """
     reader: Any = transducer.source_tokenizer
     if not reader.signal:

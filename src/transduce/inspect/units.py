@@ -1,4 +1,4 @@
-"""How a model of units reads a source as an output: the pieces of either side by side."""
+"""How a joint n-gram model cuts a source and an output into units."""
 
 from __future__ import annotations
 
@@ -13,21 +13,25 @@ from transduce.protocols import Model, can
 from transduce.statistical.cut import Cut
 from transduce.transducer import Transducer
 
+# the empty output piece
 NOTHING = "-"  # beside a piece of the source that nothing is written for
 
 
 class Segmental(Model, Protocol):
-    """A distribution over outputs through the ways to cut source and output into units; ``cut`` is the most probable
-    of them, without the ends, or None where there is none."""
+    """A distribution over outputs through the ways to cut source and output into units.
+
+    ``cut`` returns the most probable way without the ends, or None if there is none.
+    """
 
     def cut(self, source: Sequence[int], target: Sequence[int]) -> Cut | None: ...
 
 
 @dataclass(frozen=True)
 class UnitReading:
-    """An output and its most probable cut: of each unit the source's piece and the output's, which may be empty.
+    """An output and its most probable cut. Each unit has a source piece and an output piece; either may be empty.
 
-    ``log_prob`` is of source and output together, cut in this way; that of the output given the source is its own.
+    ``log_prob`` is the joint log-probability of source and output with this cut. The output's own log-probability is
+    conditional on the source.
     """
 
     output: Output
@@ -35,7 +39,7 @@ class UnitReading:
     log_prob: float
 
     def lines(self) -> list[str]:
-        """Two lines, unit by unit under each other, and the probabilities."""
+        """Two aligned lines of units, and the probabilities."""
         shown = [(source, target or NOTHING) for source, target in self.pieces]
         widths = [max(map(columns, unit)) for unit in shown]
         rows = ["  ".join(map(padded, row, widths)).rstrip() for row in zip(*shown, strict=True)]
@@ -43,8 +47,10 @@ class UnitReading:
 
 
 def units(transducer: Transducer, source: str, target: str | None = None) -> UnitReading:
-    """Of ``target`` or, without one, of the model's own output. ValueError where the model has no units, or no way to
-    read the source as the target."""
+    """The units of ``target``, or of the model's own output.
+
+    Raises ValueError if the model has no units, or cannot read the source as the target.
+    """
     if not can(type(transducer.model), Segmental):
         raise UserError(
             f"this {type(transducer.model).__name__} has no units; a model of pieces side by side has them: "

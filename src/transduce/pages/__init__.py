@@ -1,1 +1,1 @@
-"""What pages and pictures are made of: markup, the page, drawings, and the colours of all of them."""
+"""The parts of pages and pictures: markup, the page, drawings, and the colours of all of them."""

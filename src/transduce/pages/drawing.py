@@ -1,4 +1,4 @@
-"""Drawings in SVG: part of a page, or a file of their own."""
+"""SVG drawings: inside a page, or as a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ svg line { stroke: var(--ink); }
 
 @dataclass(frozen=True)
 class Drawing:
-    """So many pixels wide and high; ``about`` tells those who cannot see it what it shows."""
+    """An SVG drawing with a width and a height in pixels. ``about`` describes it for screen readers."""
 
     width: float
     height: float
@@ -25,11 +25,11 @@ class Drawing:
     parts: Sequence[Markup]
 
     def inline(self) -> Markup:
-        """For a page, which has the style sheet."""
+        """The drawing for a page, which has the style sheet."""
         return self._svg(*self.parts)
 
     def alone(self, style: str = "") -> str:
-        """For a file or a slide: on light paper, with its style sheet inside."""
+        """The drawing for a file or a slide: on light paper, with its style sheet inside."""
         sheet = element("style", Markup(written_out(STYLE + style)))
         return self._svg(sheet, *self.parts, xmlns="http://www.w3.org/2000/svg") + "\n"
 
@@ -41,7 +41,7 @@ class Drawing:
 
 
 def text(x: float, y: float, *words: str, **attributes: str | float) -> Markup:
-    """Around the height ``y``."""
+    """A text element, vertically centred at ``y``."""
     return element("text", *words, x=x, y=y, dy="0.35em", **attributes)
 
 
@@ -54,5 +54,5 @@ def box(x: float, y: float, width: float, height: float, **attributes: str | flo
 
 
 def path(along: str, *children: Markup, **attributes: str | float) -> Markup:
-    """``along``: the moves of SVG, ``M0 0 L8 4``."""
+    """A path element. ``along`` are SVG path commands such as ``M0 0 L8 4``."""
     return element("path", *children, d=along, **attributes)

@@ -1,4 +1,4 @@
-"""Pictures inside a page: small, and part of the file, so that nothing is fetched. Pixels are bytes [H, W, 3]."""
+"""Pictures inside a page: small, and embedded in the file. Pixels are bytes [H, W, 3]."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from transduce.pages.markup import Markup, element
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-LARGEST = 2**24  # pixels of a file that is opened, whatever its few bytes say
-FRAMES = 12  # of a clip, at most, side by side
+LARGEST = 2**24  # most pixels of a file to open, whatever its header says
+FRAMES = 12  # most frames of a clip, side by side
 
 
 def picture(path: str | Path, longest: int = 320) -> Image | None:
-    """The picture at a path, no side longer than ``longest``; of a clip its frames in a row, each in its share of that.
+    """The picture in a file, with no side longer than ``longest``. A clip gives its frames side by side within this
+    size.
 
-    None where there is none that can be read, or no Pillow to read it.
+    Returns None if the file is no readable picture or Pillow is not installed.
     """
     try:
         from PIL import Image, ImageSequence
@@ -29,20 +30,20 @@ def picture(path: str | Path, longest: int = 320) -> Image | None:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # there is a limit of our own
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit applies instead
             with Image.open(path) as found:
                 count = getattr(found, "n_frames", 1)
                 if found.width * found.height * count > LARGEST:
                     return None
                 step = -(-count // FRAMES)
                 frames = [each.convert("RGB") for each in islice(ImageSequence.Iterator(found), 0, None, step)]
-    except Exception:  # what broken files make of a decoder is anybody's guess
+    except Exception:  # a decoder may raise anything for a broken file
         return None
     return _row(frames, longest)
 
 
 def image(pixels: Image, about: str, scale: int = 1) -> Markup:
-    """The picture as part of the page, ``scale`` times as large, its pixels seen one by one."""
+    """An image element, enlarged ``scale`` times without smoothing."""
     file = io.BytesIO()
     pixels.convert("RGB").save(file, "PNG")
     data = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -1,22 +1,24 @@
-"""Markup that is escaped by construction: text becomes HTML or SVG in ``element`` and ``joined`` alone."""
+"""Markup that is always escaped: text becomes HTML or SVG only in ``element`` and ``joined``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
 
-VOID = {"br", "img", "input", "meta"}  # elements that hold nothing, and are not closed
+VOID = {"br", "img", "input", "meta"}  # elements without content or closing tag
 
 
 class Markup(str):
-    """HTML or SVG; any other string is text, and is escaped where it enters."""
+    """HTML or SVG. Any other string is text and is escaped when it enters."""
 
     __slots__ = ()
 
 
 def element(name: str, /, *children: str, **attributes: str | float) -> Markup:
-    """``element("td", "a < b", class_="number")``; in the names of attributes ``_`` at the end is left out, and stands
-    for ``-`` elsewhere."""
+    """An element, for example ``element("td", "a < b", class_="number")``.
+
+    In attribute names a final ``_`` is removed, and other ``_`` become ``-``.
+    """
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_written(value))}"' for key, value in attributes.items()
     )
@@ -28,7 +30,7 @@ def joined(children: Iterable[str], between: str = "") -> Markup:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> Markup:
-    """The first column names the row."""
+    """A table. The first column names the row."""
     cells = [element("tr", *(element("th", each, scope="col") for each in head))]
     body = [
         element("tr", element("th", first, scope="row"), *(element("td", each) for each in rest))

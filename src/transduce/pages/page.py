@@ -1,5 +1,4 @@
-"""The page: one file of HTML with its style inside, nothing to be fetched, no scripts, light or dark as the reader's
-system is."""
+"""The page: one HTML file with its style inside. It loads nothing, runs no scripts and follows the dark mode."""
 
 from __future__ import annotations
 
@@ -34,8 +33,11 @@ tr > :last-child { padding-right: 0; }
 
 
 def document(title: str, about: str, *sections: Markup, style: str = "", heading: str = "") -> str:
-    """The whole page; ``about`` is the line under its title, ``style`` that of what is in it, ``heading`` the title as
-    it is to be written where that is more than text."""
+    """The whole page.
+
+    ``about`` is the line under the title. ``style`` is the style sheet of the sections. ``heading`` replaces the title
+    if it needs more than plain text.
+    """
     sheet = "\n".join([variables(), STYLE, drawing.STYLE, style])
     head = element("head", CHARACTERS, VIEWPORT, element("title", title), element("style", Markup(sheet)))
     top = element("h1", heading or title), element("p", about, class_="faint")
@@ -48,17 +50,17 @@ def section(heading: str, *parts: str) -> Markup:
 
 
 def foreign(text: str) -> Markup:
-    """A text in whatever language, within a line: it runs its own way, and is not read aloud as English."""
+    """Text in any language inside a line, with its own writing direction and without a language for screen readers."""
     return element("bdi", text, lang="")
 
 
 def notes(*lines: str) -> Markup:
-    """Small print, a line each."""
+    """Lines of small print."""
     return element("p", element("small", joined(lines, element("br"))), class_="faint")
 
 
 def write(path: Path, text: str) -> None:
-    """Beside its place first, so that a page is never half there."""
+    """Writes the page into a temporary file first, so that the file is always whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(path.name + ".new")
     new.write_text(text, encoding="utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""The colours of every page and picture, on light and on dark paper."""
+"""The colours of all pages and pictures, on light and on dark paper."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ DARK = {
 
 INK, FAINT, RULE, PAPER = (LIGHT[name] for name in ("ink", "faint", "rule", "paper"))
 HUES = [LIGHT[name] for name in ("blue", "orange", "green", "red", "violet", "ochre", "teal", "grey")]
-"""Told apart easily, the first ones best."""
+"""Colours that are easy to tell apart, the best ones first."""
 SHADES = [LIGHT["card"], "#c5d5fb", "#7f9ff2", LIGHT["blue"], "#142a6e"]
-"""From nothing to all, in even steps."""
+"""Shades from nothing to all, in even steps."""
 
 
 def variables() -> str:
-    """Every colour as a variable of CSS, ``var(--ink)``, with the reader's choice of paper."""
+    """All colours as CSS variables such as ``var(--ink)``, for light and dark mode."""
     light, dark = (" ".join(f"--{name}: {color};" for name, color in colors.items()) for colors in (LIGHT, DARK))
     chosen = f"@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
     return f":root {{ color-scheme: light dark; {light} }}\n{chosen}"
 
 
 def written_out(style: str) -> str:
-    """The style with light colours in the place of variables, for programs that show SVG and know none."""
+    """The style with light colours instead of variables, for programs that show SVG without CSS variables."""
     return re.sub(r"var\(--([\w-]+)\)", lambda found: LIGHT[found[1]], style)

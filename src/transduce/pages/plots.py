@@ -1,4 +1,4 @@
-"""Pictures by matplotlib, which is asked for when one is drawn."""
+"""Pictures by matplotlib, which is imported only when something is drawn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def figure(width: float, height: float) -> Figure:
-    """An empty figure of so many inches. Raises ImportError, naming the extra to install, without matplotlib."""
+    """An empty figure, in inches. Raises ImportError, which names the extra to install, without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -23,14 +23,14 @@ def figure(width: float, height: float) -> Figure:
 
 
 def save(drawn: Figure, path: str | Path) -> None:
-    """Write it as the kind of picture that the name's ending says, and with little around it."""
+    """Writes the figure with narrow margins, in the format of the file's suffix."""
     if Path(path).suffix.lower().removeprefix(".") not in drawn.canvas.get_supported_filetypes():
         raise UserError(f"{path}: pictures are drawn as .png, .svg or .pdf; end the name with one of them")
     drawn.savefig(path, dpi=160, bbox_inches="tight", pad_inches=0.15)
 
 
 def shades() -> Colormap:
-    """From none to all of something."""
+    """A colour map for shares from 0 to 1."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("shades", SHADES)

@@ -1,4 +1,4 @@
-"""What lies at a path, in a page: a picture or a clip to be seen, a recording to be heard."""
+"""Signals inside a page: a picture, a clip, or a player for a recording."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from transduce.pages.images import image, picture
 from transduce.pages.markup import Markup, element
 from transduce.pages.sounds import sound
 
-LEAST = 96  # pixels: smaller pictures are shown some times as large
+LEAST = 96  # pixels; smaller pictures are enlarged
 
 
 def shown(path: str) -> Markup:
-    """The picture or the recording, small and inside the page, with its name; the name alone where there is none."""
+    """The signal in a file, small and embedded in the page, with its name. Only the name if the file is no readable
+    signal.
+    """
     found = picture(path)
     drawn = sound(path) if found is None else image(found, path, max(1, LEAST // max(found.size)))
     if drawn is None:

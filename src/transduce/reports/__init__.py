@@ -1,1 +1,1 @@
-"""What was found, to be looked at: pages for the browser, drawings, tables for the terminal."""
+"""Reports: pages for the browser, drawings and tables for the terminal. They draw what other packages found."""

@@ -1,4 +1,4 @@
-"""A beam's tree as a page: one file of HTML and SVG, no script, nothing fetched."""
+"""The tree of a beam search as a page: one file of HTML and SVG, without scripts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from transduce.pages.markup import Markup, element, table
 from transduce.pages.page import document, foreign, notes, section
 
 ROW, LETTER, GAP = 26, 7.9, 46  # pixels: between rows, the width of a letter, between columns
-MARGIN, SCORE = 18, 90  # around the drawing, and behind the last column
+MARGIN, SCORE = 18, 90  # pixels: around the drawing, and after the last column
 
 STYLE = """
 fieldset { border: 0; padding: 0; margin: 0; min-width: 0; } legend { float: left; margin-right: .8rem; }
@@ -28,7 +28,7 @@ svg .edge.best { stroke: var(--blue); stroke-opacity: 1; } svg .edge.pruned { st
 
 
 def page(tree: BeamTree, pruned: bool = False) -> str:
-    """The tree with its outputs in a table; what was pruned can be shown and hidden, ``pruned`` at first."""
+    """The tree and a table of its outputs. The reader can show or hide pruned nodes; ``pruned`` is the first choice."""
     outputs = [
         [foreign(output), f"{hypothesis.score:.3f}", f"{hypothesis.log_prob:.3f}"]
         for hypothesis, output in zip(tree.hypotheses, tree.texts, strict=True)
@@ -64,7 +64,7 @@ def page(tree: BeamTree, pruned: bool = False) -> str:
 
 
 def svg(tree: BeamTree, pruned: bool = False) -> str:
-    """The drawing alone; ``pruned`` shows also what was looked at and left."""
+    """The drawing alone. ``pruned`` also shows pruned continuations."""
     return drawing(tree.root if pruned else tree.root.without_pruned()).alone(STYLE)
 
 
@@ -75,7 +75,7 @@ def _choice(name: str, label: str, chosen: bool) -> Markup:
 
 @dataclass(frozen=True)
 class _Placed:
-    """A node at its column (how many tokens stand before it) and its row."""
+    """A node with its column (its number of preceding tokens) and its row."""
 
     node: Node
     column: int
@@ -84,14 +84,14 @@ class _Placed:
 
 
 def drawing(root: Node) -> Drawing:
-    """The tree, the best child of a node straight to its right."""
+    """The tree, with the best child of each node directly to its right."""
     placed = _placed(root)
     widest = [0] * (1 + max(each.column for each in placed))
     for each in placed:
         widest[each.column] = max(widest[each.column], columns(_word(each.node)))
     left = [MARGIN + sum(widest[:column]) * LETTER + column * GAP for column in range(len(widest))]
     width, height = left[-1] + widest[-1] * LETTER + SCORE, 2 * MARGIN + ROW * max(each.row for each in placed)
-    edges = [_edge(each, left) for each in reversed(placed)]  # that of the best on top
+    edges = [_edge(each, left) for each in reversed(placed)]  # the best path is drawn last, on top
     return Drawing(
         round(width),
         height,
@@ -101,10 +101,13 @@ def drawing(root: Node) -> Drawing:
 
 
 def _placed(root: Node) -> list[_Placed]:
-    """Every node, parents first: a first child in the row of its parent, each other one in the first row below that is
-    free from its column to the end of its own row, so that no line crosses another."""
+    """All nodes, parents first. A first child is in its parent's row.
+
+    Each other child is in the first row below that is free from its column to the end of its own chain, so that no
+    lines cross.
+    """
     placed: list[_Placed] = []
-    lowest: defaultdict[int, int] = defaultdict(lambda: -1)  # the last row in use, of each column
+    lowest: defaultdict[int, int] = defaultdict(lambda: -1)  # for each column, the last row in use
     waiting: list[tuple[Node, _Placed | None, bool]] = [(root, None, False)]
     while waiting:
         node, parent, first = waiting.pop()
@@ -112,7 +115,7 @@ def _placed(root: Node) -> list[_Placed]:
         if parent is not None and first:
             row = parent.row
         else:
-            span = range(column, column + _reach(node) + 1)  # and a column of air
+            span = range(column, column + _reach(node) + 1)  # plus one empty column
             row = 1 + max(lowest[each] for each in span)
             lowest.update(dict.fromkeys(span, row))
         here = _Placed(node, column, row, parent)
@@ -122,7 +125,7 @@ def _placed(root: Node) -> list[_Placed]:
 
 
 def _reach(node: Node) -> int:
-    """How many columns its row takes: the node, its first child, the first child of that."""
+    """The number of columns of a node's row: the node, its first child, the first child of that, and so on."""
     columns = 1
     while node.children:
         node, columns = node.children[0], columns + 1
@@ -130,7 +133,7 @@ def _reach(node: Node) -> int:
 
 
 def _word(node: Node) -> str:
-    """A token as it is drawn: an accent alone is seen, too."""
+    """The text of a token in the drawing. A lone accent gets a base character, so that it is visible."""
     return shown(node.token)
 
 
@@ -139,7 +142,7 @@ def _kind(node: Node) -> str:
 
 
 def _edge(placed: _Placed, left: Sequence[float]) -> Markup:
-    """Along the row of the parent, or from there, just before the column of the child, to the child's row."""
+    """The line from a parent to its child. It changes the row just before the child's column."""
     parent = placed.parent
     if parent is None:
         return Markup()

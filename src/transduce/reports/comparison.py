@@ -1,4 +1,4 @@
-"""The page of several systems on the same examples."""
+"""The page that compares several systems on the same examples."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ STYLE = """
 
 
 def comparison_page(found: Comparison, source: passages.Source = str) -> str:
-    """Scores, differences, and for each pair the examples that changed most, whose sources are shown by ``source``
-    (``signals.shown`` for paths)."""
+    """Scores, differences, and for each pair of systems the examples that changed most.
+
+    ``source`` shows the source of an example (``signals.shown`` for paths).
+    """
     title = "Comparison of " + ", ".join(found.short.values())
     parts = [_scores(found), differences(found)]
     for place, one in enumerate(found.systems):
@@ -31,7 +33,7 @@ def comparison_page(found: Comparison, source: passages.Source = str) -> str:
 
 
 def differences(found: Comparison) -> Markup:
-    """All pairs by all metrics, with both tests, and what is real."""
+    """A table of all pairs and all metrics, with both significance tests."""
     rows, short = [], found.short
     for pair in found.pairs:
         p = pair.difference.bootstrap_p, pair.difference.randomisation_p, pair.adjusted_p

@@ -1,4 +1,4 @@
-"""The page of one system, by itself or against another."""
+"""The page of one system, alone or against another."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ STYLE = comparison.STYLE + figures.STYLE + passages.STYLE
 
 
 def evaluation_page(results: SystemResults, against: Comparison | None = None, source: passages.Source = str) -> str:
-    """Scores, differences from another system, groups of sources, errors, calibration, and examples to read, whose
-    sources are shown by ``source`` (``signals.shown`` for paths)."""
+    """Scores, differences from another system, groups of sources, errors, calibration, and examples to read.
+
+    ``source`` shows the source of an example (``signals.shown`` for paths).
+    """
     system, examples = results.system, results.examples
     took = "" if system.seconds is None else f", outputs found in {system.seconds:.1f} s"
     ranked = passages.first(system).name
@@ -68,7 +70,7 @@ def _scores(results: SystemResults) -> Markup:
 
 
 def _figures(groupings: Sequence[Grouping], name: str) -> Markup:
-    """Of one scale, so that any bar compares with any other."""
+    """Bars with one scale, so that all of them can be compared."""
     ends = [
         end
         for grouping in groupings
@@ -88,7 +90,7 @@ def _grouped(grouping: Grouping, name: str, full: float) -> Markup:
 
 
 def _tables(results: SystemResults) -> list[Markup]:
-    """All metrics, where the figures have not told all."""
+    """Tables of all metrics, if there are more than the figures show."""
     names = list(results.system.scores)
     if len(names) == 1:
         return []

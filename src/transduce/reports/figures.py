@@ -1,4 +1,4 @@
-"""Small pictures of numbers: tables with bars and shades in them, and a reliability curve."""
+"""Small figures: tables with bars and shades, and a reliability curve."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from transduce.metrics.significance import Interval
 from transduce.pages.drawing import Drawing, box, line, text
 from transduce.pages.markup import Markup, element, table
 
-SIDE, ROOM = 220, 48  # pixels: of the square of a reliability curve, and for what is written beside it
-DEEPEST = 45  # percent of colour in a cell, under text that must be read
+SIDE, ROOM = 220, 48  # pixels: the side of a reliability curve, and the margin for its labels
+DEEPEST = 45  # most colour of a cell in percent, so that its text stays readable
 
 STYLE = """
 .figures { display: flex; flex-wrap: wrap; gap: 1.2rem 2.5rem; align-items: start; }
@@ -38,8 +38,11 @@ def bars(
     counts: Sequence[int],
     full: float,
 ) -> Markup:
-    """A table with a row for each label: a bar from 0 to at most ``full`` with its interval as a whisker, the value,
-    and of how many examples; ``measured`` is the name of the values."""
+    """A table with one row per label: a bar from 0 to at most ``full``, its interval, the value and the number of
+    examples.
+
+    ``measured`` is the name of the values.
+    """
     rows = [
         [label, _bar(value, interval, full), f"{value:.1f}" if math.isfinite(value) else "–", f"{count:,}"]
         for label, value, interval, count in zip(labels, values, intervals, counts, strict=True)
@@ -61,8 +64,10 @@ def _bar(value: float, interval: Interval | None, full: float) -> Markup:
 
 
 def confusions(found: LabelBreakdown) -> Markup:
-    """How often each label was predicted in the place of each: a cell is the darker, the larger its share of the row,
-    and blue where it is right."""
+    """How often each label was predicted for each reference label.
+
+    A cell is darker if it has a larger share of its row. Correct labels are blue.
+    """
     head, *rows = found.matrix()
     labels = list(found.labels)[: len(rows)]
     shaded = [
@@ -80,7 +85,7 @@ def _shaded(found: LabelBreakdown, row: str, label: str) -> Markup:
 
 
 def reliability(found: Calibration) -> Markup:
-    """How often tokens are right against how sure the model is of them: below the diagonal it is too sure."""
+    """The accuracy of tokens against the model's confidence. Below the diagonal the model is too confident."""
     left, top, middle = ROOM, ROOM / 4, ROOM + SIDE / 2
     rows = [line(left, top + SIDE, left + SIDE, top, class_="diagonal"), box(left, top, SIDE, SIDE, class_="frame")]
     most = max(each.tokens for each in found.bins)

@@ -1,4 +1,4 @@
-"""Heat maps: for each token written the source, coloured where the model looked. N places, H by W pixels."""
+"""Heat maps: for each output token, the source with colours where the model looked. N places, H by W pixels."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 HEAT = tuple(int(HUES[1][place : place + 2], 16) for place in (1, 3, 5))  # orange
-DEEP, PALE = 0.65, 0.35  # how much of what is looked at most is heat, how much of what is not is paper
-LEAST, MOST = 120, 640  # pixels: a side of what is shown is no shorter, none longer
+DEEP, PALE = 0.65, 0.35  # most heat where the model looked, most paper where it did not
+LEAST, MOST = 120, 640  # pixels: the shortest and the longest side of a shown picture
 
 STYLE = """
 .looks { display: flex; flex-wrap: wrap; gap: 1.2rem; }
@@ -36,7 +36,7 @@ Pixels = NDArray[np.uint8]
 
 
 def density(weights_N: Tensor, boxes_N4: Tensor, height: int, width: int) -> NDArray[np.float64]:
-    """[H, W]: each place's share spread evenly over its box, as a share of the most that any pixel has."""
+    """[H, W]: each place's weight, spread evenly over its box, divided by the largest value of a pixel."""
     heat_HW = np.zeros((height, width))
     for weight, (left, top, right, bottom) in zip(weights_N.tolist(), boxes_N4.tolist(), strict=True):
         rows, columns = _pixels(top, bottom, height), _pixels(left, right, width)
@@ -45,7 +45,7 @@ def density(weights_N: Tensor, boxes_N4: Tensor, height: int, width: int) -> NDA
 
 
 def coloured(source: Image, heat_HW: NDArray[np.float64]) -> Pixels:
-    """The picture [H, W, 3], paler where nothing was looked at and orange where most was."""
+    """The picture [H, W, 3], orange where the attention is strongest and pale where there is none."""
     values_HW3 = np.asarray(source.convert("RGB"), np.float64)
     heat_HW1 = heat_HW[..., None]
     paper_HW3 = values_HW3 + PALE * (1 - heat_HW1) * (255 - values_HW3)
@@ -53,7 +53,7 @@ def coloured(source: Image, heat_HW: NDArray[np.float64]) -> Pixels:
 
 
 def page(found: SignalAttention) -> str:
-    """A page with a heat map for each token."""
+    """A page with one heat map per token."""
     from PIL import Image
 
     looks = [
@@ -83,9 +83,9 @@ def page(found: SignalAttention) -> str:
 
 
 def plot(found: SignalAttention, path: str | Path) -> None:
-    """Draw the maps into a file (.png, .svg, .pdf), a panel for each token.
+    """Draws the maps into a file (.png, .svg, .pdf), one panel per token.
 
-    Raises ImportError, naming the extra to install, without matplotlib; ValueError for another ending.
+    Raises ImportError, which names the extra to install, without matplotlib; ValueError for another suffix.
     """
     drawn = panels(found)
     high, wide, _ = drawn[0].shape
@@ -104,7 +104,7 @@ def plot(found: SignalAttention, path: str | Path) -> None:
 
 
 def panels(found: SignalAttention) -> list[Pixels]:
-    """What each token looked at."""
+    """One heat map per token."""
     source = _background(found)
     return [
         coloured(source, density(weights_N, found.boxes_N4, source.height, source.width)) for weights_N in found.mean()
@@ -112,7 +112,7 @@ def panels(found: SignalAttention) -> list[Pixels]:
 
 
 def write(found: SignalAttention, out: Path) -> None:
-    """A page where the name ends with .html, else a drawing."""
+    """Writes a page if the name ends with .html, otherwise a drawing."""
     if out.suffix == ".html":
         from transduce.pages.page import write as write_page
 
@@ -122,7 +122,9 @@ def write(found: SignalAttention, out: Path) -> None:
 
 
 def _background(found: SignalAttention) -> Image:
-    """The source as it is drawn: as it is, a recording as its spectrum, small ones larger by a whole factor."""
+    """The background: the picture, or the spectrum of a recording. Small ones are enlarged by an integer
+    factor.
+    """
     source = _spectrum(found.spectrum) if found.spectrum else images.picture(found.source, MOST)
     if source is None:
         raise UserError(f"{found.source} is no picture to draw on; without --out it is told in words")
@@ -132,7 +134,7 @@ def _background(found: SignalAttention) -> Image:
 
 
 def _spectrum(found: Spectrum) -> Image:
-    """A pixel for each step, left to right, and band, the lowest at the bottom: the louder, the darker."""
+    """One pixel per step (left to right) and band (lowest at the bottom). Louder is darker."""
     from PIL import Image
 
     low, high = found.bands_SD.min(), found.bands_SD.max()
@@ -144,7 +146,7 @@ def _spectrum(found: Spectrum) -> Image:
 
 
 def _pixels(low: float, high: float, size: int) -> slice:
-    """At least one."""
+    """The pixels between two fractions: at least one."""
     first = min(round(low * size), size - 1)
     return slice(first, max(round(high * size), first + 1))
 

@@ -1,7 +1,8 @@
-"""All alignments of an output with the frames of a source, as a picture: SVG without scripts (Graves et al. 2006,
-figure 3).
+"""A picture of all alignments of an output with the frames of a source: SVG without scripts (Graves et al. 2006, fig.
+3).
 
-S frames from left to right, L states from top to bottom: the symbols of the output, with a blank around and between.
+S frames from left to right. L states from top to bottom: the symbols of the output, with blanks around and between
+them.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from transduce.pages.drawing import Drawing, path, text
 from transduce.pages.markup import Markup, element
 from transduce.types import PAD, Padded
 
-ACROSS, DOWN, LEFT, TOP = 64, 46, 74, 52  # pixels: from a frame to the next, from a state to the next, and the margins
-LETTER = 10  # pixels: of a state's name, on the left, where LEFT has room for four of them
-FITTING = 3  # letters: longer symbols stand beside the rows alone, and not in the circles
+ACROSS, DOWN, LEFT, TOP = 64, 46, 74, 52  # pixels: between frames, between states, and the margins
+LETTER = 10  # pixels per letter of a state's name; LEFT has room for four letters
+FITTING = 3  # letters; longer symbols are written beside the rows only, not in the circles
 SYMBOL, BLANK, NOTHING = 15, 8, 2.5  # radii
-LEAST = 0.002  # shares that are not drawn
+LEAST = 0.002  # smaller shares are not drawn
 
 STYLE = """
 svg .head, svg .symbol { text-anchor: middle; } svg .margin, svg .state { text-anchor: end; }
@@ -35,9 +36,9 @@ svg .step.best { stroke: var(--orange); stroke-opacity: 1; }
 
 
 def of_text(output: str, frames: int) -> Lattice:
-    """The lattice of a text, letter by letter, in which all alignments are alike: exp(log_likelihood) is their number.
+    """The lattice of a text's letters in which all alignments have equal weight: exp(log_likelihood) is their number.
 
-    Raises ValueError where there is no frame.
+    Raises ValueError if there is no frame.
     """
     if frames < 1:
         raise UserError(f"{frames} frames: at least 1 was expected")
@@ -48,10 +49,10 @@ def of_text(output: str, frames: int) -> Lattice:
 
 
 def drawing(lattice: Lattice, symbols: Sequence[str], best: bool = True) -> Drawing:
-    """The first row of a lattice, whose output these symbols are.
+    """Draws the first row of a lattice. ``symbols`` are its output.
 
-    A state is the darker in a frame, and a step from frame to frame the wider, the more of the probability passes
-    there; what no alignment passes is grey. ``best`` paints the most probable alignment.
+    A darker state and a wider step have a larger share of the probability. States that no alignment passes are grey.
+    ``best`` highlights the most probable alignment.
     """
     frames, symbols = int(lattice.frames[0]), [shown(symbol) for symbol in symbols]
     share_SL = lattice.posteriors()[0, :frames].tolist()
@@ -87,7 +88,7 @@ def _y(state: int) -> float:
 
 
 def _steps(lattice: Lattice, frames: int, way: Sequence[int]) -> Iterator[Markup]:
-    """Those that alignments take, those of the best on top."""
+    """The steps of all alignments. The steps of the best alignment come last, on top."""
     share_SL3 = lattice.crossings()[0, : max(frames - 1, 0)]
     taken = [
         (t, state, state + on, float(share_SL3[t, state, on]))

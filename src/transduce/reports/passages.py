@@ -1,4 +1,4 @@
-"""Examples worth reading: the worst, some at random, those that changed most; each a card."""
+"""Cards of examples to read: the worst ones, random ones, and those that changed most."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from transduce.pages.markup import Markup, element, joined
 from transduce.reports.differences import compared
 from transduce.types import Example
 
-SHOWN = 10  # of each kind
-Source = Callable[[str], str]  # what a card shows of a source: the text itself, or what lies at a path
+SHOWN = 10  # cards of each kind
+Source = Callable[[str], str]  # how a card shows a source: the text itself, or the signal in a file
 
 STYLE = """
 .card { background: var(--card); border-radius: 6px; padding: .7rem 1rem; margin: .7rem 0; }
@@ -38,7 +38,7 @@ LEGEND = element(
 
 
 def worst(system: System, examples: Sequence[Example], shown: int = SHOWN) -> list[int]:
-    """The numbers of the examples with the worst scores of their own; of equal ones those furthest from a reference."""
+    """The indices of the examples with the worst scores. Ties go to the largest distance from a reference."""
     statistics = first(system)
     badness = -_goodness(statistics)
     far = [
@@ -49,7 +49,7 @@ def worst(system: System, examples: Sequence[Example], shown: int = SHOWN) -> li
 
 
 def changed(one: System, other: System, shown: int = SHOWN) -> list[int]:
-    """The numbers of the examples whose scores differ most; of equal ones those whose texts do."""
+    """The indices of the examples whose scores differ most. Ties go to the largest difference between the texts."""
     ours, theirs = _goodness(first(one)), _goodness(_named(other, first(one).name))
     far = [
         Levenshtein.normalized_distance(a.text, b.text) for a, b in zip(one.predictions, other.predictions, strict=True)
@@ -59,12 +59,12 @@ def changed(one: System, other: System, shown: int = SHOWN) -> list[int]:
 
 
 def drawn(examples: Sequence[Example], seed: int, shown: int = SHOWN) -> list[int]:
-    """Numbers of examples at random, in order."""
+    """The sorted indices of randomly drawn examples."""
     return sorted(random.Random(seed).sample(range(len(examples)), min(shown, len(examples))))
 
 
 def first(system: System) -> Statistics:
-    """The system's first metric that looks at outputs: scores of single examples are by it."""
+    """The system's first metric that reads outputs. It gives the scores of single examples."""
     return next((each for each in system.statistics if not each.metric.needs_forcing), system.statistics[0])
 
 
@@ -75,8 +75,9 @@ def cards(
     names: Sequence[str],
     source: Source = str,
 ) -> Markup:
-    """Source, references and each system's output, under its name, marked where it differs from the nearest
-    reference."""
+    """One card per example: source, references, and each system's output with its differences from the nearest
+    reference.
+    """
     statistics = [_named(system, first(systems[0]).name) for system in systems]
     made = []
     for number in numbers:
@@ -94,12 +95,12 @@ def cards(
 
 
 def _row(name: str, text: str) -> Markup:
-    """A text may be of any language, and run either way."""
+    """A text of any language and writing direction, with its name."""
     return joined([element("dt", name), element("dd", text, dir="auto", lang="")])
 
 
 def _goodness(statistics: Statistics) -> Floats:
-    """[N]: of each example's own score, the more the better."""
+    """[N]: each example's own score; higher is better."""
     return statistics.each() if statistics.metric.higher_is_better else -statistics.each()
 
 

@@ -1,1 +1,1 @@
-"""Embeddings of signals: sound, pictures and clips, rows of numbers [B, S, D], as vectors for any encoder."""
+"""Embeddings of signals: sound, pictures and clips, as rows of numbers [B, S, D], become vectors for any encoder."""

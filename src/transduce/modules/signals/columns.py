@@ -1,4 +1,4 @@
-"""Pictures of lines of text, read column by column."""
+"""An embedding of pictures of text lines, column by column."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from transduce.types import Padded
 
 
 class Stage(nn.Module):
-    """relu(norm(conv(x))), of which the largest of two rows, and of ``wide`` columns, is kept."""
+    """relu(norm(conv(x))), then maximum pooling over two rows and ``wide`` columns."""
 
     def __init__(self, inputs: int, outputs: int, wide: int) -> None:
         super().__init__()
@@ -25,19 +25,19 @@ class Stage(nn.Module):
         self.wide = wide
 
     def forward(self, x: Grid) -> Grid:
-        # Nothing is below zero, so zeros beyond a source's end are never the largest of a window.
+        # No value is negative, so zeros past a source's end never win the maximum.
         seen_BDHW = relu(self.norm(self.convolution(x))).real()
         pooled_BDHW = nn.functional.max_pool2d(seen_BDHW, (2, self.wide), ceil_mode=True)
         return Grid(pooled_BDHW, shortened(x.widths, self.wide))
 
 
 class ColumnEmbedding(nn.Module):
-    """A convolutional network over a picture that ends in one vector for every ``shrink`` columns: the width stays as
-    time, the height goes (CRNN: Shi et al. 2015, section 2.1). For lines of text: before a recurrent encoder and CTC.
+    """A convolutional network over a picture that gives one vector for every ``shrink`` columns.
 
-    ``stages`` are the features of each convolution of 3 by 3; after each the height is halved, after the first ones the
-    width too, until ``shrink`` is reached. A linear layer reads what is left of the height. ``height`` and ``channels``
-    (1 grey, 3 colour) are the picture's.
+    The width stays as time and the height disappears (CRNN: Shi et al. 2015, section 2.1). Use it for lines of text,
+    before a recurrent encoder and CTC. ``stages`` are the numbers of features of the 3 by 3 convolutions. After each
+    the height is halved; after the first ones the width is halved too, until ``shrink`` is reached. A linear layer
+    reads the remaining height. ``height`` and ``channels`` (1 grey, 3 colour) describe the picture.
     """
 
     def __init__(

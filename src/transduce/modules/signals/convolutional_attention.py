@@ -1,4 +1,4 @@
-"""Attention whose queries, keys and values are convolutions. B sources, D features, N cells of a grid, H heads."""
+"""Attention with convolutions as queries, keys and values. B sources, D features, N cells of a grid, H heads."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from transduce.types import Factory, Padded
 
 
 class ConvolutionalAttention(nn.Module):
-    """W_o * softmax(q' k / sqrt(D)) v over all cells of a grid, with q = W_q * x, k = W_k * x and v = W_v * x, where *
-    is a convolution of ``kernel`` by ``kernel`` cells: a cell asks, and answers, for its neighbourhood.
+    """W_o * softmax(q' k / sqrt(D)) v over all cells of a grid, with q = W_q * x, k = W_k * x and v = W_v * x.
 
-    Every query's weights sum to 1 over the cells it reads. (The lecture's layer multiplies by the transpose, by which
-    each cell would be given away with weights of sum 1, and does not scale.)
+    Here * is a convolution of ``kernel`` by ``kernel`` cells. The weights of each query sum to 1 over the cells that it
+    reads. The lecture's layer multiplies by the transpose instead, so that weights sum to 1 over queries, and does not
+    scale.
     """
 
     def __init__(self, width: int, heads: int, dropout: float, kernel: int) -> None:
@@ -48,12 +48,12 @@ class ConvolutionalAttention(nn.Module):
 
 
 class ConvolutionallyAttended(nn.Module):
-    """What an ``embedding`` lays on a grid (``map``, ``patches``), after ``layers`` of convolutional attention over it,
-    each in a residual connection: x + attention(norm(x)), and a norm at the end.
+    """``layers`` of convolutional attention over the grid of another ``embedding`` (``map`` or ``patches``).
 
-    Convolutions see what is near and attention what is far, as in the attention augmented networks of Bello et al.
-    2019; convolutions in the place of its projections are those of Wu et al. 2021, section 3.2 (CvT). Attention knows
-    no places but by the embedding's ``positions``.
+    Each layer is in a residual connection, x + attention(norm(x)), with a norm at the end. Convolutions read near cells
+    and attention distant ones, as in the attention augmented networks of Bello et al. 2019. Convolutions as attention's
+    projections come from Wu et al. 2021, section 3.2 (CvT). Attention knows positions only through the ``positions`` of
+    the embedding.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""An end for what has none."""
+"""An embedding with an end vector."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from transduce.types import Factory, Padded
 
 
 class EndedEmbedding(nn.Module):
-    """What any ``embedding`` makes of a signal, and one learned vector at the end of each row, as EOS closes a text:
-    for taggers, whose last state is that of an end, and as a vector that sums up the others (Devlin et al. 2019)."""
+    """Adds one learned vector to the end of each row of another ``embedding``, like EOS at the end of a text.
+
+    Taggers need it, because their last state belongs to the end. It can also summarise the whole row (Devlin et al.
+    2019).
+    """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool, embedding: Factory[Embedding]) -> None:
         super().__init__()
@@ -26,14 +29,14 @@ class EndedEmbedding(nn.Module):
         return Padded(closed(x.values, x.lengths, self.end), x.lengths + 1)
 
     def boxes(self, source: Padded) -> Tensor:
-        """Those of the embedding, and for the end all of the signal."""
+        """The embedding's boxes, and the whole signal for the end vector."""
         boxes_BS4 = cast(Placed, self.embedding).boxes(source)
         lengths_B = (boxes_BS4[..., 2] > 0).sum(1)
         return closed(boxes_BS4, lengths_B, boxes_BS4.new_tensor([0.0, 0.0, 1.0, 1.0]))
 
 
 def closed(x_BSD: Tensor, lengths_B: Tensor, end_D: Tensor) -> Tensor:
-    """[B, S + 1, D]: ``end_D`` behind the last of each row."""
+    """[B, S + 1, D]: the rows with ``end_D`` after the last vector of each."""
     longer_BSD = nn.functional.pad(x_BSD, (0, 0, 0, 1))
     places_S = torch.arange(longer_BSD.shape[1], device=x_BSD.device)
     return torch.where((places_S == lengths_B[:, None])[..., None], end_D.to(x_BSD.dtype), longer_BSD)

@@ -1,4 +1,4 @@
-"""Pictures as maps of features."""
+"""An embedding of pictures by a residual network."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from transduce.types import Factory, Padded
 
 
 class FeatureMapEmbedding(nn.Module):
-    """A residual network over a picture (He et al. 2016), and its map of features row by row, one vector a cell: what a
-    caption attends to (Xu et al. 2015, section 3.1.1).
+    """A residual network over a picture (He et al. 2016). Its feature map, row by row, gives one vector per cell.
 
-    ``stages`` are the features of its stages, of ``blocks`` residual blocks each; every stage but the first halves
-    height and width, so that with (32, 64, 128) a cell stands for 4 by 4 pixels. What enters is a convolution in steps
-    of ``stem`` pixels and of 2 * stem + 1 pixels a side: with 2 the first stage, the dear one, has a quarter of the
-    cells, and a cell in the end twice as many pixels a side (theirs: steps of 2, 7 a side). Layer norm over the
-    features of each cell, where the paper has batch norm. ``positions`` tell cells their row and column; ``height``
-    and ``channels`` (1 grey, 3 colour) are the picture's.
+    A caption's decoder attends to these cells (Xu et al. 2015, section 3.1.1). ``stages`` are the numbers of features
+    of the stages, with ``blocks`` residual blocks each. Each stage but the first halves height and width, so with (32,
+    64, 128) a cell covers 4 by 4 pixels. The first convolution has a stride of ``stem`` and 2 * stem + 1 pixels a side;
+    the paper's has stride 2 and 7 pixels. A stem of 2 leaves the expensive first stage a quarter of the cells. Each
+    final cell then covers twice as many pixels a side. The norm is a layer norm over the features of each cell; the
+    paper uses batch norm. ``positions`` encode a cell's row and column. ``height`` and ``channels`` (1 grey, 3 colour)
+    describe the picture.
     """
 
     def __init__(
@@ -64,5 +64,5 @@ class FeatureMapEmbedding(nn.Module):
 
 
 def stage(inputs: int, outputs: int, stride: int, blocks: int) -> list[ResidualBlock]:
-    """So many blocks, the first of which changes features and size."""
+    """The blocks of one stage. The first block changes the number of features and the size."""
     return [ResidualBlock(inputs, outputs, stride), *(ResidualBlock(outputs, outputs) for _ in range(blocks - 1))]

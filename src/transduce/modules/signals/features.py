@@ -1,4 +1,4 @@
-"""Frames of a signal as vectors."""
+"""An embedding of the frames of a signal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from transduce.types import Padded
 
 
 class FrameEmbedding(nn.Module):
-    """Each step of a signal, or ``stack`` neighbours side by side, as one vector, linearly: W x + b. Of S steps
-    ceil(S / stack) are left (Sak et al. 2015, section 3, stack and skip 3 frames for speech).
+    """Maps each step of a signal, or ``stack`` concatenated neighbours, linearly to one vector: W x + b.
 
-    Drawn so that numbers of variance 1 make features of variance 1.
+    S steps become ceil(S / stack) vectors (Sak et al. 2015, section 3, stack and skip 3 frames of speech). Numbers of
+    variance 1 give features of variance 1.
     """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool, stack: int = 1) -> None:
@@ -24,7 +24,7 @@ class FrameEmbedding(nn.Module):
         if stack < 1:
             raise UserError(f"stack = {stack}: a vector is of at least one step")
         self.stack = stack
-        # Not ``weight``: that is a table of words, one vector each, which models may share.
+        # Not called ``weight``: that name means a table of tokens, which models may share.
         self.kernel = nn.Parameter(torch.randn(width, vocabulary * stack) * (vocabulary * stack) ** -0.5)
         self.bias = nn.Parameter(self.kernel.new_zeros(width))
 

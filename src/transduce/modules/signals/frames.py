@@ -1,4 +1,7 @@
-"""Clips: a picture a frame. B clips, S frames, D numbers a frame, F real frames of all clips, N cells of a picture."""
+"""An embedding of clips, one vector per frame.
+
+B clips, S frames, D numbers a frame, F real frames of all clips, N cells of a picture.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from transduce.types import Factory, Padded
 
 
 class ClipEmbedding(nn.Module):
-    """One vector for each frame of a clip: what ``embedding`` makes of a picture, on every frame, pooled by mean or
-    maximum over its cells (Venugopalan et al. 2015, section 3.1; there the mean goes over the frames as well).
+    """Embeds each frame of a clip with a picture ``embedding`` and pools its cells by mean or maximum.
 
-    ``columns`` is the width of the frames in pixels; the embedding is told their height.
+    Venugopalan et al. 2015, section 3.1, also average over the frames. ``columns`` is the width of the frames in
+    pixels. The embedding gets their height.
     """
 
     def __init__(
@@ -50,5 +53,5 @@ class ClipEmbedding(nn.Module):
         return Padded(nothing_BSD.index_put((mask_BS,), vectors_FD), source.lengths)
 
     def boxes(self, source: Padded) -> Tensor:
-        """A frame's share of time: the whole of the picture."""
+        """Each frame's interval of time, over the whole height."""
         return boxes((1, 1), 1, source.lengths)

@@ -1,4 +1,4 @@
-"""Signals as grids: rows and columns of features, and their cells one after the other.
+"""Signals as grids: rows and columns of features, flattened to cells row by row.
 
 B sources, S steps, D numbers a step or features of a cell, C channels, H rows of a grid, W columns, N cells.
 """
@@ -19,21 +19,25 @@ from transduce.types import Factory, Padded, real_mask
 
 @dataclass(frozen=True)
 class Grid:
-    """Features [B, D, H, W] on a grid; of the columns of each source its first ``widths`` [B] are real."""
+    """Features [B, D, H, W] on a grid. The first ``widths`` [B] columns of each source are real."""
 
     values: Tensor
     widths: Tensor
 
     def real(self) -> Tensor:
-        """The features, zeros beyond each source's own columns."""
+        """The features, with zeros past each source's own columns."""
         W = self.values.shape[3]
-        if self.values.device.type == "cpu" and int(self.widths.min()) == W:  # elsewhere a look would be a stop
+        if (
+            self.values.device.type == "cpu" and int(self.widths.min()) == W
+        ):  # on other devices the check would wait for the device
             return self.values
-        # In one pass over memory, where masked_fill copies and then fills.
+        # One pass over memory; masked_fill copies and then fills.
         return torch.where(real_mask(self.widths, W)[:, None, None], self.values, 0.0)
 
     def flat(self) -> Padded:
-        """The cells [B, N, D], row by row as one reads; a source's own columns decide, and not those of its company."""
+        """The cells [B, N, D] row by row. Their order depends on the source's own columns, not on other sources of the
+        batch.
+        """
         _, D, H, W = self.values.shape
         row_BN, column_BN = cells(H, self.widths)
         index_B1N = (row_BN * W + column_BN).clamp_(max=H * W - 1)[:, None]
@@ -42,26 +46,29 @@ class Grid:
 
 
 class Gridded(Embedding, Protocol):
-    """An embedding whose vectors lie on a grid: ``embed`` gives its cells row by row."""
+    """An embedding whose vectors lie on a grid. ``embed`` returns its cells row by row."""
 
     def grid(self, source: Padded) -> Grid: ...
 
 
 class Placed(Embedding, Protocol):
-    """An embedding whose vectors have a place in the signal: ``boxes`` [B, S', 4], left, top, right and bottom of what
-    each is centred on, as fractions of the source's own extent (of sound, time by frequency)."""
+    """An embedding whose vectors have a place in the signal.
+
+    ``boxes`` [B, S', 4] are left, top, right and bottom of the region around each vector's centre, as fractions of the
+    source's own size. For sound these are time and frequency.
+    """
 
     def boxes(self, source: Padded) -> Tensor: ...
 
 
 def picture(source: Padded, height: int, like: Tensor) -> Grid:
-    """Rows [B, S, C * height], a step being a column, as grids [B, C, height, S] of the type of ``like``."""
+    """Turns rows [B, S, C * height], in which a step is a column, into grids [B, C, height, S] of the type of ``like``."""
     columns_BSD = steps(source)
     return Grid(torch.unflatten(columns_BSD.to(like.dtype).transpose(1, 2), 1, (-1, height)), source.lengths)
 
 
 def steps(source: Padded) -> Tensor:
-    """[B, S, D]: the numbers of a signal. Raises ValueError for a source that has none."""
+    """[B, S, D]: the numbers of a signal. Raises ValueError if the source has none."""
     if source.values.ndim != 3 or not source.values.is_floating_point():
         raise UserError(
             f"an embedding of signals was given {'numbers in a line' if source.values.is_floating_point() else 'ids'}"
@@ -72,7 +79,7 @@ def steps(source: Padded) -> Tensor:
 
 
 def check_height(vocabulary: int, height: int, channels: int) -> None:
-    """Raise ValueError unless the steps of the source, of ``vocabulary`` numbers, are columns of such pictures."""
+    """Raises ValueError unless a step of ``vocabulary`` numbers is a column of a picture with this height and channels."""
     if height < 1 or channels < 1 or height * channels != vocabulary:
         raise UserError(
             f"height * channels = {height} * {channels} = {height * channels}, but a step of the source, a column of a "
@@ -82,20 +89,22 @@ def check_height(vocabulary: int, height: int, channels: int) -> None:
 
 
 def shortened(lengths: Tensor, stride: int) -> Tensor:
-    """What is left of lengths where one position is kept for ``stride``, begun ones counted."""
+    """The lengths after a stride, rounded up."""
     return (lengths + stride - 1) // stride
 
 
 def cells(rows: int, widths_B: Tensor) -> tuple[Tensor, Tensor]:
-    """Row and column [B, N] of each cell of grids of ``rows`` and own widths, row by row."""
+    """The row and the column [B, N] of each cell of grids with ``rows`` rows and their own widths, row by row."""
     places_N = torch.arange(rows * int(widths_B.max()), device=widths_B.device)
     return places_N // widths_B[:, None], places_N % widths_B[:, None]
 
 
 def boxes(cell: tuple[int, int], height: int, widths_B: Tensor, strided: bool = False) -> Tensor:
-    """[B, N, 4]: where the cells of a grid lie, each of so many rows and columns of pictures of ``height`` and
-    ``widths_B``. The cells of ``strided`` convolutions are centred on the first of their pixels, and their boxes have
-    the pixels nearest to that. Zeros past a source's last cell."""
+    """[B, N, 4]: the regions of a grid's cells. Each cell covers ``cell`` rows and columns of a picture.
+
+    Pictures have ``height`` rows and ``widths_B`` columns. ``strided`` convolutions centre a cell on its first pixel;
+    its box then has the pixels nearest to that one. Boxes past a source's last cell are zeros.
+    """
     tall, wide = cell
     row_BN, column_BN = cells(-(-height // tall), shortened(widths_B, wide))
     left, right = _edges(column_BN, wide, widths_B[:, None], strided)
@@ -105,15 +114,18 @@ def boxes(cell: tuple[int, int], height: int, widths_B: Tensor, strided: bool = 
 
 
 def _edges(place_BN: Tensor, size: int, extent_B1: Tensor, strided: bool) -> tuple[Tensor, Tensor]:
-    """Begin and end of each place as fractions of the extent, to which the last one reaches."""
+    """The beginning and the end of each place as fractions of the extent. The last place reaches to the end."""
     back = (size - 1) / 2 if strided else 0.0
     begin_BN, end_BN = (((place_BN + side) * size - back).clamp(min=0) / extent_B1 for side in (0, 1))
     return begin_BN, end_BN.masked_fill((place_BN + 1) * size >= extent_B1, 1.0)
 
 
 class GridPositions(nn.Module):
-    """Half of the features are told their row, the other half their column (Dosovitskiy et al. 2021, appendix D.4), by
-    any kind of ``positions``."""
+    """Encodes a cell's row in half of the features and its column in the other half (Dosovitskiy et al. 2021, appendix
+    D.4).
+
+    Any kind of ``positions`` can be used.
+    """
 
     def __init__(self, positions: Factory[Positions], width: int) -> None:
         super().__init__()

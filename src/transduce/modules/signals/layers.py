@@ -1,4 +1,4 @@
-"""Layers of convolutional networks over grids [B, D, H, W], which see zeros beyond a source's own columns."""
+"""Layers of convolutional networks over grids [B, D, H, W]. They see zeros past a source's own columns."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from transduce.modules.signals.grid import Grid, shortened
 
 
 class GridConvolution(nn.Module):
-    """A convolution in both directions; with a ``stride`` every so many rows and columns are kept, begun ones counted.
+    """A two-dimensional convolution. A ``stride`` keeps every n-th row and column, rounded up.
 
-    Drawn for rectifiers (He et al. 2015, eq. 10).
+    Initialised for rectifiers (He et al. 2015, eq. 10).
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> None:
         super().__init__()
         check_centred(kernel)
-        # Of single cells those kept are taken out first: torch 2.13 crashes (oneDNN, the gradient of a convolution of
-        # 1 by 1 with a stride, features last in memory).
+        # Select the cells before a 1 by 1 convolution with a stride: torch 2.13 crashes in oneDNN in the gradient of
+        # the direct form when features are last in memory.
         self.skipped = stride if kernel == 1 else 1
         self.convolution = nn.Conv2d(inputs, outputs, kernel, stride // self.skipped, padding=kernel // 2)
         nn.init.kaiming_normal_(self.convolution.weight, nonlinearity="relu")
@@ -31,15 +31,17 @@ class GridConvolution(nn.Module):
         return self.convolution.weight
 
     def forward(self, x: Grid) -> Grid:
-        # Features last in memory, as the norms read them: nothing is copied in between.
+        # Features are last in memory, as the norms read them, so nothing is copied in between.
         kept_BDHW = x.real()[..., :: self.skipped, :: self.skipped]
         real_BDHW = kept_BDHW.contiguous(memory_format=torch.channels_last)
         return Grid(self.convolution(real_BDHW), shortened(x.widths, self.stride))
 
 
 class ChannelNorm(nn.Module):
-    """Layer norm over the features of each cell, where networks of the papers have batch norm: that would let sources
-    see their company, and its padding."""
+    """Layer norm over the features of each cell.
+
+    The papers' networks have batch norm. It would let sources see the other sources of their batch, and the padding.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -54,8 +56,10 @@ def relu(x: Grid) -> Grid:
 
 
 class ResidualBlock(nn.Module):
-    """x + conv(relu(norm(conv(relu(norm(x)))))): He et al. 2016b, figure 4e. Where the ``stride`` or the number of
-    features changes, x comes through a convolution of one cell."""
+    """x + conv(relu(norm(conv(relu(norm(x)))))): He et al. 2016b, figure 4e.
+
+    If the ``stride`` or the number of features changes, x passes through a convolution of one cell.
+    """
 
     def __init__(self, inputs: int, outputs: int, stride: int = 1) -> None:
         super().__init__()

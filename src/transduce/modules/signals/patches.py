@@ -1,4 +1,4 @@
-"""Pictures in patches."""
+"""An embedding of pictures by patches."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from transduce.types import Factory, Padded
 
 
 class PatchEmbedding(nn.Module):
-    """A picture cut into patches of ``patch`` rows and columns, each a vector W x + b: the vision Transformer's
-    (Dosovitskiy et al. 2021, section 3.1), row by row. For a Transformer without ``positions`` of its own.
+    """Cuts a picture into patches of ``patch`` by ``patch`` pixels; each becomes a vector W x + b, row by row.
 
-    Where a patch lies is added here: ``positions`` of its row in one half of the features, of its column in the other.
-    Pictures may be of any width, filled up with zeros; ``height``, of which ``patch`` must be a divisor, and
-    ``channels`` (1 grey, 3 colour) are theirs.
+    This is the vision Transformer's embedding (Dosovitskiy et al. 2021, section 3.1), for a Transformer without
+    ``positions`` of its own. Here ``positions`` encode a patch's row in one half of the features and its column in the
+    other. Pictures may have any width; zeros fill the last patch. ``patch`` must divide ``height``. ``height`` and
+    ``channels`` (1 grey, 3 colour) describe the pictures.
     """
 
     def __init__(

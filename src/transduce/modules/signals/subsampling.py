@@ -1,4 +1,4 @@
-"""Sound at a quarter of its frames."""
+"""An embedding of sound with a quarter of its frames."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from transduce.types import Padded
 
 
 class SubsamplingEmbedding(nn.Module):
-    """Two convolutions of 3 by 3 with stride 2 over time and frequency, and a linear layer over what is left of the
-    frequencies: one vector for four frames (Dong et al. 2018, section 3.2; in front of the Conformer of Gulati et al.
-    2020). ``channels`` are the convolutions' features.
+    """Two 3 by 3 convolutions with stride 2 over time and frequency, then a linear layer over the remaining
+    frequencies.
 
-    Zeros around the sound keep the last frames of every length, where others drop up to six: S frames are
-    ceil(ceil(S / 2) / 2) vectors.
+    This gives one vector for four frames (Dong et al. 2018, section 3.2; before the Conformer of Gulati et al. 2020).
+    ``channels`` is the number of features of the convolutions. Zeros around the sound keep the last frames of any
+    length: S frames become ceil(ceil(S / 2) / 2) vectors. Other implementations drop up to six frames.
     """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool, channels: int = 64) -> None:

@@ -1,1 +1,1 @@
-"""Edit distance to be looked at: its table and alignments on a terminal, as a drawing, as a page."""
+"""Pictures of an edit-distance table and its alignments: on a terminal, as a drawing, as a page."""

@@ -1,4 +1,4 @@
-"""An edit-distance table as a drawing, SVG without scripts: what is pointed at says what it is."""
+"""An edit-distance table as an SVG drawing without scripts. Tooltips explain the cells."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HUES: dict[Kind, str] = {
     "delete": "red",
     "insert": "blue",
 }
-HIGH = 54  # pixels of a cell; it is as wide, or wider where a unit is long
+HIGH = 54  # pixels of a cell; a column of long units is wider
 DIGIT, LETTER = 5, 11  # pixels: half a digit of a cell's number, a letter of a unit
 
 STYLE = """
@@ -31,8 +31,11 @@ svg .unit, svg .cell text { font-size: 17px; text-anchor: middle; } svg .unit { 
 
 
 def drawing(table: EditTable[Any]) -> Drawing:
-    """Every cell with its back-pointers. Those of optimal alignments have the colour of their edit; a cell is the
-    darker, the more of these alignments pass it; the cells of ``table.alignment()`` are framed."""
+    """All cells with their back-pointers.
+
+    Back-pointers of optimal alignments have the colour of their edit. A cell is darker if more of these alignments pass
+    it. The cells of ``table.alignment()`` have a frame.
+    """
     edges = [0, *accumulate([_wide(table.source), HIGH, *(_wide([unit]) for unit in table.target)])]
     distances = table.distances
     framed = set(passed(table.alignment()))
@@ -58,17 +61,17 @@ def named(edit: Edit[Any]) -> str:
 
 
 def _wide(units: Iterable[object]) -> int:
-    """Pixels of a column that has these units in it."""
+    """The width in pixels of a column that contains these units."""
     return max(HIGH, LETTER * max((columns(shown(unit)) for unit in units), default=1) + 18)
 
 
 def _middle(edges: Sequence[int], j: int) -> float:
-    """Of column j; of the names of rows, -1."""
+    """The middle of column j. -1 is the column of the row names."""
     return (edges[j + 1] + edges[j + 2]) / 2
 
 
 def _cell(table: EditTable[Any], i: int, j: int, cost: float, framed: bool, edges: Sequence[int]) -> Markup:
-    """A rectangle with the least cost, which is explained where one points at it."""
+    """A rectangle with the least cost and a tooltip that explains it."""
     ways = [f"{named(edit)}: {total - edit.cost:g} + {edit.cost:g} = {total:g}" for edit, total in table.options(i, j)]
     title = "\n".join([f"D[{i}, {j}] = {cost:g}", *ways])
     share = table.passing[i][j] / table.count
@@ -81,7 +84,7 @@ def _cell(table: EditTable[Any], i: int, j: int, cost: float, framed: bool, edge
 
 
 def _arrow(edit: Edit[Any], i: int, j: int, table: EditTable[Any], edges: Sequence[int]) -> Markup:
-    """From a cell to the one it was computed from; that of a transposition bends round the cell it skips."""
+    """An arrow from a cell to its predecessor. The arrow of a transposition bends around the cell that it skips."""
     up, left = len(edit.source), len(edit.target)
     ends = (i, j, -up, -left), (i - up, j - left, up, left)
     (x, y), (to_x, to_y) = (_beside(table.distances, *end, edges) for end in ends)
@@ -95,14 +98,14 @@ def _arrow(edit: Edit[Any], i: int, j: int, table: EditTable[Any], edges: Sequen
 def _beside(
     distances: list[list[float]], i: int, j: int, down: int, right: int, edges: Sequence[int]
 ) -> tuple[float, float]:
-    """A point at the edge of a cell's number, on the side where an arrow comes or goes."""
+    """The point at the edge of a cell's number where an arrow begins or ends."""
     number = DIGIT * len(f"{distances[i][j]:g}") + 5
     x = _middle(edges, j) + (right > 0) * number - (right < 0) * number
     return x, HIGH * (i + 1.5) + ((down > 0) - (down < 0)) * (11 if right else 13)
 
 
 def _tip(kind: str) -> Markup:
-    """An arrow head: one for each colour, for a head cannot take that of its line everywhere."""
+    """An arrow head for one colour. Not all browsers let a head inherit the colour of its line."""
     return element(
         "marker",
         path("M0 0 8 4 0 8z", class_=f"tip {kind}"),

@@ -1,4 +1,4 @@
-"""An edit-distance table as a page of its own, for a slide."""
+"""An edit-distance table as a page, for a slide."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from transduce.pages.page import document, foreign, section, write
 from transduce.reports.distance import drawing
 from transduce.reports.distance.terminal import GAP, prices
 
-LISTED = 50  # alignments on a page
+LISTED = 50  # most alignments on a page
 READ = (
     "The number in a cell is the least cost of turning what stands on the left, down to its row, into what stands "
     "above, up to its column. Its arrows point to the cells that it was computed from; each way along coloured arrows "
@@ -37,7 +37,7 @@ STYLE = """
 
 
 def save(table: EditTable[Any], path: str | Path) -> None:
-    """Write the table into a file: .html, the page, or .svg, the drawing alone; ValueError for another ending."""
+    """Writes the page (.html) or the drawing (.svg) into a file. Raises ValueError for another suffix."""
     suffix = Path(path).suffix
     if suffix not in (".html", ".svg"):
         raise UserError(f"{path}: a table is written as .html or .svg; end the name with one of them")
@@ -50,7 +50,7 @@ def svg(table: EditTable[Any]) -> str:
 
 
 def page(table: EditTable[Any]) -> str:
-    """The distance, the table, the rule that filled it, and optimal alignments, at most 50 of them."""
+    """The distance, the table, its recurrence, and at most 50 optimal alignments."""
     left = table.count - LISTED
     more = [element("p", f"and {left:,} more", class_="faint")] if left > 0 else []
     alignments = f"{table.count:,} optimal alignment{'' if table.count == 1 else 's'}"
@@ -72,7 +72,7 @@ def page(table: EditTable[Any]) -> str:
 
 
 def _joined(units: Sequence[Any]) -> str:
-    """The units as one text: characters side by side, others apart."""
+    """The units as one text: characters side by side, other units with spaces between them."""
     texts = [shown(unit) for unit in units]
     return ("" if all(len(str(unit)) == 1 for unit in units) else " ").join(texts) or "nothing"
 
@@ -88,7 +88,7 @@ def _key(table: EditTable[Any]) -> list[Markup]:
 
 
 def _rule(table: EditTable[Any]) -> Markup:
-    """The recurrence with the costs in it; x is the source, y the target."""
+    """The recurrence with the costs. x is the source, y the target."""
     cost = {kind: f"{price:g}" for kind, price in prices(table.costs).items()}
     rows: list[tuple[str, Kind, str]] = [
         ("D[i−1, j−1]", "match", "if x[i] = y[j]"),
@@ -103,7 +103,7 @@ def _rule(table: EditTable[Any]) -> Markup:
 
 
 def _listed(alignments: Iterable[Alignment[Any]]) -> Markup:
-    """Numbered, in as many columns as have room for the longest."""
+    """A numbered list in as many columns as the longest alignment allows."""
     listed = list(alignments)
     letters = max(sum(2 + max(map(columns, _sides(edit))) for edit in each) for each in listed)
     items = (element("li", element("div", *map(_edit, each), class_="alignment")) for each in listed)

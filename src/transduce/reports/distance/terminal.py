@@ -10,14 +10,14 @@ from transduce.metrics.distance import Alignment, Costs, Edit, EditTable, Kind
 from transduce.metrics.units import columns, padded, shown
 
 START = "·"  # the row and the column before the first unit
-GAP = "-"  # nothing, opposite what is deleted or inserted
+GAP = "-"  # the gap opposite a deleted or inserted unit
 LETTERS: dict[Kind, str] = {"match": "=", "substitute": "s", "transpose": "t", "delete": "d", "insert": "i"}
 ARROWS: dict[Kind, str] = {"match": "↖⇖", "substitute": "↖⇖", "transpose": "xX", "delete": "↑⇑", "insert": "←⇐"}
-"""Back-pointers: thin, and as they are on optimal alignments."""
+"""Back-pointers: thin ones, and double ones for optimal alignments."""
 
 
 def prices(costs: Costs) -> dict[Kind, float]:
-    """What each kind of edit costs, those that there are."""
+    """The cost of each kind of edit that is allowed."""
     priced: dict[Kind, float | None] = {
         "match": 0,
         "substitute": costs.substitution,
@@ -29,7 +29,7 @@ def prices(costs: Costs) -> dict[Kind, float]:
 
 
 def passed(alignment: Alignment[Any]) -> list[tuple[int, int]]:
-    """The cells that an alignment passes, the first and the last among them."""
+    """The cells that an alignment passes, including the first and the last."""
     cells = [(0, 0)]
     for edit in alignment:
         i, j = cells[-1]
@@ -38,9 +38,9 @@ def passed(alignment: Alignment[Any]) -> list[tuple[int, int]]:
 
 
 def lines(table: EditTable[Any]) -> list[str]:
-    """The table with every back-pointer, a row for each unit of the source, and what its signs mean.
+    """The table with all back-pointers, one row per source unit, and a legend.
 
-    Arrows of optimal alignments are double, and the cells of ``table.alignment()`` are in brackets.
+    Arrows of optimal alignments are double. The cells of ``table.alignment()`` are in brackets.
     """
     numbers = [[f"{cost:g}" for cost in row] for row in table.distances]
     heads, margins = ([START, *map(shown, side)] for side in (table.target, table.source))
@@ -63,7 +63,7 @@ def lines(table: EditTable[Any]) -> list[str]:
 
 
 def alignment_lines(alignment: Alignment[Any], width: int = 100) -> list[str]:
-    """The source over the target, and below each unit the letter of its edit; blocks of at most so many columns."""
+    """The source above the target, and the letter of each edit below, in blocks of at most ``width`` columns."""
     stacks = [column for edit in alignment for column in _stacks(edit)]
     blocks: list[list[str]] = []
     for stack in stacks:
@@ -75,7 +75,7 @@ def alignment_lines(alignment: Alignment[Any], width: int = 100) -> list[str]:
 
 
 def _signs(table: EditTable[Any], i: int, j: int) -> dict[Kind, str]:
-    """The arrows of a cell: double ones, where an optimal alignment comes this way."""
+    """The arrows of a cell. An arrow on an optimal alignment is double."""
     return {edit.kind: ARROWS[edit.kind][table.passing[i][j] > 0] for edit in table.edits(i, j)}
 
 
@@ -88,6 +88,6 @@ def _legend(table: EditTable[Any]) -> str:
 
 
 def _stacks(edit: Edit[Any]) -> Iterator[tuple[str, str, str]]:
-    """The columns of an edit: what it reads, what it writes, its letter."""
+    """The columns of an edit: source unit, target unit, letter."""
     pairs = zip_longest(map(shown, edit.source), map(shown, edit.target), fillvalue=GAP)
     yield from ((one, other, LETTERS[edit.kind]) for one, other in pairs)
