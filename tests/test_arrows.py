@@ -26,6 +26,7 @@ LAYERS: list[set[str]] = [
     {"transducer"},
     {"loading"},
     {"training", "inspect", "representations", "reranking", "export"},
+    {"records"},
     {"progress", "plugins", "api", "sweeps", "evaluation", "reports", "serving", "cli", "__main__"},
 ]
 """Lowest first. A module imports its own package and lower layers; two packages of one layer do not know each other."""

@@ -21,10 +21,13 @@ from filelock import FileLock
 from transduce import api, config
 from transduce.directory import ASKED, MEASURED, strangers
 from transduce.metrics.bins import Bin
+from transduce.metrics.significance import Interval
+from transduce.records.record import Record
 from transduce.sweeps import measurement, picture, processes, table
 from transduce.sweeps.grid import SweepCell, SweepGrid, Variant, shared, values
 from transduce.sweeps.measurement import Conditions, Measurement
 from transduce.sweeps.question import OtherQuestionError, Question
+from transduce.sweeps.recording import record_sweep
 from transduce.sweeps.results import SweepResults, collect
 from transduce.sweeps.sweep import sweep
 
@@ -236,6 +239,8 @@ def measured(exact: float, cer: float = 10.0, **changes: Any) -> Measurement:
         length_unit="words",
         lengths=lengths,
         conditions=HERE,
+        intervals={"exact": Interval(exact - 2, exact + 2)},
+        validation={"exact": exact - 1, "loss": 0.5},
     )
     return replace(numbers, **changes)
 
@@ -262,23 +267,49 @@ def results(tmp_path: Path) -> SweepResults:
     return answered(tmp_path / "widths", scores, {"model.encoder.width": [4, 8, 16]}, (1, 2))
 
 
-def test_rows_are_ranked_by_the_first_metric(results: SweepResults, tmp_path: Path) -> None:
+def ranked(folder: Path, cells: list[Measurement]) -> SweepResults:
+    """The results of a sweep with a variant for each measurement: steps=1, steps=2 and so on."""
+    scores = {f"steps={number}-seed1": found for number, found in enumerate(cells, 1)}
+    return answered(folder, scores, {"training.steps": [*range(1, len(cells) + 1)]}, (1,))
+
+
+def test_rows_are_ranked_on_validation(results: SweepResults, tmp_path: Path) -> None:
     assert [row.variant.name.partition("=")[2] for row in results.rows] == ["8", "16", "4"]
-    errors = {name: measured(0.0) for name in ("steps=1-seed1", "steps=2-seed1")}
-    errors["steps=1-seed1"] = replace(errors["steps=1-seed1"], metrics={"cer": 9.0})
-    errors["steps=2-seed1"] = replace(errors["steps=2-seed1"], metrics={"cer": 3.0})
-    less = answered(tmp_path / "less", errors, {"training.steps": [1, 2]}, (1,))
-    assert [row.variant.name for row in less.rows] == ["steps=2", "steps=1"]
+    assert "Ranked by exact on validation data" in table.page(results)
+    lucky = [measured(90.0, validation={"exact": 60.0}), measured(80.0, validation={"exact": 70.0})]
+    found = ranked(tmp_path / "lucky", lucky)
+    assert [row.variant.name for row in found.rows] == ["steps=2", "steps=1"]  # though the first is better on test
+    assert table.table(found).splitlines()[2].startswith("| steps=2 | 70.00 | 80.00 |")
+
+
+@pytest.mark.parametrize("name", ["cer", "loss"])
+def test_of_errors_and_losses_the_lowest_is_first(name: str, tmp_path: Path) -> None:
+    found = ranked(tmp_path, [measured(0.0, validation={name: value}) for value in (9.0, 3.0)])
+    assert [row.variant.name for row in found.rows] == ["steps=2", "steps=1"]
+
+
+def test_measured_on_validation_the_first_metric_ranks(tmp_path: Path) -> None:
+    cells = [measured(exact, split="valid", validation={"loss": loss}) for exact, loss in ((50.0, 0.1), (60.0, 0.2))]
+    found = ranked(tmp_path, cells)
+    assert [row.variant.name for row in found.rows] == ["steps=2", "steps=1"]
+    assert table.table(found).startswith("|  | exact | cer |")  # no column beside what is of validation itself
+
+
+def test_without_a_common_score_on_validation_nothing_is_ranked(tmp_path: Path) -> None:
+    cells = [measured(50.0, validation={}), measured(60.0)]  # an older version measured the first
+    found = ranked(tmp_path, cells)
+    assert [row.variant.name for row in found.rows] == ["steps=1", "steps=2"]
+    assert found.ranked_by is None
+    assert "Not ranked" in table.page(found)
 
 
 def test_the_table_has_means_and_ranges(results: SweepResults) -> None:
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.table(results).splitlines()]
-    assert lines[0][:5] == ["", "exact", "cer", "seeds", "parameters"]
-    assert lines[2] == [
-        "encoder.width=8", "81.00 (80.75 to 81.25)", "9.00 (9.00 to 9.00)", "2", "1.2 M", "600", "4,321", "12.3", "4.5"
-    ]  # fmt: skip
-    assert lines[3][1:4] == ["70.00", "5.00", "1"]  # of one seed no range is known
-    assert lines[4][6] == "4,322"
+    assert lines[0][:6] == ["", "valid exact", "exact", "cer", "seeds", "parameters"]
+    scores = ["80.00 (79.75 to 80.25)", "81.00 (80.75 to 81.25)", "9.00 (9.00 to 9.00)"]
+    assert lines[2] == ["encoder.width=8", *scores, "2", "1.2 M", "600", "4,321", "12.3", "4.5"]
+    assert lines[3][1:5] == ["69.00", "70.00", "5.00", "1"]  # of one seed no range is known
+    assert lines[4][7] == "4,322"
 
 
 def test_where_nothing_is_searched_no_time_of_a_search_is_told(tmp_path: Path) -> None:
@@ -295,7 +326,7 @@ def test_the_page_says_what_was_asked_and_what_is_missing(results: SweepResults,
     assert "Recipe: `reverse`" in page
     assert "`training.clip=2.0`" in page
     assert "`model.encoder.width` = `4`, `8`, `16`; seeds 1, 2" in page
-    assert "of cer less is better" in page
+    assert "Lower is better for cer" in page
     assert "cer: `refs:nearest`" in page
     assert "Not all under the same conditions: 1 thread, 2 runs at a time" in page
     assert "- encoder.width=16-seed1 (" in page
@@ -368,7 +399,7 @@ import json, pathlib, sys
 run, record = pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])
 width = int(run.name.partition("=")[2].partition("-")[0])
 if width == 6: print("training"); raise RuntimeError("the loss is nan")
-record["metrics"]["exact"] = float(width)
+record["metrics"]["exact"] = record["validation"]["exact"] = float(width)
 (run / "measured.json").write_text(json.dumps(record))
 """
 """In the place of a training: the width is the score, and width 6 fails."""
@@ -651,6 +682,28 @@ def test_the_evaluation_is_that_of_evaluate(real: Path, capsys: Any, monkeypatch
     found = Measurement.read(run)
     assert found is not None
     assert (record["metrics"], record["signatures"]) == (found.metrics, found.signatures)
+
+
+def test_the_record_has_every_cell(real: Path, capsys: Any, monkeypatch: Any, tmp_path: Path) -> None:
+    from transduce.cli import app as cli
+
+    monkeypatch.setattr(sys, "argv", ["transduce", "sweep", f"--out={real}", f"--record={tmp_path / 'sweep.json'}"])
+    with pytest.raises(SystemExit, match="0"):
+        cli.main()
+    record = Record.read(tmp_path / "sweep.json")
+    assert sorted(system.name for system in record.systems) == [
+        "decoder.wiring=luong-seed1",
+        "decoder.wiring=plain-seed1",
+    ]
+    for system in record.systems:
+        found = Measurement.read(real / "cells" / system.name)
+        (model,) = system.models
+        assert found is not None
+        assert {name: figure.value for name, figure in system.scores.items()} == found.metrics
+        assert system.scores["exact"].low == found.intervals["exact"].low
+        assert (model.parameters, model.validation) == (found.parameters, found.validation)
+    with pytest.raises(ValueError, match="has no finished cell to record"):
+        record_sweep("transduce sweep", answered(tmp_path / "none", {}, {}, (1,)))
 
 
 def test_one_chooses_on_valid_and_tells_of_test(tiny: dict[str, Any], tmp_path: Path, called: list[str]) -> None:

@@ -9,7 +9,16 @@ import typer
 
 from transduce.cli import formats
 from transduce.cli.corpus import Corpus
-from transduce.cli.options import Loading, Measured, Report, Resampled, check_report
+from transduce.cli.options import (
+    Loading,
+    Measured,
+    RecordPath,
+    Report,
+    Resampled,
+    check_record,
+    check_report,
+    keep_record,
+)
 from transduce.cli.systems import system
 from transduce.errors import UserError
 
@@ -26,6 +35,7 @@ def compare(
     measured: Measured,
     loading: Loading,
     report: Report = None,
+    record: RecordPath = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
     """Say which differences between systems are real: runs, or files with a line for each example.
@@ -36,11 +46,13 @@ def compare(
     """
     from transduce.directory import members
     from transduce.evaluation.comparison import compare as compared
+    from transduce.evaluation.recording import record_systems
     from transduce.pages.page import write
     from transduce.pages.signals import shown
     from transduce.reports.comparison import comparison_page
 
     check_report(report)
+    check_record(record)
     run = next((each for each in systems if not each.is_file()), None)
     if run is None and not corpus.of_files:
         raise UserError("files of outputs do not say of what: give --source and --target (or --pairs), or a run")
@@ -53,6 +65,10 @@ def compare(
     every = [system(each, loading, measured, examples, metrics) for each in systems]
     found = compared(every, examples, corpus.name, resampled.resampling)
     print(formats.as_json(found.record(), indent=1) if as_json else "\n".join(found.lines()))
-    if report is not None:  # what was found has been told, should there be no place for the page
+    keep_record(
+        record,
+        lambda command: record_systems(command, corpus.name, every, found.intervals, examples, loading.checkpoint),  # type: ignore[arg-type]
+    )
+    if report is not None:  # the scores have been printed, in case the page cannot be written
         of_paths = first is not None and first.source_tokenizer.signal
         write(report, comparison_page(found, shown if of_paths else str))

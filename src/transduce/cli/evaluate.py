@@ -9,7 +9,16 @@ import typer
 
 from transduce.cli import formats
 from transduce.cli.corpus import Corpus
-from transduce.cli.options import Measured, Report, Resampled, Trained, check_report
+from transduce.cli.options import (
+    Measured,
+    RecordPath,
+    Report,
+    Resampled,
+    Trained,
+    check_record,
+    check_report,
+    keep_record,
+)
 from transduce.cli.systems import system
 
 
@@ -29,18 +38,21 @@ def evaluate(
         Path | None, typer.Option(help="Test the difference from another run, or a file of outputs.", metavar="RUN")
     ] = None,
     report: Report = None,
+    record: RecordPath = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
     """Measure a model on a split of its data, or on files. --report has all parts, and examples to read."""
     from transduce.evaluation import systems
     from transduce.evaluation.comparison import compare
     from transduce.evaluation.judging import Parts, judge
+    from transduce.evaluation.recording import record_systems
     from transduce.metrics.confusions import breakable
     from transduce.pages.page import write
     from transduce.pages.signals import shown
     from transduce.reports.evaluation import evaluation_page
 
     check_report(report)
+    check_record(record)
     transducer, resampling = trained.load(measured.beam), resampled.resampling
     metrics = measured.metrics(transducer.settings["metrics"])
     parts = Parts(bins, errors and breakable(metrics), calibration)
@@ -64,5 +76,10 @@ def evaluate(
         print(formats.as_json(judged.record() | ({} if compared is None else {"against": compared.record()}), indent=1))
     else:
         print("\n".join([*judged.lines(), *(() if compared is None else ("", *compared.differences()))]))
-    if report is not None:  # what was found has been told, should there be no place for the page
+    intervals = {own.name: judged.intervals}
+    keep_record(
+        record,
+        lambda command: record_systems(command, corpus.name, [own], intervals, examples, trained.checkpoint),  # type: ignore[arg-type]
+    )
+    if report is not None:  # the scores have been printed, in case the page cannot be written
         write(report, evaluation_page(judged, compared, shown if transducer.source_tokenizer.signal else str))

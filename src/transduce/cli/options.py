@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import sys
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass, replace
@@ -19,6 +20,7 @@ from transduce.plugins import load_plugins
 if TYPE_CHECKING:
     from transduce.metrics.significance import Resampling
     from transduce.protocols import Metric
+    from transduce.records.record import Record
     from transduce.transducer import Transducer
 
 Files = Annotated[list[Path] | None, typer.Argument(help="Text files, a source a line; standard input if none.")]
@@ -29,6 +31,10 @@ BatchSize = Annotated[int, typer.Option(min=1, help="Sentences searched at a tim
 Device = Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")]
 Precision = Annotated[str, typer.Option(help="float32, or bfloat16: faster where it is native, less exact.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads; all cores if not given.")]
+RecordPath = Annotated[
+    Path | None,
+    typer.Option("--record", help="Keep the scores with all that repeating them takes.", metavar="FILE.json"),
+]
 Report = Annotated[Path | None, typer.Option(help="Write a page for the browser.", metavar="FILE.html")]
 Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="A Python file or module that registers classes.")]
 Sets = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: model.encoder.layers=2")]
@@ -141,16 +147,36 @@ class Resampled:
 
 
 def check_report(report: Path | None) -> None:
-    """OSError where a page cannot be written there, before the work that it is to tell of."""
+    """Raises OSError if no page can be written there. Call it before the work that the page is about."""
     if report is None:
         return
     if report.is_dir():
         raise IsADirectoryError(f"--report {report} is a folder: name a file in it, such as {report / 'report.html'}")
-    there = next(folder for folder in report.absolute().parents if folder.exists())
+    _check_writable("--report", report, report.absolute().parent)
+
+
+def check_record(record: Path | None) -> None:
+    """Raises OSError if no record can be written there. Call it before the work that the record is about."""
+    if record is not None:
+        _check_writable("--record", record, record.absolute().parent if record.suffix == ".json" else record.absolute())
+
+
+def keep_record(path: Path | None, made: Callable[[str], Record]) -> None:
+    """If ``--record`` was given, write what ``made`` returns for the command line, and name the file on standard
+    error."""
+    if path is not None:
+        from transduce.records.provenance import command_line
+
+        typer.echo(f"{made(command_line('transduce', sys.argv[1:])).write(path)}", err=True)
+
+
+def _check_writable(option: str, path: Path, folder: Path) -> None:
+    """Raises OSError if ``folder``, which may be still to be made, cannot take a file."""
+    there = next(each for each in (folder, *folder.parents) if each.exists())
     if not there.is_dir():
-        raise NotADirectoryError(f"--report {report}: {there} is a file, and a folder is needed; name another place")
+        raise NotADirectoryError(f"{option} {path}: {there} is a file, and a folder is needed; name another place")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError(f"--report {report}: nothing may be written in {there}; name another place")
+        raise PermissionError(f"{option} {path}: nothing may be written in {there}; name another place")
 
 
 def numbers(text: str, option: str) -> list[float]:

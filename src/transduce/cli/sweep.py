@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from transduce.cli.options import Device, Plugins, Sets
+from transduce.cli.options import Device, Plugins, RecordPath, Sets, check_record, keep_record
 from transduce.errors import UserError
 
 
@@ -30,6 +30,7 @@ def sweep(
         str | None, typer.Option(help="Measure on valid, to choose by, or on test; as before, at first on test.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete cells with other settings.")] = False,
+    record: RecordPath = None,
     plugin: Plugins = None,
 ) -> None:
     """Train a grid of models, each with several seeds, and set them side by side in a table and a picture.
@@ -39,8 +40,10 @@ def sweep(
     """
     from transduce.sweeps import grid
     from transduce.sweeps import table as tables
+    from transduce.sweeps.recording import record_sweep
     from transduce.sweeps.sweep import sweep as compare
 
+    check_record(record)
     logging.getLogger("transduce.sweep").setLevel(logging.INFO)  # a line on standard error for each run that ends
     given = [grid.values(text) for text in vary or []]
     if len(dict(given)) < len(given):
@@ -64,6 +67,7 @@ def sweep(
         raise typer.Exit(130) from None
     print(tables.table(results))
     typer.echo(f"{results.out / 'results.md'}", err=True)
+    keep_record(record, lambda command: record_sweep(command, results))
     if results.unfinished:
         raise typer.Exit(1)
 

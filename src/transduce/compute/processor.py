@@ -6,6 +6,9 @@ import platform
 from functools import cache
 from pathlib import Path
 
+PRODUCT_INSTRUCTIONS = ("avx2", "avx512f", "avx512bw", "avx512_bf16", "amx_bf16")
+"""Instructions that decide how fast products of matrices are, as Linux names them."""
+
 
 def is_intel() -> bool:
     """Whether it is one that MKL is made for."""
@@ -26,6 +29,18 @@ def multiplies_tiles() -> bool:
     """Whether it has AMX: bfloat16 is multiplied at seven times the speed of float32, and to make a kernel for a shape
     takes oneDNN 5 ms, which is many times the product itself."""
     return "amx_bf16" in _told()
+
+
+def model_name() -> str:
+    """The processor's name as the system gives it, such as "AMD EPYC"."""
+    names = (line.partition(":")[2].strip() for line in _told().splitlines() if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def product_instructions() -> tuple[str, ...]:
+    """Those of ``PRODUCT_INSTRUCTIONS`` that the processor has."""
+    flags = set(_told().split())
+    return tuple(name for name in PRODUCT_INSTRUCTIONS if name in flags)
 
 
 @cache

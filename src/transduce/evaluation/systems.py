@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from transduce.data import corpora
 from transduce.errors import UserError
@@ -21,7 +22,7 @@ class System:
 
     ``seconds`` is how long a model took for them, ``vocabulary`` the fingerprint of what its tokens are, ``lengths``
     those of the sources as the model reads them, ``forced`` the references with its probability of them, where that
-    was asked for; a file has nothing of these.
+    was asked for, ``search`` the settings of its search; a file has nothing of these.
     """
 
     name: str
@@ -31,6 +32,7 @@ class System:
     vocabulary: str | None = None
     lengths: Sequence[int] = ()
     forced: Sequence[Output] = ()
+    search: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def scores(self) -> dict[str, float]:
@@ -48,7 +50,10 @@ def of_model(
     """A trained model; ``forcing`` asks it about the references too."""
     found = transducer.evaluate(examples, metrics, batch_size=batch_size, forcing=forcing)
     vocabulary = transducer.target_tokenizer.fingerprint
-    return System(name, found.predictions, found.statistics, found.seconds, vocabulary, found.lengths, found.forced)
+    search = transducer.settings.get("search", {})
+    return System(
+        name, found.predictions, found.statistics, found.seconds, vocabulary, found.lengths, found.forced, search
+    )
 
 
 def of_file(path: Path, examples: Sequence[Example], metrics: Sequence[Metric]) -> System:

@@ -8,7 +8,7 @@ import platform
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,11 @@ from transduce.directory import ASKED, CHECKPOINTS, MEASURED, METRICS, STATE, re
 from transduce.errors import UserError
 from transduce.metrics.base import metric
 from transduce.metrics.bins import Bin, binned, lengths, unit_of
+from transduce.metrics.significance import Interval, Resampling
 from transduce.plugins import load_plugins
-from transduce.sweeps.question import PLACES, SPLITS
+from transduce.records.changes import PLACES
+from transduce.records.making import validation_scores
+from transduce.sweeps.question import SPLITS
 from transduce.training.clocks import CLOCKS
 from transduce.training.data import cache_folder, split_of
 from transduce.transducer import Transducer
@@ -51,6 +54,8 @@ class Measurement:
     evaluate` has them; ``search_seconds`` and ``greedy_seconds`` are for a sentence, text in to text out, by the clock
     of the training (0 where no metric is of an output); ``tokens_per_second`` is the median of the training log, target
     tokens without padding; ``training_seconds`` include validation; ``lengths`` are in ``length_unit``.
+    ``intervals`` are of ``metrics``, 95 %. ``validation`` holds what training measured of the chosen checkpoint on the
+    validation data, first the metric that chose it. Cells that an older version measured have neither.
     """
 
     split: str
@@ -67,6 +72,8 @@ class Measurement:
     lengths: list[Bin]
     conditions: Conditions
     asked: str = SPLITS[0]
+    intervals: dict[str, Interval] = field(default_factory=dict)
+    validation: dict[str, float] = field(default_factory=dict)
 
     def write(self, run: Path) -> None:
         replace_file(run / MEASURED, json.dumps(asdict(self), indent=1))
@@ -79,6 +86,7 @@ class Measurement:
         record = json.loads((run / MEASURED).read_text(encoding="utf-8"))
         record["lengths"] = [Bin(*each.values()) for each in record["lengths"]]  # older ones have other names for them
         record["conditions"] = Conditions(**record["conditions"])
+        record["intervals"] = {name: Interval(*each) for name, each in record.get("intervals", {}).items()}
         found = cls(**record)
         return found if asked in (None, found.asked) else None
 
@@ -123,7 +131,16 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: st
         lengths=binned(found.statistics, lengths(examples, unit)),
         conditions=replace(conditions, device=str(transducer.device)),
         asked=asked,
+        intervals={each.name: Resampling().interval(each) for each in found.statistics},
+        validation=_validation(run, settings),
     )
+
+
+def _validation(run: Path, settings: config.Table) -> dict[str, float]:
+    """The scores of the best checkpoint on the validation data. The one that chose it comes first."""
+    scores = validation_scores(run)
+    chosen_by = next(iter(settings["training"]["validation"]["metrics"]), "loss")
+    return {name: scores[name] for name in sorted(scores, key=lambda name: name != chosen_by)}
 
 
 def _tokens_per_second(run: Path) -> float:

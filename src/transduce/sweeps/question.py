@@ -11,12 +11,12 @@ from typing import Any
 from transduce import config
 from transduce.directory import replace_file
 from transduce.errors import UserError
+from transduce.records.changes import PLACES
 from transduce.sweeps.grid import SEED, SweepCell, SweepGrid, Vary
 
 FILE = "sweep.toml"
 SPLITS = ("test", "valid")
 SEEDS = 3
-PLACES = ("data.cache", "data.origin.folder")  # where the same data lie: another machine may go on with a sweep
 
 
 class OtherQuestionError(UserError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ from transduce.metrics.base import metric
 from transduce.sweeps.grid import SweepCell, Variant
 from transduce.sweeps.measurement import Measurement
 from transduce.sweeps.question import Question
+
+LOSS = "loss"  # what chooses a checkpoint if training.validation names no metric
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,11 @@ class ResultRow:
 
 @dataclass(frozen=True)
 class SweepResults:
-    """``rows``, the best by the first metric first; ``unfinished``, the cells that were asked and are not there."""
+    """The finished cells, a row for each variant, and the ``unfinished`` cells that were asked for.
+
+    ``rows`` are ranked on validation data: by the first metric if that is what was measured on, else by the score that
+    chose each run's checkpoint in training. Without such a score, the same for all, they are in order of their names.
+    """
 
     question: Question
     out: Path
@@ -65,6 +70,11 @@ class SweepResults:
     def metrics(self) -> list[str]:
         """The names of all metrics, the one that ranks first."""
         return list(dict.fromkeys(name for each in self.measurements for name in each.metrics))
+
+    @property
+    def ranked_by(self) -> str | None:
+        """The metric on validation data that ranks the rows, or None if they are in order of their names."""
+        return _ranking_metric(self.measurements)
 
     @property
     def folders(self) -> dict[str, Path]:
@@ -88,14 +98,20 @@ def collect(question: Question, out: Path) -> SweepResults:
     return SweepResults(question, out, tuple(_ranked(rows)), tuple(unfinished))
 
 
+def chosen_score(found: Measurement, name: str) -> float:
+    """A cell's score on validation data."""
+    return found.metrics[name] if found.split == "valid" else found.validation[name]
+
+
+def _ranking_metric(found: Sequence[Measurement]) -> str | None:
+    """What all cells can be ranked by on validation data."""
+    names = {next(iter(each.metrics if each.split == "valid" else each.validation), None) for each in found}
+    return names.pop() if len(names) == 1 else None
+
+
 def _ranked(rows: Sequence[ResultRow]) -> list[ResultRow]:
-    if not rows:
-        return []
-    first = next(iter(next(iter(rows[0].cells.values())).metrics))
-    sign = -1 if metric(first).higher_is_better else 1
-
-    def rank(row: ResultRow) -> float:
-        score = row.score(first)
-        return sign * score.mean if score.values else math.inf
-
-    return sorted(rows, key=rank)
+    name = _ranking_metric([found for row in rows for found in row.cells.values()])
+    if name is None:
+        return sorted(rows, key=lambda row: row.variant.name)
+    sign = -1 if name != LOSS and metric(name).higher_is_better else 1
+    return sorted(rows, key=lambda row: sign * row.spread(lambda found: chosen_score(found, name)).mean)

@@ -18,17 +18,18 @@ from transduce.data.settings import Data
 from transduce.directory import ASKED, CONFIG, LOG, TOKENIZERS
 from transduce.errors import UserError
 from transduce.plugins import load_plugins
+from transduce.records.changes import differing_settings
 from transduce.sweeps import processes
 from transduce.sweeps.grid import SweepCell, Vary, shared
 from transduce.sweeps.measurement import Conditions, Measurement, command, measured_split
 from transduce.sweeps.picture import draw
-from transduce.sweeps.question import PLACES, OtherQuestionError, Question, ask
+from transduce.sweeps.question import OtherQuestionError, Question, ask
 from transduce.sweeps.results import SweepResults, collect
 from transduce.sweeps.table import write
 from transduce.training.data import cache_folder
 from transduce.training.lock import alone
 from transduce.training.run import check
-from transduce.training.settings import Settings, check_ancestors
+from transduce.training.settings import check_ancestors
 
 log = logging.getLogger("transduce.sweep")
 
@@ -158,19 +159,13 @@ def _differences(run: Path, table: config.Table) -> list[str]:
     """What the run that is there was trained with and would not be now, and the reverse, a line each."""
     if not (run / CONFIG).exists():
         return []
-    tokenizers = Tokenizers.load(run / TOKENIZERS)
-    then = config.flatten(config.resolve(config.read(run / CONFIG), Settings, tokenizers.facts))
-    now = config.flatten(config.resolve(table, Settings, tokenizers.facts))
-    if now["training.precision"] == "auto":  # a run's own file says what that came to
-        now["training.precision"] = then["training.precision"]
-    compared = (then.keys() | now.keys()) - set(PLACES)
-    if now.get("init.vocabulary", "own") != "own":  # its file has the units of the run that it started from
-        compared = {key for key in compared if not key.startswith("data.units.")}
-    return [
-        f"{key} = {now.get(key, 'nothing')!r} (was {then.get(key, 'nothing')!r})"
-        for key in sorted(compared)
-        if then.get(key) != now.get(key)
-    ]
+    facts = Tokenizers.load(run / TOKENIZERS).facts
+    found = differing_settings(table, config.read(run / CONFIG), facts)
+    return [f"{key} = {_value(change.recipe)} (was {_value(change.run)})" for key, change in found.items()]
+
+
+def _value(setting: Any) -> str:
+    return repr("nothing" if setting is None else setting)
 
 
 def _waiting(tables: Mapping[str, config.Table], folder: Path, stale: Collection[str], split: str) -> dict[str, Path]:

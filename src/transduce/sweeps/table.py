@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 
 from transduce.directory import replace_file
 from transduce.metrics.base import metric
+from transduce.records.changes import PLACES
 from transduce.spec import shown
 from transduce.sweeps.grid import SweepGrid
 from transduce.sweeps.measurement import Measurement
-from transduce.sweeps.question import PLACES
 from transduce.sweeps.results import ResultRow, Spread, SweepResults
 
 PICTURE = "results.png"
@@ -49,15 +49,17 @@ def page(results: SweepResults) -> str:
 
 
 def table(results: SweepResults) -> str:
-    """A row for each variant, the best first: means over seeds and, where there are several, the lowest to highest."""
+    """A row for each variant, in the order of ``SweepResults``: means over seeds, with the lowest and the highest."""
     if not results.rows:
         return "Nothing is finished."
     names = results.metrics
     known = [(title, of, form) for title, of, form in NUMBERS if any(map(of, results.measurements))]  # 0: not measured
-    head = ["", *names, "seeds", "parameters", *(title for title, _, _ in known)]
+    chosen_by = None if _on_validation(results) else results.ranked_by
+    head = ["", *_column(chosen_by), *names, "seeds", "parameters", *(title for title, _, _ in known)]
     cells = (
         [
             row.variant.name,
+            *([written(row.spread(lambda each: each.validation[chosen_by]))] if chosen_by else []),
             *(written(row.score(name)) for name in names),
             str(len(row.cells)),
             _parameters(row.spread(lambda each: each.parameters).mean),
@@ -67,6 +69,14 @@ def table(results: SweepResults) -> str:
     )
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *cells]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _column(chosen_by: str | None) -> list[str]:
+    return [f"valid {chosen_by}"] if chosen_by else []
+
+
+def _on_validation(results: SweepResults) -> bool:
+    return all(each.split == "valid" for each in results.measurements)
 
 
 def written(spread: Spread) -> str:
@@ -116,8 +126,8 @@ def _notes(results: SweepResults) -> str:
     return "\n".join(
         f"- {note}"
         for note in (
-            f"Measured on {' and '.join(splits)} with each run's own search; the best by {results.metrics[0]} is first"
-            + (f"; of {', '.join(worst)} less is better." if worst else "."),
+            f"Measured on {' and '.join(splits)} with each run's own search. {_ranking(results)}"
+            + (f" Lower is better for {', '.join(worst)}." if worst else ""),
             _of_seeds(results.rows),
             "Training tokens/s: target tokens without padding, the median of each run's log."
             + (
@@ -128,6 +138,17 @@ def _notes(results: SweepResults) -> str:
             *(f"{'; '.join(_conditions(found))}.",),
             *signatures,
         )
+    )
+
+
+def _ranking(results: SweepResults) -> str:
+    if results.ranked_by is None:
+        return "Not ranked: the runs have no common score on validation data, so rows are in order of their names."
+    if _on_validation(results):
+        return f"Ranked by {results.ranked_by} on validation data."
+    return (
+        f"Ranked by {results.ranked_by} on validation data, as training measured it for the chosen checkpoint; a rank "
+        "by the scores on test would be a choice on test."
     )
 
 

@@ -81,7 +81,7 @@ class Counting:
             judged = self.judge()
             self.validating = self.clock() - began
             about |= {"loss": judged.loss, **judged.metrics}
-        about["seconds"] = self.clock() - self.began
+        about |= {"seconds": self.clock() - self.began, "tokens": step * self.counts.tokens}
         for checkpoint in ("best", "last"):
             save_model(self.run / CHECKPOINTS / checkpoint, self.model, about, self.configuration)
         if self.judge is not None:

@@ -1,0 +1,63 @@
+"""The record of an evaluation or a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from transduce.directory import Checkpoint, members
+from transduce.evaluation.systems import System
+from transduce.metrics.significance import Interval
+from transduce.records.making import new_record, trained_model
+from transduce.records.provenance import fingerprint_of_examples, without_folders
+from transduce.records.record import Figure, MeasuredSystem, Record
+from transduce.types import Example
+
+
+def record_systems(
+    command: str,
+    corpus: str,
+    systems: Sequence[System],
+    intervals: Mapping[str, Mapping[str, Interval]],
+    examples: Sequence[Example],
+    checkpoint: Checkpoint = "best",
+) -> Record:
+    """A record of systems that were measured on the same examples of ``corpus``.
+
+    ``intervals`` are by system and metric; a metric without one is left out. A system is named after its runs, and in
+    full where two would have the same name.
+    """
+    short = [_short_name(system) for system in systems]
+    names = short if len(set(short)) == len(short) else [without_folders(system.name) for system in systems]
+    scored = fingerprint_of_examples(examples)
+    return new_record(
+        command,
+        corpus,
+        [
+            MeasuredSystem(
+                name,
+                _figures(system, intervals[system.name]),
+                scored,
+                without_folders(dict(system.search)),
+                tuple(trained_model(run, checkpoint) for run in _runs(system)),
+            )
+            for name, system in zip(names, systems, strict=True)
+        ],
+    )
+
+
+def _figures(system: System, intervals: Mapping[str, Interval]) -> dict[str, Figure]:
+    return {
+        each.name: Figure(each.score, *intervals[each.name], each.metric.signature)
+        for each in system.statistics
+        if each.name in intervals
+    }
+
+
+def _runs(system: System) -> list[Path]:
+    """The runs behind a system; none behind a file of outputs."""
+    return [] if Path(system.name).is_file() else members(system.name)
+
+
+def _short_name(system: System) -> str:
+    return "+".join(run.name for run in _runs(system)) or Path(system.name).name

@@ -1,0 +1,93 @@
+"""How the settings of a run differ from a shipped recipe, then and now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from transduce import config, recipes
+from transduce.records.record import Change, TrainedModel
+from transduce.training.settings import Settings
+from transduce.types import Facts
+
+PLACES = ("data.cache", "data.origin.folder")  # where the same data lie on this machine
+SPLIT_FILES = tuple(f"data.{split}." for split in ("train", "valid", "test"))
+CONDITIONS = ("training.clock", "training.precision", "training.seed")  # no choice of settings
+
+
+def differing_settings(wanted: config.Table, run: config.Table, facts: Facts) -> dict[str, Change]:
+    """The settings in which a ``run`` differs from what is ``wanted``, by dotted key.
+
+    Both are resolved with the run's facts. Where data lie does not count, and a precision of "auto" agrees with any.
+    """
+    then, now = (config.flatten(config.resolve(table, Settings, facts)) for table in (wanted, run))
+    if then.get("training.precision") == "auto":
+        then["training.precision"] = now.get("training.precision")
+    compared = (then.keys() | now.keys()) - set(PLACES)
+    if now.get("init.vocabulary", "own") != "own":  # the run has the units of the run that it started from
+        compared = {key for key in compared if not key.startswith("data.units.")}
+    return {key: Change(then.get(key), now.get(key)) for key in sorted(compared) if then.get(key) != now.get(key)}
+
+
+def differences(recipe: config.Table, run: config.Table, facts: Facts) -> dict[str, Change]:
+    """The settings in which a run differs from a recipe, by dotted key.
+
+    The files of a split do not count if the recipe has no data of its own: every run of it names its files.
+    """
+    found = differing_settings(recipe, run, facts)
+    if "origin" in recipe.get("data", {}):
+        return found
+    return {key: change for key, change in found.items() if not (key.startswith(SPLIT_FILES) and change.recipe is None)}
+
+
+def nearest_recipe(run: config.Table, facts: Facts, preferred: str = "") -> tuple[str, dict[str, Change]]:
+    """The shipped recipe with the fewest differences from a run, and these differences.
+
+    Of two recipes that are equally near, the one named ``preferred`` wins, then the first by name.
+    """
+    found = {}
+    for name in recipes.names():
+        table = recipes.read(name)
+        if "model" in table:  # else it is the base of others
+            found[name] = differences(table, run, facts)
+    name = min(found, key=lambda each: (len(found[each]), each != preferred, each))
+    return name, found[name]
+
+
+def changed_since(model: TrainedModel) -> dict[str, Change]:
+    """What the shipped recipe says today (``recipe``) and said when the model was recorded (``run``).
+
+    A setting that the package has learned since counts only if the recipe sets it: its default is what the package did
+    before. All settings count as changed if the recipe is gone or can no longer be resolved.
+    """
+    if model.recipe not in recipes.names():
+        return {"recipe": Change(None, model.recipe)}
+    table = recipes.read(model.recipe)
+    try:
+        now = config.flatten(config.resolve(table, Settings, Facts(**model.facts)))
+    except config.ConfigError as error:
+        return {error.path or "recipe": Change(str(error), None)}
+    then = _recipe_settings(model)
+    written = config.flatten(table)
+    if now["training.precision"] == "auto" and "training.precision" not in model.difference:
+        now["training.precision"] = then["training.precision"]
+    keys = (key for key in sorted(then.keys() | now.keys()) if key in then or key in written)
+    found = {key: Change(now.get(key), then.get(key)) for key in keys if key not in PLACES}
+    return {key: change for key, change in found.items() if change.recipe != change.run}
+
+
+def as_shipped(difference: Mapping[str, Change]) -> bool:
+    """Whether a run was trained with the recipe's own settings; its seed, clock and precision do not matter."""
+    return all(key in CONDITIONS for key in difference)
+
+
+def _recipe_settings(model: TrainedModel) -> dict[str, Any]:
+    """The recipe's settings when the model was recorded: its configuration without its changes."""
+    then = config.flatten(model.configuration)
+    for key, change in model.difference.items():
+        then.pop(key, None)
+        if change.recipe is not None:
+            then[key] = change.recipe
+    if "data.origin.type" not in then:
+        then = {key: value for key, value in then.items() if not key.startswith(SPLIT_FILES)}
+    return {key: value for key, value in then.items() if key not in PLACES}

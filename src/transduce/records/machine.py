@@ -1,0 +1,58 @@
+"""The machine of a measurement: its processor, and how fast it multiplies."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+import torch
+
+from transduce.compute import processor
+
+SIZE = 1024  # of the square matrices
+SECONDS = 0.4  # for each precision; a slow processor needs one product to warm up and one to measure
+
+
+@dataclass(frozen=True)
+class Machine:
+    """``cores`` of a ``processor``, of which PyTorch uses ``threads``.
+
+    ``instructions`` are those that decide the speed of products. The GFLOP/s are measured on one product of 1,024 by
+    1,024 matrices with these threads. ``load`` is the system's load average over one minute at the time: more than
+    ``threads`` means that other processes were busy, and that speed is a lower bound.
+    """
+
+    processor: str
+    cores: int
+    threads: int
+    instructions: tuple[str, ...]
+    float32_gflops: float
+    bfloat16_gflops: float
+    load: float | None = None
+
+    @classmethod
+    def here(cls) -> Machine:
+        """This machine. Takes about a second, and three where bfloat16 is emulated."""
+        load = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+        return cls(
+            processor.model_name(),
+            os.cpu_count() or 1,
+            torch.get_num_threads(),
+            processor.product_instructions(),
+            measure_gflops(torch.float32),
+            measure_gflops(torch.bfloat16),
+            load,
+        )
+
+
+def measure_gflops(dtype: torch.dtype, size: int = SIZE, seconds: float = SECONDS) -> float:
+    """Billions of floating-point operations per second of the fastest of a few products."""
+    matrix = torch.ones(size, size, dtype=dtype)
+    torch.mm(matrix, matrix)
+    fastest, end = float("inf"), time.perf_counter() + seconds
+    while fastest == float("inf") or time.perf_counter() < end:
+        began = time.perf_counter()
+        torch.mm(matrix, matrix)
+        fastest = min(fastest, time.perf_counter() - began)
+    return round(2 * size**3 / fastest / 1e9, 1)

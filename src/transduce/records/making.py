@@ -1,0 +1,106 @@
+"""Makes records: what is known of a run directory, and of the circumstances of a measurement."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+from transduce import config
+from transduce.data.corpora import DataError
+from transduce.data.preparation import Tokenizers, locate
+from transduce.data.settings import Data
+from transduce.directory import CHECKPOINTS, CONFIG, STATE, TOKENIZERS, Checkpoint, find_weights
+from transduce.records.changes import nearest_recipe
+from transduce.records.machine import Machine
+from transduce.records.provenance import commit, fingerprint_of_files, today, versions, without_folders
+from transduce.records.record import Effort, Fingerprint, MeasuredSystem, PrintedTable, Record, TrainedModel
+from transduce.training.data import at_home, cache_folder
+
+log = logging.getLogger("transduce")
+
+NOT_SCORES = ("step", "steps", "what", "seconds", "tokens")  # in the state.json of a checkpoint
+
+
+def new_record(
+    command: str,
+    split: str,
+    systems: Sequence[MeasuredSystem] = (),
+    tables: Sequence[PrintedTable] = (),
+) -> Record:
+    """A record of what was just measured here. Measures the speed of this machine, which takes about a second."""
+    name, clean = commit()
+    return Record(
+        command=command,
+        date=today(),
+        split=without_folders(split),
+        machine=Machine.here(),
+        versions=versions(),
+        systems=tuple(systems),
+        tables=tuple(tables),
+        commit=name,
+        clean=clean,
+    )
+
+
+def trained_model(run: Path, checkpoint: Checkpoint = "best") -> TrainedModel:
+    """What a run directory says of itself. Raises FileNotFoundError if it is none or lacks the checkpoint."""
+    weights = find_weights(run, checkpoint)
+    settings = config.read(run / CONFIG)
+    facts = Tokenizers.load(run / TOKENIZERS).facts
+    recipe, difference = nearest_recipe(settings, facts, preferred=run.name)
+    return TrainedModel(
+        name=run.name,
+        recipe=recipe,
+        configuration=without_folders(settings),
+        difference={key: without_folders(change) for key, change in difference.items()},
+        facts=asdict(facts),
+        seed=settings["training"]["seed"],
+        parameters=count_parameters(weights),
+        effort=effort_of(run),
+        training_data=_training_data(settings, run),
+        validation=validation_scores(run, checkpoint),
+    )
+
+
+def validation_scores(run: Path, checkpoint: Checkpoint = "best") -> dict[str, float]:
+    """The loss and the metrics of a checkpoint on the validation data, as training measured them; none without."""
+    state = {} if checkpoint == "last" else _state(run, checkpoint)
+    return {name: value for name, value in state.items() if name not in NOT_SCORES}
+
+
+def effort_of(run: Path) -> Effort | None:
+    """The budget that training has spent, or None if the run no longer has its last checkpoint."""
+    state = _state(run, "last")
+    if "step" not in state:
+        return None
+    return Effort(state["step"], round(state.get("seconds", 0.0) / 60, 3), state.get("tokens"))
+
+
+def count_parameters(weights: Path) -> int:
+    """The numbers in a safetensors file."""
+    with safe_open(weights, framework="pt") as file:
+        return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+
+
+def _state(run: Path, checkpoint: Checkpoint) -> dict[str, Any]:
+    file = run / CHECKPOINTS / checkpoint / STATE
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return found
+
+
+def _training_data(settings: config.Table, run: Path) -> Fingerprint | None:
+    """The fingerprint of the training files, or None with a warning if they cannot be read any more."""
+    data = config.build(at_home(settings, run)["data"], Data, path="data")
+    try:
+        files = locate(data, cache_folder(data, run)).train
+        return None if files is None else fingerprint_of_files(files)
+    except (DataError, OSError) as error:
+        log.warning("the record has no fingerprint of the training data: %s", error)
+        return None

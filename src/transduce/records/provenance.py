@@ -1,0 +1,85 @@
+"""Where a figure comes from: the command, the commit, the versions, and the lines of text behind it."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+import shlex
+import subprocess
+from collections.abc import Iterable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import transduce
+from transduce.data.corpora import Files, lines
+from transduce.records.record import Change, Fingerprint, Versions
+from transduce.types import Example
+
+SOURCE = Path(__file__).resolve().parent
+WITHOUT_CODE = (":(exclude,top)benchmarks/results", ":(exclude,top)docs")  # a new record does not change the code
+ABSOLUTE = re.compile(r"(?<![\w.~])/(?:[^/\s\"',+=\]}]+/)+")  # the folders of an absolute path
+
+
+def versions() -> Versions:
+    """The versions in use."""
+    return Versions(platform.python_version(), torch.__version__, transduce.__version__)
+
+
+def today() -> str:
+    """The date as YYYY-MM-DD."""
+    return date.today().isoformat()
+
+
+def command_line(program: str, arguments: Sequence[str]) -> str:
+    """The command as it was typed, quoted for a shell, and without the folders of this machine."""
+    return shlex.join([program, *map(without_folders, arguments)])
+
+
+def without_folders(value: Any) -> Any:
+    """The value with each absolute path in it shortened to its last name: a record is read on other machines."""
+    if isinstance(value, str):
+        return ABSOLUTE.sub("", value)
+    if isinstance(value, dict):
+        return {key: without_folders(item) for key, item in value.items()}
+    if isinstance(value, Change):
+        return Change(without_folders(value.recipe), without_folders(value.run))
+    return [without_folders(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def commit() -> tuple[str | None, bool | None]:
+    """The commit of the package's source, and whether the code is as it has it; None twice outside of a checkout."""
+    name = _git("rev-parse", "--short=10", "HEAD")
+    changed = _git("status", "--porcelain", "--", ":(top)", *WITHOUT_CODE)
+    return (None, None) if name is None else (name, changed == "")
+
+
+def fingerprint_of_files(files: Files) -> Fingerprint:
+    """The lines of a split's files, one file after the other. Raises DataError if one cannot be read."""
+    names = tuple(path.name for path in files.paths)
+    return _fingerprint((line for path in files.paths for line in lines(path)), names)
+
+
+def fingerprint_of_examples(examples: Iterable[Example]) -> Fingerprint:
+    """The sources and references of examples, in order. A signal counts by its file's name."""
+    return _fingerprint("\t".join((without_folders(each.source), *each.references)).encode() for each in examples)
+
+
+def _fingerprint(found: Iterable[bytes], files: tuple[str, ...] = ()) -> Fingerprint:
+    digest, count = hashlib.sha256(), 0
+    for line in found:
+        digest.update(line + b"\n")
+        count += 1
+    return Fingerprint(digest.hexdigest()[:16], count, files)
+
+
+def _git(*arguments: str) -> str | None:
+    """What git prints, or None if it fails or is not installed."""
+    try:
+        done = subprocess.run(["git", *arguments], cwd=SOURCE, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

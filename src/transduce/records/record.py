@@ -1,0 +1,174 @@
+"""A record is the file behind a figure: the scores, and everything that is needed to judge or repeat them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+from transduce import config
+from transduce.directory import replace_file
+from transduce.errors import UserError
+from transduce.records.machine import Machine
+
+FORMAT = 1  # raise it when a key changes its meaning
+
+
+class RecordError(UserError):
+    """A record cannot be read: the message names the file, the key, what was expected and the fix."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path}: {problem}; restore the file from version control, or measure again with --record")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One metric: its value, its 95 % interval where there is one, and the metric's signature."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    signature: str = ""
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """SHA-256 over lines of text, their number, and the names of the files that hold them."""
+
+    sha256: str
+    lines: int
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Change:
+    """A setting in the shipped ``recipe`` and in the ``run``. None means that one of them does not have it."""
+
+    recipe: Any = None
+    run: Any = None
+
+
+@dataclass(frozen=True)
+class Effort:
+    """The budget that training spent. ``updates`` are passes for a counted model, ``tokens`` are target tokens."""
+
+    updates: int
+    minutes: float
+    tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A run: the shipped recipe that is nearest to it, its resolved configuration and the changes from the recipe.
+
+    ``facts`` are the sizes that the data gave (``types.Facts``), ``training_data`` is None where the files are gone.
+    ``validation`` holds the scores of the chosen checkpoint on the validation data.
+    """
+
+    name: str
+    recipe: str
+    configuration: dict[str, Any]
+    difference: dict[str, Change]
+    facts: dict[str, int]
+    seed: int
+    parameters: int
+    effort: Effort | None = None
+    training_data: Fingerprint | None = None
+    validation: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MeasuredSystem:
+    """What was measured: its scores on some examples, the search, and the models behind it (none for a file)."""
+
+    name: str
+    scores: dict[str, Figure]
+    examples: Fingerprint
+    search: dict[str, Any] = field(default_factory=dict)
+    models: tuple[TrainedModel, ...] = ()
+
+
+@dataclass(frozen=True)
+class PrintedTable:
+    """A table as a benchmark printed it: its heading, the titles of its columns, and its rows of cells."""
+
+    heading: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Versions:
+    """The versions of Python, torch and transduce."""
+
+    python: str
+    torch: str
+    transduce: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """One command that measured something.
+
+    ``split`` is test, valid or train, or the name of a file. ``clean`` says whether the code was as ``commit`` has it;
+    both are None outside of a git checkout. A benchmark that prints tables fills ``tables``.
+    """
+
+    command: str
+    date: str
+    split: str
+    machine: Machine
+    versions: Versions
+    systems: tuple[MeasuredSystem, ...] = ()
+    tables: tuple[PrintedTable, ...] = ()
+    commit: str | None = None
+    clean: bool | None = None
+    format: int = FORMAT
+
+    @classmethod
+    def read(cls, path: Path) -> Record:
+        """Reads a record and checks every key. Raises RecordError."""
+        try:
+            table = _without_nulls(json.loads(path.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise RecordError(path, f"not JSON ({error}), expected one JSON object") from error
+        if not isinstance(table, dict):
+            raise RecordError(path, f"a JSON {type(table).__name__}, expected one JSON object")
+        written = table.get("format")
+        if written != FORMAT:
+            raise RecordError(path, f"format = {written!r}, expected {FORMAT}, the format of this version")
+        try:
+            return config.build(table, cls)
+        except config.ConfigError as error:
+            raise RecordError(path, str(error)) from error
+
+    def write(self, path: Path) -> Path:
+        """Writes the record and returns its path.
+
+        A path that ends in .json is the file, and an older file is replaced. Any other path is a folder: the record
+        gets a new file there, named after what was measured, and replaces nothing.
+        """
+        file = path if path.suffix == ".json" else self._new_file(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
+        return file
+
+    def _new_file(self, folder: Path) -> Path:
+        first = self.systems[0].name if self.systems else self.tables[0].heading
+        stem = f"{_slug(first)}-{_slug(Path(self.split).name)}"
+        numbered = chain([folder / f"{stem}.json"], (folder / f"{stem}-{number}.json" for number in count(2)))
+        return next(file for file in numbered if not file.exists())
+
+
+def _slug(text: str) -> str:
+    kept = "".join(letter if letter.isalnum() or letter in "._+" else "-" for letter in text)
+    return "-".join(filter(None, kept.split("-")))[:80] or "record"
+
+
+def _without_nulls(value: Any) -> Any:
+    """The value without the keys that are null: a missing key has its default, which is None."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value

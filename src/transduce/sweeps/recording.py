@@ -1,0 +1,36 @@
+"""The record of a sweep."""
+
+from __future__ import annotations
+
+from transduce import config
+from transduce.directory import CONFIG
+from transduce.errors import UserError
+from transduce.records.making import new_record, trained_model
+from transduce.records.provenance import fingerprint_of_examples
+from transduce.records.record import Figure, MeasuredSystem, Record
+from transduce.sweeps.measurement import Measurement
+from transduce.sweeps.results import SweepResults
+from transduce.training.data import split_of
+
+
+def record_sweep(command: str, results: SweepResults) -> Record:
+    """A record of all finished cells of a sweep. Raises UserError if nothing is finished."""
+    if not results.rows:
+        raise UserError(f"{results.out} has no finished cell to record: see results.md there for the log of each")
+    cells = [
+        _measured(results, f"{row.variant.name}-seed{seed}", found)
+        for row in results.rows
+        for seed, found in row.cells.items()
+    ]
+    return new_record(command, results.question.split, cells)
+
+
+def _measured(results: SweepResults, name: str, found: Measurement) -> MeasuredSystem:
+    run = results.out / "cells" / name
+    settings = config.read(run / CONFIG)
+    figures = {}
+    for metric, value in found.metrics.items():
+        low, high = found.intervals.get(metric, (None, None))
+        figures[metric] = Figure(value, low, high, found.signatures[metric])
+    examples = fingerprint_of_examples(split_of(settings, run, found.split))
+    return MeasuredSystem(name, figures, examples, settings["search"], (trained_model(run),))
