@@ -62,7 +62,7 @@ class Placed(Embedding, Protocol):
 
 
 def picture(source: Padded, height: int, like: Tensor) -> Grid:
-    """Turns rows [B, S, C * height], in which a step is a column, into grids [B, C, height, S] of the type of ``like``."""
+    """Rows [B, S, C * height], whose steps are columns, as grids [B, C, height, S] of the type of ``like``."""
     columns_BSD = steps(source)
     return Grid(torch.unflatten(columns_BSD.to(like.dtype).transpose(1, 2), 1, (-1, height)), source.lengths)
 
@@ -79,7 +79,7 @@ def steps(source: Padded) -> Tensor:
 
 
 def check_height(vocabulary: int, height: int, channels: int) -> None:
-    """Raises ValueError unless a step of ``vocabulary`` numbers is a column of a picture with this height and channels."""
+    """Raises ValueError unless ``vocabulary`` numbers are a column of a picture with this height and channels."""
     if height < 1 or channels < 1 or height * channels != vocabulary:
         raise UserError(
             f"height * channels = {height} * {channels} = {height * channels}, but a step of the source, a column of a "
