@@ -1,1 +1,3 @@
-"""Models side by side: a grid of them trained on the same data, measured the same way, in one table and one picture."""
+"""Sweeps: train a grid of models on the same data, measure them in the same way, and show them in one table and
+picture.
+"""

@@ -1,4 +1,4 @@
-"""Which models a sweep compares: every combination of the values it varies, each with several seeds."""
+"""The grid of a sweep: every combination of the values that it varies, each with several seeds."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from transduce.errors import UserError
 from transduce.spec import shown
 
 RECIPE, SEED = "recipe", "training.seed"
-LONGEST_NAME = 120  # of a folder; most file systems stop at 255 bytes
+LONGEST_NAME = 120  # longest folder name; most file systems allow 255 bytes
 
 Vary = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A recipe with changes: a row of the table. Its cells differ in nothing but the seed."""
+    """A recipe with changes: one row of the table. The cells of a variant differ only in their seed."""
 
     recipe: str
     changes: Mapping[str, Any]
 
     @property
     def name(self) -> str:
-        """The changes in short, safe as the name of a file; the recipe's name where there are none."""
+        """A short name of the changes, safe as a file name. The recipe's name if there are no changes."""
         parts = [f"{_short(key)}={_slug(value)}" for key, value in self.changes.items() if key != RECIPE]
         named = [Path(self.recipe).stem] if RECIPE in self.changes or not parts else []
         name = ",".join([*named, *parts])
@@ -50,10 +50,10 @@ class SweepCell:
         return f"{self.variant.name}-seed{self.seed}"
 
     def table(self, settings: Mapping[str, Any]) -> config.Table:
-        """The run's configuration: the recipe with what is varied and with ``settings``, which are the same for all.
+        """The run's configuration: the recipe, the varied values, and ``settings``, which are the same for all cells.
 
-        Another ``type`` or a whole table empties what was there, so these are set before the keys inside. ConfigError
-        where something that was asked is not what the run would have: its name would say what it is not.
+        Another ``type`` or a whole table replaces what was there, so these are set before the keys inside them. Raises
+        ConfigError if a later setting would undo a varied value, because the cell's name would then be wrong.
         """
         changes = {key: value for key, value in self.variant.changes.items() if key != RECIPE}
         asked = {**settings, **changes, SEED: self.seed}
@@ -73,7 +73,7 @@ class SweepCell:
 
 @dataclass(frozen=True)
 class SweepGrid:
-    """Every combination of the values in ``vary``, with every seed; the key ``recipe`` varies the recipe itself."""
+    """Every combination of the values in ``vary``, with every seed. The key ``recipe`` varies the recipe itself."""
 
     vary: Vary
     seeds: tuple[int, ...]
@@ -88,7 +88,7 @@ class SweepGrid:
             raise UserError(f"vary {SEED}: seeds have an option of their own, --seeds {len(self.vary[SEED])}")
 
     def cells(self, recipe: str | None) -> list[SweepCell]:
-        """All of a seed before the next one, so that a whole table is there early."""
+        """All cells, sorted by seed, so that a whole table exists after the first seed."""
         if (recipe is None) is not (RECIPE in self.vary):
             raise UserError(
                 "a sweep is of one recipe or varies it: give RECIPE or --vary recipe=a,b"
@@ -100,7 +100,7 @@ class SweepGrid:
 
 
 def values(text: str) -> tuple[str, list[Any]]:
-    """KEY=a,b,c as the key and its values, each of TOML (what TOML does not know is a string, as in ``--set``)."""
+    """Parses KEY=a,b,c. Values are TOML; a value that is not TOML is a string, as in ``--set``."""
     key, equals, listed = text.partition("=")
     if not equals or not key.strip() or not listed.strip():
         raise UserError(f"cannot vary {text!r}: expected KEY=a,b, such as model.encoder.width=64,128")
@@ -108,13 +108,13 @@ def values(text: str) -> tuple[str, list[Any]]:
 
 
 def shared(names: Iterable[str]) -> str:
-    """What all the names begin with, in whole parts between hyphens."""
+    """The common prefix of all names, in whole parts between hyphens."""
     parts = zip(*(name.split("-") for name in names), strict=False)
     return "-".join(same[0] for same in itertools.takewhile(lambda part: len(set(part)) == 1, parts))
 
 
 def _split(text: str) -> list[str]:
-    """The text cut at the commas that are in no brackets and no quotes."""
+    """Splits the text at commas outside brackets and quotes."""
     parts, depth, quote = [""], 0, ""
     for character in text:
         if character == "," and not depth and not quote:
@@ -135,7 +135,7 @@ def _short(key: str) -> str:
 
 
 def _slug(value: Any) -> str:
-    """The value in letters that need no quotes anywhere; "+" would join run directories."""
+    """The value in characters that need no quotes in a shell. "+" is excluded, because it joins run directories."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (str, int, float)):

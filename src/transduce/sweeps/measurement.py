@@ -1,4 +1,4 @@
-"""What a sweep measures of a trained run, and the process that trains and measures one: ``python -m`` this module."""
+"""The measurement of one cell, and the process that trains and measures it: ``python -m`` this module."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ from transduce.transducer import Transducer
 
 @dataclass(frozen=True)
 class Conditions:
-    """Where a cell was trained: what its speed, and within minutes its score, depend on beside the settings."""
+    """Where a cell was trained: facts beside the settings that its speed depends on, and its score within given
+    minutes.
+    """
 
     threads: int
     jobs: int
@@ -48,14 +50,12 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A finished cell in numbers.
+    """The numbers of a finished cell.
 
-    ``metrics`` are on ``split``, which was found for the question's (``asked``), by the run's own search, as `transduce
-    evaluate` has them; ``search_seconds`` and ``greedy_seconds`` are for a sentence, text in to text out, by the clock
-    of the training (0 where no metric is of an output); ``tokens_per_second`` is the median of the training log, target
-    tokens without padding; ``training_seconds`` include validation; ``lengths`` are in ``length_unit``.
-    ``intervals`` are of ``metrics``, 95 %. ``validation`` holds what training measured of the chosen checkpoint on the
-    validation data, first the metric that chose it. Cells that an older version measured have neither.
+    ``metrics`` are on ``split``, measured with the run's own search as ``transduce evaluate`` does. ``asked`` is the
+    split that the sweep requested. ``search_seconds`` and ``greedy_seconds`` are per sentence, from text to text, by
+    the training's clock (0 if no metric reads outputs). ``tokens_per_second`` is the median in the training log: target
+    tokens without padding. ``training_seconds`` include validation. ``lengths`` are in ``length_unit``.
     """
 
     split: str
@@ -80,11 +80,13 @@ class Measurement:
 
     @classmethod
     def read(cls, run: Path, asked: str | None = None) -> Measurement | None:
-        """That of a cell's folder; None where it is not finished, or where it was asked for another split."""
+        """Reads the measurement of a cell's folder. Returns None if the cell is unfinished or was measured on another
+        split.
+        """
         if not (run / MEASURED).exists():
             return None
         record = json.loads((run / MEASURED).read_text(encoding="utf-8"))
-        record["lengths"] = [Bin(*each.values()) for each in record["lengths"]]  # older ones have other names for them
+        record["lengths"] = [Bin(*each.values()) for each in record["lengths"]]  # older files have other names
         record["conditions"] = Conditions(**record["conditions"])
         record["intervals"] = {name: Interval(*each) for name, each in record.get("intervals", {}).items()}
         found = cls(**record)
@@ -92,7 +94,7 @@ class Measurement:
 
 
 def measured_split(data: Data, cache: Path, asked: str) -> str:
-    """The split to measure on: the one ``asked``, or valid where there is no test; ValueError where there is none."""
+    """The split to measure on: ``asked``, or valid if there is no test. Raises ValueError if there is neither."""
     splits = locate(data, cache)
     for split in SPLITS[SPLITS.index(asked) :]:
         if getattr(splits, split) is not None:
@@ -108,7 +110,7 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: st
     split = measured_split(data, cache_folder(data, run), asked)
     examples = split_of(settings, run, split)
     metrics = [metric(name) for name in settings["metrics"]]
-    transducer([example.source for example in examples[:1]])  # the first call of a kernel is not the model's speed
+    transducer([example.source for example in examples[:1]])  # warm-up: the first call of a kernel is slow
     clock = CLOCKS[settings["training"]["clock"]]
     found = transducer.evaluate(examples, metrics, clock=clock)
     greedy = found
@@ -149,15 +151,15 @@ def _tokens_per_second(run: Path) -> float:
 
 
 def command(run: Path, conditions: Conditions, split: str, plugins: Sequence[str]) -> list[str]:
-    """How to call ``main`` in a process of its own."""
+    """The command line that calls ``main`` in a separate process."""
     return [sys.executable, "-m", __name__, str(run), json.dumps(asdict(conditions)), split, *plugins]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Train what a folder's asked.toml says, or go on with it, and write what was measured of it.
+    """Trains or resumes the run that a folder's asked.toml describes, and writes its measurement.
 
-    A run that goes on does so with its own settings, but finds its data where they are asked for now. One that has
-    been measured, on another split, keeps the times of then and their conditions, which may be another machine's.
+    A resumed run keeps its own settings, but reads its data from the places given now. If a run was measured on another
+    split before, it keeps the times and conditions of that measurement, perhaps of another machine.
     """
     folder, written, split, *plugins = arguments
     run, conditions = Path(folder), Conditions(**json.loads(written))

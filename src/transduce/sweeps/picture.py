@@ -1,4 +1,4 @@
-"""The picture of a sweep: the first metric with its spread over seeds, and the same by the length of the source."""
+"""The picture of a sweep: the first metric with its spread over seeds, and the same metric by source length."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from transduce.sweeps.table import PICTURE
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-HIGH = 0.34  # inches of a row
-MARKS = {"o": "-", "s": "--", "^": ":"}  # and the lines that go with them
+HIGH = 0.34  # inches per row
+MARKS = {"o": "-", "s": "--", "^": ":"}  # line styles
 
 
 def draw(results: SweepResults) -> None:
-    """Write results.png beside the cells; nothing where nothing is finished.
+    """Writes results.png beside the cells, or nothing if no cell is finished.
 
-    Raises ImportError, naming the extra to install, without matplotlib.
+    Raises ImportError, which names the extra to install, without matplotlib.
     """
     name = next(iter(results.metrics), None)
     rows = [row for row in results.rows if name is not None and row.score(name).values]
@@ -51,7 +51,7 @@ def draw(results: SweepResults) -> None:
 
 
 def _scores(ax: Axes, rows: Sequence[ResultRow], name: str, looks: Sequence[dict[str, Any]]) -> None:
-    """A row for each variant, the best on top: every seed a dot, the mean a bar with its number."""
+    """One row per variant, best on top: a dot per seed, and a bar with a number for the mean."""
     for y, (row, look) in enumerate(zip(rows, looks, strict=True)):
         score, color = row.score(name), look["color"]
         ax.plot([score.low, score.high], [y, y], color=color, linewidth=2, alpha=0.4)
@@ -69,14 +69,14 @@ def _scores(ax: Axes, rows: Sequence[ResultRow], name: str, looks: Sequence[dict
 
 
 def _lengths(ax: Axes, curves: Sequence[Sequence[tuple[float, float]]], looks: Sequence[dict[str, Any]]) -> None:
-    """A line for each variant, in the colour of its row, and with its mark."""
-    for curve, look in reversed(list(zip(curves, looks, strict=True))):  # the best drawn last, on top
+    """One line per variant, with the colour and the mark of its row."""
+    for curve, look in reversed(list(zip(curves, looks, strict=True))):  # the best is drawn last, on top
         ax.plot(*zip(*curve, strict=True), **look, linewidth=1.8, markersize=5, markeredgecolor=PAPER)
     _plain(ax, "both")
 
 
 def _curve(row: ResultRow, name: str) -> list[tuple[float, float]]:
-    """Mean length and mean score over the seeds of each group of sources."""
+    """The mean length and the mean score over seeds, for each group of sources."""
     points: dict[float, list[float]] = defaultdict(list)
     for found in row.cells.values():
         for each in found.lengths:
@@ -86,13 +86,13 @@ def _curve(row: ResultRow, name: str) -> list[tuple[float, float]]:
 
 
 def _looks(count: int) -> list[dict[str, Any]]:
-    """The colour, the mark and the line of each row: hues that are told apart easily, then the same with others."""
+    """The colour, mark and line style of each row: colours that are easy to tell apart first, then other styles."""
     looks = [{"color": hue, "marker": mark, "linestyle": line} for mark, line in MARKS.items() for hue in HUES]
     return list(islice(cycle(looks), count))
 
 
 def _labels(names: Sequence[str]) -> list[str]:
-    """Names without what they all begin with."""
+    """The names without their common prefix."""
     return [name.removeprefix(f"{shared(names)}-") for name in names]
 
 

@@ -1,4 +1,4 @@
-"""Commands run beside each other, so many at a time, each in a process of its own with a log."""
+"""Runs commands in parallel processes, each with a log file."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 
 from transduce.training.interruption import Interruption
 
-UNBUFFERED = {"PYTHONUNBUFFERED": "1"}  # so that a log has in order what was said, and ends with the error
-GLANCE = 0.1  # seconds between looks at who has ended
+UNBUFFERED = {"PYTHONUNBUFFERED": "1"}  # keeps the log in order, with the error at the end
+GLANCE = 0.1  # seconds between polls
 
 
 @dataclass(frozen=True)
 class Task:
-    """A command, and the file that takes what it says."""
+    """A command and its log file."""
 
     name: str
     command: Sequence[str]
@@ -28,7 +28,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Ended:
-    """A task that has ended: its exit status (0 is well, -N is by signal N), and how long it took."""
+    """A finished task: its exit status (0 is success, -N means killed by signal N) and its duration."""
 
     task: Task
     status: int
@@ -36,7 +36,7 @@ class Ended:
 
     @property
     def reason(self) -> str:
-        """Of an end that is not well: the last line of the log, or the signal."""
+        """Why a task failed: the last line of its log, or the signal."""
         if self.status < 0:
             return f"killed by {signal.Signals(-self.status).name}"
         lines = self.task.log.read_text(encoding="utf-8", errors="replace").split("\n")
@@ -44,10 +44,10 @@ class Ended:
 
 
 def run(tasks: Sequence[Task], jobs: int, environment: Mapping[str, str] | None = None) -> Iterator[Ended]:
-    """Run all, ``jobs`` at a time, and tell of each as it ends.
+    """Runs all tasks, ``jobs`` at a time, and yields each when it ends.
 
-    The first SIGINT or SIGTERM (or the end of the caller's interest) asks those that run to end by SIGTERM and waits
-    for them, KeyboardInterrupt or SystemExit following; a second one kills them.
+    The first SIGINT or SIGTERM, or an end of the iteration, sends SIGTERM to the running tasks and waits for them;
+    KeyboardInterrupt or SystemExit follows. A second signal kills them.
     """
     waiting, running = list(tasks), list[tuple[Task, "subprocess.Popen[Any]", float]]()
     with Interruption() as interruption:
@@ -70,7 +70,7 @@ def run(tasks: Sequence[Task], jobs: int, environment: Mapping[str, str] | None 
 
 
 def _start(task: Task, environment: Mapping[str, str] | None) -> subprocess.Popen[Any]:
-    """In a session of its own: Ctrl-C on the terminal reaches only us, and we pass it on once."""
+    """Starts a task in its own session, so that Ctrl-C reaches only this process, which passes it on once."""
     task.log.parent.mkdir(parents=True, exist_ok=True)
     with task.log.open("ab") as log:
         return subprocess.Popen(
@@ -91,4 +91,4 @@ def _stop(processes: Sequence[subprocess.Popen[Any]]) -> None:
             process.wait()
     finally:
         for process in processes:
-            process.kill()  # nothing to one that has ended
+            process.kill()  # no-op if it has ended

@@ -1,4 +1,4 @@
-"""What a sweep was asked, kept beside its answers: sweep.toml."""
+"""What a sweep compares, kept beside its results in sweep.toml."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEEDS = 3
 
 
 class OtherQuestionError(UserError):
-    """What is there was asked with other settings: side by side the two would compare nothing."""
+    """The folder's sweep had other settings, so its cells cannot be compared with the new ones."""
 
     def __init__(self, cell: Path, differences: Sequence[str], count: int) -> None:
         others = f" (and {count - 1} other cells)" if count > 1 else ""
@@ -33,8 +33,11 @@ class OtherQuestionError(UserError):
 
 @dataclass(frozen=True)
 class Question:
-    """One recipe (None where it is varied) and settings for all; grids, which may grow in number; the split to measure
-    on, which is "test", or valid where there is no test, or "valid" (what is trained is the same)."""
+    """The recipe (None if it is varied), the settings of all cells, the grids, and the split to measure on.
+
+    More grids can be added later. The split is "valid" or "test"; "test" means valid if there is no test. It does not
+    change the training.
+    """
 
     recipe: str | None
     settings: Mapping[str, Any]
@@ -60,18 +63,20 @@ class Question:
         return [cell for grid in self.grids for cell in grid.cells(self.recipe)]
 
     def cells(self) -> list[SweepCell]:
-        """Every cell of every grid, once."""
+        """All cells of all grids, each once."""
         return list({cell.name: cell for cell in self.asked()}.values())
 
     def differences(self, other: Question) -> list[str]:
-        """What two questions with other grids do not have in common: cells of both in one table compare nothing."""
+        """The differences between two questions, except for their grids. Cells of different questions cannot share a
+        table.
+        """
         keys = [key for key in {**self.settings, **other.settings} if key not in PLACES]
         both = [("recipe", self.recipe, other.recipe)]
         both += [(key, self.settings.get(key), other.settings.get(key)) for key in keys]
         return [f"{key} = {now!r} (was {was!r})" for key, was, now in both if was != now]
 
     def joined(self, other: Question) -> Question:
-        """The grids of both, with the places and the split of the other, which is asked now."""
+        """The grids of both questions, with the file places and the split of ``other``, the newer one."""
         places = {key: other.settings[key] for key in PLACES if key in other.settings}
         grids = (*self.grids, *(grid for grid in other.grids if grid not in self.grids))
         return Question(self.recipe, {**self.settings, **places}, grids, other.split)
@@ -85,7 +90,7 @@ class Question:
 
     @classmethod
     def read(cls, out: Path) -> Question | None:
-        """That of a sweep's directory; None where there is none yet."""
+        """Reads the question of a sweep's directory. Returns None if there is none yet."""
         if not (out / FILE).exists():
             return None
         table = config.read(out / FILE)
@@ -99,7 +104,7 @@ def ask(
     seeds: int | Sequence[int] | None,
     settings: Mapping[str, Any] | Sequence[str],
 ) -> Question | None:
-    """A question of one grid, as ``sweep`` takes its parts; None where neither recipe nor ``vary`` asks anything."""
+    """A question with one grid, from the arguments of ``sweep``. None if there is neither a recipe nor ``vary``."""
     if recipe is None and not vary:
         if seeds is not None or settings:
             raise UserError(
@@ -116,12 +121,12 @@ def ask(
 
 
 def _mapping(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
-    """Settings by dotted key, however they were given."""
+    """Settings by dotted key, from either form."""
     if isinstance(settings, Mapping):
         return {key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()}
     parsed = {}
     for setting in [settings] if isinstance(settings, str) else settings:
-        config.override({}, setting)  # says what is wrong with it
+        config.override({}, setting)  # raises ConfigError if it is invalid
         key, _, text = setting.partition("=")
         parsed[key.strip()] = config.override({}, f"value={text}")["value"]
     return parsed

@@ -1,4 +1,4 @@
-"""What has come of a sweep so far: a row for each variant, over its seeds."""
+"""The results of a sweep so far: one row per variant, over its seeds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOSS = "loss"  # what chooses a checkpoint if training.validation names no metri
 
 @dataclass(frozen=True)
 class Spread:
-    """A number as each seed has it."""
+    """A number for each seed."""
 
     values: tuple[float, ...]
 
@@ -45,17 +45,13 @@ class ResultRow:
         return Spread(tuple(of(measurement) for measurement in self.cells.values()))
 
     def score(self, name: str) -> Spread:
-        """Of a metric; of the cells that have it, where recipes measure differently."""
+        """A metric of the cells that have it. Recipes may have different metrics."""
         return Spread(tuple(each.metrics[name] for each in self.cells.values() if name in each.metrics))
 
 
 @dataclass(frozen=True)
 class SweepResults:
-    """The finished cells, a row for each variant, and the ``unfinished`` cells that were asked for.
-
-    ``rows`` are ranked on validation data: by the first metric if that is what was measured on, else by the score that
-    chose each run's checkpoint in training. Without such a score, the same for all, they are in order of their names.
-    """
+    """``rows``, sorted by the first metric, best first, and ``unfinished``: the cells without a measurement."""
 
     question: Question
     out: Path
@@ -68,7 +64,7 @@ class SweepResults:
 
     @property
     def metrics(self) -> list[str]:
-        """The names of all metrics, the one that ranks first."""
+        """The names of all metrics. The first one ranks the rows."""
         return list(dict.fromkeys(name for each in self.measurements for name in each.metrics))
 
     @property
@@ -78,12 +74,12 @@ class SweepResults:
 
     @property
     def folders(self) -> dict[str, Path]:
-        """The run directories of the unfinished, by the cell's name."""
+        """The run directories of the unfinished cells, by name."""
         return {cell.name: self.out / "cells" / cell.name for cell in self.unfinished}
 
 
 def collect(question: Question, out: Path) -> SweepResults:
-    """Read what is there of the cells asked."""
+    """Reads the measurements of all cells of a question."""
     cells: dict[str, dict[int, Measurement]] = {}
     variants: dict[str, Variant] = {}
     unfinished = []

@@ -1,4 +1,4 @@
-"""``transduce.sweep``: train a grid of models, each in a process of its own, and set them side by side."""
+"""``transduce.sweep``: trains a grid of models, each in its own process, and compares them."""
 
 from __future__ import annotations
 
@@ -47,26 +47,28 @@ def sweep(
     plugins: Sequence[str] = (),
     split: str | None = None,
 ) -> SweepResults:
-    """Train every combination of the values in ``vary`` with every seed, and set the results side by side.
+    """Trains every combination of the values in ``vary`` with every seed, and returns the results side by side.
 
-    ``vary={"model.encoder.width": [64, 128]}`` changes a recipe; ``{"recipe": ["g2p", "g2p-large"]}`` takes several.
-    ``seeds`` are 1 to so many (3 where it is not said), or those listed; ``settings`` are as ``train`` takes them, for
-    all. ``jobs`` are trained at a time, on ``threads`` each (by default the machine's cores are shared out).
+    ``vary={"model.encoder.width": [64, 128]}`` changes a recipe. ``{"recipe": ["g2p", "g2p-large"]}`` takes several
+    recipes. ``seeds`` is a number n for the seeds 1 to n (default 3), or a list of seeds. ``settings`` apply to all
+    cells, as in ``train``. ``jobs`` cells train at a time, with ``threads`` each (by default the cores are divided
+    evenly).
 
-    ``out``, by default ``sweeps/NAME``, has a run directory for each in ``cells/``, and ``results.md``, ``.csv`` and
-    ``.png``. What is finished there is not trained again and what was interrupted goes on, so that a second call adds
-    to a sweep; without ``recipe`` and ``vary`` it goes on with all that was asked of ``out``. Cells that are there
-    with other settings are refused (OtherQuestionError), or deleted with ``overwrite``, once the data of the new ones
-    are prepared, so that a slip in the settings costs nothing. A cell that fails is told on the logger
-    ``transduce.sweep``, as is each that ends, and does not stop the others.
+    ``out``, by default ``sweeps/NAME``, gets a run directory per cell in ``cells/``, and ``results.md``, ``.csv`` and
+    ``.png``. Finished cells are not trained again, and interrupted cells are resumed, so a second call adds to a sweep.
+    A call without ``recipe`` and ``vary`` continues everything in ``out``. Cells with other settings raise
+    OtherQuestionError. With ``overwrite`` they are deleted, but only after the data of the new cells are prepared, so a
+    mistake in the settings loses nothing. The logger ``transduce.sweep`` reports each cell that ends or fails; a
+    failure does not stop the others.
 
-    ``split`` is what all are measured on: "valid", to choose by, or "test" (valid, where there is none), which is so at
-    first and otherwise as before. Where it is another than before, all are measured again, and none trained.
+    ``split`` is the split to measure on: "valid" to choose by, or "test" (valid if there is no test). The default is
+    "test" for a new sweep and the old split otherwise. If the split changes, all cells are measured again without
+    training.
     """
     if jobs < 1:
         raise UserError(f"jobs = {jobs}: at least one cell is trained at a time")
     load_plugins(plugins)
-    choose_device(device)  # says what is wrong with it
+    choose_device(device)  # raises ConfigError if it is invalid
     asked = ask(recipe, vary or {}, seeds, settings)
     folder = Path(out) if out is not None else _folder(asked)
     asked = _settled(asked, folder, split)
@@ -99,7 +101,7 @@ def sweep(
 
 
 def _folder(asked: Question | None) -> Path:
-    """sweeps/ and the recipe's name, or what several have in common."""
+    """sweeps/ and the recipe's name, or the common prefix of several names."""
     if asked is None:
         raise UserError("a sweep is of a recipe, or of --vary recipe=a,b; or --out has one to go on with")
     stems = [Path(cell.variant.recipe).stem for cell in asked.cells()]
@@ -114,7 +116,7 @@ def _settled(asked: Question | None, folder: Path, split: str | None) -> Questio
         raise UserError(f"{folder} holds no sweep to go on with: give a recipe, or --vary recipe=a,b")
     asked = replace(asked, split=split or (there or asked).split)
     if there is not None and there.split != asked.split and not there.differences(asked):
-        return there.joined(asked)  # one table is of one split
+        return there.joined(asked)  # all cells of a table share a split
     return asked
 
 
@@ -122,7 +124,7 @@ def _settled(asked: Question | None, folder: Path, split: str | None) -> Questio
 
 
 def _table(cell: SweepCell, settings: Mapping[str, Any]) -> config.Table:
-    """The cell's configuration, found in order as far as can be told without its data."""
+    """The cell's configuration, checked as far as possible without its data."""
     try:
         asked = cell.table(settings)
         check(asked)
@@ -134,8 +136,11 @@ def _table(cell: SweepCell, settings: Mapping[str, Any]) -> config.Table:
 def _stale(
     before: Question | None, asked: Question, folder: Path, tables: Mapping[str, config.Table]
 ) -> dict[str, list[str]]:
-    """The cells that cannot stand beside those asked now, and what differs: all, where the question is another, else
-    those whose recipe has changed since, whether they are asked again or not: one table has them all."""
+    """The old cells that cannot be compared with the requested ones, and the differences.
+
+    These are all cells if the question is another. Otherwise they are the cells whose recipe has changed since,
+    requested or not, because all cells share one table.
+    """
     cells = [] if before is None else before.cells()
     if before is not None and (others := before.differences(asked)):
         return {cell.name: others for cell in cells}
@@ -146,7 +151,7 @@ def _stale(
 
 
 def _changes(run: Path, cell: SweepCell, settings: Mapping[str, Any]) -> list[str]:
-    """``_differences`` of a cell that is not asked now, so that its recipe may be gone or wrong."""
+    """``_differences`` for a cell that is not requested now. Its recipe may be missing or invalid."""
     if not (run / CONFIG).exists():
         return []
     try:
@@ -156,7 +161,7 @@ def _changes(run: Path, cell: SweepCell, settings: Mapping[str, Any]) -> list[st
 
 
 def _differences(run: Path, table: config.Table) -> list[str]:
-    """What the run that is there was trained with and would not be now, and the reverse, a line each."""
+    """The differences between the settings of an existing run and those that it would have now, one per line."""
     if not (run / CONFIG).exists():
         return []
     facts = Tokenizers.load(run / TOKENIZERS).facts
@@ -169,7 +174,7 @@ def _value(setting: Any) -> str:
 
 
 def _waiting(tables: Mapping[str, config.Table], folder: Path, stale: Collection[str], split: str) -> dict[str, Path]:
-    """The folders of the cells that are still to be done, by name; what is ``stale`` is so anew."""
+    """The folders of the cells without a measurement, by name. ``stale`` cells are included."""
     runs = {name: folder / "cells" / name for name in tables}
     waiting = {name: run for name, run in runs.items() if name in stale or Measurement.read(run, split) is None}
     log.info("%s: %d cells, %d of them finished", folder, len(runs), len(runs) - len(waiting))
@@ -177,8 +182,11 @@ def _waiting(tables: Mapping[str, config.Table], folder: Path, stale: Collection
 
 
 def _prepare(cells: Sequence[tuple[config.Table, Path]], stale: Collection[Path], split: str) -> None:
-    """The data of all, once each, before any is trained: cells side by side would each prepare them, and a split that
-    is missing or does not read must not be found out hours later, or when what is ``stale`` has been deleted."""
+    """Prepares the data of all cells once, before any training.
+
+    Otherwise parallel cells would each prepare the same data. A missing or unreadable split is also found before hours
+    of training and before ``stale`` runs are deleted.
+    """
     done: list[config.Table] = []
     for table, run in cells:
         if run in stale or not (run / CONFIG).exists():
@@ -198,7 +206,7 @@ def _begin(
     split: str,
     plugins: Sequence[str],
 ) -> list[processes.Task]:
-    """What is still to be done: settings written."""
+    """Writes the settings of the waiting cells and returns their tasks."""
     for name, run in waiting.items():
         run.mkdir(parents=True, exist_ok=True)
         (run / ASKED).write_text(config.write(tables[name]), encoding="utf-8")
@@ -206,7 +214,7 @@ def _begin(
 
 
 def _run(tasks: Sequence[processes.Task], jobs: int, conditions: Conditions, question: Question, folder: Path) -> None:
-    """Train and measure; a line and a new table for each that ends."""
+    """Trains and measures the cells. Logs a line and writes a new table whenever one ends."""
     began = time.monotonic()
     environment = {"OMP_NUM_THREADS": str(conditions.threads)}
     for number, ended in enumerate(processes.run(tasks, jobs, environment), 1):

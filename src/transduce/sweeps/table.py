@@ -1,4 +1,4 @@
-"""The table of a sweep: results.md to read, results.csv (a line for each run, nothing averaged) to compute with."""
+"""The tables of a sweep: results.md for people, results.csv (one line per run, without averages) for programs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ NUMBERS: tuple[tuple[str, Callable[[Measurement], float], str], ...] = (
     ("search, ms", lambda each: 1000 * each.search_seconds, ".1f"),
     ("greedy, ms", lambda each: 1000 * each.greedy_seconds, ".1f"),
 )
-"""Beside scores and parameters: titles, what is averaged over seeds, and how it is written."""
+"""The columns beside scores and parameters: title, value to average over seeds, number format."""
 
 
 def write(results: SweepResults) -> None:
-    """Write results.md and results.csv beside the cells, in the place of the old ones."""
+    """Replaces results.md and results.csv beside the cells."""
     results.out.mkdir(parents=True, exist_ok=True)
     for name, text in (("results.md", page(results)), ("results.csv", runs(results))):
         replace_file(results.out / name, text)
@@ -35,7 +35,7 @@ def write(results: SweepResults) -> None:
 
 
 def page(results: SweepResults) -> str:
-    """The whole page: what was asked, the table, the picture, what is not there, under which conditions."""
+    """The whole page: question, table, picture, unfinished cells, conditions."""
     picture = [f"![{results.out.name}]({PICTURE})"] if (results.out / PICTURE).exists() else []
     blocks = [
         f"# {results.out.name}",
@@ -49,7 +49,7 @@ def page(results: SweepResults) -> str:
 
 
 def table(results: SweepResults) -> str:
-    """A row for each variant, in the order of ``SweepResults``: means over seeds, with the lowest and the highest."""
+    """One row per variant, best first: the mean over seeds and, with several seeds, the lowest and the highest value."""
     if not results.rows:
         return "Nothing is finished."
     names = results.metrics
@@ -80,7 +80,7 @@ def _on_validation(results: SweepResults) -> bool:
 
 
 def written(spread: Spread) -> str:
-    """Mean (lowest to highest); of one seed the number alone."""
+    """Mean (lowest to highest), or the number itself for one seed."""
     if not spread.values:
         return ""
     if len(spread.values) == 1:
@@ -172,7 +172,7 @@ def _conditions(measurements: Iterable[Measurement]) -> list[str]:
 
 
 def runs(results: SweepResults) -> str:
-    """CSV: a line for each finished run, with what was varied, its metrics and its other numbers."""
+    """CSV: one line per finished run with the varied values, the metrics and the other numbers."""
     keys = list(dict.fromkeys(key for row in results.rows for key in row.variant.changes))
     others = ["split", "examples", "parameters", "updates", "training_seconds", "tokens_per_second"]
     others += ["search_seconds", "greedy_seconds"]
