@@ -68,7 +68,7 @@ def sweep(
     if jobs < 1:
         raise UserError(f"jobs = {jobs}: at least one cell is trained at a time")
     load_plugins(plugins)
-    choose_device(device)  # raises ConfigError if it is invalid
+    choose_device(device)  # raises an error if there is no such device
     asked = ask(recipe, vary or {}, seeds, settings)
     folder = Path(out) if out is not None else _folder(asked)
     asked = _settled(asked, folder, split)
@@ -109,7 +109,7 @@ def _folder(asked: Question | None) -> Path:
 
 
 def _settled(asked: Question | None, folder: Path, split: str | None) -> Question:
-    """What is asked of the folder now: a split stays as it was unless another is given, on which all are measured."""
+    """The question of the folder now. Keeps the old split unless another is given; then all cells are measured on it."""
     there = Question.read(folder)
     asked = asked or there
     if asked is None:

@@ -49,7 +49,7 @@ def page(results: SweepResults) -> str:
 
 
 def table(results: SweepResults) -> str:
-    """One row per variant, best first: the mean over seeds and, with several seeds, the lowest and the highest value."""
+    """One row per variant, best first: the mean over seeds, and the lowest and highest value if there are several."""
     if not results.rows:
         return "Nothing is finished."
     names = results.metrics
