@@ -109,7 +109,7 @@ def _folder(asked: Question | None) -> Path:
 
 
 def _settled(asked: Question | None, folder: Path, split: str | None) -> Question:
-    """The question of the folder now. Keeps the old split unless another is given; then all cells are measured on it."""
+    """The question of the folder now. It keeps the old split unless ``split`` is given."""
     there = Question.read(folder)
     asked = asked or there
     if asked is None:
