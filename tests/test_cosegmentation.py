@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transduce.data.pairs import Pairs, Ragged
-from transduce.statistical.cosegmentation import PLURAL, Cosegmentation
+from transduce.statistical.cosegmentation import Cosegmentation
 from transduce.types import EOS, PAD
 
 Side = tuple[int, ...]
@@ -71,8 +71,8 @@ def spelled(way: Way) -> Pair:
     return source, target
 
 
-def score(way: Way, log_prob: dict[Unit, float], factor: float = 1.0) -> float:
-    return sum(log_prob[unit] * (factor if plural(unit) else 1.0) for unit in way)
+def score(way: Way, log_prob: dict[Unit, float], plural_factor: float = 1.0) -> float:
+    return sum(log_prob[unit] * (plural_factor if plural(unit) else 1.0) for unit in way)
 
 
 def table(ways: Cosegmentation) -> dict[Unit, float]:
@@ -121,8 +121,8 @@ def check_best(corpus: Sequence[Pair], ways: Cosegmentation) -> None:
     found, log_prob = best_ways(ways), table(ways)
     assert Counter(map(spelled, found)) == Counter(corpus)
     for way in found:
-        greatest = max(score(other, log_prob, PLURAL) for other in ways_of(*spelled(way)))
-        assert score(way, log_prob, PLURAL) == pytest.approx(greatest, rel=1e-12)
+        greatest = max(score(other, log_prob, 2.0) for other in ways_of(*spelled(way)))
+        assert score(way, log_prob, 2.0) == pytest.approx(greatest, rel=1e-12)
 
 
 # ------------------------------------------------------------------ expectation maximisation
@@ -251,7 +251,7 @@ def test_vocabularies_as_large_as_can_be() -> None:
     assert list(table(ways)) == list(alike(corpus))
     check_passes(corpus, ways, 2)
     check_best(corpus, ways)
-    said = r"vocabularies of 55,109 and 55,109 are too large for .* make data\.units\.source and data\.units\.target"
+    said = r"vocabularies of 55,109 and 55,109 are too large for .* choose data\.units\.source and data\.units\.target"
     with pytest.raises(ValueError, match=said):
         Cosegmentation(pairs_of([((55_108,), (55_108,))]))
 

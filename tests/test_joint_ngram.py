@@ -24,11 +24,12 @@ from families import COUNTED, FACTS, build, paired, sources
 from test_cli import told
 from transduce import config
 from transduce.data.pairs import Pairs, Ragged
+from transduce.errors import UserError
 from transduce.inspect.units import UnitReading
 from transduce.outputs import Output
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
-from transduce.statistical.readings import _BEST, ROUNDING, Reader, Readings
+from transduce.statistical.readings import _BEST, LEFT_OUT, ROUNDING, Reader, Readings
 from transduce.sweeps.measurement import Conditions, measure
 from transduce.training.callbacks import Callback, Finished, Started, Update, Validated
 from transduce.training.run import train
@@ -50,18 +51,21 @@ def padded(rows: list[list[int]]) -> Padded:
 
 def readings(model: Any, source: list[int]) -> Iterator[tuple[tuple[int, ...], float]]:
     """Every way to read a source: what it writes, and log p of its units, one n-gram after the other."""
-    ways = [(0, model.ngrams.begun, (), 0.0)]
+    ways, width = [(0, model.ngrams.begun, (), 0.0)], model.longest[0]
+    first_tokens = {tokens[0] for tokens in model.units.tolist() if not any(tokens[1:width])}
     while ways:
         place, history, written, log_prob = ways.pop()
         if place == len(source):
             last, _ = model.ngrams(torch.tensor([history]), torch.tensor([model.ngrams.end]))
             yield written, log_prob + float(last)
             continue
+        if source[place] not in first_tokens:
+            ways.append((place + 1, history, written, log_prob + LEFT_OUT))
         for unit, tokens in enumerate(model.units.tolist()):
-            piece = [token for token in tokens[:2] if token]
+            piece = [token for token in tokens[:width] if token]
             if source[place : place + len(piece)] == piece:
                 more, after = model.ngrams(torch.tensor([history]), torch.tensor([unit]))
-                target = tuple(token for token in tokens[2:] if token)
+                target = tuple(token for token in tokens[width:] if token)
                 ways.append((place + len(piece), int(after), written + target, log_prob + float(more)))
 
 
@@ -156,7 +160,7 @@ def test_no_way_ends_nowhere(beam: float) -> None:
 def test_a_beam_that_ends_at_a_reading_breaks_none(model: Any) -> None:
     """What is on a reading is decided by sums in another order, which round apart: where they do, all of it goes."""
     source, single = sources([9, 8, 9], seed=3), build(EVERYTHING).float()
-    reader = Reader(single.units, single.ngrams, 30.0, 10**6)
+    reader = Reader(single.units, 2, single.ngrams, 30.0, 10**6)
     nodes, arcs = reader._graph(source.values, source.lengths - 1)
     ahead_Q = reader._ahead(nodes, arcs, source.lengths - 1, _BEST)
     behind_Q = nodes.reached_Q.masked_fill(nodes.place_Q > 0, -torch.inf)
@@ -164,7 +168,7 @@ def test_a_beam_that_ends_at_a_reading_breaks_none(model: Any) -> None:
         behind_Q.scatter_reduce_(0, come.end_E, behind_Q[come.start_E] + come.log_prob_E, "amax")
     distance_Q = ahead_Q[: len(source.lengths)].double()[nodes.row_Q] - (behind_Q + ahead_Q)
     for beam in distance_Q[torch.isfinite(distance_Q) & (distance_Q < 30)].unique()[::9].tolist():
-        sums_BQ = chances(Reader(single.units, single.ngrams, max(beam - ROUNDING, 0.0), 10**6)(source))
+        sums_BQ = chances(Reader(single.units, 2, single.ngrams, max(beam - ROUNDING, 0.0), 10**6)(source))
         assert_close(sums_BQ[sums_BQ != 0], torch.ones_like(sums_BQ[sums_BQ != 0]), atol=1e-3, rtol=0)
 
 
@@ -190,16 +194,60 @@ def test_what_is_impossible_has_the_probability_of_an_escape() -> None:
     assert found.token_log_probs == pytest.approx(expected, abs=1e-9)
 
 
-def test_pairs_that_cannot_be_cut_are_told() -> None:
-    empty: Any = config.build({"type": "joint-ngram"}, transduce.protocols.Model, FACTS, "model")
-    counts = empty.counts(paired([([4, EOS], [5, 5, 5, EOS]), ([4, EOS], [5, EOS])]))
+def uncounted(**options: Any) -> Any:
+    return config.build(options | {"type": "joint-ngram"}, transduce.protocols.Model, FACTS, "model")
+
+
+LONG, SHORT = ([4, EOS], [5, 5, 5, EOS]), ([4, EOS], [5, EOS])
+
+
+def test_pairs_that_cannot_be_cut_are_reported_up_to_a_share() -> None:
+    counts = uncounted().counts(paired([LONG] + [SHORT] * 19))
     assert counts.report == (
-        "1 of 2 pairs are not counted: no source, or more than two target tokens for each of its tokens",
+        "1 of 20 pairs cannot be cut into units: they have no source, or more than model.target_tokens = 2 target "
+        "tokens for each source token, and are not counted",
     )
-    assert counts.tokens == 2  # of the other one
-    for pair in (([4, EOS], [5, 5, 5, EOS]), ([EOS], [EOS])):
-        with pytest.raises(ValueError, match="none of 1 pairs can be cut into units: each has no source, or more"):
-            empty.counts(paired([pair]))
+    assert counts.tokens == 2 * 19
+    with pytest.raises(
+        UserError, match=r"^1 of 19 pairs cannot .* at most 5% .* Set model\.target_tokens = 3, or choose"
+    ):
+        uncounted().counts(paired([LONG] + [SHORT] * 18))
+    assert uncounted(uncut=0.5).counts(paired([LONG, SHORT])).tokens == 2
+    assert uncounted(target_tokens=3).counts(paired([LONG, SHORT])).report == ()
+    for options in ({}, {"uncut": 1.0}):
+        with pytest.raises(UserError, match=r"1 of 1 pairs cannot be cut"):
+            uncounted(**options).counts(paired([LONG]))
+    with pytest.raises(UserError, match="1 pairs have no source: remove them"):
+        uncounted().counts(paired([([EOS], [EOS])]))
+
+
+@pytest.mark.parametrize("longest", [(1, 3), (3, 1), (3, 3)], ids=str)
+@pytest.mark.parametrize("source", [[4], [6, 5], [7, 4, 8], [6, 8, 6], [4, UNK, 9]], ids=str)
+def test_units_of_any_length(longest: tuple[int, int], source: list[int]) -> None:
+    """The probability is the sum over all readings, and the best cut the best of them, whatever units may have."""
+    model = uncounted(**EVERYTHING, source_tokens=longest[0], target_tokens=longest[1], uncut=0.9)
+    together = [([6, 8, 6], [9]), ([9], [5, 6, 7])] * 9  # as one unit, where units may be so long
+    apart = [([4], [5]), ([5], [6]), ([6], [4, 5]), ([7, 4], [6]), ([8], []), ([7], [7]), ([4, 5, 8], [6, 6])]
+    counts = model.counts(paired([([*read, EOS], [*written, EOS]) for read, written in together + apart]))
+    for _ in range(5):
+        counts.reestimate()
+    counts.settle()
+    model.double()
+    sizes = {(sum(map(bool, unit[: longest[0]])), sum(map(bool, unit[longest[0] :]))) for unit in model.units.tolist()}
+    assert (1, 0) in sizes
+    assert sizes <= {(1, 0), (1, 1), (1, 2), (1, 3), (2, 1), (3, 1)}
+    assert tuple(map(max, zip(*sizes, strict=True))) == longest
+    probability: defaultdict[tuple[int, ...], float] = defaultdict(float)
+    best: defaultdict[tuple[int, ...], float] = defaultdict(lambda: -math.inf)
+    for written, log_prob in readings(model, source):
+        probability[written] += math.exp(log_prob)
+        best[written] = max(best[written], log_prob)
+    total = sum(probability.values())
+    outputs = [output for output in probability if probability[output] > 1e-5 * total]  # far above an escape
+    found = force(model, padded([[*source, EOS]] * len(outputs)), padded([[*output, EOS] for output in outputs]))
+    for output, each in zip(outputs, found, strict=True):
+        assert each.log_prob == pytest.approx(math.log(probability[output] / total), abs=1e-6)
+        assert model.cut(source, output).log_prob == pytest.approx(best[output], abs=1e-9)
 
 
 def test_numbers_and_factors_are_refused() -> None:
@@ -220,6 +268,8 @@ def test_numbers_and_factors_are_refused() -> None:
         ({"width": 0}, "width = 0"),
         ({"escape": 0.0}, "escape = 0.0: more than 0 and less than 1"),
         ({"escape": 1.0}, "escape = 1.0"),
+        ({"target_tokens": 0}, "target_tokens = 0: at least 1"),
+        ({"uncut": 1.5}, "uncut = 1.5: a share"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, Any], expected: str) -> None:

@@ -3,6 +3,7 @@ B * K; T tokens, V target vocabulary, E ways on and Q nodes of a lattice (statis
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -33,14 +34,18 @@ class JointState:
 
 
 class JointNgram(nn.Module):
-    """p(y | x) = p(x, y) / p(x), where p(x, y) is the sum over the ways to cut both into units u of
-    prod_k p(u_k | u_k-n+1 ... u_k-1), n being ``order`` (Bisani and Ney 2008).
+    """p(y | x) = p(x, y) / p(x), where p(x, y) is the sum over all segmentations of the pair into units u of
+    prod_k p(u_k | u_k-n+1 ... u_k-1), and n is the ``order`` (Bisani and Ney 2008).
 
-    Counted, not trained: units by expectation maximisation (Jiampojamarn et al. 2007), their n-grams on the best way
-    through each pair, smoothed by modified Kneser-Ney. Of the readings of a source those go that are ``beam`` (natural
-    logarithm) less probable than the best up to the same place, or at the end, and those that ``width`` others are
-    ahead of. ``escape`` is the probability that what is written next is no reading's: all tokens are then alike, so
-    that none is impossible.
+    A unit has one source token and up to ``target_tokens`` target tokens or none, or up to ``source_tokens`` source
+    tokens and one target token. A pair cannot be cut if it has more than ``target_tokens`` target tokens for each
+    source token. Counting stops with an error if more than the share ``uncut`` of the pairs cannot be cut.
+
+    Counted, not trained: expectation maximisation finds the units (Jiampojamarn et al. 2007), and modified Kneser-Ney
+    smooths the n-grams of the best segmentations. ``beam`` and ``width`` prune the segmentations of a source: those
+    whose log-probability (natural logarithm) is more than ``beam`` below the best at the same place or at the end, and
+    those that are not among the best ``width``. ``escape`` is the probability that the next token is in no
+    segmentation. All tokens are then equally probable, so that none is impossible.
     """
 
     def __init__(
@@ -52,6 +57,9 @@ class JointNgram(nn.Module):
         beam: float = 8.0,
         width: int = 100,
         escape: float = 1e-5,
+        source_tokens: int = 2,
+        target_tokens: int = 2,
+        uncut: float = 0.05,
     ) -> None:
         super().__init__()
         if source_factors > 1:
@@ -59,14 +67,23 @@ class JointNgram(nn.Module):
                 f"a joint n-gram model reads one id a token, and each step of the source has {source_factors}: set "
                 "data.units.source to units of text without factors, such as characters"
             )
-        for name, value, least in (("order", order, 1), ("beam", beam, 0), ("width", width, 1)):
+        for name, value, least in (
+            ("order", order, 1),
+            ("beam", beam, 0),
+            ("width", width, 1),
+            ("source_tokens", source_tokens, 1),
+            ("target_tokens", target_tokens, 1),
+        ):
             if not value >= least:
                 raise UserError(f"{name} = {value}: at least {least} was expected")
         if not 0 < escape < 1:
             raise UserError(f"escape = {escape}: more than 0 and less than 1 was expected")
+        if not 0 <= uncut <= 1:
+            raise UserError(f"uncut = {uncut}: a share of the pairs was expected, from 0 to 1")
         self.order, self.beam, self.width, self.escape = order, beam, width, escape
+        self.longest, self.uncut = (source_tokens, target_tokens), uncut
         self.target_vocabulary = target_vocabulary
-        self.units = empty(torch.long, 4)
+        self.units = empty(torch.long, source_tokens + target_tokens)
         self.ngrams = BackOff()
 
     def counts(self, pairs: Pairs) -> JointCounts:
@@ -77,7 +94,7 @@ class JointNgram(nn.Module):
             raise UserError(
                 "this joint n-gram model has not been counted: train it by itself, then mix it with others (RUN+RUN)"
             )
-        readings = Reader(self.units, self.ngrams, self.beam, self.width)(source)
+        readings = Reader(self.units, self.longest[0], self.ngrams, self.beam, self.width)(source)
         at_BKQ = torch.zeros_like(readings.ending_BQ)[:, None]
         at_BKQ[..., 0] = 1.0
         return _onward(at_BKQ, readings)
@@ -93,7 +110,7 @@ class JointNgram(nn.Module):
         return output.clone() if candidates is None else output.index_select(-1, candidates)
 
     def cut(self, source: Sequence[int], target: Sequence[int]) -> Cut | None:
-        return cut(self.units, self.ngrams, source, target)
+        return cut(self.units, self.longest[0], self.ngrams, source, target)
 
     def _log_probs(self, state: JointState) -> Tensor:
         """[N, V]"""
@@ -144,23 +161,26 @@ def _hypotheses(values_BE: Tensor, N: int) -> Tensor:
 
 
 class JointCounts:
-    """What a joint n-gram model counts: passes of expectation maximisation, then n-grams of the best units."""
+    """Counts of a joint n-gram model: expectation maximisation, then n-grams of the best segmentations.
+
+    Raises UserError if more pairs cannot be cut into units than the model allows.
+    """
 
     def __init__(self, model: JointNgram, pairs: Pairs) -> None:
         check_tokens("a joint n-gram model", pairs.source, pairs.target)
         self.model = model
-        self.ways = Cosegmentation(pairs)
-        cut = len(pairs) - len(self.ways.uncut)
-        if not cut:
+        self.ways = Cosegmentation(pairs, model.longest)
+        uncut = len(self.ways.uncut)
+        problem = (
+            f"{uncut:,} of {len(pairs):,} pairs cannot be cut into units: they have no source, or more than "
+            f"model.target_tokens = {model.longest[1]} target tokens for each source token"
+        )
+        if uncut == len(pairs) or uncut > model.uncut * len(pairs):
             raise UserError(
-                f"none of {len(pairs)} pairs can be cut into units: each has no source, or more than two target tokens "
-                "for each of its source's; cut the target into longer ones (data.units.target)"
+                f"{problem}; at most {model.uncut:.0%} are allowed (model.uncut). {_remedy(pairs, model.uncut)}"
             )
         self.tokens = int(pairs.target_lengths.sum() - pairs.target_lengths[self.ways.uncut].sum())
-        self.report: tuple[str, ...] = ()
-        if cut < len(pairs):
-            left = f"{len(pairs) - cut:,} of {len(pairs):,} pairs"
-            self.report = (f"{left} are not counted: no source, or more than two target tokens for each of its tokens",)
+        self.report: tuple[str, ...] = (f"{problem}, and are not counted",) if uncut else ()
 
     def reestimate(self) -> float:
         return self.ways.reestimate()
@@ -171,3 +191,14 @@ class JointCounts:
         bounds = np.cumsum([len(row) for row in best])[:-1]
         self.model.units.data = torch.from_numpy(self.ways.units[used]).to(self.model.units)
         self.model.ngrams.learn(estimate(np.split(words.ravel(), bounds), len(used), self.model.order))
+
+
+def _remedy(pairs: Pairs, uncut: float) -> str:
+    """How to cut enough of the pairs: longer units, or other tokens."""
+    S_N, T_N = (lengths.astype(np.int64) - 1 for lengths in (pairs.source_lengths, pairs.target_lengths))
+    other = "choose a unit with longer tokens for data.units.target, or one with shorter tokens for data.units.source"
+    needed = np.sort(-(-T_N[S_N > 0] // S_N[S_N > 0]))
+    cuttable = math.ceil((1 - uncut) * len(pairs))
+    if not len(needed) or len(needed) < cuttable:
+        return f"{len(pairs) - len(needed):,} pairs have no source: remove them"
+    return f"Set model.target_tokens = {needed[max(cuttable, 1) - 1]}, or {other}"

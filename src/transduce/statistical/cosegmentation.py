@@ -1,8 +1,9 @@
 """Pairs cut into units, each a piece of the source beside a piece of the target, by expectation maximisation.
 
 Deligne, Yvon and Bimbot 1995; Jiampojamarn, Kondrak and Sherif 2007; Bisani and Ney 2008, section 3. Units are called
-graphones where letters meet sounds, and joint multigrams elsewhere. Here a source's piece has one or two tokens and
-a target's none, one or two, but not two of each. N pairs of one shape, S source and T target tokens each; U units.
+graphones in pronunciation, and joint multigrams elsewhere. A unit has one source token and up to ``longest[1]`` target
+tokens, or up to ``longest[0]`` source tokens and one target token: never several of both. N pairs of one shape, S
+source and T target tokens each; U units.
 """
 
 from __future__ import annotations
@@ -21,17 +22,15 @@ from transduce.errors import UserError
 
 Ids = NDArray[np.int64]
 Shape = tuple[int, int]  # source and target tokens of a unit
-Where = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 
-SHAPES: tuple[Shape, ...] = ((1, 0), (1, 1), (1, 2), (2, 1))
-TOGETHER = 4096  # pairs that are looked at at once, which is what a pass takes beside the units
-PLURAL = 2.0  # what the logarithm of a unit of two tokens is multiplied by, as two units' would be: units stay short
+CHUNK = 4096  # pairs that are processed at once; this bounds the memory of a pass beside the units
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Pairs of one shape. For each shape of a unit that fits into them, the units [N, S + 1 - a, T + 1 - b] that begin
-    at each place; U where no way through the pair passes."""
+    """Pairs of one shape. For each shape (a, b) of a unit that fits into them: the units [N, S + 1 - a, T + 1 - b] that
+    begin at each place, and U where no segmentation of the pair has a unit of this shape."""
 
     rows_N: Ids
     size: Shape
@@ -39,44 +38,50 @@ class _Group:
 
 
 class Cosegmentation:
-    """All ways to cut pairs into units, and how probable each unit is: at first all alike.
+    """All segmentations of pairs into units, and the probability of each unit: at first all are equally probable.
 
-    ``units`` [U, 4] are the tokens of each, two of the source and two of the target, 0 where there are fewer, in
-    ascending order. ``uncut`` are the rows that cannot be cut: without a source, or with more than two target tokens
-    for each source token.
+    ``longest`` are the most source tokens and the most target tokens of a unit. ``units`` [U, sum(longest)] are the
+    source tokens of each unit, then its target tokens, both padded with 0, in ascending order. ``uncut`` are the rows
+    that cannot be cut: those without a source, and those with more than ``longest[1]`` target tokens for each source
+    token. Raises UserError if a unit's tokens do not fit in one integer of 63 bits.
     """
 
-    def __init__(self, pairs: Pairs) -> None:
+    def __init__(self, pairs: Pairs, longest: Shape = (2, 2)) -> None:
         widths = [int(side.ids.max(initial=0)) + 1 for side in (pairs.source, pairs.target)]
-        if (widths[0] * widths[1]) ** 2 >= 2**63:
+        if widths[0] ** longest[0] * widths[1] ** longest[1] >= 2**63:
             raise UserError(
-                f"vocabularies of {widths[0]:,} and {widths[1]:,} are too large for units of two tokens of each: make "
-                "data.units.source and data.units.target smaller"
+                f"vocabularies of {widths[0]:,} and {widths[1]:,} tokens are too large for units of up to {longest[0]} "
+                f"source and {longest[1]} target tokens: choose data.units.source and data.units.target with smaller "
+                "vocabularies, or lower model.source_tokens and model.target_tokens"
             )
         cuttable, uncut = [], [np.zeros(0, np.int64)]
         for rows_N, (S, T) in _shapes(pairs):
-            if not S or 2 * S < T:
+            if not S or longest[1] * S < T:
                 uncut.append(rows_N)
             else:
                 cuttable.append((rows_N, (S, T)))
         self.uncut = np.sort(np.concatenate(uncut))
-        # looked at twice: what is asked for in all pairs at once would take several times the room of what is kept
-        asked = (keys for rows_N, size in cuttable for _, _, keys in _asked(pairs, rows_N, size, widths))
-        every = np.unique(np.concatenate([np.zeros(0, np.int64), *map(np.unique, asked)]))
-        self.units = _tokens(every, widths)
+        # Two passes over the pairs: the keys of all pairs at once would need several times the memory of the units.
+        found = (
+            keys for rows_N, size in cuttable for _, _, keys in _keys_by_shape(pairs, rows_N, size, longest, widths)
+        )
+        every = np.unique(np.concatenate([np.zeros(0, np.int64), *map(np.unique, found)]))
+        self.units = _tokens(every, longest, widths)
         self.log_prob = torch.full((len(every),), -math.log(max(len(every), 1)), dtype=torch.float64)
         self._groups = []
         for rows_N, size in cuttable:
             units = {}
-            for shape, passed_ST, keys in _asked(pairs, rows_N, size, widths):
+            for shape, passed_ST, keys in _keys_by_shape(pairs, rows_N, size, longest, widths):
                 unit_NST = np.full((len(rows_N), *passed_ST.shape), len(every), np.int32)
                 unit_NST[:, passed_ST] = np.searchsorted(every, keys)
                 units[shape] = torch.from_numpy(unit_NST)
             self._groups.append(_Group(rows_N, size, units))
 
     def reestimate(self) -> float:
-        """One pass of expectation maximisation, which makes each unit as probable as it is frequent on the ways through
-        all pairs, these weighted by their probability. Returns the pairs' log-probability before it."""
+        """One pass of expectation maximisation. Each unit's new probability is its expected relative frequency.
+
+        Returns the log-probability of the pairs before the pass.
+        """
         count_U = torch.zeros(len(self.units) + 1, dtype=torch.float64)
         total = 0.0
         for group in self._groups:
@@ -92,11 +97,15 @@ class Cosegmentation:
         return total
 
     def best(self) -> list[Ids]:
-        """The most probable way through each pair that can be cut: its units in order, of all pairs together."""
+        """The best segmentation of each pair that can be cut, as indices of its units in order.
+
+        The logarithm of a unit's probability counts as often as the unit has tokens on its longer side, as it would for
+        several short units. So units stay short.
+        """
         return [row for group in self._groups for row in self._best(group)]
 
     def _best(self, group: _Group) -> list[Ids]:
-        scores = {shape: score * (PLURAL if 2 in shape else 1.0) for shape, score in self._scores(group).items()}
+        scores = {shape: score * max(shape) for shape, score in self._scores(group).items()}
         ahead = _forward(group.size, scores, torch.maximum)
         s_N, t_N = (torch.full((len(group.rows_N),), size) for size in group.size)
         row_N, taken = torch.arange(len(group.rows_N)), []
@@ -119,54 +128,69 @@ class Cosegmentation:
 
 
 def _shapes(pairs: Pairs) -> Iterator[tuple[Ids, Shape]]:
-    """Rows of like shape, their ends not counted, at most ``TOGETHER``."""
+    """Yields chunks of at most ``CHUNK`` rows that have the same shape. EOS does not count."""
     sizes = np.stack([pairs.source_lengths, pairs.target_lengths], 1).astype(np.int64) - 1
     shapes, inverse = np.unique(sizes, axis=0, return_inverse=True)
     order = np.argsort(inverse.ravel(), kind="stable")
     bounds = np.searchsorted(inverse.ravel()[order], np.arange(len(shapes) + 1))
     for (S, T), begin, end in zip(shapes, bounds[:-1], bounds[1:], strict=True):
-        for first in range(begin, end, TOGETHER):
-            yield order[first : min(first + TOGETHER, end)], (int(S), int(T))
+        for first in range(begin, end, CHUNK):
+            yield order[first : min(first + CHUNK, end)], (int(S), int(T))
 
 
-def _asked(pairs: Pairs, rows_N: Ids, size: Shape, widths: list[int]) -> Iterator[tuple[Shape, Where, Ids]]:
-    """For each shape of a unit that fits, where it is on a way through the pairs, and the units there [N, places]."""
+def unit_shapes(longest: Shape) -> Iterator[Shape]:
+    """The shapes that units have: one source token and several target tokens or none, or the reverse."""
+    yield from ((1, b) for b in range(longest[1] + 1))
+    yield from ((a, 1) for a in range(2, longest[0] + 1))
+
+
+def _keys_by_shape(
+    pairs: Pairs, rows_N: Ids, size: Shape, longest: Shape, widths: list[int]
+) -> Iterator[tuple[Shape, Mask, Ids]]:
+    """For each shape of a unit that fits: the places where a segmentation can have it, and the keys [N, places] of the
+    units there."""
     S, T = size
     batch = pairs.batch(rows_N)
     source_NS, target_NT = batch.source.values.numpy()[:, :S], batch.target.values.numpy()[:, :T]
-    for a, b in SHAPES:
+    for a, b in unit_shapes(longest):
         if a <= S and b <= T:
-            passed_ST = _passed(S, T, a, b)
-            yield (a, b), passed_ST, _keys(source_NS, target_NT, (a, b), widths)[:, passed_ST]
+            passed_ST = _passed(size, (a, b), longest[1])
+            yield (a, b), passed_ST, _keys(source_NS, target_NT, (a, b), longest, widths)[:, passed_ST]
 
 
-def _passed(S: int, T: int, a: int, b: int) -> Where:
-    """[S + 1 - a, T + 1 - b]: whether a unit of this shape that begins at (s, t) is on a way from start to end."""
+def _passed(size: Shape, shape: Shape, most: int) -> Mask:
+    """[S + 1 - a, T + 1 - b]: whether a segmentation can have a unit of shape (a, b) that begins at (s, t).
+
+    A source token has at most ``most`` target tokens, both before and after the unit.
+    """
+    (S, T), (a, b) = size, shape
     s, t = np.arange(S + 1 - a)[:, None], np.arange(T + 1 - b)[None]
-    return (t <= 2 * s) & (T - t - b <= 2 * (S - s - a))
+    return (t <= most * s) & (T - t - b <= most * (S - s - a))
 
 
-def _keys(source_NS: Ids, target_NT: Ids, shape: Shape, widths: list[int]) -> Ids:
-    """[N, S + 1 - a, T + 1 - b]: the tokens of a unit as one number, that of ``_tokens``."""
+def _keys(source_NS: Ids, target_NT: Ids, shape: Shape, longest: Shape, widths: list[int]) -> Ids:
+    """[N, S + 1 - a, T + 1 - b]: the tokens of each unit as one number, which ``_tokens`` inverts."""
     key = np.zeros((1, 1, 1), np.int64)
-    for tokens, count, width, axis in zip((source_NS, target_NT), shape, widths, (2, 1), strict=True):
+    sides = zip((source_NS, target_NT), shape, longest, widths, (2, 1), strict=True)
+    for tokens, count, most, width, axis in sides:
         starts = tokens.shape[1] + 1 - count
-        for place in range(2):
+        for place in range(most):
             piece = tokens[:, place : place + starts] if place < count else np.zeros((len(tokens), starts), np.int64)
             key = key * width + np.expand_dims(piece, axis)
     return key
 
 
-def _tokens(key_U: Ids, widths: list[int]) -> Ids:
+def _tokens(key_U: Ids, longest: Shape, widths: list[int]) -> Ids:
+    """[U, sum(longest)]: the tokens of units, from their keys."""
     columns = []
-    for width in (widths[1], widths[1], widths[0], widths[0]):
+    for width in [widths[1]] * longest[1] + [widths[0]] * longest[0]:
         key_U, column = np.divmod(key_U, width)
         columns.append(column)
     return np.stack(columns[::-1], 1)
 
 
 def _forward(size: Shape, scores: dict[Shape, Tensor], add: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """[N, S + 1, T + 1]: the logarithm of the sum, or of the greatest, of all ways from the start to (s, t)."""
+    """[N, S + 1, T + 1]: log-probabilities of all segmentations from the start to (s, t), combined by ``add``."""
     S, T = size
     found = _unreached(size, scores)
     found[:, 0, 0] = 0.0
@@ -179,7 +203,7 @@ def _forward(size: Shape, scores: dict[Shape, Tensor], add: Callable[[Tensor, Te
 
 
 def _backward(size: Shape, scores: dict[Shape, Tensor]) -> Tensor:
-    """[N, S + 1, T + 1]: the logarithm of the sum of all ways from (s, t) to the end."""
+    """[N, S + 1, T + 1]: the log-sum of the probabilities of all segmentations from (s, t) to the end."""
     S, T = size
     found = _unreached(size, scores)
     found[:, S, T] = 0.0

@@ -24,22 +24,27 @@ class Cut:
     log_prob: float
 
 
-def cut(units: Tensor, ngrams: BackOff, source: Sequence[int], target: Sequence[int]) -> Cut | None:
-    """None where there is none. ``units`` [U, 4] are the words of ``ngrams``."""
+def cut(units: Tensor, source_tokens: int, ngrams: BackOff, source: Sequence[int], target: Sequence[int]) -> Cut | None:
+    """The most probable segmentation of a pair; None if the units cannot make up both sides.
+
+    ``units`` [U, W] are the words of ``ngrams``. The first ``source_tokens`` columns are a unit's source tokens and the
+    others its target tokens, both padded with 0.
+    """
     found: defaultdict[Piece, list[tuple[int, Piece]]] = defaultdict(list)
-    for unit, (first, second, *written) in enumerate(units.tolist()):
-        found[(first, second) if second else (first,)].append((unit, tuple(token for token in written if token)))
+    for unit, tokens in enumerate(units.tolist()):
+        read, written = (tuple(filter(None, side)) for side in (tokens[:source_tokens], tokens[source_tokens:]))
+        found[read].append((unit, written))
     # at each source token: target tokens written and what is remembered, with the best way there
-    layers: list[dict[tuple[int, int], Cut]] = [{} for _ in range(len(source) + 2)]
+    layers: list[dict[tuple[int, int], Cut]] = [{} for _ in range(len(source) + 1)]
     layers[0][0, ngrams.begun] = Cut((), 0.0)
     for place, token in enumerate(source):
-        for size in (1, 2):
+        for size in range(1, min(source_tokens, len(source) - place) + 1):
             piece = tuple(source[place : place + size])
             steps = [
                 ((written, history), unit, side)
                 for written, history in layers[place]
                 for unit, side in found.get(piece, ())
-                if len(piece) == size and tuple(target[written : written + len(side)]) == side
+                if tuple(target[written : written + len(side)]) == side
             ]
             log_probs, after = _asked(ngrams, [(history, unit) for (_, history), unit, _ in steps])
             for ((written, history), _, side), log_prob, memory in zip(steps, log_probs, after, strict=True):

@@ -75,13 +75,15 @@ class _Arcs:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads sources as ``units`` [U, 4] (cosegmentation.py), which are the words of ``ngrams``.
+    """Reads sources as ``units`` [U, W] (cosegmentation.py), which are the words of ``ngrams``. The first
+    ``source_tokens`` columns of a unit are its source tokens, the others its target tokens.
 
     At every place those nodes go that are ``beam`` (natural logarithm) less probable than the best one, and those that
     ``width`` others are ahead of. Then every way goes that is on no reading within ``beam`` of the best.
     """
 
     units: Tensor
+    source_tokens: int
     ngrams: BackOff
     beam: float
     width: int
@@ -99,12 +101,16 @@ class Reader:
         row_B = torch.arange(len(lengths_B), device=source_BI.device)
         place_B, begun_B = torch.zeros_like(row_B), torch.full_like(row_B, self.ngrams.begun)
         nodes = _Nodes(row_B, place_B, begun_B, self.ngrams.log_prob.new_zeros(len(row_B)))
-        nothing, piece_U = row_B[:0], _piece(self.units[:, 0], self.units[:, 1])  # ascending, as units are
+        read_UW = self.units[:, : self.source_tokens]
+        # Units contain no token of this number. So it stands for all tokens of the source that no unit contains.
+        unknown = int(read_UW.max()) + 1
+        nothing, piece_U = row_B[:0], _pieces(read_UW, unknown)  # ascending, as units are
+        source_BI = source_BI.clamp(max=unknown)
         every, arcs, known = [nodes], [_Arcs(nothing, nothing, nothing, nodes.reached_Q[:0])], 0
         pending: defaultdict[int, list[_Steps]] = defaultdict(list)
         for place in range(int(lengths_B.max())):
-            for size in (1, 2):
-                pending[place + size].append(self._steps(nodes, known, size, source_BI, lengths_B, piece_U))
+            for size in range(1, self.source_tokens + 1):
+                pending[place + size].append(self._steps(nodes, known, size, source_BI, lengths_B, piece_U, unknown))
             known += len(nodes.row_Q)
             nodes, come = self._arrive(tree.join(pending.pop(place + 1)), place + 1, known)
             every.append(nodes)
@@ -112,15 +118,22 @@ class Reader:
         return tree.join(every), arcs
 
     def _steps(
-        self, nodes: _Nodes, known: int, size: int, source_BI: Tensor, lengths_B: Tensor, piece_U: Tensor
+        self,
+        nodes: _Nodes,
+        known: int,
+        size: int,
+        source_BI: Tensor,
+        lengths_B: Tensor,
+        piece_U: Tensor,
+        unknown: int,
     ) -> _Steps:
-        """On from nodes of one place, numbered from ``known`` on, over so many tokens."""
+        """The steps over ``size`` source tokens from the nodes of one place, which are numbered from ``known`` on."""
         number_Q = known + torch.arange(len(nodes.row_Q), device=source_BI.device)
         fits_Q = nodes.place_Q + size <= lengths_B[nodes.row_Q]
         nodes, number_Q = _where(fits_Q, (nodes, number_Q))
-        first_Q = source_BI[nodes.row_Q, nodes.place_Q]
-        second_Q = torch.zeros_like(first_Q) if size == 1 else source_BI[nodes.row_Q, nodes.place_Q + 1]
-        piece_Q = _piece(first_Q, second_Q)
+        tokens = [source_BI[nodes.row_Q, nodes.place_Q + offset] for offset in range(size)]
+        tokens += [torch.zeros_like(nodes.place_Q)] * (self.source_tokens - size)
+        piece_Q = _pieces(torch.stack(tokens, 1), unknown)
         begin_Q = torch.searchsorted(piece_U, piece_Q)
         count_Q = torch.searchsorted(piece_U, piece_Q, right=True) - begin_Q
         origin_E = torch.arange(len(count_Q), device=count_Q.device).repeat_interleave(count_Q)
@@ -200,18 +213,30 @@ class Reader:
         return ahead_Q
 
     def _packed(self, nodes: _Nodes, arcs: _Arcs, ahead_Q: Tensor, lengths_B: Tensor) -> Readings:
-        """Each source's own, side by side. A way that writes two tokens is two, with a node between them."""
+        """The lattices of all sources, padded to one size.
+
+        An arc that writes several tokens becomes a chain of arcs that write one token each, with new nodes between.
+        """
         chance_E = (arcs.log_prob_E + ahead_Q[arcs.end_E] - ahead_Q[arcs.start_E]).exp()
-        writes_E2 = torch.cat([self.units, self.units.new_zeros(1, 4)])[arcs.unit_E, 2:]
-        double_E = writes_E2[:, 1] != PAD
-        between_D = len(ahead_Q) + torch.arange(int(double_E.sum()), device=ahead_Q.device)
-        row_Q = torch.cat([nodes.row_Q, nodes.row_Q[arcs.start_E[double_E]]])
+        row_Q = nodes.row_Q
         ending_Q = (nodes.place_Q == lengths_B[nodes.row_Q]).to(chance_E.dtype)
-        ending_Q = torch.cat([ending_Q, ending_Q.new_zeros(len(between_D))])
-        start_E = torch.cat([arcs.start_E, between_D])
-        end_E = torch.cat([arcs.end_E.masked_scatter(double_E, between_D), arcs.end_E[double_E]])
-        token_E = torch.cat([writes_E2[:, 0], writes_E2[double_E, 1]])
-        chance_E = torch.cat([chance_E, chance_E.new_ones(len(between_D))])
+        start_E, end_E = arcs.start_E, arcs.end_E
+        written_UW = torch.cat([self.units, self.units.new_zeros(1, self.units.shape[1])])[:, self.source_tokens :]
+        token_E, *later_tokens = written_UW[arcs.unit_E].unbind(1)
+        last_E = torch.arange(len(token_E), device=token_E.device)
+        for next_E in later_tokens:  # of the original arcs; ``last_E`` is where the last arc of each chain stands
+            longer_E = next_E != PAD
+            before_D = last_E[longer_E]
+            between_D = len(row_Q) + torch.arange(len(before_D), device=row_Q.device)
+            last_E = last_E.masked_scatter(longer_E, len(token_E) + torch.arange(len(before_D), device=row_Q.device))
+            row_Q = torch.cat([row_Q, row_Q[start_E[before_D]]])
+            start_E, end_E = (
+                torch.cat([start_E, between_D]),
+                torch.cat([end_E.index_copy(0, before_D, between_D), end_E[before_D]]),
+            )
+            token_E = torch.cat([token_E, next_E[longer_E]])
+        chance_E = torch.cat([chance_E, chance_E.new_ones(len(token_E) - len(chance_E))])
+        ending_Q = torch.cat([ending_Q, ending_Q.new_zeros(len(row_Q) - len(ending_Q))])
 
         own_Q = _within(row_Q)  # its number in its source
         start_E, end_E, row_E = own_Q[start_E], own_Q[end_E], row_Q[start_E]
@@ -230,9 +255,12 @@ class Reader:
         return Readings(start_BE, end_BE, token_BE, chance_BE, silent_BQ, silent_end_BQ, ending_BQ, depth)
 
 
-def _piece(first: Tensor, second: Tensor) -> Tensor:
-    """One or two tokens (PAD: none) as a number."""
-    return first * 2**31 + second
+def _pieces(tokens_QW: Tensor, unknown: int) -> Tensor:
+    """[Q]: the tokens of each row as one number; all tokens are at most ``unknown``."""
+    key_Q = torch.zeros_like(tokens_QW[:, 0])
+    for token_Q in tokens_QW.unbind(1):
+        key_Q = key_Q * (unknown + 1) + token_Q
+    return key_Q
 
 
 def _table(shape: tuple[int, int], place: tuple[Tensor, Tensor], values_E: Tensor) -> Tensor:
