@@ -251,7 +251,7 @@ def test_vocabularies_as_large_as_can_be() -> None:
     assert list(table(ways)) == list(alike(corpus))
     check_passes(corpus, ways, 2)
     check_best(corpus, ways)
-    said = r"vocabularies of 55,109 and 55,109 are too large for .* choose data\.units\.source and data\.units\.target"
+    said = r"vocabularies of 55,109 and 55,109 tokens are too large for .* choose data\.units\.source and"
     with pytest.raises(ValueError, match=said):
         Cosegmentation(pairs_of([((55_108,), (55_108,))]))
 

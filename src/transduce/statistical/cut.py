@@ -32,8 +32,8 @@ def cut(units: Tensor, source_tokens: int, ngrams: BackOff, source: Sequence[int
     """
     found: defaultdict[Piece, list[tuple[int, Piece]]] = defaultdict(list)
     for unit, tokens in enumerate(units.tolist()):
-        read, written = (tuple(filter(None, side)) for side in (tokens[:source_tokens], tokens[source_tokens:]))
-        found[read].append((unit, written))
+        piece, side = (tuple(filter(None, side)) for side in (tokens[:source_tokens], tokens[source_tokens:]))
+        found[piece].append((unit, side))
     # at each source token: target tokens written and what is remembered, with the best way there
     layers: list[dict[tuple[int, int], Cut]] = [{} for _ in range(len(source) + 1)]
     layers[0][0, ngrams.begun] = Cut((), 0.0)
