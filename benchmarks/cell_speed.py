@@ -1,6 +1,6 @@
 """What does a cell cost in training, beside torch's LSTM?
 
-    python benchmarks/cell_speed.py [--rounds 15] [--out benchmarks/results/cell_speed.md]
+    python benchmarks/cell_speed.py [--rounds 15] [--out benchmarks/results/cell_speed.md] [--record FILE.json]
 
 Forwards and backwards through ``unroll``, float32, 64 rows of 30 positions, width 256, one thread. In each round every
 cell runs right after a run of torch.nn.LSTM, and the ratio of the two is what counts: CPU time of the thread, so that
@@ -13,12 +13,11 @@ import argparse
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
-from report import machine, write
+from report import Report, add_options, machine
 from torch import Tensor, nn
 
 from transduce import names
@@ -110,7 +109,7 @@ def lines(found: dict[str, list[tuple[float, float]]]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--out", type=Path)
+    add_options(parser)
     given = parser.parse_args()
     torch.set_num_threads(1)
     found = measured(given.rounds)
@@ -125,7 +124,7 @@ def main() -> None:
         *lines(found),
     ]
     print("\n".join(told))
-    write(given.out, told)
+    Report.asked(given).write(told)
 
 
 if __name__ == "__main__":

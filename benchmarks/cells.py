@@ -2,7 +2,7 @@
 
     python benchmarks/cells.py recipes arithmetic FOLDER [--set data.cache=FOLDER ...]      (and xml, ptb)
     transduce sweep --vary recipe=FOLDER/arithmetic/tanh.toml,... --seeds 2 --out SWEEPS/arithmetic
-    python benchmarks/cells.py table SWEEPS [--out benchmarks/results/FILE.md]
+    python benchmarks/cells.py table SWEEPS [--out benchmarks/results/FILE.md] [--record FILE.json]
 
 The first writes FOLDER/TASK/CELL.toml: the recipe cells-TASK with another cell, of the width that gives the model as
 many parameters as the recipe's own LSTM has, as nearly as can be, and prints how many. The last reads each sweep's
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from report import machine, write
+from report import Report, add_options, machine
 
 from transduce import api, config, recipes
 from transduce.data.preparation import prepare
@@ -186,7 +186,7 @@ def main() -> None:
     writing.add_argument("--set", dest="settings", action="append", default=[])
     reading = commands.add_parser("table")
     reading.add_argument("sweeps", type=Path)
-    reading.add_argument("--out", type=Path)
+    add_options(reading)
     arguments = parser.parse_args()
     if arguments.command == "recipes":
         write_recipes(arguments.task, arguments.folder, arguments.settings)
@@ -198,7 +198,7 @@ def main() -> None:
         if results is not None:
             lines += section(task, measured(results))
     print("\n".join(lines))
-    write(arguments.out, lines)
+    Report.asked(arguments).write(lines)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Are predictions the same whatever company a sentence keeps? Every line of a test set, by several batch sizes.
 
-    python benchmarks/company.py RUN [--limit N] [--out benchmarks/results/FILE.md]
+    python benchmarks/company.py RUN [--limit N] [--out benchmarks/results/FILE.md] [--record FILE.json]
 
 Predicts a run's test split in float32 with batches of 1, 7 and 64, in the given order and shuffled, by greedy search
 and a beam of 5, and again with the run's shortlist where it has one (`transduce shortlist RUN`), and compares with
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from report import machine, write
+from report import Report, add_options, machine
 
 import transduce
 from transduce import config
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--limit", type=int)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--out", type=Path)
+    add_options(parser)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     transducer = transduce.load(arguments.run, device="cpu")
@@ -101,7 +101,7 @@ def main() -> None:
                 order = "shuffled" if shuffled else "as given"
                 lines.append(f"| {name} | {size} | {order} | {len(differing)} of {len(sources):,} | {shown} |")
                 print(lines[-1], flush=True)
-    write(arguments.out, lines)
+    Report.asked(arguments).write(lines, [arguments.run])
 
 
 if __name__ == "__main__":

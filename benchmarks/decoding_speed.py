@@ -3,6 +3,7 @@
     pip install -e '.[benchmarks]'
     python benchmarks/decoding_speed.py RUN [--rounds 5] [--precision float32 bfloat16] [--beam 1 5]
                                         [--batch 64 256] [--workers 1 2] [--out benchmarks/results/FILE.md]
+                                        [--record FILE.json]
 
 RUN is of the recipe multi30k-de-en-transformer-post: MarianMTModel, into which its weights are copied, knows only
 post-norm. Both read the run's test split, batches of like length, and write at most 60 tokens, loading excluded: ours
@@ -26,7 +27,7 @@ from statistics import median
 from typing import Any
 
 import torch
-from report import machine, write
+from report import Report, add_options, machine
 from stopwatch import alone
 
 import transduce
@@ -204,7 +205,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[1])
     parser.add_argument("--limit", type=int, help="sentences, of the test split's beginning")
     parser.add_argument("--clock", default="wall", choices=list(CLOCKS))
-    parser.add_argument("--out", type=Path)
+    add_options(parser)
     given = parser.parse_args()
     if given.clock == "processor" and max(given.workers) > 1:
         parser.error("--clock processor counts the seconds of one process, of all its threads: give --workers 1")
@@ -215,6 +216,7 @@ def main() -> None:
         "",
         f"Medians of {given.rounds} rounds, seconds of the {given.clock} clock, each with the batch that is its best.",
     ]
+    report = Report.asked(given)
     for beam, workers in product(given.beam, given.workers):
         settings = {batch: Setting(given.run, beam, batch, workers, given.limit, given.clock) for batch in given.batch}
         sides: Sides = {f"transduce, {name}": partial(ours, name) for name in given.precision}
@@ -223,7 +225,7 @@ def main() -> None:
         name, cores = "greedy" if beam == 1 else f"beam {beam}", f"{workers} core{'s' * (workers > 1)}"
         told += ["", f"## {name.capitalize()}, {cores}", "", *_table(rounds)]
         print("\n".join(told), flush=True)
-        write(given.out, told)
+        report.write(told, [given.run])
 
 
 Sides = dict[str, Callable[[Setting], Decoded]]

@@ -1,6 +1,6 @@
 """R-Drop's divergence with a gradient of its own beside the same formula by autograd, forwards and backwards.
 
-python benchmarks/divergence_speed.py [--rows 2000] [--words 8000] [--rounds 10]
+python benchmarks/divergence_speed.py [--rows 2000] [--words 8000] [--rounds 10] [--out FILE.md] [--record FILE.json]
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from statistics import median
 
 import torch
+from report import Report, add_options, machine
 from torch import Tensor
 
 from transduce.objectives.consistency import divergence
@@ -32,13 +33,18 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     for name, value in (("--rows", 2000), ("--words", 8000), ("--rounds", 10)):
         asked.add_argument(name, type=int, default=value)
+    add_options(asked)
     given = asked.parse_args()
     torch.set_num_threads(1)
     logits = [torch.randn(given.rows, given.words, requires_grad=True) for _ in range(2)]
     ways = {"by autograd": by_autograd, "of its own": divergence}
     taken = [{name: milliseconds(way, *logits) for name, way in ways.items()} for _ in range(given.rounds + 1)][1:]
-    for name in ways:
-        print(f"{name}: {median(each[name] for each in taken):.1f} ms")
+    lines = ["# R-Drop's divergence: milliseconds, forwards and backwards", "", machine(), ""]
+    lines += [f"{given.rows:,} rows, {given.words:,} words, the median of {given.rounds} rounds.", ""]
+    lines += ["| gradient | ms |", "|---|---|"]
+    lines += [f"| {name} | {median(each[name] for each in taken):.1f} |" for name in ways]
+    print("\n".join(lines))
+    Report.asked(given).write(lines)
 
 
 if __name__ == "__main__":

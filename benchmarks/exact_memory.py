@@ -1,7 +1,7 @@
 """How much memory exact search takes, by the number of sources and of expansions: a process for each figure.
 
     python benchmarks/exact_memory.py [--sources 32 128] [--expansions 200 800] [--threads 1]
-                                      [--out benchmarks/results/exact-memory.md]
+                                      [--out benchmarks/results/exact-memory.md] [--record FILE.json]
 
 An untrained Transformer that is loath to end, so that no source is finished before its expansions are used up: the
 worst that a search can meet. The peak is the largest resident set of the process, less that of one which searches
@@ -15,11 +15,10 @@ import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
-from report import machine, write
+from report import Report, add_options, machine
 from torch import Tensor, nn
 
 from transduce import config
@@ -58,7 +57,7 @@ def main() -> None:
     parser.add_argument("--sources", type=int, nargs="+", default=[32, 128])
     parser.add_argument("--expansions", type=int, nargs="+", default=[200, 800])
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--out", type=Path)
+    add_options(parser)
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
@@ -85,7 +84,7 @@ def main() -> None:
         *rows,
     ]
     print("\n".join(lines))
-    write(given.out, lines)
+    Report.asked(given).write(lines)
 
 
 def asked(sources: int, expansions: int, threads: int) -> list[float]:

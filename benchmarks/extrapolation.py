@@ -1,7 +1,7 @@
 """Which positions hold on inputs longer than any in training? Pronunciations of long words, learned from short ones.
 
     python benchmarks/extrapolation.py [--longest 8] [--steps 2000] [--seeds 1 2 3] [--positions rotary alibi ...]
-                                       [--out benchmarks/results/extrapolation.md]
+                                       [--out benchmarks/results/extrapolation.md] [--record FILE.json]
 
 A Transformer of 3 + 3 layers and width 128 learns the words of CMUdict with at most ``longest`` letters, the same
 batches and updates for every kind of position, and is measured on the test words by their length (greedy, phoneme
@@ -18,7 +18,7 @@ from statistics import mean
 from typing import Any
 
 import torch
-from report import machine, write
+from report import Report, add_options, machine
 
 import transduce
 from transduce import config, recipes
@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--positions", nargs="+", default=[*ADDED, *INSIDE], choices=[*ADDED, *INSIDE])
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--out", type=Path)
+    add_options(parser)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     with tempfile.TemporaryDirectory() as work:
@@ -99,12 +99,14 @@ def main() -> None:
             "| (words) | " + " | ".join(f"{len(group):,}" for group in groups.values()) + " |",
         ]
         print("\n".join(lines), flush=True)
+        report, runs = Report.asked(given), list[Path]()
         for positions in given.positions:
             rates: list[list[float]] = [[] for _ in groups]
             for seed in given.seeds:
+                runs.append(Path(work) / f"{positions}-{seed}")
                 transducer = transduce.train(
                     "g2p",
-                    Path(work) / f"{positions}-{seed}",
+                    runs[-1],
                     settings(positions, given.steps, seed),
                     pairs,
                     device="cpu",
@@ -116,7 +118,7 @@ def main() -> None:
             each = (f"{mean(rate):.1f} ({', '.join(f'{one:.1f}' for one in rate)})" for rate in rates)
             lines.append(f"| {positions} | " + " | ".join(each) + " |")
             print(lines[-1], flush=True)
-            write(given.out, lines)
+            report.write(lines, runs)
 
 
 if __name__ == "__main__":

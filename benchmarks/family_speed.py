@@ -3,6 +3,7 @@
     python benchmarks/family_speed.py RUN [RUN ...] [--rounds 2] [--updates 60] [--tokens 2048]
                                       [--precision auto float32] [--beam 1 5]
                                       [--clock processor --threads 1] [--out benchmarks/results/family_speed.md]
+                                      [--record FILE.json]
 
 Training: the run's own model and batches, from fresh weights, non-pad target tokens per second after ten updates.
 Search: the run's best model in float32 over the test split, greedy and with a beam of 5, 64 sentences a batch,
@@ -23,7 +24,7 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from report import machine, write
+from report import Report, add_options, machine
 from stopwatch import Block, Stopwatch, alone
 
 import transduce
@@ -128,7 +129,7 @@ def main() -> None:
     parser.add_argument("--beam", type=int, nargs="*", default=[1, 5], help="none: training alone")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clock", default="wall", choices=list(CLOCKS))
-    parser.add_argument("--out", type=Path)
+    add_options(parser)
     given = parser.parse_args()
     if given.clock == "processor" and given.threads > 1:
         parser.error("--clock processor counts the seconds of all threads together: give --threads 1")
@@ -159,7 +160,7 @@ def main() -> None:
         *lines([run.name for run in given.runs], training, found),
     ]
     print("\n" + "\n".join(told))
-    write(given.out, told)
+    Report.asked(given).write(told, given.runs)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     python benchmarks/forecasting.py [--series co2 elnino] [--models dense lstm transformer] [--seeds 1 2 3]
                                      [--split valid|test] [--set KEY=VALUE] [--out benchmarks/results/forecasting.md]
+                                     [--record FILE.json]
                                      [--picture docs/pictures/series.png]
 
 Of each window 24 months are read and the next 12 forecast; the windows are those of the recipe ``series``. Our models
@@ -28,7 +29,7 @@ import numpy as np
 import statsmodels
 import torch
 from numpy.typing import NDArray
-from report import machine, write
+from report import Report, add_options, machine
 from statsmodels.tsa.ar_model import AutoReg
 from statsmodels.tsa.holtwinters import ExponentialSmoothing
 
@@ -169,7 +170,7 @@ def main() -> None:
     parser.add_argument("--split", default="test", choices=["valid", "test"])
     parser.add_argument("--set", dest="settings", action="append", default=[])
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--out", type=Path)
+    add_options(parser)
     parser.add_argument("--picture", type=Path, help="draw the last window of each series")
     given = parser.parse_args()
     if any(each.startswith("training.seed") for each in given.settings):
@@ -182,11 +183,12 @@ def main() -> None:
     lines.pop()
     print("\n".join(lines), flush=True)
     drawn: dict[str, dict[str, str]] = {}
+    report = Report.asked(given, given.split)
     with tempfile.TemporaryDirectory() as folder:
         for dataset in given.series:
             task = Task(dataset, given.split, Path(folder) / "cache")
             drawn[dataset] = table(task, given, Path(folder), lines)
-            write(given.out, lines)
+            report.write(lines, sorted(each.parent for each in Path(folder).glob("*/config.toml")))
     if given.picture is not None:
         draw(drawn, given.picture)
 

@@ -2,6 +2,7 @@
 
     python benchmarks/inflection.py FOLDER --runs RUNS [--languages deu heb bul vep aym] [--minutes 10]
                                     [--set KEY=VALUE ...] [--threads 1] [--out benchmarks/results/inflection.md]
+                                    [--record FILE.json]
 
 FOLDER has LANGUAGE.train.tsv.gz, LANGUAGE.valid.tsv.gz and LANGUAGE.test.tsv.gz of SIGMORPHON 2021, task 0: lemma,
 features, form. Each language is trained for ``--minutes`` of the processor's clock in RUNS/LANGUAGE; the same command
@@ -16,7 +17,7 @@ import argparse
 from pathlib import Path
 
 import torch
-from report import machine, write
+from report import Report, add_options, machine
 
 import transduce
 from transduce.metrics.base import metric
@@ -52,7 +53,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--set", dest="settings", action="append", default=[])
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path)
+    add_options(parser)
     given = parser.parse_args()
     if any(each.startswith("training.minutes") for each in given.settings):
         parser.error("--set training.minutes: --minutes says how long")
@@ -68,10 +69,11 @@ def main() -> None:
         "| language | ours | theirs | ours is | words | parameters |",
         "|---|---|---|---|---|---|",
     ]
-    for language in given.languages:
+    report = Report.asked(given)
+    for number, language in enumerate(given.languages, 1):
         lines.append(row(language, given.folder, given.runs, settings, given.threads))
         print("\n".join(lines), flush=True)
-        write(given.out, lines)
+        report.write(lines, [given.runs / each for each in given.languages[:number]])
 
 
 if __name__ == "__main__":

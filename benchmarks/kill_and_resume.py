@@ -1,6 +1,7 @@
 """Is a run that was killed again and again the run that was not? Bit for bit, in ``checkpoints/last``.
 
     python benchmarks/kill_and_resume.py [RECIPE] [--kills 5] [--set KEY=VALUE]... [--out FILE.md]
+                                         [--record FILE.json]
 
 Trains a recipe once in peace, and once with SIGKILL at random moments and ``--resume`` after each.
 """
@@ -19,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from report import machine, write
+from report import Report, add_options, machine
 
 STEPS = 200
 
@@ -64,7 +65,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", dest="settings", action="append", default=[])
-    parser.add_argument("--out", type=Path)
+    add_options(parser)
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -84,10 +85,13 @@ def main() -> None:
         machine(),
         "",
         f"A checkpoint every 10 updates; SIGKILL {', '.join(kills)}; resumed each time.",
-        f"Weights and optimiser in checkpoints/last: **{'the same, bit for bit' if same else 'DIFFERENT'}**.",
+        "",
+        "| kills | weights and optimiser in checkpoints/last |",
+        "|---|---|",
+        f"| {len(kills)} | {'the same, bit for bit' if same else 'DIFFERENT'} |",
     ]
     print("\n".join(lines))
-    write(arguments.out, lines)
+    Report.asked(arguments).write(lines)
     sys.exit(0 if same else 1)
 
 

@@ -1,6 +1,7 @@
 """Does a model of captions look at what it names? On drawn scenes, whose objects' boxes are known.
 
     python benchmarks/pointing.py RUN [PAIRS.jsonl] [--pictures 500] [--checkpoint best] [--out benchmarks/results/X.md]
+                                      [--record FILE.json]
 
 Of every word of an object's name ("small", "red", "circle") in the model's own captions: the share whose strongest
 attention, averaged over heads and layers, fell on a place whose middle lies in the object's box; the share where it
@@ -19,7 +20,7 @@ from pathlib import Path
 from statistics import mean
 
 from PIL import Image
-from report import machine, write
+from report import Report, add_options, machine
 
 import transduce
 from transduce import config
@@ -40,7 +41,7 @@ def main() -> None:
     parser.add_argument("pairs", type=Path, nargs="?")
     parser.add_argument("--pictures", type=int, default=500)
     parser.add_argument("--checkpoint", default="best")
-    parser.add_argument("--out", type=Path)
+    add_options(parser)
     args = parser.parse_args()
     transducer = transduce.load(args.run, args.checkpoint)
     pairs = args.pairs or test_pairs(transducer.settings, args.run)
@@ -62,7 +63,7 @@ def main() -> None:
         table.append(f"| {' | '.join([name, f'{len(off):,}', *(f'{100 * share:.1f}' for share in shares)])} |")
     lines = ["# Where captions look", "", machine(), "", f"{args.run}, {pairs}", "", *table]
     print("\n".join(lines))
-    write(args.out, lines)
+    Report.asked(args).write(lines, [args.run])
 
 
 def test_pairs(settings: config.Table, run: Path) -> Path:

@@ -1,39 +1,86 @@
-"""What every result is filed with: the machine, the versions, the commit and the command."""
+"""How a benchmark tells its result: a page for people, and a record for ``bash scripts/results``."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
-import shlex
-import subprocess
 import sys
-from datetime import date
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import torch
 
+from transduce.compute.processor import model_name
+from transduce.records.making import new_record, trained_model
+from transduce.records.provenance import command_line, commit, today
+from transduce.records.record import PrintedTable, Record
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds --out and --record, as ``Report.asked`` reads them."""
+    parser.add_argument("--out", type=Path, metavar="FILE.md", help="write what is printed")
+    parser.add_argument("--record", type=Path, metavar="FILE.json", help="keep the tables with all that made them")
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where a benchmark's result goes: the page ``out`` and the ``record``, each if it was asked for.
+
+    A benchmark that takes hours writes after each row; the record is made once, and its tables grow.
+    """
+
+    out: Path | None = None
+    record: Path | None = None
+    split: str = "test"
+    written: list[Path] = field(default_factory=list)  # the record's file, from the first time on
+
+    @classmethod
+    def asked(cls, given: argparse.Namespace, split: str = "test") -> Report:
+        """What the options of ``add_options`` ask for."""
+        return cls(given.out, given.record, split)
+
+    def write(self, lines: Sequence[str], runs: Iterable[Path] = ()) -> None:
+        """Writes the lines, which have been printed already. ``runs`` are the run directories that were measured."""
+        if self.out is not None:
+            self.out.parent.mkdir(parents=True, exist_ok=True)
+            self.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        if self.record is not None:
+            found = replace(self._empty_record, tables=tuple(tables(lines)), models=tuple(map(trained_model, runs)))
+            path = self.written[0] if self.written else self.record
+            self.written[:] = [found.write(path)]
+
+    @cached_property
+    def _empty_record(self) -> Record:
+        return new_record(command(), self.split)
+
+
+def command() -> str:
+    """The command that is running."""
+    return command_line("python", [f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+
 
 def machine() -> str:
-    """One line on where and with what a figure was measured."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=Path(__file__).parent, check=False
-    ).stdout.strip()
-    arguments = [Path(word).name if word.startswith("/") else word for word in sys.argv[1:]]
+    """One line: where, when, by which commit and with which command a figure was measured."""
     return (
-        f"{date.today()}, {processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
-        f"Python {platform.python_version()}, torch {torch.__version__}, commit {commit}; "
-        f"`python {shlex.join([Path(sys.argv[0]).name, *arguments])}`"
+        f"{today()}, {model_name()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
+        f"Python {platform.python_version()}, torch {torch.__version__}, commit {commit()[0]}; `{command()}`"
     )
 
 
-def processor() -> str:
-    info = Path("/proc/cpuinfo")
-    names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
-    return names[0] if names else platform.processor()
-
-
-def write(path: Path | None, lines: list[str]) -> None:
-    """The lines to a file, where one is given; they have been printed already."""
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+def tables(lines: Iterable[str]) -> list[PrintedTable]:
+    """The tables of a page in Markdown, each with the heading above it."""
+    found: list[PrintedTable] = []
+    heading, rows = "", list[tuple[str, ...]]()
+    for line in [*lines, ""]:
+        if line.startswith("|"):
+            rows.append(tuple(cell.strip() for cell in line.strip().strip("|").split("|")))
+            continue
+        if rows:
+            found.append(PrintedTable(heading, rows[0], tuple(rows[2:])))  # the second has dashes
+            rows = []
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+    return found

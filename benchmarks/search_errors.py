@@ -1,7 +1,7 @@
 """How often does a search miss an output that is more probable? Against exact search, on a run's test split.
 
     python benchmarks/search_errors.py RUN [--sentences 500] [--beam 1 2 5 10] [--expansions 10000]
-                                       [--checkpoint best] [--out benchmarks/results/FILE.md]
+                                       [--checkpoint best] [--out benchmarks/results/FILE.md] [--record FILE.json]
 
 A search error is an output less probable than the most probable one (Stahlberg and Byrne 2019), by more than 1e-4 in
 its log-probability; beams rank by log-probability, without length normalisation. Counted over the sources whose exact
@@ -19,7 +19,7 @@ from statistics import mean, median
 from typing import Any
 
 import torch
-from report import machine, write
+from report import Report, add_options, machine
 
 import transduce
 from transduce.protocols import Search
@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--expansions", type=int, default=10_000)
     parser.add_argument("--checkpoint", default="best")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--out", type=Path)
+    add_options(parser)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     transducer = transduce.load(given.run, given.checkpoint, "cpu")
@@ -136,7 +136,7 @@ def main() -> None:
         told = "Where exact search did not finish, against the best output it had found (errors there are at least):"
         lines += ["", told, "", *head, *comparison.rows(finished=False)]
     print("\n".join(lines))
-    write(given.out, lines)
+    Report.asked(given).write(lines, [given.run])
 
 
 if __name__ == "__main__":

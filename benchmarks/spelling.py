@@ -3,7 +3,7 @@
     pip install -e '.[benchmarks,recipes]' symspellpy
     python benchmarks/spelling.py FOLDER --runs RUNS [--recipes spelling spelling-char-to-word spelling-words]
                                   [--minutes 15] [--set KEY=VALUE ...] [--threads 1]
-                                  [--out benchmarks/results/spelling.md]
+                                  [--out benchmarks/results/spelling.md] [--record FILE.json]
 
 FOLDER has birkbeck.train.tsv.gz, birkbeck.test.tsv.gz and aspell.test.tsv.gz: a misspelling, a tab and its word. The
 models learn from made misspellings and from those of birkbeck.train, each for ``--minutes`` of the processor's clock in
@@ -22,7 +22,7 @@ from importlib import resources
 from pathlib import Path
 
 import torch
-from report import machine, write
+from report import Report, add_options, machine
 from symspellpy import SymSpell, Verbosity
 
 import transduce
@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=15.0)
     parser.add_argument("--set", dest="settings", action="append", default=[])
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path)
+    add_options(parser)
     given = parser.parse_args()
     if any(each.startswith("training.minutes") for each in given.settings):
         parser.error("--set training.minutes: --minutes says how long")
@@ -112,12 +112,13 @@ def main() -> None:
         "|---" + "|---" * (3 * len(TESTS)) + "|",
         row("symspellpy", tests, *library()),
     ]
-    for recipe in given.recipes:
+    report = Report.asked(given)
+    for number, recipe in enumerate(given.recipes, 1):
         run = given.runs / recipe
         trained = transduce.train(recipe, run, settings, resume=True, device="cpu", threads=given.threads)
         lines.append(row(f"`{recipe}`", tests, partial(corrected, trained), writable(trained)))
         print("\n".join(lines), flush=True)
-        write(given.out, lines)
+        report.write(lines, [given.runs / each for each in given.recipes[:number]])
 
 
 if __name__ == "__main__":

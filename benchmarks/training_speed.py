@@ -1,7 +1,8 @@
 """How fast does a Transformer train, here and in a plain Hugging Face loop on the same batches?
 
     pip install -e '.[benchmarks]'
-    python benchmarks/training_speed.py [--data FOLDER] [--rounds 5] [--seconds 40] [--out benchmarks/results]
+    python benchmarks/training_speed.py [--data FOLDER] [--rounds 5] [--seconds 40] [--out FILE.md]
+                                        [--record FILE.json]
     python benchmarks/training_speed.py --steps 600 --seeds 1 2 3   # and the validation loss after so many updates
 
 Both have 3 + 3 layers, width 256, 4 heads, feed-forward 1024, dropout 0.1, one tied embedding of 8,000 joint pieces,
@@ -14,12 +15,11 @@ its own, so that whatever else the machine does falls on both.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +27,7 @@ from statistics import mean, median
 from typing import Any
 
 import torch
-from report import machine, write
+from report import Report, add_options, machine
 from stopwatch import Block, Stopwatch, alone
 
 from transduce import api, config, recipes
@@ -239,7 +239,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--steps", type=int, help="compare the validation loss after so many updates")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--out", type=Path, help="a folder for training_speed.json and training_speed.md")
+    add_options(parser)
     given = parser.parse_args()
     if given.data is None:
         if "TRANSDUCE_DATA" not in os.environ:
@@ -251,24 +251,18 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     given = arguments()
     torch.set_num_threads(given.threads)
-    found: dict[str, Any] = {"machine": machine(), "threads": given.threads, "seconds": given.seconds}
-    lines = ["# Training speed: transduce and a plain Hugging Face loop, Transformer 3 + 3", "", found["machine"]]
+    lines = ["# Training speed: transduce and a plain Hugging Face loop, Transformer 3 + 3", "", machine()]
     with tempfile.TemporaryDirectory() as work:
         setting = Setting(str(given.data), work, given.threads)
         setting.prepared()  # once, before any clock starts
         if given.rounds:
             blocks = throughput(setting, given.precision, given.rounds, given.seconds)
-            found["transformers"] = version("transformers")
-            found["blocks"] = {side: [asdict(block) for block in each] for side, each in blocks.items()}
             lines += throughput_lines(blocks)
         if given.steps:
             by_precision = losses(setting, given.precision, given.steps, given.seeds)
-            found["losses"] = {"steps": given.steps, "seeds": given.seeds, "validation": by_precision}
             lines += loss_lines(by_precision, given.steps, given.seeds)
     print("\n" + "\n".join(lines))
-    if given.out is not None:
-        write(given.out / "training_speed.md", lines)
-        write(given.out / "training_speed.json", [json.dumps(found, indent=1)])
+    Report.asked(given).write(lines)
 
 
 if __name__ == "__main__":

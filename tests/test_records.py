@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import runpy
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -289,3 +291,44 @@ def test_a_place_where_nothing_can_be_written_is_told_first(trained: Path, call:
         assert status == 2
         assert "is a file, and a folder is needed" in err
         assert out == ""
+
+
+# ---------------------------------------------------------------------- benchmarks
+
+PAGE = """\
+# Speed
+
+| side | ms |
+|---|---|
+| ours | 1.5 |
+
+Words between.
+
+## Memory
+| side | MB | |
+|---|---|---|
+| ours | 7 | |
+| theirs | 9 | least |
+"""
+
+
+def test_a_benchmark_keeps_the_tables_that_it_prints(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "report.py"))
+    monkeypatch.setattr("sys.argv", ["benchmarks/speed.py", "/home/me/run", "--record", "x"])
+    parser = argparse.ArgumentParser()
+    script["add_options"](parser)
+    folder = tmp_path / "records"
+    report = script["Report"].asked(parser.parse_args(["--out", str(tmp_path / "x.md"), "--record", str(folder)]))
+    report.write(PAGE.splitlines()[:4])
+    report.write(PAGE.splitlines(), [trained])  # once more, with more rows: the same file
+    (file,) = folder.iterdir()
+    record = Record.read(file)
+    assert (tmp_path / "x.md").read_text() == PAGE
+    assert record.command == "python benchmarks/speed.py run --record x"
+    assert record.models == (trained_model(trained),)
+    assert record.tables == (
+        PrintedTable("Speed", ("side", "ms"), (("ours", "1.5"),)),
+        PrintedTable("Memory", ("side", "MB", ""), (("ours", "7", ""), ("theirs", "9", "least"))),
+    )

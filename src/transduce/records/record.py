@@ -113,7 +113,8 @@ class Record:
     """One command that measured something.
 
     ``split`` is test, valid or train, or the name of a file. ``clean`` says whether the code was as ``commit`` has it;
-    both are None outside of a git checkout. A benchmark that prints tables fills ``tables``.
+    both are None outside of a git checkout. A benchmark fills ``tables`` with what it printed, and ``models`` with the
+    runs behind them.
     """
 
     command: str
@@ -123,6 +124,7 @@ class Record:
     versions: Versions
     systems: tuple[MeasuredSystem, ...] = ()
     tables: tuple[PrintedTable, ...] = ()
+    models: tuple[TrainedModel, ...] = ()
     commit: str | None = None
     clean: bool | None = None
     format: int = FORMAT
@@ -156,7 +158,7 @@ class Record:
         return file
 
     def _new_file(self, folder: Path) -> Path:
-        first = self.systems[0].name if self.systems else self.tables[0].heading
+        first = next(chain((each.name for each in self.systems), (each.heading for each in self.tables)), "record")
         stem = f"{_slug(first)}-{_slug(Path(self.split).name)}"
         numbered = chain([folder / f"{stem}.json"], (folder / f"{stem}-{number}.json" for number in count(2)))
         return next(file for file in numbered if not file.exists())
