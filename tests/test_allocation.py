@@ -15,12 +15,12 @@ from test_search import VOCABULARY, Lookup, all_of, slow_beam
 from transduce import config
 from transduce.protocols import Search
 from transduce.search.allocation.groups import Groups
+from transduce.search.base import Expansion, Ranking
 from transduce.search.beam import Beam
 from transduce.search.filters.ngrams import NoRepeat
 from transduce.search.forcing import force
-from transduce.search.largest import largest
-from transduce.search.observer import Expansion
-from transduce.search.ranking import Average, BoundedReward, Brevity, LogProbability, Ranking, Wu
+from transduce.search.ranking import Average, BoundedReward, Brevity, LogProbability, Wu
+from transduce.search.step import largest
 from transduce.types import BOS, EOS, PAD, Padded
 
 

@@ -14,7 +14,7 @@ from transduce.modules.attention.energies import Additive, Dot, General, ScaledD
 from transduce.modules.attention.heads import CrossAttention
 from transduce.modules.attention.masks import causal_bias, mask_bias
 from transduce.modules.attention.one_head import GlobalAttention
-from transduce.modules.mixers.attention import ROOM, CausalSelfAttention, Past, SelfAttention
+from transduce.modules.mixers.attention import CausalSelfAttention, SelfAttention
 from transduce.types import Memory, Padded
 
 ENERGIES = [Dot, General, Additive, ScaledDot]
@@ -191,48 +191,3 @@ def test_causal_bias_lets_a_query_read_up_to_its_place() -> None:
     assert (bias == 0)[0, 0].tolist() == [[True] + [False] * 4, [True] * 2 + [False] * 3]
     assert (bias == 0)[1, 0].tolist() == [[True] * 4 + [False], [True] * 5]
     assert (bias[bias != 0] == float("-inf")).all()
-
-
-@pytest.mark.parametrize("grad", [True, False])
-def test_the_past_holds_each_row_at_its_own_places(grad: bool) -> None:
-    """Row 0 has 2 positions behind it, row 1 has 1; both are extended step by step past the buffer's end."""
-    key, value = randn(2, 1, 2, 3, seed=1), randn(2, 1, 2, 3, seed=2)
-    places = torch.tensor([2, 1])
-    with torch.set_grad_enabled(grad):
-        past = Past(key.clone(), value.clone(), 2)
-        expected = [[key[0, 0, 0], key[0, 0, 1]], [key[1, 0, 0]]]
-        for t in range(5):
-            new = randn(2, 1, 1, 3, seed=10 + t)
-            past = past.extend(new, -new, places[:, None])
-            places = places + 1
-            for row in range(2):
-                expected[row].append(new[row, 0, 0])
-                assert_close(past.key_BHSD[row, 0, : places[row]], torch.stack(expected[row]))
-        assert past.filled == 7
-        assert_close(past.value_BHSD[0, 0, 2:7], -past.key_BHSD[0, 0, 2:7])
-
-
-def test_without_gradients_the_past_is_written_in_place_and_seldom_grows() -> None:
-    with torch.no_grad():
-        past = Past(randn(1, 1, 0, 2), randn(1, 1, 0, 2), 0).extend(
-            randn(1, 1, 3, 2), randn(1, 1, 3, 2), torch.arange(3)[None]
-        )
-        moved = []
-        for place in range(3, 4 + 2 * ROOM):
-            before = past.key_BHSD
-            past = past.extend(randn(1, 1, 1, 2), randn(1, 1, 1, 2), torch.tensor([[place]]))
-            if past.key_BHSD.data_ptr() != before.data_ptr():
-                moved.append((place, past.key_BHSD.shape[2]))
-        assert moved == [(3, 4 + ROOM), (4 + ROOM, 5 + 2 * ROOM)]
-
-
-def test_under_grad_the_past_before_is_left_as_it_was_and_learns() -> None:
-    key = randn(1, 1, 2, 3).requires_grad_()
-    new = randn(1, 1, 1, 3, seed=5).requires_grad_()
-    past = Past(key, key, 2)
-    before = past.key_BHSD.detach().clone()
-    after = past.extend(new, new, torch.tensor([[2]]))
-    assert_close(past.key_BHSD.detach(), before)
-    after.key_BHSD.sum().backward()
-    assert_close(key.grad, torch.ones_like(key))
-    assert_close(new.grad, torch.ones_like(new))

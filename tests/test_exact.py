@@ -15,12 +15,13 @@ from families import FAMILIES, build, sources
 from test_prefix import prefixes
 from test_search import VOCABULARY, Lookup, Prefix, all_of, code_after
 from transduce import config
-from transduce.modules.mixers.attention import ROOM, Past
 from transduce.protocols import Search
 from transduce.search.beam import Beam
 from transduce.search.exact import ROWS, Exact, _extend
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability
+from transduce.search.step import capacity
+from transduce.tree import Buffer
 from transduce.types import BOS, EOS, PAD
 
 Tokens = tuple[int, ...]
@@ -191,24 +192,24 @@ def test_what_is_read_again_is_the_same(family: str) -> None:
 
 
 def test_attention_looks_no_further_than_the_longest_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of unequal depth are joined and selected again and again; what they keep must not grow with that."""
-    filled: list[int] = []
-    extend = Past.extend
+    """Rows of unequal depth are joined and selected again and again; their buffers must not grow with that."""
+    capacities: list[int] = []
+    write = Buffer.write
 
-    def noting(*arguments: Any) -> Past:
-        found = extend(*arguments)
-        filled.append(found.filled)
+    def noting(*arguments: Any) -> Buffer:
+        found = write(*arguments)
+        capacities.append(found.capacity)
         return found
 
-    monkeypatch.setattr(Past, "extend", noting)
+    monkeypatch.setattr(Buffer, "write", noting)
     model = build(FAMILIES["transformer, pre-norm"])
     with torch.no_grad():
         for parameter in model.parameters():
             parameter *= 0.6
         model.decoder.projection.bias[EOS] = -12  # an end is improbable, all else alike: there is much to look at
     Exact(max_length=10, expansions=300, beam=1).explore(model, sources([3, 4, 5, 6] * 2))
-    assert len(filled) > 50
-    assert max(filled) <= 10 + ROOM
+    assert len(capacities) > 50
+    assert max(capacities) <= capacity(10)
 
 
 @pytest.mark.parametrize("name", ["nbest", "expansions", "beam", "together", "states"])

@@ -19,11 +19,10 @@ from test_prefix import BEGINNINGS, prefixes
 from test_search import Lookup, all_of
 from transduce import config
 from transduce.protocols import Search
+from transduce.search.base import Filter, Stateless
 from transduce.search.beam import Beam
-from transduce.search.filters.base import Filter
 from transduce.search.filters.lengths import LengthLimit
 from transduce.search.filters.ngrams import NoRepeat
-from transduce.search.follower import Forgetful
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability
@@ -128,7 +127,7 @@ def stuck(allowed: Rule, tokens: tuple[int, ...], length: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Tax(Forgetful):
+class Tax(Stateless):
     """A price on every word but the first."""
 
     price: float

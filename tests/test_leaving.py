@@ -10,11 +10,11 @@ from torch import Tensor
 
 from families import FAMILIES, all_lengths, build, sources
 from transduce import tree
+from transduce.search.base import Expansion
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
-from transduce.search.leaving import room, staying
-from transduce.search.observer import Expansion
 from transduce.search.sampling import Sampling
+from transduce.search.step import batch_size, remaining
 from transduce.types import Padded
 
 FAMILY = "luong, general"  # whose weights of seed 0 write outputs of many lengths
@@ -40,14 +40,14 @@ def model() -> Any:
 
 
 def test_there_is_room_for_a_power_of_two() -> None:
-    assert [room(rows) for rows in (0, 1, 2, 3, 4, 5, 64, 65)] == [0, 1, 2, 4, 4, 8, 64, 128]
+    assert [batch_size(rows) for rows in (0, 1, 2, 3, 4, 5, 64, 65)] == [0, 1, 2, 4, 4, 8, 64, 128]
 
 
 def test_all_stay_in_order_or_those_that_go_on_and_as_many_as_there_is_room_for() -> None:
-    assert staying(torch.tensor([True, False, True, True])).tolist() == [0, 1, 2, 3]
-    assert sorted(staying(torch.tensor([True, False, True, False, True, False])).tolist()) == [0, 1, 2, 4]
-    assert staying(torch.tensor([False, False, True])).tolist() == [2]
-    assert not len(staying(torch.tensor([False, False])))
+    assert remaining([True, False, True, True]) == [0, 1, 2, 3]
+    assert sorted(remaining([True, False, True, False, True, False])) == [0, 1, 2, 4]
+    assert remaining([False, False, True]) == [2]
+    assert not remaining([False, False])
 
 
 @pytest.mark.parametrize("search", [Greedy(12), Beam(3, max_length=12), Sampling(3, max_length=12)])

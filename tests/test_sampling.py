@@ -16,10 +16,11 @@ from test_search import Lookup, all_of
 from transduce import config
 from transduce.protocols import Search
 from transduce.search import draws
+from transduce.search.base import Truncation
 from transduce.search.filters.lengths import LengthLimit
 from transduce.search.greedy import Greedy
 from transduce.search.sampling import Sampling, drawn
-from transduce.search.truncation import Epsilon, Nucleus, TopK, Truncation
+from transduce.search.truncation import Epsilon, Nucleus, TopK
 from transduce.types import BOS, EOS, PAD, Padded
 
 Tokens = tuple[int, ...]

@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from transduce.search.base import Ranking
 from transduce.search.beam import Beam
 from transduce.search.filters.lengths import LengthLimit
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
-from transduce.search.ranking import Average, BoundedReward, LogProbability, Ranking, Wu
+from transduce.search.ranking import Average, BoundedReward, LogProbability, Wu
 from transduce.search.step import step
 from transduce.types import BOS, EOS, PAD, Padded
 

@@ -17,12 +17,12 @@ from test_prefix import prefixes
 from test_search import Lookup, all_of
 from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Unigram, Words
 from transduce.search.allocation.groups import Groups
+from transduce.search.base import stream
 from transduce.search.beam import Beam
 from transduce.search.exact import Exact
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability
 from transduce.search.sampling import Sampling
-from transduce.search.streaming import stream
 from transduce.transducer import Transducer
 from transduce.types import EOS, Hypothesis
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from transduce import tree
-from transduce.tree import Shared
+from transduce.tree import Buffer, Shared
 
 
 @dataclass(frozen=True)
@@ -145,3 +145,74 @@ def test_rows_are_the_first_leafs() -> None:
 def test_what_is_no_state_is_refused(leaf: Any) -> None:
     with pytest.raises(TypeError, match=f"a state holds tensors.*, not {type(leaf).__name__}"):
         tree.map(torch.clone, (torch.zeros(1), leaf))
+
+
+# ------------------------------------------------------------------ buffers
+
+
+def randn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("reserved", [None, 8])
+@pytest.mark.parametrize("grad", [True, False])
+def test_a_buffer_holds_each_row_at_its_own_places(grad: bool, reserved: int | None) -> None:
+    """Row 0 has 2 positions, row 1 has 1. Both are extended step by step."""
+    first = randn(2, 1, 2, 3, seed=1)
+    places = torch.tensor([2, 1])
+    with torch.set_grad_enabled(grad):
+        buffer = Buffer(first.clone())
+        if reserved is not None:
+            buffer = tree.reserve(buffer, reserved)
+        expected = [[first[0, 0, 0], first[0, 0, 1]], [first[1, 0, 0]]]
+        for t in range(5):
+            new = randn(2, 1, 1, 3, seed=10 + t)
+            buffer = buffer.write(new, places[:, None])
+            places = places + 1
+            for row in range(2):
+                expected[row].append(new[row, 0, 0])
+                assert_close(buffer.values[row, 0, : places[row]], torch.stack(expected[row]))
+        assert buffer.capacity == (reserved or 7)
+
+
+def test_a_reserved_buffer_is_written_in_place_and_keeps_its_shape() -> None:
+    with torch.no_grad():
+        buffer = tree.reserve(Buffer(randn(1, 1, 0, 2)), 6)
+        memory = buffer.values.data_ptr()
+        for place in range(6):
+            buffer = buffer.write(randn(1, 1, 1, 2), torch.tensor([[place]]))
+        assert (buffer.values.data_ptr(), buffer.capacity) == (memory, 6)
+
+
+def test_under_grad_a_buffer_is_left_as_it_was_and_learns() -> None:
+    key = randn(1, 1, 2, 3).requires_grad_()
+    new = randn(1, 1, 1, 3, seed=5).requires_grad_()
+    for buffer in (Buffer(key), tree.reserve(Buffer(key), 4)):
+        key.grad = new.grad = None
+        before = buffer.values.detach().clone()
+        after = buffer.write(new, torch.tensor([[2]]))
+        assert_close(buffer.values.detach(), before)
+        after.values.sum().backward()
+        assert_close(key.grad, torch.ones_like(key))
+        assert_close(new.grad, torch.ones_like(new))
+
+
+def test_a_buffer_takes_the_type_of_what_is_written() -> None:
+    """The keys of a model in autocast are narrower than its states."""
+    with torch.no_grad():
+        buffer = tree.reserve(Buffer(torch.zeros(1, 1, 0, 2)), 4)
+        assert buffer.write(torch.ones(1, 1, 1, 2, dtype=torch.bfloat16), torch.tensor([[0]])).values.dtype == (
+            torch.bfloat16
+        )
+
+
+def test_reserve_changes_buffers_alone_and_join_takes_the_largest_capacity() -> None:
+    before = Node(rows_of(2, 3), (Buffer(randn(2, 1, 2, 3)), Shared(rows_of(1, 2))))
+    after = tree.reserve(before, 5)
+    assert after.left is before.left
+    assert after.right[1].value is before.right[1].value
+    assert_close(after.right[0].values[:, :, :2], before.right[0].values)
+    assert tree.reserve(after, 2).right[0].capacity == 2
+    joined = tree.join([after, tree.reserve(before, 3)])
+    assert (joined.right[0].capacity, joined.right[0].reserved) == (5, True)
+    assert not tree.join([after, before]).right[0].reserved

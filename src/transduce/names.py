@@ -211,7 +211,7 @@ NAMES: dict[str, dict[str, str]] = {
         "no-repeat": "transduce.search.filters.ngrams:NoRepeat",
     },
     "Allocation": {
-        "top-k": "transduce.search.allocation.topk:TopK",
+        "top-k": "transduce.search.allocation.best:BestContinuations",
         "groups": "transduce.search.allocation.groups:Groups",
     },
     "Ranking": {

@@ -28,9 +28,9 @@ from transduce.metrics.statistics import statistics
 from transduce.models.fit import check_fit
 from transduce.outputs import Evaluation, Output, prediction
 from transduce.protocols import Metric, Search
+from transduce.search.base import stream
 from transduce.search.constraints.base import Constraints, Tokenized, constrained, listed
 from transduce.search.constraints.lexicon import Lexicon
-from transduce.search.streaming import stream
 from transduce.types import Example, Hypothesis, Padded
 
 log = logging.getLogger("transduce")

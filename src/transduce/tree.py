@@ -1,8 +1,8 @@
-"""State as a value: a tree of tensors with one row per hypothesis, moved about by these functions alone.
+"""Trees of tensors: the states of models and searches, which these functions select, repeat, join and reorder.
 
-A tree is a tensor, a tuple of trees, a frozen dataclass of trees, or ``None``. Integers ride along unchanged:
-they are facts of the whole batch (how much of a buffer is filled), the same for every row. A leaf wrapped in
-``Shared`` belongs to the source, not to the hypothesis: it has B rows where the others have B * K.
+A tree is a tensor, a ``Buffer``, a tuple of trees, a frozen dataclass of trees, an integer or ``None``. Each tensor has
+one row per hypothesis. An integer describes the whole batch and stays as it is. A tree inside ``Shared`` has one row
+per source: B rows where the others have B * K.
 """
 
 from __future__ import annotations
@@ -20,32 +20,89 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Shared(Generic[T]):
-    """The same for every hypothesis of one source (projected keys of the encoder): never copied per beam."""
+    """A tree that is the same for every hypothesis of one source, such as the encoder's projected keys. It keeps one
+    row per source, and ``repeat`` and ``reorder`` do not copy it."""
 
     value: T
 
 
+@dataclass(frozen=True)
+class Buffer:
+    """One vector per output position: ``values`` [rows, heads, capacity, D].
+
+    Each row is filled up to its own length, which its owner keeps as a tensor. Positions beyond that length hold
+    arbitrary finite numbers, so the owner must mask them.
+
+    A search calls ``reserve`` before it steps. Then the capacity is ``reserved``: ``write`` keeps the shape, so that a
+    graph can hold the step. Without ``reserve``, each ``write`` adds room for its T positions. This suits teacher
+    forcing and makes every call sequence valid.
+    """
+
+    values: Tensor
+    reserved: bool = False
+
+    @property
+    def capacity(self) -> int:
+        return self.values.shape[2]
+
+    def write(self, new_NHTD: Tensor, places_NT: Tensor) -> Buffer:
+        """Returns the buffer with T new positions [rows, heads, T, D], written at ``places_NT`` of each row.
+
+        Without gradients it writes into a reserved buffer in place: the old buffer must not be used again.
+        """
+        if not self.capacity:
+            return Buffer(new_NHTD)
+        values = self.values if self.reserved else _resized(self.values, self.capacity + new_NHTD.shape[2])
+        values = values.to(new_NHTD.dtype)  # narrower in autocast, from the first write on
+        if torch.is_grad_enabled():
+            index_NHTD = places_NT[:, None, :, None].expand_as(new_NHTD)
+            return Buffer(values.scatter(2, index_NHTD, new_NHTD), self.reserved)
+        rows_N1 = torch.arange(len(values), device=values.device)[:, None]
+        values[rows_N1, :, places_NT] = new_NHTD.transpose(1, 2)
+        return Buffer(values, self.reserved)
+
+
+def reserve(tree: T, capacity: int) -> T:
+    """The tree with buffers of exactly this capacity, at least 1, which ``Buffer.write`` then keeps.
+
+    The caller guarantees that no row is longer. Smaller buffers are copied into larger ones; larger ones become views.
+    """
+    reserved: T = _map(_unchanged, _unchanged, tree, lambda buffer: Buffer(_resized(buffer.values, capacity), True))
+    return reserved
+
+
 def map(function: Callable[[Tensor], Tensor], tree: T, shared: Callable[[Tensor], Tensor] | None = None) -> T:
-    """The tree with ``function`` applied to each leaf, and ``shared`` (default: the same) to those in ``Shared``."""
+    """Applies ``function`` to each tensor, and ``shared`` (default: the same) to each tensor inside ``Shared``."""
     mapped: T = _map(function, function if shared is None else shared, tree)
     return mapped
 
 
-def _map(function: Callable[[Tensor], Tensor], shared: Callable[[Tensor], Tensor], tree: Any) -> Any:
+def _map(
+    function: Callable[[Tensor], Tensor],
+    shared: Callable[[Tensor], Tensor],
+    tree: Any,
+    buffer: Callable[[Buffer], Buffer] | None = None,
+) -> Any:
     if isinstance(tree, Tensor):
         return function(tree)
+    if isinstance(tree, Buffer) and buffer is not None:
+        return buffer(tree)
     if isinstance(tree, Shared):
-        return Shared(_map(shared, shared, tree.value))
+        return Shared(_map(shared, shared, tree.value, buffer))
     if isinstance(tree, tuple):
-        return tuple(_map(function, shared, branch) for branch in tree)
+        return tuple(_map(function, shared, branch, buffer) for branch in tree)
     if tree is None or isinstance(tree, int):
         return tree
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        fields = {f.name: _map(function, shared, getattr(tree, f.name)) for f in dataclasses.fields(tree)}
+        fields = {f.name: _map(function, shared, getattr(tree, f.name), buffer) for f in dataclasses.fields(tree)}
         return dataclasses.replace(tree, **fields)
     raise TypeError(
         f"a state holds tensors, tuples, integers and frozen dataclasses of these, not {type(tree).__name__}"
     )
+
+
+def _unchanged(leaf: Tensor) -> Tensor:
+    return leaf
 
 
 def leaves(tree: Any) -> list[Tensor]:
@@ -61,41 +118,46 @@ def leaves(tree: Any) -> list[Tensor]:
 
 
 def fill(tree: T, tensors: Sequence[Tensor]) -> T:
-    """The same tree with other tensors, in the order of ``leaves``."""
+    """The same tree with other tensors, given in the order of ``leaves``."""
     following = iter(tensors)
     return map(lambda _: next(following), tree)
 
 
 def rows(tree: Any) -> int:
-    """The number of rows, as the first leaf has it."""
+    """The number of rows of the first tensor."""
     return leaves(tree)[0].shape[0]
 
 
 def select(tree: T, rows_N: Tensor, sources_B: Tensor | None = None) -> T:
-    """Rows of a tree, in the order given. ``sources_B`` are the rows wanted of ``Shared`` leaves, by default the
-    same ones; the law *row* says that selecting before a model and after it are the same."""
+    """The given rows, in the given order. ``sources_B`` are the rows to select inside ``Shared`` (default: ``rows_N``).
+
+    The law *row* says that selecting before a model equals selecting after it.
+    """
     shared = rows_N if sources_B is None else sources_B
     return map(lambda leaf: leaf.index_select(0, rows_N), tree, lambda leaf: leaf.index_select(0, shared))
 
 
 def reorder(tree: T, rows_N: Tensor) -> T:
-    """Rows of all that belongs to hypotheses; what is ``Shared`` stays as it is (no copy)."""
+    """The given rows of each tensor outside ``Shared``. Tensors inside ``Shared`` are not copied."""
     return map(lambda leaf: leaf.index_select(0, rows_N), tree, lambda leaf: leaf)
 
 
 def repeat(tree: T, times: int) -> T:
-    """``times`` hypotheses of every row, adjacent; what is ``Shared`` stays as it is."""
+    """Each row ``times`` times, the copies adjacent. Tensors inside ``Shared`` stay as they are."""
     return map(lambda leaf: leaf.repeat_interleave(times, 0), tree, lambda leaf: leaf)
 
 
 def fork(tree: T) -> T:
-    """A copy that can be extended without disturbing the original."""
+    """A copy that shares no memory, so that extending one does not change the other."""
     return map(torch.clone, tree)
 
 
 def join(trees: Sequence[T]) -> T:
-    """One batch of several, row after row; buffers of unequal length are filled up with zeros (positions beyond a
-    row's own length are never read), and integers take the largest."""
+    """Concatenates the rows of several trees into one batch.
+
+    Tensors of unequal size are padded with zeros. Integers take the largest value. Joined buffers are ``reserved`` only
+    if all of them are.
+    """
     joined: T = _join(list(trees))
     return joined
 
@@ -105,6 +167,8 @@ def _join(trees: list[Any]) -> Any:
     if isinstance(first, Tensor):
         sizes = [max(sizes) for sizes in zip(*(leaf.shape[1:] for leaf in trees), strict=True)]
         return torch.cat([_grow(leaf, sizes) for leaf in trees])
+    if isinstance(first, Buffer):
+        return Buffer(_join([each.values for each in trees]), all(each.reserved for each in trees))
     if isinstance(first, tuple):
         return tuple(_join(list(branches)) for branches in zip(*trees, strict=True))
     if first is None:
@@ -121,3 +185,11 @@ def _grow(leaf: Tensor, sizes: list[int]) -> Tensor:
         return leaf
     padding = [pad for size in reversed(missing) for pad in (0, size)]
     return torch.nn.functional.pad(leaf, padding)
+
+
+def _resized(values_NHSD: Tensor, capacity: int) -> Tensor:
+    """The tensor with exactly ``capacity`` positions: padded with zeros, or cut."""
+    missing = capacity - values_NHSD.shape[2]
+    if missing <= 0:
+        return values_NHSD[:, :, :capacity]
+    return torch.nn.functional.pad(values_NHSD, (0, 0, 0, missing))

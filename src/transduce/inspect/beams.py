@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeVar
 
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive, Search, can
+from transduce.search.base import Expansion
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
-from transduce.search.observer import Expansion
 from transduce.transducer import Transducer
 from transduce.types import BOS, SPECIALS, Hypothesis
 

@@ -34,8 +34,23 @@ class TokenEmbedding(nn.Module):
                 '"numbers" (a series) or what reads such a signal (docs/fronts.md), for a target of them model.type = '
                 '"forecaster"'
             )
-        embedded = nn.functional.embedding(ids, self.weight)
+        embedded = lookup(ids, self.weight)
         return embedded * self.scale if self.scale != 1 else embedded
+
+
+def lookup(ids: Tensor, weight_VD: Tensor) -> Tensor:
+    """The vectors [..., D] of ids [...]. Raises UserError if an id is not 0 to V - 1.
+
+    On the CPU torch checks the ids itself. Asking first would read a value from the device in every step.
+    """
+    try:
+        return nn.functional.embedding(ids, weight_VD)
+    except IndexError:
+        beyond = ids[(ids < 0) | (ids >= len(weight_VD))].flatten()
+        raise UserError(
+            f"id {int(beyond[0])} is outside an embedding of {len(weight_VD)} vectors: ids from 0 to "
+            f"{len(weight_VD) - 1} were expected; encode the text with the tokenizer that the model was trained with"
+        ) from None
 
 
 class Readout(nn.Module):

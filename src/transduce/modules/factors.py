@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.errors import UserError
+from transduce.modules.embedding import lookup
 from transduce.types import EOS, Padded
 
 
@@ -43,7 +44,7 @@ class ConcatenatedFactors(nn.Module):
 
     def forward(self, ids_F: Tensor) -> Tensor:
         tables = (self.weight, *self.tags)
-        embedded = [nn.functional.embedding(ids, table) for ids, table in zip(ids_F.unbind(-1), tables, strict=True)]
+        embedded = [lookup(ids, table) for ids, table in zip(ids_F.unbind(-1), tables, strict=True)]
         whole = torch.cat(embedded, -1)
         return whole * self.scale if self.scale != 1 else whole
 

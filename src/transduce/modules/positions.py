@@ -55,10 +55,11 @@ class Learned(nn.Module):
         nn.init.normal_(self.weight, std=width**-0.5)
 
     def forward(self, positions_BT: Tensor) -> Tensor:
-        length = self.weight.shape[0]
-        if positions_BT.numel() and (last := int(positions_BT.max())) >= length:
+        try:
+            return nn.functional.embedding(positions_BT, self.weight)
+        except IndexError:  # asking first would read a value from the device in every step of a decoder
             raise UserError(
-                f"position {last}: the model has learned positions 0 to {length - 1} only; cut the input, lower the "
-                "search's max_length, or train with positions.length larger (or with sinusoidal positions)"
-            )
-        return nn.functional.embedding(positions_BT, self.weight)
+                f"position {int(positions_BT.max())}: the model has learned positions 0 to {len(self.weight) - 1} "
+                "only; cut the input, lower the search's max_length, or train with positions.length larger (or with "
+                "sinusoidal positions)"
+            ) from None

@@ -88,7 +88,8 @@ class ScheduledSampling:
     @unrecorded()
     def mix(self, model: Autoregressive[S], state: S, gold_BT: Tensor, own_BT: Tensor, quantile_BT: Tensor) -> Tensor:
         """``gold_BT`` with the model's word where ``own_BT``: the one at that quantile of its distribution."""
-        mixed_BT, state, read = gold_BT.clone(), tree.fork(state), 0
+        state = tree.reserve(tree.fork(state), gold_BT.shape[1])
+        mixed_BT, read = gold_BT.clone(), 0
         for t in own_BT.any(0).nonzero()[:, 0].tolist():
             output, state = model.extend(mixed_BT[:, read:t], state)
             rows_N = own_BT[:, t].nonzero()[:, 0]

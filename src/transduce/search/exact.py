@@ -18,7 +18,7 @@ from transduce.protocols import Autoregressive
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
 from transduce.search.ranking import LogProbability
-from transduce.search.step import begin, check_length, forbid_specials, read
+from transduce.search.step import begin, capacity, check_length, forbid_specials, read
 from transduce.types import EOS, Hypothesis, Padded
 
 log = logging.getLogger("transduce")
@@ -249,7 +249,8 @@ def _order(each: _Unread) -> tuple[bool, int]:
 
 
 def _read(model: Autoregressive[Any], unread: Sequence[_Unread]) -> None:
-    state = tree.join([each.state for each in unread])
+    positions = 1 + max(len(each.prefix.tokens) for each in unread)  # with BOS
+    state = tree.reserve(tree.join([each.state for each in unread]), capacity(positions))
     device = tree.leaves(state)[0].device
     tokens_NT = torch.tensor([each.tokens for each in unread], device=device)
     log_probs_NV, state = read(model, tokens_NT, state)

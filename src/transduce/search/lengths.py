@@ -11,8 +11,8 @@ from torch import Tensor
 from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Parallel
-from transduce.search.ranking import LogProbability, Ranking
-from transduce.search.sizes import resized
+from transduce.search.base import Ranking, resized
+from transduce.search.ranking import LogProbability
 from transduce.search.step import POSITIONS, forbid_specials, source_lengths
 from transduce.types import EOS, Emission, Hypothesis, Padded, widened
 

@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from transduce.errors import UserError
 
 STRONGEST = 10  # power of a length; a few times that, and long outputs leave the range of numbers
-
-
-class Ranking(Protocol):
-    """A score of a log-probability and a length in tokens, given the source's (EOS counted in both; 0 where it has
-    none).
-
-    It must rise with the log-probability, and with the length rise throughout or fall throughout: a beam stops where
-    neither the shortest nor the longest continuation could win.
-    """
-
-    def __call__(self, log_prob: float, length: int, source_length: int) -> float: ...
 
 
 @dataclass(frozen=True)

@@ -14,26 +14,23 @@ from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive
 from transduce.search import draws
+from transduce.search.base import Filter, Truncation, resized
 from transduce.search.constraints.base import Held
-from transduce.search.filters.base import Filter
 from transduce.search.forcing import force
-from transduce.search.leaving import room, staying
-from transduce.search.sizes import resized
-from transduce.search.step import Begun, advance, begin, check_length
-from transduce.search.truncation import Truncation
+from transduce.search.step import Begun, advance, batch_size, begin, check_length, remaining
 from transduce.types import EOS, Hypothesis, Padded
 
-COLDEST, HOTTEST = 1e-30, 1e30  # beyond them q is greedy search's, or flat; float32 ends not far from there
+COLDEST, HOTTEST = 1e-30, 1e30  # beyond them q equals greedy search's, or is flat, and float32 ends not far from there
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """``size`` outputs drawn token by token from q, what ``filters`` leave of the model's distribution, its logits
-    divided by ``temperature``, then cut by each of ``truncations`` in turn; returns the ``nbest`` most probable
-    (default: all).
+    """Draws ``size`` outputs, token by token, and returns the ``nbest`` most probable of them (default: all).
 
-    What was drawn twice is there twice. ``score`` is log q, ``log_prob`` the model's own. A source draws the same
-    whatever is beside it; with another ``seed`` something else. Token number ``max_length`` is EOS.
+    Each token is drawn from q: the model's distribution after ``filters``, with logits divided by ``temperature``, then
+    cut by each of ``truncations`` in turn. An output that is drawn twice is returned twice. ``score`` is log q and
+    ``log_prob`` is the model's own. The samples of a source depend on ``seed`` and on the source, not on the batch.
+    Token number ``max_length`` is always EOS.
     """
 
     size: int = 1
@@ -60,7 +57,7 @@ class Sampling:
     def stream(
         self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
-        """Each token as it is drawn; which of several samples is the best is known when all have ended."""
+        """Yields the output after each token. With several samples, yields the best one when all have ended."""
         if self.size > 1:
             yield self(model, source, prefix)[0][0].tokens
         else:
@@ -68,21 +65,21 @@ class Sampling:
 
     @torch.inference_mode()
     def _steps(self, model: Autoregressive[Any], source: Any, prefix: Padded | None) -> Iterator[_Written]:
-        """What has been drawn after each step; one object, which grows."""
+        """Yields the samples so far after each step: always the same object, which grows."""
         front, begun = begin(model, source, prefix, self.filters, self.max_length)
         key_N = draws.keys(source, self.seed, self.size)
         samples, written = _Samples.start(len(key_N), self.size, key_N.device), _Written(begun, self.size)
         first = begun.tokens_BT.shape[1]
         for place in range(first, self.max_length):
             following, front = advance(model, self.filters, front, place, last=place == self.max_length - 1)
-            if place == first:  # up to here all samples of a source are one
+            if place == first:  # until here all samples of a source are the same
                 following, front = tree.repeat((following, front), self.size)
             q_NV = self.distribution(following.scores_NV)
             token_N = drawn(q_NV, draws.uniform(key_N[samples.row_N], place))
             score_N = q_NV.gather(1, token_N[:, None])[:, 0].double().log()
             written.add(samples, token_N, following.log_prob(token_N), score_N)
             yield written
-            rows_N, sources_B, samples = samples.going(token_N != EOS)
+            rows_N, sources_B, samples = samples.remaining(token_N != EOS)
             if not len(rows_N):
                 break
             if len(rows_N) < len(token_N):
@@ -90,9 +87,9 @@ class Sampling:
             front = front.write(token_N[:, None], self.filters)
 
     def distribution(self, scores_NV: Tensor) -> Tensor:
-        """q [N, V]: what is drawn from, given logits."""
+        """The distribution q [N, V] to draw from, given logits."""
         temperature = min(max(self.temperature, COLDEST), HOTTEST)
-        # from the greatest on, lest a small temperature leave the range of numbers
+        # relative to the largest, so that a small temperature does not overflow
         q_NV = ((scores_NV - scores_NV.amax(1, keepdim=True)) / temperature).softmax(1)
         for truncation in self.truncations:
             q_NV = q_NV.masked_fill(q_NV < truncation(q_NV), 0.0)
@@ -111,53 +108,61 @@ class Sampling:
 
 
 def drawn(q_NV: Tensor, quantile_N: Tensor) -> Tensor:
-    """[N]: the token at each quantile of the cumulative distribution; none whose probability is 0."""
+    """The token [N] at each quantile of the cumulative distribution. A token of probability 0 is never drawn."""
     sums_NV = q_NV.cumsum(1, dtype=torch.float64)
     return torch.searchsorted(sums_NV, quantile_N[:, None] * sums_NV[:, -1:], right=True)[:, 0]
 
 
 @dataclass(frozen=True)
 class _Samples:
-    """Which sample each row is, and which rows have finished (``real_N`` False): they leave as ``staying`` says, and as
-    many of every source, as what a source's samples share is kept once for a number of rows."""
+    """The rows of the batch: which sample each row is, and whether it is still active.
+
+    Every source keeps the same number ``size`` of rows, because its samples share one row of ``tree.Shared`` leaves.
+    Finished rows leave as in ``step.remaining``.
+    """
 
     row_N: Tensor
-    real_N: Tensor
+    active_N: Tensor
     size: int
 
     @staticmethod
     def start(rows: int, size: int, device: torch.device) -> _Samples:
         return _Samples(torch.arange(rows, device=device), torch.ones(rows, dtype=torch.bool, device=device), size)
 
-    def going(self, going_N: Tensor) -> tuple[Tensor, Tensor, _Samples]:
-        """The rows that stay, the sources that do, and the samples they are then."""
-        going_BK = (going_N & self.real_N).view(-1, self.size)
-        counts_B = going_BK.sum(1)
-        sources_B, size = staying(counts_B > 0), min(self.size, room(int(counts_B.max())))
-        if size * len(sources_B) == len(going_N):
-            return torch.arange(len(going_N)), sources_B, replace(self, real_N=going_BK.view(-1))
-        place_BK = going_BK[sources_B].byte().argsort(dim=1, descending=True, stable=True)[:, :size]
+    def remaining(self, going_N: Tensor) -> tuple[Tensor, Tensor, _Samples]:
+        """The rows and sources that stay, and the samples that they are. ``going_N`` is False where a row wrote EOS."""
+        active_BK = (going_N & self.active_N).view(-1, self.size)
+        counts = active_BK.sum(1).tolist()  # all that a step reads from the device
+        device = going_N.device
+        if not any(counts):
+            nothing = torch.arange(0, device=device)
+            return nothing, nothing, self
+        sources, size = remaining([count > 0 for count in counts]), min(self.size, batch_size(max(counts)))
+        sources_B = torch.tensor(sources, device=device)
+        if size * len(sources) == len(going_N):
+            return torch.arange(len(going_N), device=device), sources_B, replace(self, active_N=active_BK.view(-1))
+        place_BK = active_BK[sources_B].byte().argsort(dim=1, descending=True, stable=True)[:, :size]
         rows_N = (sources_B[:, None] * self.size + place_BK).reshape(-1)
-        return rows_N, sources_B, _Samples(self.row_N[rows_N], going_BK.view(-1)[rows_N], size)
+        return rows_N, sources_B, _Samples(self.row_N[rows_N], active_BK.view(-1)[rows_N], size)
 
 
 class _Written:
-    """What has been drawn, step by step; sorted out in the end."""
+    """The tokens drawn so far, step by step. ``hypotheses`` sorts them by sample."""
 
     def __init__(self, begun: Begun, size: int) -> None:
         self.begun = begun
         self.size = size
-        self.steps: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        self.steps: list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor]] = []
 
     def add(self, samples: _Samples, token_N: Tensor, log_prob_N: Tensor, score_N: Tensor) -> None:
-        real_N = samples.real_N
-        self.steps.append((samples.row_N[real_N], token_N[real_N], log_prob_N[real_N], score_N[real_N]))
+        self.steps.append((samples.active_N, samples.row_N, token_N, log_prob_N, score_N))
 
     def hypotheses(self) -> list[list[Hypothesis]]:
-        """Those of each source."""
-        row_M, *columns = (torch.cat(column) for column in zip(*self.steps, strict=True))
+        """The samples of each source."""
+        active_M, row_M, *columns = (torch.cat(column) for column in zip(*self.steps, strict=True))
+        row_M = row_M[active_M]
         order_M, lengths = row_M.argsort(stable=True), row_M.bincount().tolist()
-        rows = zip(*(torch.split(column_M[order_M], lengths) for column_M in columns), strict=True)
+        rows = zip(*(torch.split(column_M[active_M][order_M], lengths) for column_M in columns), strict=True)
         beginnings = zip(self.begun.tokens_BT.tolist(), self.begun.log_probs_BT.tolist(), strict=True)
         return [
             [self._hypothesis(tokens, log_probs, *next(rows)) for _ in range(self.size)]

@@ -17,8 +17,8 @@ from torch import Tensor
 from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive, Search, lacking_for
+from transduce.search.base import stream
 from transduce.search.beam import Beam
-from transduce.search.streaming import stream
 from transduce.types import EOS, PAD, SPECIALS, Hypothesis, Padded
 
 

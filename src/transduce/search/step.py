@@ -1,4 +1,7 @@
-"""What any search over tokens does: it begins, and steps. N rows, B sources, N = B * K; T tokens, V vocabulary."""
+"""What every search over tokens does: it begins, it steps, and finished rows leave the batch.
+
+N rows, B sources, N = B * K; T tokens, V vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +15,24 @@ from torch import Tensor
 from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive
-from transduce.search.filters.base import Filter
-from transduce.search.follower import Follower
-from transduce.search.largest import largest
-from transduce.search.prefix import check_prefix, forced
-from transduce.types import BOS, EOS, PAD, Padded, widened
+from transduce.search.base import Filter, Follower
+from transduce.types import BOS, EOS, PAD, SPECIALS, Padded, widened
 
 S = TypeVar("S")
 
-POSITIONS = 1024  # whose logits are held at a time, where only those of given tokens are wanted
-STUCK = 1e6  # what an end costs that filters forbid, as they do all else: it ranks behind any other
+POSITIONS = 1024  # positions whose logits are held at a time when each needs the logits of one token only
+SMALLEST = 8  # the smallest capacity of a state's buffers, in positions
+STUCK = 1e6  # penalty of an end that filters forbid together with every other token: it ranks behind any other output
+BLOCK = 100  # columns that ``largest`` searches together
 
 
 @dataclass(frozen=True)
 class Front(Generic[S]):
-    """The rows of a search: the token that each wrote last and the model has yet to read, the model's state before it,
-    what each follower remembers, and what is forced on their sources. One tree: rows are moved in all of it."""
+    """The rows of a search, in one tree, so that rows of all parts move together.
+
+    ``token_N`` is the token that each row wrote last; the model has not read it yet. ``state`` is the model's state
+    before it, ``memories`` the states of the followers. ``prefix`` is what the outputs of each source must start with.
+    """
 
     token_N: Tensor
     state: S
@@ -35,7 +40,7 @@ class Front(Generic[S]):
     prefix: tree.Shared[Padded] | None = None
 
     def write(self, tokens_NT: Tensor, followers: Sequence[Follower[Any]]) -> Front[S]:
-        """After these tokens of each row, all of which the model has read but for the last."""
+        """The front after these tokens. The model must have read all of them except the last."""
         pairs = zip(followers, self.memories, strict=True)
         memories = tuple(follower.extend(tokens_NT, memory) for follower, memory in pairs)
         return replace(self, token_N=tokens_NT[:, -1], memories=memories)
@@ -43,7 +48,7 @@ class Front(Generic[S]):
 
 @dataclass(frozen=True)
 class Begun:
-    """What is written before a search has a choice: tokens [B, T] and their log-probabilities."""
+    """The tokens [B, T] that are written before the search has a choice, and their log-probabilities."""
 
     tokens_BT: Tensor
     log_probs_BT: Tensor
@@ -56,7 +61,7 @@ def begin(
     followers: Sequence[Follower[Any]],
     max_length: int,
 ) -> tuple[Front[S], Begun]:
-    """A row for each source. As many tokens as all prefixes have are read in one call."""
+    """Starts with one row per source. The model reads the length of the shortest prefix in one call."""
     B, device = tree.rows(source), tree.leaves(source)[0].device
     token_B = torch.full((B,), BOS, device=device)
     memories = tuple(follower.start(source) for follower in followers)
@@ -71,29 +76,38 @@ def begin(
     tokens_BT = prefix.values[:, :shortest]
     output, state = model.extend(torch.cat([token_B[:, None], tokens_BT[:, :-1]], 1), front.state)
     log_prob_N, _, _ = log_probs(model, tree.map(lambda leaf: leaf.flatten(0, 1), output), tokens_BT.flatten())
+    state = tree.reserve(state, capacity(shortest))
     front = replace(front, state=state).write(tokens_BT, followers)
     return front, Begun(tokens_BT, log_prob_N.view(B, shortest))
 
 
+# ---------------------------------------------------------------- one step
+
+
 @dataclass(frozen=True)
 class Next:
-    """What may be written next: log-probabilities [N, V] as the model has them, and the scores by which to choose: the
-    same, as filters, a prefix and the end of all outputs leave them."""
+    """The next token of each row: the model's log-probabilities [N, V], and the scores [N, V] to choose by. The scores
+    are the log-probabilities after the filters, the prefix and the maximum length."""
 
     log_probs_NV: Tensor
     scores_NV: Tensor
 
     def log_prob(self, token_N: Tensor) -> Tensor:
-        """[N], in float64."""
+        """The log-probabilities [N] of these tokens, in float64."""
         return self.log_probs_NV.gather(1, token_N[:, None])[:, 0].double()
 
 
 def advance(
     model: Autoregressive[S], filters: Sequence[Filter[Any]], front: Front[S], place: int, last: bool
 ) -> tuple[Next, Front[S]]:
-    """The model reads what was written last; what may come at ``place``, counted from 0, which is EOS if it is the
-    ``last``. Followers of a search that are no filters come after them."""
-    log_probs_NV, state = step(model, front.token_N, front.state)
+    """The model reads the token written last. Returns what may come at ``place`` (from 0): only EOS if ``last``.
+
+    ``filters`` are the first followers of ``front``; other followers come after them.
+    """
+    state = front.state
+    if capacity(place) < (size := capacity(place + 1)):
+        state = tree.reserve(state, size)
+    log_probs_NV, state = step(model, front.token_N, state)
     scores_NV = log_probs_NV = forbid_specials(log_probs_NV)
     if last:
         scores_NV = only(log_probs_NV, torch.full_like(front.token_N, EOS))
@@ -101,18 +115,24 @@ def advance(
         scores_NV = log_probs_NV.clone()
         for each, memory in zip(filters, front.memories, strict=False):
             scores_NV = each(scores_NV, memory)
-        nothing_N = scores_NV.amax(-1) == float("-inf")
-        scores_NV[:, EOS] = torch.where(nothing_N, log_probs_NV[:, EOS] - STUCK, scores_NV[:, EOS])
+        stuck_N = scores_NV.amax(-1) == float("-inf")
+        scores_NV[:, EOS] = torch.where(stuck_N, log_probs_NV[:, EOS] - STUCK, scores_NV[:, EOS])
     if front.prefix is not None and place < front.prefix.value.values.shape[1]:
         token_N, forced_N = forced(front.prefix.value, place, len(front.token_N))
         scores_NV = torch.where(forced_N[:, None], only(log_probs_NV, token_N), scores_NV)
     return Next(log_probs_NV, scores_NV), replace(front, state=state)
 
 
-def only(scores_NV: Tensor, token_N: Tensor) -> Tensor:
-    """The scores of one token of each row, and minus infinity."""
-    token_N1 = token_N[:, None]
-    return torch.full_like(scores_NV, float("-inf")).scatter_(1, token_N1, scores_NV.gather(1, token_N1))
+def capacity(positions: int) -> int:
+    """The capacity of buffers for this number of positions: 0, 8, 16, 24, 32, 48, 64, 96, 128 and so on.
+
+    A search reserves the next capacity when it needs it, outside the model. Few capacities mean few shapes for a
+    compiled step. They grow slowly because a beam copies its buffers whenever it reorders its hypotheses.
+    """
+    if positions <= SMALLEST:
+        return SMALLEST if positions else 0
+    double = 1 << (positions - 1).bit_length()
+    return double * 3 // 4 if positions <= double * 3 // 4 else double
 
 
 def step(model: Autoregressive[S], token_N: Tensor, state: S) -> tuple[Tensor, S]:
@@ -121,11 +141,11 @@ def step(model: Autoregressive[S], token_N: Tensor, state: S) -> tuple[Tensor, S
 
 
 def read(model: Autoregressive[S], tokens_NT: Tensor, state: S) -> tuple[Tensor, S]:
-    """Log-probabilities [N, V] of what comes after the last of these tokens, at least in float32, and the state."""
+    """Log-probabilities [N, V] of the token after the last of these, at least in float32, and the state."""
     output, state = model.extend(tokens_NT, state)
     logits_NV = model.readout(tree.map(lambda leaf: leaf[:, -1], output))
     logits_NV = logits_NV.to(widened(logits_NV.dtype))
-    # in place, and half the time of a normaliser on its own, which stores every exponential
+    # in place: half the time of a separate normaliser, which stores every exponential
     return torch.log_softmax(logits_NV, -1, out=logits_NV), state
 
 
@@ -149,17 +169,97 @@ def log_probs(model: Autoregressive[Any], output: Any, token_N: Tensor) -> tuple
     return torch.cat(own), torch.cat(best), torch.cat(right)
 
 
+def only(scores_NV: Tensor, token_N: Tensor) -> Tensor:
+    """The scores with every token of a row except one at minus infinity."""
+    token_N1 = token_N[:, None]
+    return torch.full_like(scores_NV, float("-inf")).scatter_(1, token_N1, scores_NV.gather(1, token_N1))
+
+
 def forbid_specials(scores_NV: Tensor) -> Tensor:
-    """What is never an output made impossible: padding, and a second beginning. Their probability stays lost."""
+    """Forbids PAD and BOS, in place. The other tokens are not renormalised: this probability is lost."""
     scores_NV[:, PAD : BOS + 1] = float("-inf")
     return scores_NV
 
 
+def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Like ``topk`` over the last axis: values and columns, or all columns if there are fewer than ``count``.
+
+    It searches only the ``count`` blocks of columns with the largest maxima, which must contain the result. A maximum
+    takes a tenth of the time of ``topk``.
+    """
+    *rows, V = scores.shape
+    blocks = V // BLOCK
+    if count >= blocks:
+        return scores.topk(min(count, V))
+    in_blocks = scores[..., : blocks * BLOCK].view(*rows, blocks, BLOCK)
+    block = in_blocks.amax(-1).topk(count).indices
+    chosen = in_blocks.gather(-2, block[..., None].expand(*rows, count, BLOCK)).flatten(-2)
+    value, place = torch.cat([chosen, scores[..., blocks * BLOCK :]], -1).topk(count)
+    column = block.gather(-1, (place // BLOCK).clamp(max=count - 1)) * BLOCK + place % BLOCK
+    return value, torch.where(place < count * BLOCK, column, place + (blocks - count) * BLOCK)
+
+
+# ---------------------------------------------------------------- finished rows
+
+
+def batch_size(active: int) -> int:
+    """The rows that a batch keeps while this number of them is active: the next power of two.
+
+    Finished rows leave by halves, not one by one: moving the others costs half a step, and in bfloat16 the CPU builds a
+    kernel for each new shape. About a tenth of the computation is for finished rows.
+    """
+    return 1 << (active - 1).bit_length() if active else 0
+
+
+def remaining(active: Sequence[bool]) -> list[int]:
+    """The rows that stay in the batch: all of them in order, or the active ones and finished ones up to
+    ``batch_size``."""
+    size = batch_size(sum(active))
+    if size >= len(active):
+        return list(range(len(active)))
+    return sorted(range(len(active)), key=lambda row: not active[row])[:size]
+
+
+# ---------------------------------------------------------------- prefixes
+
+
+def check_prefix(prefix: Padded, rows: int, max_length: int) -> None:
+    """Raises UserError unless there is one prefix per source, and an output of ``max_length`` can start with each."""
+    if len(prefix.lengths) != rows:
+        raise UserError(
+            f"prefix has {len(prefix.lengths)} rows for {rows} sources: give each one, of length 0 if none"
+        )
+    if (longest := int(prefix.lengths.max())) >= max_length:
+        raise UserError(
+            f"a prefix of {longest} tokens and the end do not fit max_length = {max_length}: set it to at least "
+            f"{longest + 1}"
+        )
+    for token in (PAD, BOS, EOS):
+        if bool(((prefix.values == token) & prefix.mask).any()):
+            raise UserError(
+                f"a prefix holds {SPECIALS[token]} (id {token}): give the tokens that outputs begin with, without an "
+                "end; a search writes the first one itself"
+            )
+
+
+def forced(prefix: Padded, place: int, rows: int) -> tuple[Tensor, Tensor]:
+    """The prefix token [N] at ``place`` (from 0), PAD after the end of a prefix, and a mask [N] of where there is
+    one."""
+    forced_B = prefix.lengths > place
+    token_B = torch.where(forced_B, prefix.values[:, place], PAD)
+    each = rows // len(forced_B)
+    return token_B.repeat_interleave(each), forced_B.repeat_interleave(each)
+
+
+# ---------------------------------------------------------------- sources and options
+
+
 def source_lengths(source: Any) -> list[int]:
-    """How long each source is; 0 of what is no sequence."""
+    """The length of each source in tokens; 0 if a source is not a sequence."""
     return source.lengths.tolist() if isinstance(source, Padded) else [0] * tree.rows(source)
 
 
 def check_length(max_length: int) -> None:
+    """Raises UserError unless an output may have at least one token."""
     if max_length < 1:
         raise UserError(f"max_length = {max_length}: an output has at least one token, its end (id {EOS})")

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from transduce.errors import UserError
-
-
-class Truncation(Protocol):
-    """The least probability [N, 1] with which a token is kept, given the probabilities [N, V] of all: what is more
-    probable than a token that is kept is kept, and so are its equals. The most probable one always is."""
-
-    def __call__(self, p_NV: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from transduce.modules.attention.heads import Heads, check_heads, merge_heads, s
 from transduce.modules.attention.masks import causal_bias, mask_bias
 from transduce.modules.attention.relative import NoRelative, Relative
 from transduce.modules.linear import projection
+from transduce.tree import Buffer
 from transduce.types import Factory, Padded
 
 
@@ -44,58 +45,32 @@ class SelfAttention(OwnRow):
         return y
 
 
-ROOM = 8  # positions made at a time
-
-
 @dataclass(frozen=True)
 class Past:
-    """Keys and values of the positions so far, at their own places on axis S; at most ``filled`` are in use."""
+    """Keys and values of the positions so far, [B, H, S, D]."""
 
-    key_BHSD: Tensor
-    value_BHSD: Tensor
-    filled: int
-
-    def extend(self, key_BHTD: Tensor, value_BHTD: Tensor, places_BT: Tensor) -> Past:
-        """New positions written at ``places_BT``. Without gradients in place, into a buffer with room for a few more:
-        not for many, as a beam that reorders its rows copies all of it."""
-        if not self.filled:
-            return Past(key_BHTD, value_BHTD, key_BHTD.shape[2])
-        filled = self.filled + key_BHTD.shape[2]
-        if torch.is_grad_enabled():
-            index = places_BT[:, None, :, None].expand_as(key_BHTD)
-            key, value = (_room(old, filled) for old in (self.key_BHSD, self.value_BHSD))
-            return Past(key.scatter(2, index, key_BHTD), value.scatter(2, index, value_BHTD), filled)
-        key, value = self.key_BHSD, self.value_BHSD
-        if key.shape[2] < filled:
-            # rows of unequal depth are joined as if all were as deep as the deepest, which may have gone since
-            filled = int(places_BT.max()) + 1
-            key, value = (_room(old, filled + ROOM) for old in (key, value))
-        rows_B1 = torch.arange(len(key), device=key.device)[:, None]
-        key[rows_B1, :, places_BT], value[rows_B1, :, places_BT] = key_BHTD.transpose(1, 2), value_BHTD.transpose(1, 2)
-        return Past(key, value, filled)
-
-
-def _room(old_BHSD: Tensor, positions: int) -> Tensor:
-    return nn.functional.pad(old_BHSD, (0, 0, 0, max(0, positions - old_BHSD.shape[2])))
+    key: Buffer
+    value: Buffer
 
 
 class CausalSelfAttention(OwnRow):
-    """Every position reads itself and those before it, which it keeps: ``Past`` is the state."""
+    """Every position reads itself and the positions before it. The state keeps their keys and values."""
 
     causal = True
 
     def start(self, rows: int, like: Tensor) -> Past:
         D = self.out.weight.shape[0] // self.count
-        nothing_BHSD = like.new_zeros(rows, self.count, 0, D)
-        return Past(nothing_BHSD, nothing_BHSD, 0)
+        empty = Buffer(like.new_zeros(rows, self.count, 0, D))
+        return Past(empty, empty)
 
     def forward(self, x_BTD: Tensor, state: Past, places_BT: Tensor) -> tuple[Tensor, Past]:
-        if not state.filled:
-            places_BT = places_BT[:1]  # every row begins: one bias for all
+        if not state.key.capacity:
+            places_BT = places_BT[:1]  # every row starts at 0: one bias serves all rows
         query, key, value = split_heads(self.project(x_BTD), 3, self.count)
         query, key = self.relative.turn(query, key, places_BT)
-        state = state.extend(key, value, places_BT)
-        keys, values = state.key_BHSD[:, :, : state.filled], state.value_BHSD[:, :, : state.filled]
-        bias = self.relative.bias(causal_bias(places_BT, state.filled, x_BTD.dtype), query, places_BT)
-        read = self.relative.read(places_BT, state.filled)
-        return self.out(merge_heads(self.heads(query, keys, values, bias, read))), state
+        past = Past(state.key.write(key, places_BT), state.value.write(value, places_BT))
+        positions = past.key.capacity
+        bias = self.relative.bias(causal_bias(places_BT, positions, x_BTD.dtype), query, places_BT)
+        read = self.relative.read(places_BT, positions)
+        y_BTD: Tensor = self.out(merge_heads(self.heads(query, past.key.values, past.value.values, bias, read)))
+        return y_BTD, past

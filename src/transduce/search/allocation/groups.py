@@ -1,5 +1,7 @@
-"""Hypotheses that differ: groups of a beam, each kept from the words of those before it. B sources, K hypotheses of
-each, K / G of each group, V vocabulary, C candidates of a group."""
+"""Diverse beam search: groups of a beam that avoid the words of earlier groups.
+
+B sources, K hypotheses of each, K / G in each group, V vocabulary, C candidates of a group, J words already taken.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,18 @@ import torch
 from torch import Tensor
 
 from transduce.errors import UserError
-from transduce.search.allocation.base import Continuations
-from transduce.search.allocation.topk import TopK
-from transduce.search.follower import Forgetful
+from transduce.search.allocation.best import BestContinuations
+from transduce.search.base import Continuations, Stateless
 
 
 @dataclass(frozen=True)
-class Groups(Forgetful):
-    """Diverse beam search: ``groups`` of equal size, in turn. At each step a word costs a group ``penalty`` for every
-    hypothesis of an earlier group that has just gone on with it (Vijayakumar et al. 2018, with Hamming diversity).
+class Groups(Stateless):
+    """Diverse beam search: ``groups`` of equal size, one after the other. At each step a word costs ``penalty`` for
+    every hypothesis of an earlier group that has just been extended with it (Vijayakumar et al. 2018, Hamming
+    diversity).
 
-    The penalty decides what lives on within a group; totals are without it, so that hypotheses of all groups compare.
-    An end counts where it is among the best of its group, and costs nothing.
+    The penalty only decides what stays active within a group. Totals do not contain it, so that hypotheses of all
+    groups can be compared. An end counts if it is among the best of its group, and costs nothing.
     """
 
     groups: int = 2
@@ -42,11 +44,13 @@ class Groups(Forgetful):
     def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: None = None) -> Continuations:
         B, K, V = scores_BKV.shape
         size = K // self.groups
+        within_group = BestContinuations()
         taken_BJ, cost_BJ = total_BK.new_zeros(B, 0, dtype=torch.long), total_BK[:, :0]
         found: list[Continuations] = []
         for first in range(0, K, size):
             own_BKV = scores_BKV[:, first : first + size]
-            best = TopK()(_charged(own_BKV, taken_BJ, cost_BJ) if found else own_BKV, total_BK[:, first : first + size])
+            penalised_BKV = _penalised(own_BKV, taken_BJ, cost_BJ) if found else own_BKV
+            best = within_group(penalised_BKV, total_BK[:, first : first + size])
             taken_BJ = torch.cat([taken_BJ, best.token_BC.gather(1, best.live_BK)], 1)
             cost_BJ = torch.cat([cost_BJ, self.penalty * best.live_total_BK.isfinite()], 1)
             origin_BC = best.origin_BC + first
@@ -57,8 +61,8 @@ class Groups(Forgetful):
         return Continuations(*(torch.cat([getattr(each, f.name) for each in found], 1) for f in fields(Continuations)))
 
 
-def _charged(scores_BKV: Tensor, taken_BJ: Tensor, cost_BJ: Tensor) -> Tensor:
-    """The scores less what the words that are taken cost; the search's own stay as they are."""
+def _penalised(scores_BKV: Tensor, taken_BJ: Tensor, cost_BJ: Tensor) -> Tensor:
+    """A copy of the scores, with the cost of the taken words subtracted."""
     shape = (-1, scores_BKV.shape[1], -1)
     place_BKJ, cost_BKJ = taken_BJ[:, None].expand(shape), cost_BJ[:, None].to(scores_BKV.dtype).expand(shape)
     return scores_BKV.scatter_add(2, place_BKJ, -cost_BKJ)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from transduce import tree
-from transduce.search.allocation.base import Continuations
+from transduce.search.base import Continuations
 from transduce.search.constraints.automata import Automata
 from transduce.search.constraints.lexicon import Borders
-from transduce.search.largest import largest
+from transduce.search.step import largest
 from transduce.types import EOS
 
 MISSING = 1e6  # what an output that is ended too early loses for each token: it ranks behind all that have more

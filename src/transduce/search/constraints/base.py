@@ -11,13 +11,12 @@ import torch
 from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Search
-from transduce.search.allocation.base import Allocation
-from transduce.search.allocation.topk import TopK
+from transduce.search.allocation.best import BestContinuations
+from transduce.search.base import Allocation, Filter
 from transduce.search.constraints.automata import Automata, Phrases
 from transduce.search.constraints.banks import Banks
 from transduce.search.constraints.forbidden import Forbidden
 from transduce.search.constraints.lexicon import Borders, Lexicon, Pattern
-from transduce.search.filters.base import Filter
 from transduce.search.filters.lengths import LengthLimit
 
 S_co = TypeVar("S_co", covariant=True)
@@ -129,7 +128,7 @@ class Held:
         """In the place of the search's usual one, where something is required."""
         if self.required is None:
             return usual
-        if usual != TopK():
+        if usual != BestContinuations():
             raise UserError(
                 f"required phrases share out the beam themselves, and {type(usual).__name__} does too: set "
                 "search.allocation=top-k"

@@ -11,7 +11,7 @@ from torch import Tensor
 from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive
-from transduce.search.step import step
+from transduce.search.step import capacity, step
 from transduce.types import BOS, PAD
 
 
@@ -47,8 +47,11 @@ class Companion:
             )
         return Companion(model, state, total_BK, next_NV.double().view(B, size, -1))
 
-    def chosen(self, origin_BK: Tensor, token_BK: Tensor) -> Companion:
-        """The rows that live on; those that have a token more, not PAD, have read it."""
+    def chosen(self, origin_BK: Tensor, token_BK: Tensor, longest: int) -> Companion:
+        """The prefixes that stay in the beam. Those that are one token longer, which is not PAD, read that token.
+
+        ``longest`` is the length of the longest of them.
+        """
         if self.model is None:
             return self
         B, K = origin_BK.shape
@@ -60,6 +63,7 @@ class Companion:
         written_M = (token_N != PAD).nonzero()[:, 0]
         if len(written_M):
             total_N[written_M] += next_NV[written_M, token_N[written_M]]
+            state = tree.reserve(state, capacity(1 + longest))
             read_MV, read = step(self.model, token_N[written_M], tree.select(state, written_M))
             next_NV[written_M] = read_MV.double()
             place_N = torch.arange(len(rows_N), device=rows_N.device)

@@ -12,10 +12,10 @@ from transduce import tree
 from transduce.ctc.lattice import NEVER
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive, Framewise
+from transduce.search.base import resized
 from transduce.search.frames.best_path import ended
 from transduce.search.frames.companion import Companion
 from transduce.search.frames.forcing import check_no_prefix, force, scored
-from transduce.search.sizes import resized
 from transduce.types import EOS, PAD, Hypothesis, Padded
 
 
@@ -72,7 +72,8 @@ class PrefixBeam:
         place_BK = torch.where(written_BK, place_BK - K, place_BK)
         origin_BK = torch.where(written_BK, place_BK // V, place_BK)
         token_BK = torch.where(written_BK, place_BK % V, PAD)
-        return stayed.chosen(origin_BK, token_BK, written_BK, longer_BKV), companion.chosen(origin_BK, token_BK)
+        beam = stayed.chosen(origin_BK, token_BK, written_BK, longer_BKV)
+        return beam, companion.chosen(origin_BK, token_BK, beam.tokens_BKL.shape[2])
 
     def _outside(self, beam: _Beam, companion: Companion) -> Tensor:
         """[B, K]: what the alignments have no part in."""

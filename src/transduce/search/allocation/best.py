@@ -1,4 +1,4 @@
-"""The best continuations, whichever hypotheses they continue. B sources, K hypotheses of each, C candidates."""
+"""One beam for all hypotheses of a source. B sources, K hypotheses of each, C candidates."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from transduce.search.allocation.base import Continuations
-from transduce.search.follower import Forgetful
-from transduce.search.largest import largest
+from transduce.search.base import Continuations, Stateless
+from transduce.search.step import largest
 from transduce.types import EOS
 
 
 @dataclass(frozen=True)
-class TopK(Forgetful):
-    """The K best that do not end live on; an end counts where it is among the K best of all."""
+class BestContinuations(Stateless):
+    """Keeps the K best continuations that do not end, whichever hypotheses they continue. An end counts if it is among
+    the K best of all continuations."""
 
     def check(self, size: int) -> None:
-        """Any size will do."""
+        """Any size is possible."""
 
     def first(self, size: int) -> list[int]:
         return [0]
 
     def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: None = None) -> Continuations:
         B, K, _ = scores_BKV.shape
-        # of each hypothesis no more are wanted than its K best that do not end, and the end
+        # the K best continuations of a hypothesis that do not end, and its end: more are never needed
         value_BKC, token_BKC = largest(scores_BKV, K + 1)
         total_BKC = total_BK[:, :, None] + value_BKC
         C = total_BKC.shape[-1]
