@@ -226,9 +226,7 @@ def remaining(active: Sequence[bool]) -> list[int]:
 def check_prefix(prefix: Padded, rows: int, max_length: int) -> None:
     """Raises UserError unless there is one prefix per source, and an output of ``max_length`` can start with each."""
     if len(prefix.lengths) != rows:
-        raise UserError(
-            f"prefix has {len(prefix.lengths)} rows for {rows} sources: give each one, of length 0 if none"
-        )
+        raise UserError(f"prefix has {len(prefix.lengths)} rows for {rows} sources: give each one, of length 0 if none")
     if (longest := int(prefix.lengths.max())) >= max_length:
         raise UserError(
             f"a prefix of {longest} tokens and the end do not fit max_length = {max_length}: set it to at least "
