@@ -60,7 +60,10 @@ def test_bad_input(tmp_path: Path) -> None:
     files = file(tmp_path, "a.conll", "one\tO\ntwo\n\nthree\tO\n")
     broken, whole = read(files)
     assert broken.problem is not None
-    assert (broken.problem.place, broken.problem.detail) == (f"{files.path}:2", "1 columns where 2 are needed")
+    assert (broken.problem.place, broken.problem.detail) == (
+        f"{files.path}:2",
+        "1 column found, at least 2 expected for columns 0, 1",
+    )
     assert whole == CorpusRow(4, "three", "O")
     (tmp_path / "b.conll").write_bytes(b"caf\xe9\tO\n")
     (row,) = read(Files(path=str(tmp_path / "b.conll")))

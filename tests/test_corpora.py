@@ -1,13 +1,20 @@
 from __future__ import annotations
 
+import codecs
 import gzip
+import re
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.data.corpora import ColumnNames, DataError, Files, check, read
+from transduce.data import corpora, encoding
+from transduce.data.cleaning import Account
+from transduce.data.corpora import ColumnNames, CorpusRow, DataError, Files, check, lines, read
+from transduce.data.settings import Lines
+from transduce.data.tokenizers.text import Characters
 
 
 def files(folder: Path, **contents: bytes) -> Files:
@@ -166,13 +173,20 @@ def test_undecodable_lines_are_problems_at_their_side(tmp_path):
 def test_malformed_lines_are_problems_and_the_others_are_read(tmp_path):
     tsv = files(tmp_path, path_tsv=b"a\tb\nonly\nc\td\n")
     assert [row.problem and row.problem.kind for row in read(tsv)] == [None, "malformed", None]
-    lines = [b'{"source": "a", "target": "b"}', b"{broken", b'{"source": "a"}', b'{"source": 1, "target": "b"}', b"[]"]
-    json = files(tmp_path, path_jsonl=b"\n".join([*lines, b'{"source": "a\\ud800", "target": "b"}', b'{"s\xff": 1}']))
+    objects = [
+        b'{"source": "a", "target": "b"}',
+        b"{broken",
+        b'{"source": "a"}',
+        b'{"source": 1, "target": "b"}',
+        b"[]",
+    ]
+    json = files(tmp_path, path_jsonl=b"\n".join([*objects, b'{"source": "a\\ud800", "target": "b"}', b'{"s\xff": 1}']))
     rows = list(read(json))
     kinds = [row.problem and row.problem.kind for row in rows]
     assert kinds == [None, "malformed", "malformed", "malformed", "malformed", "undecodable", "malformed"]
     assert rows[2].problem.place == str(tmp_path / "path.jsonl:3")
-    assert "target" in rows[2].problem.detail
+    assert rows[2].problem.detail == "keys 'source', 'target' expected, 'source' found"
+    assert list(read(tsv))[1].problem.detail == "1 tab-separated column found, at least 2 expected for columns 0, 1"
     assert rows[5].source.encode()  # no half of a surrogate pair is left
 
 
@@ -197,3 +211,46 @@ def test_settings_that_cannot_be_are_refused(tmp_path):
             ColumnNames(**columns)
     with pytest.raises(DataError, match="give a key"):
         list(read(files(tmp_path, path_jsonl=b"{}\n"), ColumnNames(source=0, target=1)))
+
+
+# ---------------------------------------------------------------------- limits
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.tsv", "a.jsonl", "a.conllu"])
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
+def test_a_line_of_too_many_bytes_is_refused_before_it_is_read(tmp_path, monkeypatch, name, end) -> None:
+    """Lines of exactly the limit pass, with a byte order mark too; the rest of a longer one is never in memory."""
+    monkeypatch.setattr(corpora, "BLOCK", 7)
+    open_file = gzip.open if name.endswith("gz") else open
+    files = Files(path=str(tmp_path / name))
+    with open_file(tmp_path / name, "wb") as file:
+        file.write(codecs.BOM_UTF8 + b"x" * 30 + b"\r\n" + b"y" * 30 + end)
+    assert [len(line) for line in lines(tmp_path / name, longest=30)] == [30, 30]
+    if not name.endswith("conllu"):
+        assert corpora.check(files, 30) == 2
+    with open_file(tmp_path / name, "wb") as file:
+        file.write(b"x" * 30 + b"\n" + b"y" * 60 + end + b"z")
+    expected = rf"^{re.escape(files.path or '')}:2: the line has more than 30 bytes; divide .* data\.lines\.max_bytes$"
+    for read_all in (lambda: [*lines(tmp_path / name, 30)], lambda: [*read(files, None, 30)], lambda: check(files, 30)):
+        with pytest.raises(DataError, match=expected):
+            read_all()
+
+
+def test_a_zipped_line_of_gigabytes_takes_no_memory(tmp_path) -> None:
+    path = tmp_path / "bomb.txt.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(200):
+            file.write(b"a" * 1_000_000)
+    tracemalloc.start()
+    with pytest.raises(DataError, match=r"bomb\.txt\.gz:1: the line has more than 1,000,000 bytes"):
+        next(read(Files(path=str(path))))
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()
+
+
+def test_long_lines_are_encoded_in_small_chunks(monkeypatch) -> None:
+    monkeypatch.setattr(encoding, "CHARACTERS", 100)
+    rows = [CorpusRow(number, "x" * 60, "y") for number in range(5)]
+    letters = Characters().learn(["xy"])
+    account = Account(Files(path="a.tsv"), Lines())
+    assert [len(chunk.rows) for chunk in encoding.chunks(rows, (letters, letters), account)] == [2, 2, 1]

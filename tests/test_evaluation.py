@@ -497,7 +497,7 @@ def test_of_files_no_line_is_left_out(
     rows.write_text('{"source": "a", "target": "b"}\n{"source": "a"}\n')
     status, out, err = call(*asked, f"--pairs={rows}")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert f"{rows}:2: no key 'target'; mend the line or take it out" in err
+    assert f"{rows}:2: keys 'source', 'target' expected, 'source' found; mend the line or take it out" in err
 
 
 def test_compare_runs_and_files(

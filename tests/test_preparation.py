@@ -283,7 +283,7 @@ def test_bad_lines_are_skipped_counted_and_placed(dirty, cache):
         "train: 3 pairs",
         f"  2 empty (skip): {path}:4, {path}:5",
         f"  1 undecodable (skip): {path}:6",
-        f"  1 malformed (skip): {path}:7",
+        f"  1 malformed (skip): {path}:7 (1 tab-separated column found, at least 2 expected for columns 0, 1)",
         f"  2 overlong (skip): {path}:8, {path}:9",
     ]
 
@@ -307,7 +307,7 @@ def test_bad_lines_are_kept_by_policy(dirty, cache):
     [
         ("empty", 4, "the source is empty"),
         ("undecodable", 6, "0xff"),
-        ("malformed", 7, "1 tab-separated columns where 2 are needed"),
+        ("malformed", 7, "1 tab-separated column found, at least 2 expected for columns 0, 1"),
         ("overlong", 8, "the source has 7 tokens, more than max_source_length = 5"),
     ],
 )

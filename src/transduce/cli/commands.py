@@ -94,12 +94,12 @@ def predict(
         )
     transducer = trained.load(beam)
     if stream:
-        for line in reading.lines(files):
+        for line in reading.lines(files, reading.longest_line(transducer)):
             for piece in transducer.stream(line):
                 print(one_line(piece), end="", flush=True)
             print(flush=True)
         return
-    sources, beginnings, constraints = wanted.of(files)
+    sources, beginnings, constraints = wanted.of(files, reading.longest_line(transducer))
     asked, answered = itertools.tee(sources)
     search = None if nbest is None else transducer.search.resized(beam, nbest)
     outputs = transducer.predict(asked, search, batch_size, beginnings, constraints)

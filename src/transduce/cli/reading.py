@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import codecs
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from transduce.errors import UserError
 
@@ -17,9 +16,18 @@ if TYPE_CHECKING:
     from transduce.types import Example
 
 
-def lines(files: Sequence[Path] | None) -> Iterator[str]:
-    """Lines of the files, or of standard input; what is not UTF-8 becomes U+FFFD, so that every line has its answer."""
-    return (line for _, line in _placed(files))
+def lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[str]:
+    """The lines of the files, or of standard input. Bytes that are not UTF-8 become U+FFFD, so every line is answered.
+
+    Raises DataError at a line of more than ``longest`` bytes (default ``corpora.LONGEST_LINE``).
+    """
+    return (line for _, line in _placed(files, longest))
+
+
+def longest_line(transducer: Transducer) -> int | None:
+    """The ``data.lines.max_bytes`` of the run's settings; None if they do not have it."""
+    limit: int | None = transducer.settings.get("data", {}).get("lines", {}).get("max_bytes")
+    return limit
 
 
 def pairs(
@@ -79,22 +87,23 @@ def examples_of(files: Files, grouped: bool, signal: bool = False, columns: Colu
     return [replace(each, source=files.located(each.source)) for each in found] if signal else found
 
 
-def _standard_input() -> Iterator[bytes]:
-    """As ``corpora.lines`` has those of a file."""
+def _standard_input() -> IO[bytes]:
     if sys.stdin is None:  # it was closed: <&-
         raise UserError("there is nothing to read: standard input is closed, and no file is named; give one of them")
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-        yield text.removesuffix(b"\n").removesuffix(b"\r")
+    return sys.stdin.buffer
 
 
-def _placed(files: Sequence[Path] | None) -> Iterator[tuple[str, str]]:
-    """Each line as ``lines`` has it, after where it stands, for messages."""
+def _placed(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[tuple[str, str]]:
+    """The place of each line, for messages, and the line."""
     from transduce.data import corpora
 
+    longest = longest or corpora.LONGEST_LINE
     for path in files or []:
         path.stat()  # one that is missing is told before the lines of those before it are answered
-    each = [(f"{path}, line", corpora.lines(path)) for path in files] if files else [("line", _standard_input())]
+    if files:
+        each = [(f"{path}, line", corpora.lines(path, longest)) for path in files]
+    else:
+        each = [("line", corpora.bounded_lines(_standard_input(), "standard input", longest))]
     for where, found in each:
         for number, line in enumerate(found, 1):
             yield f"{where} {number}", line.decode(errors="replace")

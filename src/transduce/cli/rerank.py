@@ -148,7 +148,7 @@ def rerank(
     alike: dict[str, Any] = {"checkpoint": trained.checkpoint, "precision": trained.precision}
     another = functools.partial(load, device=str(transducer.device), **alike)
     reranker = criteria.reranker(transducer, candidates, batch_size, another)
-    asked, answered = itertools.tee(reading.lines(files))
+    asked, answered = itertools.tee(reading.lines(files, reading.longest_line(transducer)))
     search = transducer.search.resized(beam, nbest)
     found = ranked(transducer, asked, reranker, search, batch_size, [each for each, _ in candidates])
     for source, outputs in zip(answered, found, strict=True):

@@ -47,7 +47,7 @@ class Wanted:
     def __bool__(self) -> bool:
         return self != Wanted()
 
-    def of(self, files: list[Path] | None) -> Asked:
+    def of(self, files: list[Path] | None, longest: int | None = None) -> Asked:
         """The lines of the files, or the sources of ``--constraints``, and what goes with them."""
         from transduce.search.constraints.base import Constraints
 
@@ -57,7 +57,7 @@ class Wanted:
             )
         if self.constraints is None:
             beginnings = self.prefix if self.prefixes is None else reading.lines([self.prefixes])
-            return Asked(reading.lines(files), beginnings, Constraints(forbidden=self.forbid or ()))
+            return Asked(reading.lines(files, longest), beginnings, Constraints(forbidden=self.forbid or ()))
         if files or self.prefix or self.prefixes:
             raise UserError(
                 f"{self.constraints} has the sources and prefixes too: leave out other files, --prefix and --prefixes"

@@ -92,8 +92,10 @@ def usable(rows: Iterable[CorpusRow], account: Account) -> Iterator[CorpusRow]:
     """The rows whose text can be read and is there, by policy; the others are noted, or raise DataError."""
     for row in rows:
         problem = row.problem
-        if problem is not None and not account.stays(problem.kind, problem.place, problem.detail):
-            continue
+        if problem is not None:
+            malformed = problem.kind == "malformed"
+            if not account.stays(problem.kind, problem.place, problem.detail, why=malformed):
+                continue
         empty: list[Side] = [side for side in SIDES if (text := getattr(row, side)) is not None and not text.strip()]
         if empty:
             place = account.files.place(empty[0], row.number)

@@ -53,7 +53,10 @@ def _sentence(words: Sequence[tuple[int, list[str]]], places: Sequence[int]) -> 
         return
     for number, values in words:
         if len(values) < needed:
-            yield Sentence(first, (), (number, f"{len(values)} columns where {needed} are needed"))
+            columns_found = f"{len(values)} column{'' if len(values) == 1 else 's'}"
+            numbers = ", ".join(map(str, places))
+            detail = f"{columns_found} found, at least {needed} expected for columns {numbers}"
+            yield Sentence(first, (), (number, detail))
             return
     columns = (" ".join(re.sub(r"\s", "_", values[place]) or "_" for _, values in words) for place in places)
     yield Sentence(first, tuple(column.encode("utf-8", "surrogateescape") for column in columns))

@@ -7,9 +7,11 @@ Only "\\n" ends a line ("\\r\\n" is tolerated): U+2028, form feeds and their kin
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import re
+import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +25,8 @@ from transduce.errors import UserError
 
 Side = Literal["source", "target"]
 Format = Literal["tsv", "jsonl", "txt", "conllu", "conll"]
+LONGEST_LINE = 1_000_000  # bytes; the default of data.lines.max_bytes
+BLOCK = 1 << 16  # bytes read at once where lines are only counted
 FORMATS: dict[str, Format] = {
     ".tsv": "tsv",
     ".jsonl": "jsonl",
@@ -168,30 +172,36 @@ class CorpusRow:
     problem: Problem | None = None
 
 
-def read(files: Files, columns: ColumnNames | None = None) -> Iterator[CorpusRow]:
+def read(files: Files, columns: ColumnNames | None = None, longest: int = LONGEST_LINE) -> Iterator[CorpusRow]:
     """The rows of a split, streamed.
 
-    ``columns`` are those of ``files.path``: by default a TSV's or .conll file's first two, the keys "source" and
-    "target", the columns "form" and "upos" of .conllu. Raises
-    DataError for missing files, columns and unequal lengths; what is wrong with one line is its problem.
+    ``columns`` are those of ``files.path``. The default is the first two columns of a TSV or .conll file, the keys
+    "source" and "target" of JSON lines, and the columns "form" and "upos" of .conllu. Raises DataError if a file or a
+    column is missing, if parallel files have unequal lengths, and for a line of more than ``longest`` bytes. Anything
+    else that is wrong with one line is the ``problem`` of its row.
     """
     if files.path is None:
-        return _read_parallel(files)
+        return _read_parallel(files, longest)
     if (form := _format(files.path)) == "txt":
-        return _read_parallel(Files(target=files.path))
+        return _read_parallel(Files(target=files.path), longest)
+    every = lines(files.paths[0], longest)
     if form == "tsv":
-        return _read_tsv(files, columns or TSV_COLUMNS)
+        return _read_tsv(files, columns or TSV_COLUMNS, every)
     if form in ("conllu", "conll"):
-        return _read_conll(files, columns or (CONLLU_COLUMNS if form == "conllu" else TSV_COLUMNS), form == "conllu")
-    return _read_json_lines(files, columns or JSON_COLUMNS)
+        columns = columns or (CONLLU_COLUMNS if form == "conllu" else TSV_COLUMNS)
+        return _read_conll(files, columns, every, form == "conllu")
+    return _read_json_lines(files, columns or JSON_COLUMNS, every)
 
 
-def check(files: Files) -> int:
-    """The number of examples, which are lines, or CoNLL's sentences; raises DataError where a file is missing or two
-    parallel files are of unequal length."""
+def check(files: Files, longest: int = LONGEST_LINE) -> int:
+    """The number of examples: lines, or sentences of CoNLL files.
+
+    Raises DataError if a file is missing, if parallel files have unequal lengths, and for a line of more than
+    ``longest`` bytes.
+    """
     if files.path is not None and (form := _format(files.path)) in ("conllu", "conll"):
-        return sum(1 for _ in conll.sentences(lines(files.paths[0]), (0,), form == "conllu"))
-    counts = [_count(path) for path in files.paths]
+        return sum(1 for _ in conll.sentences(lines(files.paths[0], longest), (0,), form == "conllu"))
+    counts = [_count(path, longest) for path in files.paths]
     if len(set(counts)) > 1:
         raise _unequal(files)
     return counts[0]
@@ -212,8 +222,8 @@ def identity(path: Path) -> tuple[str, int, int]:
 # ------------------------------------------------------------------- formats
 
 
-def _read_parallel(files: Files) -> Iterator[CorpusRow]:
-    source, *targets = map(lines, files.paths)
+def _read_parallel(files: Files, longest: int) -> Iterator[CorpusRow]:
+    source, *targets = (lines(path, longest) for path in files.paths)
     if files.source is None or not targets:
         for number, line in enumerate(source, 1):
             yield _row(files, number, *((line, None) if files.source else (None, line)))
@@ -226,8 +236,7 @@ def _read_parallel(files: Files) -> Iterator[CorpusRow]:
             yield _row(one, number, line, text)
 
 
-def _read_tsv(files: Files, columns: ColumnNames) -> Iterator[CorpusRow]:
-    every = lines(files.paths[0])
+def _read_tsv(files: Files, columns: ColumnNames, every: Iterator[bytes]) -> Iterator[CorpusRow]:
     header: list[str] | None = None
     if any(isinstance(column, str) for column in columns.all):
         header = next(every, b"").decode("utf-8", "replace").split("\t")
@@ -235,25 +244,36 @@ def _read_tsv(files: Files, columns: ColumnNames) -> Iterator[CorpusRow]:
     for number, line in enumerate(every, 1 if header is None else 2):
         fields = line.split(b"\t")
         if len(fields) <= max(places):
-            detail = f"{len(fields)} tab-separated columns where {max(places) + 1} are needed"
+            detail = (
+                f"{_counted(len(fields), 'tab-separated column')} found, at least {max(places) + 1} expected for "
+                f"columns {', '.join(map(repr, columns.all))}"
+            )
             yield CorpusRow(number, "", problem=Problem("malformed", files.place("source", number), detail))
         else:
             yield _row(files, number, *_sides([fields[place] for place in places], columns))
 
 
-def _read_json_lines(files: Files, columns: ColumnNames) -> Iterator[CorpusRow]:
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _read_json_lines(files: Files, columns: ColumnNames, every: Iterator[bytes]) -> Iterator[CorpusRow]:
     for column in columns.all:
         if isinstance(column, int):
             raise DataError(
                 f"JSON lines have names, so column {column} of columns finds nothing in {files.path}: give a key"
             )
-    for number, line in enumerate(lines(files.paths[0]), 1):
+    for number, line in enumerate(every, 1):
+        record = None
         try:
             record = json.loads(line.decode("utf-8", "replace"))
             labels = [_label(record[key]) for key in columns.labels]
             source, targets = _texts(record, columns)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            detail = f"no key {error}" if isinstance(error, KeyError) else f"not a usable JSON object: {error}"
+            detail = f"not a usable JSON object: {error}"
+            if isinstance(error, KeyError):
+                found = ", ".join(map(repr, record)) if record else "no key"
+                detail = f"keys {', '.join(map(repr, columns.all))} expected, {found} found"
             yield CorpusRow(number, "", problem=Problem("malformed", files.place("source", number), detail))
             continue
         # An escape such as \\ud800 is valid JSON but no character; it is treated like an undecodable byte.
@@ -264,11 +284,11 @@ def _read_json_lines(files: Files, columns: ColumnNames) -> Iterator[CorpusRow]:
             yield row if bad is None else replace(row, problem=_undecodable(files, "source", number, bad))
 
 
-def _read_conll(files: Files, columns: ColumnNames, universal: bool) -> Iterator[CorpusRow]:
+def _read_conll(files: Files, columns: ColumnNames, every: Iterator[bytes], universal: bool) -> Iterator[CorpusRow]:
     if columns.labels:
         raise DataError(f"{files.path} has labels of words, not of sentences: leave labels out of columns")
     places = [_position(files, column, conll.NAMES if universal else ()) for column in columns.all]
-    for sentence in conll.sentences(lines(files.paths[0]), places, universal):
+    for sentence in conll.sentences(every, places, universal):
         if sentence.broken is not None:
             number, detail = sentence.broken
             yield CorpusRow(sentence.number, "", problem=Problem("malformed", files.place("source", number), detail))
@@ -358,27 +378,58 @@ def _open(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
-def lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file, unzipped where it is zipped, without their ends and without a byte order mark.
+def lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[bytes]:
+    """The lines of a file without line ends and byte order mark; a .gz file is decompressed.
 
-    Raises DataError where the file is missing or damaged.
+    Raises DataError if the file is missing or damaged, or if a line has more than ``longest`` bytes.
     """
     number = 0
     try:
         with _open(path) as file:
-            for number, line in enumerate(file, 1):
-                text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-                yield text.removesuffix(b"\n").removesuffix(b"\r")
+            for line in bounded_lines(file, str(path), longest):
+                number += 1
+                yield line
     except (OSError, EOFError, zlib.error) as error:
         raise _unreadable(path, number, error) from error
 
 
-def _count(path: Path) -> int:
-    newlines, last = 0, b"\n"
+def bounded_lines(file: IO[bytes], name: str, longest: int = LONGEST_LINE) -> Iterator[bytes]:
+    """The lines of an open file without line ends and byte order mark.
+
+    Never holds more than one line of ``longest`` bytes. Raises DataError at a longer line, before the rest of it is
+    read; ``name`` is the file's in the message.
+    """
+    number = 0
+    while line := file.readline(longest + len(codecs.BOM_UTF8) + len(b"\r\n")):
+        number += 1
+        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        text = text.removesuffix(b"\n").removesuffix(b"\r")
+        if len(text) > longest:
+            raise _too_long(name, number, longest)
+        yield text
+
+
+def _too_long(name: str, number: int, longest: int) -> DataError:
+    return DataError(
+        f"{name}:{number}: the line has more than {longest:,} bytes; divide it into several lines, remove it, or raise "
+        "the limit, data.lines.max_bytes"
+    )
+
+
+def _count(path: Path, longest: int) -> int:
+    """The number of lines; reads blocks, so that the length of a line does not matter."""
+    newlines, last, length = 0, b"\n", 0
     try:
         with _open(path) as file:
-            while block := file.read(1 << 16):
-                newlines += block.count(b"\n")
+            while block := file.read(BLOCK):
+                first, *rest = block.split(b"\n")
+                length += len(first)
+                # the last part may be a line's beginning; the line end and a byte order mark do not count
+                if length > longest + len(codecs.BOM_UTF8) + len(b"\r"):
+                    raise _too_long(str(path), newlines + 1, longest)
+                if rest:
+                    length = len(rest[-1])
+                newlines += len(rest)
                 last = block[-1:]
     except (OSError, EOFError, zlib.error) as error:
         raise _unreadable(path, newlines, error) from error
@@ -394,7 +445,7 @@ def _unreadable(path: Path, lines: int, error: Exception) -> DataError:
 
 
 def _unequal(files: Files) -> DataError:
-    source, *targets = (_count(path) for path in files.paths)
+    source, *targets = (_count(path, sys.maxsize) for path in files.paths)
     unequal = [one for one in zip(files.targets, targets, strict=True) if one[1] != source]
     if not unequal:  # any more: they are pipes, or have changed
         return DataError(

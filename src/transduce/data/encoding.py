@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from transduce.data.cleaning import Account, fitting
@@ -13,8 +12,9 @@ from transduce.data.signals.files import SignalError
 from transduce.data.signals.tokenizer import Signal, channelled
 from transduce.data.tokenizers.base import Tokenizer
 
-LINES = 4096  # of text encoded at a time
-SIGNALS = 16  # each of which may have a million numbers
+LINES = 4096  # lines of text that are encoded at once
+CHARACTERS = 4_000_000  # characters of these lines; a tokenizer needs some 400 bytes for each
+SIGNALS = 16  # signals that are encoded at once, each of which may have a million numbers
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,7 @@ class Chunk:
 def chunks(rows: Iterable[CorpusRow], tokenizers: tuple[Tokenizer, Tokenizer], account: Account) -> Iterator[Chunk]:
     """All the rows, encoded; unreadable signals are noted in the account, or raise DataError, by policy."""
     source, target = tokenizers
-    rows = iter(rows)
-    while chunk := list(islice(rows, SIGNALS if source.signal else LINES)):
+    for chunk in _divided(rows, SIGNALS if source.signal else LINES):
         sources = _signals(chunk, source, account) if source.signal else _texts(chunk, source)
         kept = [row for row, each in zip(chunk, sources, strict=True) if each is not None]
         yield Chunk(
@@ -42,6 +41,20 @@ def chunks(rows: Iterable[CorpusRow], tokenizers: tuple[Tokenizer, Tokenizer], a
             [each for each in sources if each is not None],
             target.encode([row.target or "" for row in kept]),
         )
+
+
+def _divided(rows: Iterable[CorpusRow], most: int) -> Iterator[list[CorpusRow]]:
+    """The rows in lists of at most ``most`` rows, which end early at ``CHARACTERS`` characters."""
+    chunk: list[CorpusRow] = []
+    characters = 0
+    for row in rows:
+        chunk.append(row)
+        characters += len(row.source or "") + len(row.target or "")
+        if len(chunk) == most or characters >= CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
 
 
 def readable(rows: Iterable[CorpusRow], signal: Signal, account: Account) -> Iterator[CorpusRow]:

@@ -222,7 +222,7 @@ def _stamp(path: str) -> str:
 
 
 def _write(folder: Path, data: Data, splits: Splits, tokenizers: Tokenizers | None) -> None:
-    counts = {name: check(files) for name, files in present(splits).items()}
+    counts = {name: check(files, data.lines.max_bytes) for name, files in present(splits).items()}
     assert splits.train is not None
     if tokenizers is None:
         with _placed(data, splits.train):

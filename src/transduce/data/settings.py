@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, cast
 
 from transduce.data.base import Origin
-from transduce.data.corpora import ColumnNames, CorpusRow, DataError, Files, read
+from transduce.data.corpora import LONGEST_LINE, ColumnNames, CorpusRow, DataError, Files, read
 from transduce.data.signals.tokenizer import Signal
 from transduce.data.tokenizers.base import Unit
 
@@ -52,9 +52,11 @@ class Lines:
     """What happens to lines a model cannot learn from; all are counted and reported by file and line.
 
     Lengths count tokens, the closing EOS included. "replace" puts U+FFFD for each undecodable byte. A malformed line
-    has too few columns or is no JSON object with the keys wanted. An unequal one has not as many tokens on either side,
-    which matters where the target's are labels of the source's. Of a signal lengths count steps (frames, columns), and
-    an unreadable one is a file that is missing, broken or not what the unit expects.
+    has too few columns, or is not a JSON object with the expected keys. An unequal line does not have the same number
+    of tokens on both sides, which matters if the target's tokens are labels of the source's. For a signal, lengths
+    count steps (frames, columns), and an unreadable signal is a file that is missing, broken or of another kind than
+    the unit reads. A line of more than ``max_bytes`` bytes is an error: it is not read to its end, so that no file can
+    fill the memory.
     """
 
     max_source_length: int = 256
@@ -65,8 +67,13 @@ class Lines:
     malformed: Literal["skip", "error"] = "skip"
     unequal: Literal["keep", "skip", "error"] = "keep"
     unreadable: Literal["skip", "error"] = "skip"
+    max_bytes: int = field(
+        default=LONGEST_LINE, repr=False
+    )  # changes no line that is read, so nothing is prepared anew
 
     def __post_init__(self) -> None:
+        if self.max_bytes < 1:
+            raise DataError(f"lines.max_bytes = {self.max_bytes}: a line has at least 1 byte")
         for name in ("max_source_length", "max_target_length"):
             if getattr(self, name) < 2:
                 raise DataError(f"lines.{name} = {getattr(self, name)}: at least 2, a token and EOS")
@@ -111,7 +118,7 @@ class Data:
 
     def rows(self, files: Files) -> Iterator[CorpusRow]:
         """The rows of a split, streamed; the paths of signals as they are seen from the current folder."""
-        rows = read(files, self.columns)
+        rows = read(files, self.columns, self.lines.max_bytes)
         if self.units.signal is None:
             return rows
         return (replace(row, source=None if row.source is None else files.located(row.source)) for row in rows)
