@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 LAYERS: list[set[str]] = [
     {"errors"},
-    {"types", "protocols", "tree", "chain", "ctc", "names", "spec", "config", "files"},
+    {"types", "protocols", "tree", "chain", "ctc", "names", "config", "files"},
     {"pages", "compute"},
     {"data", "modules"},
     {"encoders", "decoders", "statistical", "recipes"},

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transduce import config, names, recipes, spec
+from transduce import config, names, recipes
 from transduce.config import ConfigError
+from transduce.config.annotations import members, protocol_of
+from transduce.config.spec import REQUIRED, Parameter, parameters_of
 from transduce.training.run import check
 from transduce.types import Factory, Facts
 
@@ -580,14 +582,14 @@ def least(protocol: str, name: str) -> config.Table:
     """As short a table as may be: with the parts that it must have, each of the name that must have the fewest keys."""
     table: config.Table = {"type": name}
     for key, parameter in required(protocol, name).items():
-        for part in filter(None, map(spec._protocol, spec._members(parameter.annotation))):
+        for part in filter(None, map(protocol_of, members(parameter.annotation))):
             table[key] = least(part, min(names.NAMES[part], key=lambda other, part=part: len(required(part, other))))
     return table
 
 
-def required(protocol: str, name: str) -> dict[str, spec.Parameter]:
-    parameters = spec._parameters(names.find(protocol, name))
-    return {key: parameter for key, parameter in parameters.items() if parameter.default is spec._REQUIRED}
+def required(protocol: str, name: str) -> dict[str, Parameter]:
+    parameters = parameters_of(names.find(protocol, name))
+    return {key: parameter for key, parameter in parameters.items() if parameter.default is REQUIRED}
 
 
 def test_parts_are_missed_before_anything_is_made() -> None:

@@ -14,6 +14,7 @@ from torch.testing import assert_close
 
 from families import FAMILIES, FRAMEWISE, build
 from test_laws import LENGTHS, batch, pick, sources_alone
+from transduce.config.errors import ConfigError
 from transduce.ctc.lattice import Lattice, log_likelihood
 from transduce.ctc.paths import alignments, collapse, count
 from transduce.ctc.prefixes import Prefixes
@@ -24,7 +25,6 @@ from transduce.models.instant import Instant
 from transduce.objectives.cross_entropy import CrossEntropy, ParallelCrossEntropy
 from transduce.objectives.ctc import CTCLikelihood, JointLikelihood
 from transduce.search.lengths import LengthBeam
-from transduce.spec import ConfigError
 from transduce.types import BOS, EOS, PAD, Memory, Padded
 
 # ------------------------------------------------------------------ alignments

@@ -16,6 +16,7 @@ from torch.testing import assert_close
 from families import FAMILIES, NUMBERS, NUMERIC, PARALLEL, build
 from test_laws import pick
 from transduce import api, config
+from transduce.config.errors import ConfigError
 from transduce.encoders.dense import DenseEncoder
 from transduce.inspect.attention import attention
 from transduce.loading import load
@@ -27,7 +28,6 @@ from transduce.objectives.regression import AbsoluteError, Huber, SquaredError
 from transduce.protocols import Model
 from transduce.search.beam import Beam
 from transduce.search.forecast import Forecast
-from transduce.spec import ConfigError
 from transduce.types import EOS, Batch, Padded
 
 C = 2

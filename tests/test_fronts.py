@@ -13,6 +13,7 @@ from torch.nn.functional import conv2d
 from torch.testing import assert_close
 
 from transduce import config
+from transduce.config.errors import ConfigError
 from transduce.encoders.bag import BagEncoder
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.numbers import NumberEmbedding
@@ -28,7 +29,6 @@ from transduce.modules.signals.layers import GridConvolution
 from transduce.modules.signals.patches import PatchEmbedding
 from transduce.modules.signals.subsampling import SubsamplingEmbedding
 from transduce.protocols import Encoder, Model
-from transduce.spec import ConfigError
 from transduce.training.settings import Training
 from transduce.types import Facts, Padded
 

@@ -27,6 +27,7 @@ from test_transformer import (
     torch_decoder,
 )
 from transduce import api, config
+from transduce.config.errors import ConfigError
 from transduce.data.tokenizers.text import Characters
 from transduce.decoders.instant import DenseDecoder, InstantTransformer
 from transduce.inspect.attention import attention
@@ -38,7 +39,6 @@ from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.search.lengths import LengthBeam
 from transduce.search.ranking import Average
-from transduce.spec import ConfigError
 from transduce.transducer import Transducer
 from transduce.types import Batch, Emission, Memory, MemoryWidths, Padded
 

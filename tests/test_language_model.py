@@ -17,13 +17,13 @@ import transduce
 from families import FACTS, build, language, recurrent, sources, targets, transformer
 from test_cli import Call, told
 from transduce import api, config
+from transduce.config.errors import ConfigError
 from transduce.data.corpora import ColumnNames, DataError, Files, read
 from transduce.data.preparation import examples, prepare
 from transduce.data.settings import Data, Units
 from transduce.data.tokenizers.text import Characters
 from transduce.models.mixtures import Fusion
 from transduce.protocols import Model
-from transduce.spec import ConfigError
 from transduce.transducer import Transducer
 from transduce.types import SPECIALS
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from transduce import names
+from transduce.config.errors import ConfigError, Table
 from transduce.protocols import lacking_for
-from transduce.spec import ConfigError, Table
 from transduce.types import Facts
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from transduce import config
+from transduce.config.errors import kind, shown
 from transduce.names import alternatives
-from transduce.spec import kind, shown
 
 FOLDER = resources.files(__name__)
 BUDGET = ("steps", "epochs", "minutes")  # of training: given anew, one takes the place of all three

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from transduce import api, config, recipes
+from transduce.config.errors import shown
 from transduce.errors import UserError
-from transduce.spec import shown
 
 RECIPE, SEED = "recipe", "training.seed"
 LONGEST_NAME = 120  # longest folder name; most file systems allow 255 bytes

@@ -6,10 +6,10 @@ import csv
 import io
 from collections.abc import Callable, Iterable
 
+from transduce.config.errors import shown
 from transduce.directory import replace_file
 from transduce.metrics.base import metric
 from transduce.records.changes import PLACES
-from transduce.spec import shown
 from transduce.sweeps.grid import SweepGrid
 from transduce.sweeps.measurement import Measurement
 from transduce.sweeps.results import ResultRow, Spread, SweepResults

@@ -14,6 +14,7 @@ import torch
 from transduce import config
 from transduce.compute.device import choose_device
 from transduce.compute.precision import autocast, bound_kernel_cache, choose_precision
+from transduce.config.checking import UNKNOWN
 from transduce.data.batching import Batches
 from transduce.data.preparation import Prepared
 from transduce.data.settings import Data
@@ -22,7 +23,6 @@ from transduce.metrics.base import metric
 from transduce.models.fit import check_words
 from transduce.objectives.cross_entropy import Trainable
 from transduce.protocols import ComparesTexts, Objective, can
-from transduce.spec import UNKNOWN
 from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started

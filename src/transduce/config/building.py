@@ -1,0 +1,47 @@
+"""From a table to an object: ``check`` only checks the table, ``build`` also constructs, ``resolve`` writes it out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+from transduce.config.checking import UNKNOWN, check_value
+from transduce.config.errors import Table
+from transduce.config.spec import as_toml, construct
+
+T = TypeVar("T")
+
+
+def check(table: Table | str, expected: Any, facts: Collection[str] = (), path: str = "") -> None:
+    """Raise ConfigError unless the table is a call that makes an ``expected`` object, with all nested tables.
+
+    Constructs nothing. ``facts`` are the names of the facts that the data will give. ``path`` is the table's key in its
+    file, for the errors.
+    """
+    check_value(table, expected, path, dict.fromkeys(facts, UNKNOWN))
+
+
+def build(table: Table | str, expected: Callable[..., T], facts: object | None = None, path: str = "") -> T:
+    """Check the table and make its call.
+
+    ``expected`` is a class, a protocol or a ``Factory[T]``. Its type is Callable because type checkers refuse protocols
+    for ``type[T]``. ``facts`` is a dataclass of what only the data know.
+    """
+    built: T = construct(check_value(table, expected, path, _known(facts)))
+    return built
+
+
+def resolve(table: Table | str, expected: Any, facts: object | None = None, path: str = "") -> Table:
+    """The table with all defaults and facts written out, so that later versions read it in the same way.
+
+    Leaves out None, which TOML cannot write, and defaults that are neither values nor dataclasses.
+    """
+    resolved: Table = as_toml(check_value(table, expected, path, _known(facts)))
+    return resolved
+
+
+def _known(facts: object | None) -> Table:
+    if facts is None:
+        return {}
+    return {field.name: getattr(facts, field.name) for field in dataclasses.fields(facts)}  # type: ignore[arg-type]

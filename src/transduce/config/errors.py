@@ -1,0 +1,50 @@
+"""What is wrong in a configuration, and how a message writes a place and a value."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from transduce.errors import UserError
+
+Table = dict[str, Any]
+
+_KINDS: Final[dict[type, str]] = {
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    list: "an array",
+    dict: "a table",
+}
+
+
+class ConfigError(UserError):
+    """Something wrong in a configuration, at the dotted ``path``."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}" if path else problem)
+        self.path = path
+
+
+class KindError(ConfigError):
+    """A value of another kind than was expected: a string for a number, an array for a table."""
+
+
+def join(path: str, key: str) -> str:
+    """The dotted path of a key in the table at ``path``."""
+    return f"{path}.{key}" if path else key
+
+
+def shown(value: Any) -> str:
+    """The value as TOML writes it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {shown(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(shown(one) for one in value) + "]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (str, bool)) else str(value)
+
+
+def kind(value: Any) -> str:
+    """What TOML calls such a value."""
+    return _KINDS.get(type(value), f"a {type(value).__name__}")

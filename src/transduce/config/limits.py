@@ -1,0 +1,51 @@
+"""The most that a configuration may ask for: more than anyone needs, so that no file exhausts memory or time."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from transduce.config.errors import ConfigError
+
+FILE_BYTES: Final = 1_000_000
+DEPTH: Final = 100  # tables and arrays inside each other, or parts of a key
+LONG_KEY: Final = re.compile(
+    rb"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){%d}""" % DEPTH
+)  # a dotted key of more than DEPTH parts
+INTEGER: Final = 2**63 - 1  # what TOML and tensors can hold
+SIZES: Final[dict[str, int]] = {"layers": 1_000, "width": 1_000_000, "heads": 10_000, "channels": 1_000_000}
+"""The largest integers for parameters by the end of their names: ``width`` is also the limit of ``embedding_width``."""
+
+
+def check_integer(value: int, path: str) -> None:
+    """Raise ConfigError if the integer at ``path`` is larger than a parameter of that name may be."""
+    name = path.rpartition(".")[2]
+    ending = name.rpartition("_")[2]
+    limit = SIZES.get(ending, INTEGER)
+    if not -INTEGER - 1 <= value <= limit:
+        raise ConfigError(path, f"{value} is out of range; at most {limit:,} was expected")
+
+
+def check_depth(value: object, where: str) -> None:
+    """Raise ConfigError if tables and arrays are nested deeper than ``DEPTH``."""
+    level, depth = [value], 0
+    while level := [inner for each in level for inner in _inner(each)]:
+        depth += 1
+        if depth > DEPTH:
+            raise too_deep(where)
+
+
+def too_deep(where: str) -> ConfigError:
+    return ConfigError(where, f"tables and arrays are nested more than {DEPTH} deep, which no configuration needs")
+
+
+def check_parts(keys: list[str], setting: str) -> None:
+    """Raise ConfigError if a dotted key has more than ``DEPTH`` parts."""
+    if len(keys) > DEPTH:
+        raise ConfigError(
+            "", f"cannot set {setting[:60]!r}...: its key has {len(keys):,} parts; at most {DEPTH} were expected"
+        )
+
+
+def _inner(value: object) -> list[object]:
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
