@@ -478,7 +478,8 @@ def test_what_is_left_out_of_a_split_is_told(
         [
             "test: 2 pairs",
             f"  1 undecodable (skip): {tmp_path / 'test.tsv'}:2",
-            f"  1 malformed (skip): {tmp_path / 'test.tsv'}:3",
+            f"  1 malformed (skip): {tmp_path / 'test.tsv'}:3 (1 tab-separated column found, at least 2 expected for "
+            "columns 0, 1)",
             f"  1 empty (keep): {tmp_path / 'test.tsv'}:4",
         ]
     ]
