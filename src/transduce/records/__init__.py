@@ -1,1 +1,1 @@
-"""Records of figures: what was measured, with which command, settings, data and machine."""
+"""Records of figures: the scores, with the command, settings, data and machine behind them."""

@@ -43,7 +43,7 @@ def differences(recipe: config.Table, run: config.Table, facts: Facts) -> dict[s
 def nearest_recipe(run: config.Table, facts: Facts, preferred: str = "") -> tuple[str, dict[str, Change]]:
     """The shipped recipe with the fewest differences from a run, and these differences.
 
-    Of two recipes that are equally near, the one named ``preferred`` wins, then the first by name.
+    If two recipes are equally near, the one named ``preferred`` wins, then the first by name.
     """
     found = {}
     for name in recipes.names():
@@ -55,10 +55,10 @@ def nearest_recipe(run: config.Table, facts: Facts, preferred: str = "") -> tupl
 
 
 def changed_since(model: TrainedModel) -> dict[str, Change]:
-    """What the shipped recipe says today (``recipe``) and said when the model was recorded (``run``).
+    """The changes of the shipped recipe since a model was recorded: its value today (``recipe``) and then (``run``).
 
-    A setting that the package has learned since counts only if the recipe sets it: its default is what the package did
-    before. All settings count as changed if the recipe is gone or can no longer be resolved.
+    A setting that is new in the package counts only if the recipe sets it, because its default keeps the old behaviour.
+    A recipe that is gone, or that can no longer be resolved, counts as changed.
     """
     if model.recipe not in recipes.names():
         return {"recipe": Change(None, model.recipe)}
@@ -77,7 +77,7 @@ def changed_since(model: TrainedModel) -> dict[str, Change]:
 
 
 def as_shipped(difference: Mapping[str, Change]) -> bool:
-    """Whether a run was trained with the recipe's own settings; its seed, clock and precision do not matter."""
+    """Returns True if a run has the recipe's own settings. Its seed, clock and precision do not matter."""
     return all(key in CONDITIONS for key in difference)
 
 

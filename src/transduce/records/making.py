@@ -1,4 +1,4 @@
-"""Makes records: what is known of a run directory, and of the circumstances of a measurement."""
+"""Makes records, from a run directory and from the machine and the code at hand."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def new_record(
     systems: Sequence[MeasuredSystem] = (),
     tables: Sequence[PrintedTable] = (),
 ) -> Record:
-    """A record of what was just measured here. Measures the speed of this machine, which takes about a second."""
+    """A record that describes this machine and this code. Measures the machine, which takes about a second."""
     name, clean = commit()
     return Record(
         command=command,
@@ -50,7 +50,7 @@ def new_record(
 
 
 def trained_model(run: Path, checkpoint: Checkpoint = "best") -> TrainedModel:
-    """What a run directory says of itself. Raises FileNotFoundError if it is none or lacks the checkpoint."""
+    """Describes a run. Raises FileNotFoundError if the directory is no run or lacks the checkpoint."""
     weights = find_weights(run, checkpoint)
     settings = config.read(run / CONFIG)
     facts = Tokenizers.load(run / TOKENIZERS).facts

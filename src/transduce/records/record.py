@@ -81,7 +81,7 @@ class TrainedModel:
 
 @dataclass(frozen=True)
 class MeasuredSystem:
-    """What was measured: its scores on some examples, the search, and the models behind it (none for a file)."""
+    """A system with its scores on some examples, its search, and the models behind it (none for a file)."""
 
     name: str
     scores: dict[str, Figure]
@@ -110,7 +110,7 @@ class Versions:
 
 @dataclass(frozen=True)
 class Record:
-    """One command that measured something.
+    """The result of one command.
 
     ``split`` is test, valid or train, or the name of a file. ``clean`` says whether the code was as ``commit`` has it;
     both are None outside of a git checkout. A benchmark fills ``tables`` with what it printed, and ``models`` with the
@@ -150,7 +150,7 @@ class Record:
         """Writes the record and returns its path.
 
         A path that ends in .json is the file, and an older file is replaced. Any other path is a folder: the record
-        gets a new file there, named after what was measured, and replaces nothing.
+        gets a new file there, named after the system and the split, and replaces nothing.
         """
         file = path if path.suffix == ".json" else self._new_file(path)
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,1 @@
+"""Builds docs/results.md and the scores in recipes' headers from records."""

@@ -1,0 +1,192 @@
+"""Rows of the tables: what a record or an old figure says, in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from publishing.legacy import LegacyFigure
+from transduce import names
+from transduce.config.errors import shown
+from transduce.protocols import can
+from transduce.records.changes import CONDITIONS, as_shipped, changed_since
+from transduce.records.machine import Machine
+from transduce.records.record import Change, Figure, MeasuredSystem, Record, TrainedModel
+from transduce.statistical.counted import Counted
+
+LEGACY = "legacy, not backed"
+MOST_CHANGES = 4  # that a note lists; the record has all
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """A row: the model, its scores by metric, the work, where the figure is kept (with the machine), and what to know.
+
+    ``data`` says what it was trained and measured on, if the recipe leaves that open. ``shipped`` says that the model
+    is one run of ``recipe`` with the recipe's own settings, so that the recipe's header may show the score. ``older``
+    names the settings that the recipe has changed since. ``table`` is set for an old figure.
+    """
+
+    recipe: str
+    model: str
+    parameters: str
+    split: str
+    scores: dict[str, str]
+    work: str
+    machine: str
+    source: str
+    notes: tuple[str, ...] = ()
+    data: str = ""
+    shipped: bool = False
+    older: str = ""
+    date: str = ""
+    table: str = ""
+
+
+def rows_of_record(file: Path, record: Record) -> list[ResultRow]:
+    """A row for each system of a record; seeds of the same settings share one."""
+    groups: dict[str, list[MeasuredSystem]] = {}
+    for system in record.systems:
+        groups.setdefault(_settings(system), []).append(system)
+    return [_row(file, record, systems) for systems in groups.values()]
+
+
+def row_of_legacy(figure: LegacyFigure, machines: Mapping[str, str]) -> ResultRow:
+    """The row of a figure without a record."""
+    notes = (
+        figure.what,
+        f"`{figure.command}`" if figure.command else "",
+        f"changed: {figure.changes}" if figure.changes else "",
+        f"doubtful: {figure.doubt}" if figure.doubt else "",
+    )
+    named = " + ".join(f"`{each}`" for each in figure.recipe.split("+")) if figure.recipe else figure.what
+    return ResultRow(
+        recipe=figure.recipe,
+        model=named,
+        parameters=figure.parameters,
+        split="test",
+        scores=dict(figure.scores),
+        work=figure.work,
+        machine=machines.get(figure.machine, figure.machine),
+        source=", ".join(filter(None, (LEGACY, figure.machine, figure.commit or figure.date))),
+        notes=tuple(filter(None, notes if figure.recipe else notes[1:])),
+        data=figure.what,
+        shipped=bool(figure.header and figure.recipe and not figure.changes),
+        table=figure.table,
+    )
+
+
+# --------------------------------------------------------------------- records
+
+
+def _row(file: Path, record: Record, systems: Sequence[MeasuredSystem]) -> ResultRow:
+    models = systems[0].models
+    changes = {key: change for each in models for key, change in _choices(each).items()}
+    older = "; ".join(filter(None, (older_recipe(each) for each in models)))
+    seeds = sorted({each.seed for system in systems for each in system.models})
+    notes = (
+        f"older recipe: {older}" if older else "",
+        f"changed: {changes_in_words(changes)}" if changes else "",
+        _data(models),
+        f"seeds {', '.join(map(str, seeds))}" if len(systems) > 1 else "",
+        "" if record.clean else "code not as committed",
+    )
+    machine = machine_in_words(record.machine)
+    return ResultRow(
+        recipe="+".join(each.recipe for each in models),
+        model=" + ".join(f"`{each.recipe}`" for each in models) or systems[0].name,
+        parameters=_count(sum(each.parameters for each in models)) if models else "",
+        split=record.split,
+        scores={name: written_scores([system.scores[name] for system in systems]) for name in systems[0].scores},
+        work=" + ".join(effort_in_words(each) for each in models),
+        machine=machine,
+        source=f"[record](../benchmarks/results/records/{file.name}), {record.date}, {machine}",
+        notes=tuple(filter(None, notes)),
+        data=_data(models),
+        shipped=len(models) == 1 and as_shipped(models[0].difference) and record.split == "test",
+        older=older,
+        date=record.date,
+    )
+
+
+def _settings(system: MeasuredSystem) -> str:
+    """What two seeds of one model share; a system without models is on its own."""
+    if not system.models:
+        return system.name
+    shared = [(each.recipe, sorted(_choices(each).items())) for each in system.models]
+    return json.dumps([shared, system.search], sort_keys=True, default=asdict)
+
+
+def _choices(model: TrainedModel) -> dict[str, Change]:
+    """The changes from the recipe that are choices of settings."""
+    return {key: change for key, change in model.difference.items() if key not in CONDITIONS}
+
+
+def _data(models: Iterable[TrainedModel]) -> str:
+    """The training files of recipes that bring no data of their own."""
+    own = [each for each in models if "origin" not in each.configuration.get("data", {})]
+    files = dict.fromkeys(name for each in own if each.training_data for name in each.training_data.files)
+    return f"trained on {', '.join(files)}" if files else ""
+
+
+def older_recipe(model: TrainedModel) -> str:
+    """The settings that the shipped recipe has changed since the model was recorded, in words."""
+    since = {key: replace(change, recipe=change.run, run=change.recipe) for key, change in changed_since(model).items()}
+    return changes_in_words(since)
+
+
+# ----------------------------------------------------------------------- words
+
+
+def changes_in_words(changes: Mapping[str, Change]) -> str:
+    """Each setting with what the recipe says and what the run has instead."""
+    listed = [f"{key} {_value(change.recipe)} → {_value(change.run)}" for key, change in changes.items()]
+    more = len(listed) - MOST_CHANGES
+    return ", ".join([*listed[:MOST_CHANGES], *([f"{more} more"] if more > 0 else [])])
+
+
+def written_scores(figures: Sequence[Figure]) -> str:
+    """One seed: the value and its interval. Several: their mean, the lowest and the highest."""
+    if len(figures) > 1:
+        values = [each.value for each in figures]
+        return f"{_number(fmean(values))} ({_number(min(values))} to {_number(max(values))} over seeds)"
+    figure = figures[0]
+    if figure.low is None or figure.high is None:
+        return _number(figure.value)
+    return f"{_number(figure.value)} ({_number(figure.low)} to {_number(figure.high)})"
+
+
+def effort_in_words(model: TrainedModel) -> str:
+    """Work before time: machines differ fourfold."""
+    effort = model.effort
+    if effort is None:
+        return "not known"
+    counted = can(names.find("Model", model.configuration["model"]["type"]), Counted)
+    unit = ("pass" if effort.updates == 1 else "passes") if counted else "updates"
+    tokens = "" if effort.tokens is None else f", {_count(effort.tokens)} target tokens"
+    return f"{effort.updates:,} {unit}{tokens}, {effort.minutes:.1f} minutes"
+
+
+def machine_in_words(machine: Machine) -> str:
+    """The processor, the threads and the measured speed of products."""
+    threads = f"{machine.threads} thread{'s' * (machine.threads > 1)}"
+    return (
+        f"{machine.processor}, {threads}, {machine.float32_gflops:.0f} GFLOP/s "
+        f"({machine.bfloat16_gflops:.0f} in bfloat16)"
+    )
+
+
+def _count(number: int) -> str:
+    return f"{number / 1e6:.1f} M" if number >= 1e6 else f"{number:,}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
+
+
+def _value(setting: Any) -> str:
+    return "nothing" if setting is None else shown(setting)

@@ -1,0 +1,222 @@
+"""docs/results.md and the scores in recipes' headers are what the records say today."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from transduce import config, recipes
+from transduce.records.machine import Machine
+from transduce.records.record import (
+    Change,
+    Effort,
+    Figure,
+    Fingerprint,
+    MeasuredSystem,
+    PrintedTable,
+    Record,
+    TrainedModel,
+    Versions,
+)
+from transduce.training.settings import Settings
+from transduce.types import Facts
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+FACTS = Facts(33, 43)
+
+
+@pytest.fixture(scope="module")
+def publish() -> Iterator[ModuleType]:
+    """The script behind ``bash scripts/results``, with its package."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "dont_write_bytecode", True)
+        patch.syspath_prepend(str(BENCHMARKS))
+        import publish  # type: ignore[import-not-found]
+
+        yield publish
+
+
+@pytest.fixture
+def publishing(publish: ModuleType) -> dict[str, Any]:
+    """The parts of the generator, by name."""
+    from publishing import headers, legacy, page, rows  # type: ignore[import-not-found]
+
+    return {name: value for module in (headers, legacy, page, rows) for name, value in vars(module).items()}
+
+
+def model(recipe: str = "g2p-joint", seed: int = 1, **changes: Any) -> TrainedModel:
+    """A run of a recipe with changed settings, as a record has it."""
+    changed = {key.replace("__", "."): value for key, value in changes.items()}
+    table = recipes.read(recipe)
+    shipped = config.flatten(config.resolve(table, Settings, FACTS))
+    run = config.resolve(config.change(table, changed | {"training.seed": seed}), Settings, FACTS)
+    difference = {key: Change(shipped.get(key), value) for key, value in changed.items()}
+    effort = Effort(12, 0.5, 3_400_000)
+    return TrainedModel(recipe, recipe, run, difference, vars(FACTS), seed, 1_280_000, effort)
+
+
+def record(*systems: MeasuredSystem, **changes: Any) -> Record:
+    machine = Machine("AMD EPYC", 2, 1, ("avx2",), 98.3, 213.8)
+    return replace(
+        Record("transduce evaluate x", "2026-11-24", "test", machine, Versions("3", "2", "0"), systems, clean=True),
+        **changes,
+    )
+
+
+def system(value: float = 6.4, found: TrainedModel | None = None, low: float | None = 6.08) -> MeasuredSystem:
+    high = None if low is None else 6.71
+    return MeasuredSystem("g2p-joint", {"per": Figure(value, low, high)}, Fingerprint("0", 1), {}, (found or model(),))
+
+
+def folder(path: Path, template: str, legacy: str = "", **records: Record) -> Path:
+    """benchmarks/results with a template, old figures and records."""
+    (path / "page.md").write_text(template)
+    (path / "legacy.toml").write_text(legacy)
+    for name, found in records.items():
+        found.write(path / "records" / f"{name}.json")
+    return path
+
+
+# ------------------------------------------------------------------- as committed
+
+
+def test_the_page_and_the_headers_are_current(publish: ModuleType) -> None:
+    old = [str(path) for path, text in publish.pages() if path.read_text(encoding="utf-8") != text]
+    assert not old, f"{', '.join(old)}: out of date; run `bash scripts/results`"
+
+
+def test_every_recipe_with_a_model_has_a_line_of_scores() -> None:
+    for name in recipes.names():
+        lines = [line for line in recipes.describe(name).splitlines() if line.startswith("Score")]
+        assert bool(lines) == ("model" in recipes.read(name)), name
+        words = [line for line in recipes.describe(name).splitlines() if not line.startswith(("Score", "  "))]
+        assert not re.search(r"\b(BLEU|PER|WER|CER|F1|MAE|accuracy|perplexity) \d", " ".join(words)), name
+
+
+def test_the_template_has_no_figures_of_its_own() -> None:
+    template = re.sub(r"\{\{.*?\}\}", "", (BENCHMARKS / "results" / "page.md").read_text(encoding="utf-8"))
+    assert not re.findall(r"\d+\.\d+", template)
+
+
+# --------------------------------------------------------------------------- rows
+
+
+def test_a_record_becomes_a_row(publishing: dict[str, Any], tmp_path: Path) -> None:
+    results = publishing["Results"].read(folder(tmp_path, "{{scores x: per | g2p-*}}", a=record(system())))
+    page = results.page()
+    assert "| model (parameters) | per | work | source | notes |" in page
+    assert "| `g2p-joint` (1.3 M) | 6.40 (6.08 to 6.71) | 12 passes, 3.4 M target tokens, 0.5 minutes |" in page
+    assert "[record](../benchmarks/results/records/a.json), 2026-11-24, AMD EPYC, 1 thread, 98 GFLOP/s" in page
+    assert results.page() == page
+
+
+def test_seeds_share_a_row_and_changes_are_told(publishing: dict[str, Any]) -> None:
+    seeds = [system(6.0, model(seed=1)), system(7.0, model(seed=2))]
+    other = system(5.0, model(training__epochs=3.0))
+    one, changed = publishing["rows_of_record"](Path("a.json"), record(*seeds, other, clean=False))
+    assert one.scores == {"per": "6.50 (6.00 to 7.00 over seeds)"}
+    assert one.notes == ("seeds 1, 2", "code not as committed")
+    assert (one.shipped, changed.shipped) == (True, False)
+    assert "changed: training.epochs 20.0 → 3.0" in changed.notes
+
+
+def test_an_older_recipe_is_marked(publishing: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = record(system())
+    read = recipes.read
+    monkeypatch.setattr(recipes, "read", lambda name: config.change(read(name), {"model.order": 3}))
+    (row,) = publishing["rows_of_record"](Path("a.json"), measured)
+    assert row.notes == ("older recipe: model.order 8 → 3",)
+    text = "# Joint n-grams.\n# Score: not measured yet.\nmodel = 1\n"
+    header = publishing["header"]("g2p-joint", text, [row], True)
+    assert "# Score (older recipe: model.order 8 → 3): per 6.40 (6.08 to 6.71) on test; 12 passes" in header
+
+
+LEGACY = """
+[machines]
+amd = "AMD, old"
+
+[[figures]]
+table = "x"
+recipe = "g2p-joint"
+scores = { per = "6.5" }
+machine = "amd"
+commit = "abc"
+doubt = "no log"
+
+[[figures]]
+table = "x"
+recipe = "g2p-joint"
+scores = { per = "6.1" }
+changes = "more passes"
+"""
+
+
+def test_old_figures_stay_and_are_marked(publishing: dict[str, Any], tmp_path: Path) -> None:
+    where = folder(tmp_path, "{{scores x: per | g2p-joint}}\n{{machines}}", LEGACY)
+    results = publishing["Results"].read(where)
+    page = results.page()
+    assert "| `g2p-joint` | 6.5 |  | legacy, not backed, amd, abc | doubtful: no log |" in page
+    assert "| `g2p-joint` | 6.1 |  | legacy, not backed | changed: more passes |" in page
+    assert "- amd: AMD, old" in page
+    assert [row.scores["per"] for row in results.of_recipe("g2p-joint")] == ["6.5"]  # as shipped
+    backed = publishing["Results"].read(folder(tmp_path, "", LEGACY, a=record(system())))
+    assert [row.scores["per"] for row in backed.of_recipe("g2p-joint")] == ["6.40 (6.08 to 6.71)"]
+
+
+def test_printed_tables_of_a_benchmark(publishing: dict[str, Any], tmp_path: Path) -> None:
+    printed = record(tables=(PrintedTable("Speed", ("side", "ms"), (("ours", "1.5"),)),))
+    page = publishing["Results"].read(folder(tmp_path, "{{tables speed}}", speed=printed)).page()
+    assert "**Speed**\n\n| side | ms |\n| --- | --- |\n| ours | 1.5 |" in page
+    assert "`transduce evaluate x`" in page
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("", "page.md shows nothing of `g2p-joint`"),
+        ("{{scores x: per | ptb}}", "no record and no old figure has this table or these recipes"),
+        ("{{summary ptb}}", "there is no figure of ptb"),
+        ("{{tables none}}", "expected .*none.json"),
+        ("{{sweep none}}", "expected .*sweep.toml"),
+        ("{{graph x}}", "expected scores, summary, sweep, findings, tables or machines"),
+    ],
+)
+def test_a_mark_that_says_nothing_is_refused(
+    template: str, message: str, publishing: dict[str, Any], tmp_path: Path
+) -> None:
+    results = publishing["Results"].read(folder(tmp_path, template, a=record(system())))
+    with pytest.raises(publishing["TemplateError"], match=message):
+        results.page()
+
+
+# ------------------------------------------------------------------------- headers
+
+
+def test_headers_are_filled_and_filled_again(publishing: dict[str, Any]) -> None:
+    header = publishing["header"]
+    text = "# Joint n-grams.\n#\n# Score: old\n#   and more of it.\n# Score (another): 2.\n# After.\nbase = 1\n"
+    filled = header("g2p-joint", text, [], False)
+    assert filled == ("# Joint n-grams.\n#\n# Score: not measured yet. Budget: 20 passes.\n# After.\nbase = 1\n")
+    assert header("g2p-joint", filled, [], False) == filled
+    assert "not measured as shipped; docs/results.md" in header("g2p-joint", text, [], True)
+    rows = publishing["rows_of_record"](Path("a.json"), record(system()))
+    long = header("g2p-joint", text, rows, True)
+    assert all(len(line) <= 120 for line in long.splitlines())
+    assert header("g2p-joint", long, rows, True) == long
+    assert long.startswith("# Joint n-grams.\n#\n# Score: per 6.40 (6.08 to 6.71) on test; 12 passes, 3.4 M target")
+
+
+def test_a_header_without_a_place_is_refused(publishing: dict[str, Any]) -> None:
+    header, error = publishing["header"], publishing["TemplateError"]
+    with pytest.raises(error, match="has 0 lines '# Score'"):
+        header("g2p-joint", "# Joint n-grams.\n", [], False)
+    with pytest.raises(error, match="is the base of others"):
+        header("mnist", "# Data.\n# Score: 3\n", [], False)
+    assert header("mnist", "# Data.\n", [], False) == "# Data.\n"
