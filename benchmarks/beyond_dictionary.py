@@ -17,6 +17,7 @@ import argparse
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -106,12 +107,12 @@ def main() -> None:
         like = sorted({each.source for each in splits["train"]} | set(words[:FREQUENT]))
         words += islice(unknown(invented(like), known), given.invented)
     load = partial(transduce.load, given.teacher, precision=given.precision, size=given.beam)
-    teacher = load()
-    teacher.crew = transduce.Crew(load, given.workers)
+    workers: transduce.Workers[transduce.Transducer] = transduce.Workers(load, given.workers)
+    teacher = replace(load(), workers=workers)
     given.folder.mkdir(parents=True, exist_ok=True)
     pairs, written = given.folder / "pairs.tsv", 0
     new = pairs.with_name("pairs.tsv.new")
-    with closing(teacher.crew), new.open("w", encoding="utf-8") as file:
+    with closing(workers), new.open("w", encoding="utf-8") as file:
         for example in splits["train"]:
             file.writelines(f"{example.source}\t{reference}\n" for reference in example.references)
         for place in range(0, len(words), ASKED):

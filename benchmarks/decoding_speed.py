@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -32,8 +32,8 @@ from stopwatch import alone
 
 import transduce
 from transduce import config
-from transduce.compute.crew import Crew
 from transduce.compute.precision import Precision
+from transduce.compute.workers import Workers
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
 from transduce.data.windows import sorted_batches
@@ -75,8 +75,9 @@ def ours(precision: Precision, setting: Setting) -> Decoded:
     search = Greedy(LONGEST) if setting.beam == 1 else Beam(setting.beam, max_length=LONGEST)
     if setting.workers > 1:
         load = partial(transduce.load, setting.run, device="cpu", precision=precision)
-        transducer.crew = Crew(load, setting.workers)
-        list(transducer.crew(_wait, range(setting.workers)))  # until each has loaded the model
+        workers: Workers[Transducer] = Workers(load, setting.workers)
+        list(workers(_wait, range(setting.workers)))  # until each has loaded the model
+        transducer = replace(transducer, workers=workers)
     list(transducer.predict(texts[: 4 * setting.workers], search, 4))
     began = CLOCKS[setting.clock]()
     found = list(transducer.predict(texts, search, setting.batch))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,15 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from families import FAMILIES, PARALLEL, build
+from transduce.answers.alignments import Reading, Side, check_unknowns, readings, words_of
+from transduce.answers.answer import Answer, Output
+from transduce.answers.attention_weights import attention_weights
+from transduce.answers.request import Request
+from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import Tokenizer, Unit
 from transduce.data.tokenizers.factors import FactoredTokenizer
 from transduce.data.tokenizers.features import FeaturesTokenizer
 from transduce.data.tokenizers.labels import LabelledTokenizer
 from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols, Words
-from transduce.inspect.alignments import Reading, Side, check_unknowns, read, words_of
 from transduce.inspect.attention import attention
-from transduce.inspect.taps import tapped_attention
-from transduce.outputs import Output
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.transducer import Transducer
@@ -33,7 +36,7 @@ def transducer(family: str, unit: Unit | None = None, apart: str = "") -> Transd
     """A random model of letters, or of words of one letter."""
     unit = unit or Characters()
     sides = [unit.learn([apart.join(letters)]) for letters in ("abcde", "tuvwxyz")]
-    return Transducer(build(FAMILIES[family]), Greedy(7), *sides)
+    return Transducer(build(FAMILIES[family]), Greedy(7), Tokenizers(*sides))
 
 
 # ------------------------------------------------------------------ batches
@@ -44,7 +47,7 @@ def test_a_batch_is_as_each_alone(family: str) -> None:
     model = transducer(family)
     targets = ["vw", "", "vwxyzvwxyz", "x", "yy"]
     ids = model.source_tokenizer.encode(SOURCES), model.target_tokenizer.encode(targets)
-    found = tapped_attention(model, *ids)
+    found = attention_weights(model, *ids)
     for row, (source, target) in enumerate(zip(SOURCES, targets, strict=True)):
         alone = attention(model, source, target)
         assert [*alone.weights] == [*found.weights]
@@ -58,11 +61,11 @@ def test_a_batch_is_as_each_alone(family: str) -> None:
 @pytest.mark.parametrize("batch_size", [1, 2, 64])
 def test_every_hypothesis_in_order(batch_size: int) -> None:
     model = transducer("bahdanau, additive")
-    answers = [*zip(SOURCES, model.predict(SOURCES, Beam(3, nbest=2, max_length=6)), strict=True)]
-    found = [*read(model, answers, batch_size=batch_size)]
-    assert [[each.output for each in readings] for readings in found] == [outputs for _, outputs in answers]
-    for (source, outputs), readings in zip(answers, found, strict=True):
-        for output, reading in zip(outputs, readings, strict=True):
+    answers = [*model.answer(map(Request, SOURCES), Beam(3, nbest=2, max_length=6))]
+    found = readings(model, answers, batch_size=batch_size)
+    assert [[each.output for each in read] for read in found] == [answer.outputs for answer in answers]
+    for source, answer, read in zip(SOURCES, answers, found, strict=True):
+        for output, reading in zip(answer.outputs, read, strict=True):
             weights_TS = attention(model, source, output.text).mean()[:-1, :-1]
             expected = [] if not source else [(int(s), t) for t, s in enumerate(weights_TS.argmax(1))]
             assert list(reading.alignment) == expected
@@ -71,27 +74,26 @@ def test_every_hypothesis_in_order(batch_size: int) -> None:
 
 def test_one_attention_of_several() -> None:
     model = transducer("transformer, pre-norm")
-    answers = [("abcde", [*model.score([("abcde", "vwxyz")])])]
+    answers = [*model.answer([Request("abcde", target="vwxyz")])]
     names = [*attention(model, "abcde", "vwxyz").weights]
-    every = [next(read(model, answers, name))[0].weights_TS for name in names]
-    torch.testing.assert_close(torch.stack(every).mean(0), next(read(model, answers))[0].weights_TS)
+    every = [readings(model, answers, attention=name)[0][0].weights_TS for name in names]
+    torch.testing.assert_close(torch.stack(every).mean(0), readings(model, answers)[0][0].weights_TS)
     assert not torch.allclose(*every)
     with pytest.raises(ValueError, match=f"no attention 'decoder' to the source: there is {', '.join(names)}"):
-        next(read(model, answers, "decoder"))
+        readings(model, answers, attention="decoder")
 
 
 def test_a_source_that_was_cut() -> None:
-    model = transducer("luong, dot")
-    model.max_source_length = 4  # three letters and the end
-    answers = zip(["abcde"], model.predict(["abcde"]), strict=True)
-    ((reading,),) = read(model, answers)
+    model = replace(transducer("luong, dot"), max_source_length=4)  # three letters and the end
+    ((reading,),) = readings(model, [*model.answer([Request("abcde")])])
     assert reading.source.words == [0, 1, 2, None]
 
 
 def test_labels_are_no_words() -> None:
-    model = transducer("luong, dot")
-    model.source_tokenizer = FeaturesTokenizer(["PL"], ";", Characters().learn(["abcd"]))
-    ((reading,),) = read(model, zip(["PL\tdab"], model.predict(["PL\tdab"]), strict=True))
+    plain = transducer("luong, dot")
+    features = FeaturesTokenizer(["PL"], ";", Characters().learn(["abcd"]))
+    model = replace(plain, tokenizers=Tokenizers(features, plain.target_tokenizer))
+    ((reading,),) = readings(model, [*model.answer([Request("PL\tdab")])])
     assert reading.source.words == [None, 0, 1, 2, None]
     assert [reading.source.spelling(place) for place in reading.source.places] == ["d", "a", "b"]
 
@@ -203,7 +205,7 @@ def test_unknowns_become_what_they_were_read_from() -> None:
     assert ids.count(UNK) == 3  # q, the comma, r
     output = Output(model.target_tokenizer.decode(ids), (), 0.0, 0.0, (), ids=tuple(ids))
     assert output.text == "t <unk> <unk> u <unk>"
-    ((reading,),) = read(model, [(source, [output])])
+    ((reading,),) = readings(model, [Answer(Request(source), [output])])
     assert [reading.source.spelling(place) for place in reading.source.places] == ["a", "Straße", ",", "b", "é", "!"]
     weights_TS = torch.eye(7)[[0, 1, 2, 3, 4, 6]]
     by_hand = Reading(output, weights_TS, reading.source, reading.target)
@@ -225,18 +227,15 @@ def test_without_a_source_word_the_unknown_stays() -> None:
     model = transducer("luong, dot", Words(), " ")
     (ids,) = model.target_tokenizer.encode(["q"])
     output = Output("<unk>", (), 0.0, 0.0, (), ids=tuple(ids))
-    ((reading,),) = read(model, [("", [output])])
+    ((reading,),) = readings(model, [Answer(Request(""), [output])])
     assert (reading.replaced(), reading.alignment) == ("<unk>", ())
 
 
 def test_unknown_parts_of_words_are_not_replaced() -> None:
-    model = transducer("luong, dot")
-    check_unknowns(model)
-    model.target_tokenizer = Bpe(size=30, minimum_count=1).learn(["ab ab"])
+    check_unknowns(Characters().learn(["ab"]))
     with pytest.raises(ValueError, match=r'characters within words.*"words", "symbols" or "characters"'):
-        check_unknowns(model)
-    model.target_tokenizer = Words().learn(["ab"])
-    check_unknowns(model)
+        check_unknowns(Bpe(size=30, minimum_count=1).learn(["ab ab"]))
+    check_unknowns(Words().learn(["ab"]))
 
 
 @pytest.mark.parametrize(
@@ -244,7 +243,6 @@ def test_unknown_parts_of_words_are_not_replaced() -> None:
     [(FAMILIES["lstm, no attention"], "does not attend"), (PARALLEL["instant, lstm to dense"], "writes all at once")],
 )
 def test_a_model_without_attention_says_so(table: Any, message: str) -> None:
-    model = transducer("luong, dot")
-    model.model = build(table)
+    model = replace(transducer("luong, dot"), model=build(table))
     with pytest.raises(ValueError, match=message):
-        next(read(model, [("abc", [Output("v", (), 0.0, 0.0, (), ids=(4, 2))])]))
+        readings(model, [Answer(Request("abc"), [Output("v", (), 0.0, 0.0, (), ids=(4, 2))])])

@@ -14,7 +14,7 @@ import transduce
 from transduce import api, config, names, recipes
 from transduce.directory import CONFIG, LOCK, strangers
 from transduce.errors import MissingPackageError
-from transduce.evaluation.groups import met_in_training
+from transduce.evaluation.groups import training_frequencies
 from transduce.modules.cells.gru import GRU
 from transduce.plugins import load_plugins
 from transduce.training.data import split_of
@@ -169,7 +169,7 @@ def test_a_run_of_pairs_goes_on_and_is_measured_where_it_has_been_moved(
     Path("run").rename(moved)
     monkeypatch.chdir("/")
     assert [each.source for each in split_of(config.read(moved / "config.toml"), moved, "valid")] == ["uv"]
-    met = met_in_training(config.read(moved / "config.toml"), moved, [Example("ab", ("ba",))])
+    met = training_frequencies(config.read(moved / "config.toml"), moved, [Example("ab", ("ba",))])
     assert met is not None
     assert met.seen == {"ab"}
     train(moved, {"training.steps": 3}, resume=True)
@@ -262,11 +262,16 @@ def test_missing_plugins_are_told(tmp_path: Path) -> None:
 
 def test_public_names_are_pinned() -> None:
     expected = [
+        "Answer",
         "Callback",
         "Constraints",
-        "Crew",
+        "Extras",
         "Output",
+        "Request",
+        "RequestError",
         "Transducer",
+        "UserError",
+        "Workers",
         "distance",
         "load",
         "recipes",

@@ -22,7 +22,7 @@ LAYERS: list[set[str]] = [
     {"models"},
     {"search", "metrics"},
     {"objectives"},
-    {"directory", "outputs", "rows"},
+    {"directory", "answers"},
     {"transducer"},
     {"loading"},
     {"training", "inspect", "representations", "reranking", "export"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 import transduce
 from families import PARALLEL, build
+from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Characters
 from transduce.inspect.beams import BeamTree, Node, beam_tree
 from transduce.pages.page import foreign
@@ -129,8 +131,7 @@ def test_a_tree_is_of_as_many_outputs_as_the_search_has(transducer: Transducer) 
 
 
 def test_a_long_source_is_cut_as_it_is_when_it_is_answered(transducer: Transducer) -> None:
-    short = transducer.changed({"search.size": 1})
-    short.max_source_length = 3  # two letters and the end
+    short = replace(transducer.changed({"search.size": 1}), max_source_length=3)  # two letters and the end
     found, expected = (beam_tree(short, source) for source in (SOURCE, SOURCE[:2]))
     assert found.root == expected.root
     assert found.hypotheses == expected.hypotheses
@@ -240,6 +241,6 @@ def test_a_search_without_a_beam_has_no_tree(transducer: Transducer) -> None:
 @pytest.mark.parametrize("search", [None, LengthBeam(), Beam()])
 def test_a_model_that_no_beam_can_search_has_no_tree(search: Any) -> None:
     sides = [Characters().learn([letters]) for letters in ("abcde", "tuvwxyz")]
-    instant = Transducer(build(PARALLEL["instant, lstm to dense"]), LengthBeam(), *sides)
+    instant = Transducer(build(PARALLEL["instant, lstm to dense"]), LengthBeam(), Tokenizers(*sides))
     with pytest.raises(ValueError, match=r"this Instant writes all at once, and a tree grows token by token"):
         beam_tree(instant, SOURCE, search)

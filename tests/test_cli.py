@@ -297,17 +297,19 @@ def test_the_tree_of_a_search(call: Call, trained: Path, tmp_path: Path) -> None
 
 def test_rows_stay_rows_whatever_a_text_holds() -> None:
     output = transduce.Output("a\tb\nc\rd", (), -1.0, -0.5, ())
-    assert list(formats.as_text("x", [output])) == ["a b c d"]
-    assert list(formats.as_tsv("x\ty", [output])) == ["x y\t-0.500000\ta b c d"]
-    assert json.loads("".join(formats.as_jsonl("x\ty", [output])))["text"] == "a\tb\nc\rd"
+    answer = transduce.Answer(transduce.Request("x\ty"), [output])
+    assert list(formats.as_text(answer)) == ["a b c d"]
+    assert list(formats.as_tsv(answer)) == ["x y\t-0.500000\ta b c d"]
+    assert json.loads("".join(formats.as_jsonl(answer)))["text"] == "a\tb\nc\rd"
 
 
 def test_what_is_not_finite_is_null_in_json() -> None:
     output = transduce.Output("a", ("a", "</s>"), -math.inf, -math.inf, (-0.5, -math.inf))
-    (line,) = formats.as_jsonl("ß", [output])
+    answer = transduce.Answer(transduce.Request("ß"), [output])
+    (line,) = formats.as_jsonl(answer)
     record = json.loads(line, parse_constant=pytest.fail)
     assert (record["log_prob"], record["nbest"][0]["score"], record["token_log_probs"]) == (None, None, [-0.5, None])
-    assert list(formats.as_log_prob("ß", [output])) == ["-inf"]
+    assert list(formats.as_log_prob(answer)) == ["-inf"]
     record = {"metrics": {"perplexity": math.inf}, "intervals": {"perplexity": Interval(1.5, math.nan)}}
     told = {"metrics": {"perplexity": None}, "intervals": {"perplexity": [1.5, None]}}
     assert json.loads(formats.as_json(record, indent=1), parse_constant=pytest.fail) == told

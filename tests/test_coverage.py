@@ -13,6 +13,7 @@ from torch.testing import assert_close
 
 from families import FAMILIES, build
 from transduce import tree
+from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Characters
 from transduce.inspect.attention import attention
 from transduce.modules.attention.coverage import CoverageAttention, LocationAttention
@@ -211,7 +212,9 @@ def test_what_does_not_fit_is_refused() -> None:
 def test_the_inspector_sees_the_weights_returned(family: str, found: list[str]) -> None:
     """Tapped step by step or at once: the same numbers, in the same order, as the attention's caller gets."""
     letters = Characters()
-    transducer = Transducer(build(FAMILIES[family]), Greedy(7), letters.learn(["abcde"]), letters.learn(["tuvwxyz"]))
+    transducer = Transducer(
+        build(FAMILIES[family]), Greedy(7), Tokenizers(letters.learn(["abcde"]), letters.learn(["tuvwxyz"]))
+    )
     asked: dict[str, list[torch.Tensor]] = {name: [] for name in found}
     for name, seen in asked.items():
         owner = transducer.model.get_submodule(name.removesuffix(".heads"))

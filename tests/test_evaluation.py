@@ -1,4 +1,4 @@
-"""Systems judged: runs and files, groups of sources, what is real, the commands, and their pages."""
+"""Systems results: runs and files, groups of sources, what is real, the commands, and their pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from transduce.data.frequencies import Frequencies
 from transduce.evaluation import systems
 from transduce.evaluation.comparison import Comparison, compare
 from transduce.evaluation.groups import groupings
-from transduce.evaluation.judging import Parts, judge
+from transduce.evaluation.run_results import ReportParts, run_results
 from transduce.evaluation.systems import System
 from transduce.inspect.calibration import calibrate
 from transduce.metrics.base import metric
@@ -146,16 +146,16 @@ def test_a_file_needs_a_line_for_each_example(tmp_path: Path) -> None:
     examples = [Example("a", ("x",)), Example("b", ("",)), Example("c", ("z",))]
     path = tmp_path / "out.txt"
     path.write_bytes(b"x\r\n\nz\xff\n")
-    found = systems.of_file(path, examples, [metric("exact"), metric("perplexity")])
+    found = systems.evaluate_file(path, examples, [metric("exact"), metric("perplexity")])
     assert [prediction.text for prediction in found.predictions] == ["x", "", "z\ufffd"]
     assert found.scores == {"exact": pytest.approx(200 / 3)}
     zipped = tmp_path / "out.txt.gz"
     zipped.write_bytes(gzip.compress(b"\xef\xbb\xbfx\n\nz"))
-    assert systems.of_file(zipped, examples, [metric("exact")]).scores == {"exact": 100.0}
+    assert systems.evaluate_file(zipped, examples, [metric("exact")]).scores == {"exact": 100.0}
     for wrong in (b"x\ny\n", b"", b"x\n\nz\n\n"):
         path.write_bytes(wrong)
         with pytest.raises(ValueError, match=r"out\.txt has \d lines for 3 examples"):
-            systems.of_file(path, examples, [metric("exact")])
+            systems.evaluate_file(path, examples, [metric("exact")])
 
 
 # --------------------------------------------------------------------- groups
@@ -219,9 +219,9 @@ def test_a_report_of_numbers_has_no_calibration(model: Transducer) -> None:
     class Numbers:
         model = Regressor(1, 1)
 
-    assert Parts().of_report(Numbers()) == Parts(6, True, False)  # type: ignore[arg-type]
-    assert Parts(calibration=True).of_report(Numbers()).calibration  # type: ignore[arg-type]  # to be refused, not lost
-    assert Parts(bins=3).of_report(model) == Parts(3, True, True)
+    assert ReportParts().for_page(Numbers()) == ReportParts(6, True, False)  # type: ignore[arg-type]
+    assert ReportParts(calibration=True).for_page(Numbers()).calibration  # type: ignore[arg-type]  # to be refused, not lost
+    assert ReportParts(bins=3).for_page(model) == ReportParts(3, True, True)
 
 
 # ---------------------------------------------------------------------- pages
@@ -273,10 +273,10 @@ def read(page: str) -> Reader:
 def test_the_page_of_an_evaluation(model: Transducer, trained: Path) -> None:
     examples = [Example("abc", (NASTY,)), Example(NASTY, ("cba", "other")), Example("zz", ("q r",))] * 4
     metrics = [metric(name) for name in ("cer", "exact", "perplexity")]
-    own = systems.of_model(str(trained), model, examples, metrics, forcing=True)
-    judged = judge(own, model, trained, examples, "test", Parts().of_report(model), FEW)
+    own = systems.evaluate_model(str(trained), model, examples, metrics, forcing=True)
+    results = run_results(own, model, trained, examples, "test", ReportParts().for_page(model), FEW)
     other = system("other.txt", [NASTY, "cba", "q"] * 4, examples, "cer", "exact")
-    reader = read(evaluation_page(judged, compare([own, other], examples, "test", FEW)))
+    reader = read(evaluation_page(results, compare([own, other], examples, "test", FEW)))
     headings = reader.texts["h2"]
     assert headings == [
         "Scores",
@@ -296,7 +296,7 @@ def test_the_page_of_an_evaluation(model: Transducer, trained: Path) -> None:
     ] * 2  # as bars of one metric, and all metrics as numbers
     assert reader.tags.count("article") == 10 + 10 + 10
     assert any(NASTY in text for text in reader.texts["dd"] + reader.texts["del"] + reader.texts["mark"])
-    alone = read(evaluation_page(judge(own, model, trained, examples, "test", Parts(), FEW)))
+    alone = read(evaluation_page(run_results(own, model, trained, examples, "test", ReportParts(), FEW)))
     assert [*alone.texts["h2"]] == ["Scores", "Worst by cer", "At random"]
 
 
@@ -583,3 +583,20 @@ def test_the_python_of_the_page(readers_folder: Path, capsys: pytest.CaptureFixt
     (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     exec(code, {})
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["chrf++", "perplexity_byte"]
+
+
+def test_names_in_tables_are_paths_without_shared_folders() -> None:
+    """Of an ensemble, every member's; a name with a + that is no ensemble stays whole."""
+    texts, examples = ["a", "b"], [Example("x", ("a",)), Example("y", ("b",))]
+
+    def system(name: str, *runs: str) -> System:
+        predictions = [Prediction(text) for text in texts]
+        return System(name, predictions, statistics([metric("exact")], predictions, examples), runs=[*map(Path, runs)])
+
+    every = [
+        system("runs/x/a", "runs/x/a"),
+        system("runs/x/b+runs/y/c", "runs/x/b", "runs/y/c"),
+        system("runs/d+e.txt"),
+    ]
+    found = compare(every, examples, "test", FEW)
+    assert list(found.display_names.values()) == ["x/a", "x/b+y/c", "d+e.txt"]

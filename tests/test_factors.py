@@ -242,7 +242,7 @@ def test_attention_is_shown_by_token() -> None:
     table = transformer() | {"encoder": factored("transformer", CONCATENATED)}
     source, target = Factored().learn(["a|X b|Y c|Y"]), Characters().learn(["tuvwxyz"])
     assert Tokenizers(source, target).facts == FACTORED
-    found = attention(Transducer(build(table), Greedy(7), source, target), "b|Y a|Y", "xy")
+    found = attention(Transducer(build(table), Greedy(7), Tokenizers(source, target)), "b|Y a|Y", "xy")
     assert found.source_tokens == ("b|Y", "a|Y", "</s>")
     assert found.mean().shape == (3, 3)
 

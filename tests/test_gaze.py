@@ -18,6 +18,7 @@ import torch
 from PIL import Image
 
 from transduce import config
+from transduce.data.preparation import Tokenizers
 from transduce.data.signals.picture import Picture
 from transduce.data.signals.sound import Sound
 from transduce.data.tokenizers.text import Symbols
@@ -65,7 +66,7 @@ def transducer(encoder: str | dict[str, Any] = "map", decoder: str = "bahdanau",
     chosen = ENCODERS[encoder] if isinstance(encoder, str) else encoder
     table = {"type": "encoder-decoder", "encoder": chosen, "decoder": DECODERS[decoder]}
     model: Any = config.build(table, Model, Facts(len(source), len(target), source.factors), "model")
-    return Transducer(model.eval(), Greedy(6), source, target)
+    return Transducer(model.eval(), Greedy(6), Tokenizers(source, target))
 
 
 @pytest.fixture
@@ -141,7 +142,7 @@ def test_text_has_no_places_and_a_missing_picture_is_told(path: str) -> None:
     words = Symbols().learn(["a"])
     model = transducer()
     with pytest.raises(ValueError, match="'a' is text to this model"):
-        signal_attention(Transducer(model.model, Greedy(3), words, words), "a")
+        signal_attention(Transducer(model.model, Greedy(3), Tokenizers(words, words)), "a")
     with pytest.raises(ValueError, match="no such file"):
         signal_attention(model, path + "x")
 
@@ -242,7 +243,9 @@ def test_a_model_that_hears_tells_when(tmp_path: Path) -> None:
     subsampled = {"type": "bag", "width": 6, "embedding": {"type": "subsampling", "channels": 2}}
     table = {"type": "encoder-decoder", "encoder": subsampled, "decoder": DECODERS["bahdanau"]}
     model: Any = config.build(table, Model, Facts(len(source), len(target), source.factors), "model")
-    found = signal_attention(Transducer(model.eval(), Greedy(6), source, target), str(tmp_path / "tone.wav"), "one")
+    found = signal_attention(
+        Transducer(model.eval(), Greedy(6), Tokenizers(source, target)), str(tmp_path / "tone.wav"), "one"
+    )
     assert found.spectrum is not None
     assert found.spectrum.bands_SD.shape == (len(found.spectrum.times), 8)
     assert all(re.search(r"at 0\.\d\d s to 0\.\d\d s$", line) for line in found.lines())

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from families import FAMILIES, build, pyramidal
+from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Characters
 from transduce.inspect.attention import AttentionMap, attention, plot
 from transduce.search.greedy import Greedy
@@ -21,7 +22,9 @@ SOURCE, TARGET = "abcde", "vwxyz"  # equally long: weights over the source and o
 
 def transducer(family: str) -> Transducer:
     letters = Characters()
-    return Transducer(build(FAMILIES[family]), Greedy(7), letters.learn(["abcde"]), letters.learn(["tuvwxyz"]))
+    return Transducer(
+        build(FAMILIES[family]), Greedy(7), Tokenizers(letters.learn(["abcde"]), letters.learn(["tuvwxyz"]))
+    )
 
 
 @pytest.mark.parametrize("family", ATTENDING)
@@ -55,7 +58,7 @@ def test_every_layer_that_reads_the_source_and_nothing_else() -> None:
 def test_states_of_a_pyramid_stand_for_several_tokens() -> None:
     letters = Characters()
     table = FAMILIES["bahdanau, additive"] | {"encoder": pyramidal()}
-    model = Transducer(build(table), Greedy(7), letters.learn(["abcde"]), letters.learn(["tuvwxyz"]))
+    model = Transducer(build(table), Greedy(7), Tokenizers(letters.learn(["abcde"]), letters.learn(["tuvwxyz"])))
     found = attention(model, SOURCE, TARGET)
     assert found.source_tokens == ("abcd", "e</s>")
     torch.testing.assert_close(found.mean().sum(-1), torch.ones(len(found.target_tokens)))
@@ -64,8 +67,7 @@ def test_states_of_a_pyramid_stand_for_several_tokens() -> None:
 
 @pytest.mark.parametrize("target", [None, TARGET])
 def test_a_long_source_is_cut_as_it_is_when_it_is_answered(target: str | None) -> None:
-    short = transducer("bahdanau, additive")
-    short.max_source_length = 4  # three letters and the end
+    short = replace(transducer("bahdanau, additive"), max_source_length=4)  # three letters and the end
     found, expected = (attention(short, source, target) for source in (SOURCE, "abc"))
     assert found.source_tokens == expected.source_tokens == (*"abc", "</s>")
     assert found.target_tokens == expected.target_tokens

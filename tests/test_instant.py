@@ -28,6 +28,7 @@ from test_transformer import (
 )
 from transduce import api, config
 from transduce.config.errors import ConfigError
+from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Characters
 from transduce.decoders.instant import DenseDecoder, InstantTransformer
 from transduce.inspect.attention import attention
@@ -214,7 +215,7 @@ def test_words_are_not_mixed_where_they_come_all_at_once() -> None:
 def test_attention_is_not_shown_of_what_is_written_at_once() -> None:
     letters = Characters()
     model = build(PARALLEL["instant, lstm to dense"])
-    transducer = Transducer(model, LengthBeam(), letters.learn(["abcde"]), letters.learn(["tuvwxyz"]))
+    transducer = Transducer(model, LengthBeam(), Tokenizers(letters.learn(["abcde"]), letters.learn(["tuvwxyz"])))
     with pytest.raises(ValueError, match="this Instant writes all at once"):
         attention(transducer, "abc")
 

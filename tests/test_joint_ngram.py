@@ -23,10 +23,10 @@ import transduce
 from families import COUNTED, FACTS, build, paired, sources
 from test_cli import told
 from transduce import config
+from transduce.answers.answer import Output
 from transduce.data.pairs import Pairs, Ragged
 from transduce.errors import UserError
 from transduce.inspect.units import UnitReading
-from transduce.outputs import Output
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.statistical.readings import _BEST, LEFT_OUT, ROUNDING, Reader, Readings

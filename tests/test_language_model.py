@@ -223,7 +223,7 @@ def test_it_is_mixed_with_a_model_that_has_a_source(run: Path, tiny: dict[str, A
         assert fused.conditional
         assert fused(["bbac", ""]) == [outputs[0].text for outputs in fused.predict(["bbac", ""])]
         plain = Fusion(fused.model.models, weights, renormalise=False)
-        summed = Transducer(plain, fused.search, fused.source_tokenizer, fused.target_tokenizer).score(wanted)
+        summed = Transducer(plain, fused.search, fused.tokenizers).score(wanted)
         expected = [t + 0.4 * lm for t, lm in zip(*each, strict=True)]
         assert [output.log_prob for output in summed] == pytest.approx(expected, rel=1e-4)
     other = api.train("reverse", tmp_path / "o", changes, [("a", "xyz")] * 40, device="cpu", progress=False)

@@ -24,8 +24,8 @@ from families import (
     sources,
 )
 from test_forecaster import series
-from transduce import Crew
-from transduce.compute.precision import predict_in
+from transduce import Workers
+from transduce.compute.precision import autocast, hold_matrices
 from transduce.search.beam import Beam
 from transduce.search.frames.best_path import BestPath
 from transduce.search.frames.prefix_beam import PrefixBeam
@@ -55,7 +55,7 @@ def pair(family: str) -> tuple[Any, Any]:
     """A model in float32, and the same in bfloat16."""
     table = (FAMILIES | SIGNALS | PARALLEL | CHAINS | NUMBERS)[family]
     exact, fast = build(table, dtype=torch.float32), build(table, dtype=torch.float32)
-    predict_in("bfloat16", fast, CPU)
+    hold_matrices("bfloat16", fast)
     return exact, fast
 
 
@@ -64,9 +64,11 @@ def test_log_probabilities_are_near_those_of_float32(family: str, search: Any) -
     """Of what is found in bfloat16, and of what it was found by: forced in both."""
     exact, fast = pair(family)
     source = sources(all_lengths(family))
-    found = [hypotheses[0] for hypotheses in search(fast, source)]
-    target = padded(found)
-    for own in (search.force(fast, source, target), found):
+    with autocast("bfloat16", CPU)():
+        found = [hypotheses[0] for hypotheses in search(fast, source)]
+        target = padded(found)
+        forced = search.force(fast, source, target)
+    for own in (forced, found):
         assert gap(own, search.force(exact, source, target)) < NEAR
 
 
@@ -86,7 +88,10 @@ def test_numbers_are_near_those_of_float32(family: str) -> None:
     exact, fast = pair(family)
     source = series([5, 3, 4])
     source = replace(source, values=source.values.float())
-    one, other = (model.predict(source, torch.tensor([3, 2, 6])).float() for model in (exact, fast))
+    steps_B = torch.tensor([3, 2, 6])
+    one = exact.predict(source, steps_B).float()
+    with autocast("bfloat16", CPU)():
+        other = fast.predict(source, steps_B).float()
     torch.testing.assert_close(one, other, rtol=0.05, atol=0.05)
 
 
@@ -94,9 +99,9 @@ def test_matrices_are_held_in_it_and_the_rest_is_not() -> None:
     exact, fast = pair("transformer, pre-norm")
     for parameter in fast.parameters():
         assert parameter.dtype == (torch.bfloat16 if parameter.ndim > 1 else torch.float32)
-    predict_in("float32", exact, CPU)
+    hold_matrices("float32", exact)
     assert all(parameter.dtype == torch.float32 for parameter in exact.parameters())
-    assert "start" not in vars(exact)
+    assert not {"start", "extend"} & {*vars(exact), *vars(fast)}  # no method is replaced
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +109,7 @@ def fast(trained: Path) -> transduce.Transducer:
     return transduce.load(trained, device="cpu", precision="bfloat16")
 
 
-def test_a_run_an_ensemble_and_a_crew_predict_in_it(trained: Path, fast: transduce.Transducer) -> None:
+def test_a_run_an_ensemble_and_workers_predict_in_it(trained: Path, fast: transduce.Transducer) -> None:
     exact = transduce.load(trained, device="cpu")
     pairs = [(line, line[::-1]) for line in LINES]
     ours = [output.log_prob for output in fast.score(pairs)]
@@ -115,10 +120,10 @@ def test_a_run_an_ensemble_and_a_crew_predict_in_it(trained: Path, fast: transdu
     twice = load(f"{trained}+{trained}")
     assert twice.model.models[0].decoder.projection.weight.dtype == torch.bfloat16
     assert [output.log_prob for output in twice.score(pairs)] == pytest.approx(ours, abs=0.05)
-    together = load(trained)
-    together.crew = Crew(partial(load, trained), 1)
+    workers: Workers[transduce.Transducer] = Workers(partial(load, trained), 1)
+    together = replace(load(trained), workers=workers)
     assert [output.log_prob for output in together.score(pairs)] == ours
-    together.crew.close()
+    workers.close()
 
 
 def test_a_precision_that_is_none_is_answered(trained: Path) -> None:

@@ -15,10 +15,11 @@ import sacrebleu
 
 import transduce
 from test_cli import told
-from transduce.inspect.alignments import read
+from transduce.answers.alignments import readings
+from transduce.answers.answer import Answer, Output
+from transduce.answers.request import Request
 from transduce.inspect.coverage import Coverage
 from transduce.metrics.base import metric
-from transduce.outputs import Output
 from transduce.reranking.base import distinct, rerank
 from transduce.reranking.candidates import CandidateLists
 from transduce.reranking.loglinear import Channel, Direct, Language, LengthFeature, LogLinear, Own, Score
@@ -107,35 +108,36 @@ def test_log_linear_scores_are_sums_of_weighted_terms(model: Transducer, other: 
     )
     reordered = 0
     for source, before, after in zip(LINES, model.predict(LINES), rerank(model, LINES, ranker), strict=True):
-        assert {output.text for output in after} == {output.text for output in before}
-        for output in after:
+        assert after.request.source == source
+        assert {output.text for output in after.outputs} == {output.text for output in before}
+        for output in after.outputs:
             pairs = [(output.text, source), ("", output.text), (source, output.text)]
             reverse, language, direct = (next(iter(other.score([pair]))).log_prob for pair in pairs)
             terms = [0.5 * output.log_prob, 0.8 * reverse, -0.3 * language, 2 * direct, 0.7 * len(output.tokens)]
             assert output.score == pytest.approx(sum(terms), rel=1e-4)
-        assert [output.score for output in after] == sorted((o.score for o in after), reverse=True)
-        reordered += [output.text for output in after] != [output.text for output in distinct(before)]
+        assert [output.score for output in after.outputs] == sorted((o.score for o in after.outputs), reverse=True)
+        reordered += [output.text for output in after.outputs] != [output.text for output in distinct(before)]
     assert reordered > 2
 
 
 def test_a_model_alone_ranks_as_it_did(model: Transducer) -> None:
     by_itself = LogLinear(((Own(), 1.0), (LengthFeature(), 0.0)))
     for before, after in zip(model.predict(LINES), rerank(model, LINES, by_itself), strict=True):
-        assert [o.text for o in after] == [o.text for o in sorted(before, key=lambda output: -output.log_prob)]
+        assert [o.text for o in after.outputs] == [o.text for o in sorted(before, key=lambda output: -output.log_prob)]
 
 
 def test_reranking_samples_reads_its_sources_once(model: Transducer) -> None:
     ranker, sampling = MinimumRisk(metric("cer")), Sampling(8, max_length=6)
     found = list(rerank(model, iter(LINES), ranker, sampling, batch_size=2))
     expected = ranker(LINES, list(model.predict(LINES, sampling)))
-    assert [[o.text for o in row] for row in found] == [[o.text for o in row] for row in expected]
+    assert [[o.text for o in answer.outputs] for answer in found] == [[o.text for o in row] for row in expected]
 
 
 def test_coverage_is_what_has_been_read(model: Transducer) -> None:
     """A column that got all the attention of one token counts 0, one that got half the logarithm of a half."""
     found = next(model.predict(["abcd"], model.search.resized(4, 4)))
-    readings = next(read(model, [("abcd", found)]))
-    for output, reading in zip(found, readings, strict=True):
+    (read,) = readings(model, [Answer(Request("abcd"), found)])
+    for output, reading in zip(found, read, strict=True):
         each = [sum(column) for column in zip(*reading.weights_TS.tolist(), strict=True)]
         assert len(each) == len("abcd") + 1
         expected = sum(math.log(min(1.0, share)) for share in each)
@@ -155,11 +157,11 @@ def test_what_another_program_found_is_among_the_outputs(model: Transducer, tmp_
     ranker = LogLinear(((Own(), 0.5), (listed, 2.0)))
     found = list(rerank(model, iter(LINES), ranker, batch_size=2, candidates=[listed]))
     others = [["zzzz"], ["yy"], *([] for _ in LINES[2:])]
-    assert [{output.text for output in row} for row in found] == [
+    assert [{output.text for output in answer.outputs} for answer in found] == [
         {*texts, *more} for texts, more in zip(own, others, strict=True)
     ]
-    for number, (source, row) in enumerate(zip(LINES, found, strict=True)):
-        for output in row:
+    for number, (source, answer) in enumerate(zip(LINES, found, strict=True)):
+        for output in answer.outputs:
             said = {0: -2.0 if output.text == own[0][1] else -3.0, 1: 4.0}.get(number, 0.0)
             log_prob = next(model.score([(source, output.text)])).log_prob
             assert output.log_prob == pytest.approx(log_prob, rel=1e-4)
@@ -206,7 +208,7 @@ def test_the_command_takes_the_least_risk(trained: Path, model: Transducer, call
     sampling = ["--set=search.type=sampling", "--set=search.max_length=6", "--nbest=8"]
     status, out, _ = call("rerank", trained, "--mbr=cer", *sampling, "--device=cpu", stdin=b"abc\nde\n")
     found = rerank(model, ["abc", "de"], MinimumRisk(metric("cer")), Sampling(8, 8, max_length=6))
-    assert (status, out.splitlines()) == (0, [row[0].text for row in found])
+    assert (status, out.splitlines()) == (0, [answer.best.text for answer in found])
     beams = call("rerank", trained, "--mbr=cer", "--posterior", "--format=jsonl", "--keep=2", stdin=b"abc\n")[1]
     record = json.loads(beams)
     assert len(record["nbest"]) == 2
@@ -220,9 +222,9 @@ def test_the_command_weighs_models(trained: Path, sister: Path, model: Transduce
     ranker = LogLinear(((Own(), 2.0), (Channel(other), 0.5), (Language(other), 1.0), (LengthFeature(), 0.25)))
     found = list(rerank(model, ["abc", "de"], ranker))
     assert status == 0
-    assert [line.split("\t")[2] for line in out.splitlines()] == [row[0].text for row in found]
+    assert [line.split("\t")[2] for line in out.splitlines()] == [answer.best.text for answer in found]
     assert [float(line.split("\t")[1]) for line in out.splitlines()] == pytest.approx(
-        [row[0].score for row in found], rel=1e-4
+        [answer.best.score for answer in found], rel=1e-4
     )
 
 
@@ -252,7 +254,7 @@ def test_the_command_asks_for_coverage(trained: Path, model: Transducer, call: C
         rerank(wu, ["abc", "de"], LogLinear(((Score(), 1.0), (Coverage(wu), 0.3))), wu.search.resized(nbest=6))
     )
     assert status == 0
-    assert [line.split("\t")[2] for line in out.splitlines()] == [row[0].text for row in found]
+    assert [line.split("\t")[2] for line in out.splitlines()] == [answer.best.text for answer in found]
 
 
 def test_the_command_reads_what_predict_writes(trained: Path, sister: Path, call: Call, tmp_path: Path) -> None:

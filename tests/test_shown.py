@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from transduce.evaluation.comparison import compare
-from transduce.evaluation.systems import of_file
+from transduce.evaluation.systems import evaluate_file
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
 from transduce.pages import sounds
@@ -71,7 +71,7 @@ def test_a_comparison_shows_sources_as_it_is_told_to(recording: Path, tmp_path: 
     examples = [Example(str(recording), ("one two",)), Example("missing.wav", ("three",))]
     for name, lines in {"a": "one two\nthree\n", "b": "one\nfour\n"}.items():
         (tmp_path / name).write_text(lines)
-    both = [of_file(tmp_path / name, examples, [metric("wer")]) for name in ("a", "b")]
+    both = [evaluate_file(tmp_path / name, examples, [metric("wer")]) for name in ("a", "b")]
     found = compare(both, examples, "test", Resampling(resamples=20, trials=20))
     page = comparison_page(found, shown)
     assert played(page)[1] == recording.read_bytes()

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import transduce
-from transduce.data.corpora import DataError
-from transduce.inspect.frame_alignments import placed
+from transduce.answers.frames import frame_alignments
+from transduce.answers.request import Request
+from transduce.errors import RequestError
 from transduce.recipes.origins.recordings import RATE, wav
 
 HERTZ = {"do": 300, "re": 700, "mi": 1500}
@@ -115,8 +116,7 @@ def test_paths_are_answered_from_wherever_they_are_named(corpus, run, call, monk
 def test_when_each_tone_was_heard(corpus, run, call):
     transducer = transduce.load(run, device="cpu")
     paths = [str(corpus / "test" / name) for name, _ in lines_of(corpus, "test")]
-    answers = list(zip(paths, transducer.predict(paths), strict=True))
-    found = [each for (each,) in placed(transducer, answers)]
+    found = [each for (each,) in frame_alignments(transducer, [*transducer.answer(map(Request, paths))])]
     status, out, err = call("predict", run, "--frames", stdin="\n".join(paths).encode())
     assert status == 0, err
     for each, line in zip(found, out.splitlines(), strict=True):
@@ -132,7 +132,7 @@ def test_a_bad_path_is_told_by_the_number_of_the_input(corpus, run, call):
     status, _, err = call("predict", run, stdin=f"{good}\nnowhere.wav\n".encode())
     assert status == 2
     assert "input 2: nowhere.wav is missing: there is no such file" in err
-    with pytest.raises(DataError, match="input 1: nowhere"):
+    with pytest.raises(RequestError, match="input 1: nowhere"):
         transduce.load(run, device="cpu")("nowhere.wav")
 
 

@@ -15,6 +15,7 @@ from families import FAMILIES, build, sources
 from test_cli import told
 from test_prefix import prefixes
 from test_search import Lookup, all_of
+from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Unigram, Words
 from transduce.search.allocation.groups import Groups
 from transduce.search.base import stream
@@ -104,7 +105,7 @@ def test_pieces_of_text_are_the_text(unit: Any, text: str, trained: Path) -> Non
     model = transduce.load(trained, device="cpu")
     tokenizer = unit.learn(["a small ☃ in the snow", "the snow , the end .", "é☃☃ snow end small", "a \ufffd b"] * 5)
     spelled: Any = Spelled(tokenizer.encode([text])[0])
-    writer = Transducer(model.model, spelled, model.source_tokenizer, tokenizer)
+    writer = Transducer(model.model, spelled, Tokenizers(model.source_tokenizer, tokenizer))
     pieces = list(writer.stream("abc"))
     assert "".join(pieces) == tokenizer.decode(spelled.tokens)
     assert all("\ufffd" not in piece for piece in pieces) or "\ufffd" in text

@@ -10,6 +10,7 @@ import torch
 
 from families import FAMILIES, PARALLEL, build, sources
 from test_laws import padded_targets, sources_alone
+from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Characters
 from transduce.inspect.calibration import calibrate
 from transduce.metrics.base import evaluate, metric
@@ -64,7 +65,7 @@ def test_all_at_once_the_length_is_a_choice_too() -> None:
 def test_an_end_that_follows_from_the_source_is_no_choice() -> None:
     letters = Characters()
     sides = letters.learn(["abcde"]), letters.learn(["tuvwxyz"])
-    tagger = Transducer(build(PARALLEL["tagger, lstm"]), LabelSearch(), *sides)
+    tagger = Transducer(build(PARALLEL["tagger, lstm"]), LabelSearch(), Tokenizers(*sides))
     examples = [Example("abcd", ("tuvw",)), Example("", ("",)), Example("e", ("x",))]
     found = tagger.evaluate(examples, [metric("token_accuracy"), metric("perplexity")])
     assert [each.forced_length for each in found.predictions] == [4, 0, 1]

@@ -14,6 +14,8 @@ import torch
 
 import transduce
 from transduce import config
+from transduce.answers.answer import Truncation
+from transduce.answers.request import Request
 from transduce.compute.device import choose_device
 from transduce.directory import members
 from transduce.metrics.base import metric
@@ -105,8 +107,11 @@ def test_score_is_the_probability_that_search_reports(model: Transducer, batch_s
 
 
 def test_overlong_sources_are_cut_with_a_warning(model: Transducer, caplog: pytest.LogCaptureFixture) -> None:
-    short = Transducer(model.model, model.search, model.source_tokenizer, model.target_tokenizer, max_source_length=4)
+    short = Transducer(model.model, model.search, model.tokenizers, max_source_length=4)
     with caplog.at_level(logging.WARNING, "transduce"):
+        whole, cut = short.answer([Request("ab"), Request("abcdef")])
+        assert (whole.truncated, cut.truncated) == (None, Truncation(7, 4))
+        assert not caplog.records  # the answer says so, and whoever drops the answer logs it
         assert short(["ab", "abcdef"]) == [model("ab"), model("abc")]  # three letters and the end
     assert [record.getMessage() for record in caplog.records] == [
         "input 2 has 7 tokens and is cut to data.lines.max_source_length = 4"
@@ -176,7 +181,7 @@ def test_a_search_that_was_resized_stays_so_when_it_is_changed_again(model: Tran
 def test_settings_that_are_trained_stay(model: Transducer) -> None:
     with pytest.raises(config.ConfigError, match=r"^training: a trained model keeps its settings but for its search"):
         model.changed({"search.size": 3, "training.steps": 9})
-    alone = Transducer(model.model, model.search, model.source_tokenizer, model.target_tokenizer)
+    alone = Transducer(model.model, model.search, model.tokenizers)
     assert alone.changed({"search.type": "greedy", "search.max_length": 4}).search == Greedy(4)
     with pytest.raises(config.ConfigError, match=r"^search\.type: missing"):
         alone.changed({"search.size": 3})

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transduce import recipes
+    from transduce.answers.answer import Answer, Output
+    from transduce.answers.request import Extras, Request
     from transduce.api import train
-    from transduce.compute.crew import Crew
+    from transduce.compute.workers import Workers
+    from transduce.errors import RequestError, UserError
     from transduce.loading import load
     from transduce.metrics.distance import distance
     from transduce.names import register
-    from transduce.outputs import Output
     from transduce.search.constraints.base import Constraints
     from transduce.sweeps.sweep import sweep
     from transduce.training.callbacks import Callback
@@ -29,11 +31,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Answer",
     "Callback",
     "Constraints",
-    "Crew",
+    "Extras",
     "Output",
+    "Request",
+    "RequestError",
     "Transducer",
+    "UserError",
+    "Workers",
     "distance",
     "load",
     "recipes",
@@ -43,11 +50,16 @@ __all__ = [
 ]
 
 _PLACES = {
+    "Answer": "transduce.answers.answer",
     "Callback": "transduce.training.callbacks",
     "Constraints": "transduce.search.constraints.base",
-    "Crew": "transduce.compute.crew",
-    "Output": "transduce.outputs",
+    "Extras": "transduce.answers.request",
+    "Output": "transduce.answers.answer",
+    "Request": "transduce.answers.request",
+    "RequestError": "transduce.errors",
     "Transducer": "transduce.transducer",
+    "UserError": "transduce.errors",
+    "Workers": "transduce.compute.workers",
     "distance": "transduce.metrics.distance",
     "load": "transduce.loading",
     "register": "transduce.names",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from transduce import config
 from transduce.compute.device import choose_device
-from transduce.compute.precision import Precision, check_precision, predict_in
+from transduce.compute.precision import Precision, check_precision, hold_matrices
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Lines
 from transduce.directory import CONFIG, TOKENIZERS, Checkpoint, find_weights, members
@@ -44,8 +45,8 @@ def load(
     every = [_load(each, checkpoint, where) for each in runs]
     alone = len(every) == 1 and fusion is None
     loaded = every[0] if alone else _mixed(runs, every, fusion)
-    predict_in(precision, loaded.model, where)
-    return loaded.changed(settings, size)
+    hold_matrices(precision, loaded.model)
+    return replace(loaded, precision=precision).changed(settings, size)
 
 
 def _load(run: Path, checkpoint: Checkpoint, device: torch.device) -> Transducer:
@@ -58,7 +59,7 @@ def _load(run: Path, checkpoint: Checkpoint, device: torch.device) -> Transducer
     lines = config.build(settings.get("data", {}).get("lines", {}), Lines, path="data.lines")
     model.to(device).eval()
     limits = lines.max_source_length, lines.token_for_token
-    return Transducer(model, search, tokenizers.source, tokenizers.target, settings, *limits)
+    return Transducer(model, search, tokenizers, settings, *limits)
 
 
 def _mixed(runs: list[Path], every: list[Transducer], fusion: Sequence[float] | None) -> Transducer:
@@ -74,8 +75,7 @@ def _mixed(runs: list[Path], every: list[Transducer], fusion: Sequence[float] | 
     return Transducer(
         mixture.eval(),
         first.search,
-        every[reader].source_tokenizer,
-        first.target_tokenizer,
+        Tokenizers(every[reader].source_tokenizer, first.target_tokenizer),
         {**first.settings, "model": table},
         every[reader].max_source_length,
         every[reader].token_for_token,

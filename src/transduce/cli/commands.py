@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from transduce.cli import formats, reading
-from transduce.cli.attended import Attended
 from transduce.cli.options import (
     BatchSize,
     BeamSize,
@@ -24,10 +22,9 @@ from transduce.cli.options import (
     Threads,
     Trained,
 )
-from transduce.cli.wanted import Wanted
+from transduce.cli.requests import ExtraOptions, RequestOptions
 from transduce.errors import UserError
 from transduce.plugins import load_plugins
-from transduce.rows import one_line
 
 
 def train(
@@ -72,8 +69,8 @@ def train(
 
 def predict(
     trained: Trained,
-    attended: Attended,
-    wanted: Wanted,
+    extra_options: ExtraOptions,
+    request_options: RequestOptions,
     files: Files = None,
     beam: BeamSize = None,
     nbest: Annotated[int | None, typer.Option(min=1, help="Hypotheses of each source.")] = None,
@@ -85,9 +82,13 @@ def predict(
         bool, typer.Option("--stream", help="Write each output piece by piece, as it is decided, one line at a time.")
     ] = False,
 ) -> None:
-    """Turn each line into the model's best output, in order."""
+    """Write the model's best output for each input line, in order."""
+    from transduce.answers.answer import with_warnings
+    from transduce.answers.extras import check_extras
+    from transduce.metrics.units import one_line
+
     write = formats.choose(format, formats.PREDICTIONS)
-    if stream and ((nbest or 1) > 1 or format != "text" or attended or wanted or trained.workers > 1):
+    if stream and ((nbest or 1) > 1 or format != "text" or extra_options or request_options or trained.workers > 1):
         raise UserError(
             "--stream writes one output's text as it comes: leave out --nbest, --format, --alignments and the like, "
             "--workers, prefixes and phrases"
@@ -99,12 +100,12 @@ def predict(
                 print(one_line(piece), end="", flush=True)
             print(flush=True)
         return
-    sources, beginnings, constraints = wanted.of(files, reading.longest_line(transducer))
-    asked, answered = itertools.tee(sources)
+    extras = extra_options.extras
+    check_extras(transducer, extras)
+    requests = request_options.read(files, extras, reading.longest_line(transducer))
     search = None if nbest is None else transducer.search.resized(beam, nbest)
-    outputs = transducer.predict(asked, search, batch_size, beginnings, constraints)
-    for source, hypotheses in attended.added(transducer, zip(answered, outputs, strict=True), batch_size):
-        for line in write(source, hypotheses):
+    for answer in with_warnings(transducer.answer(requests, search, batch_size)):
+        for line in write(answer):
             print(line, flush=batch_size == 1)
 
 
@@ -120,15 +121,18 @@ def score(
     ] = "text",
     batch_size: BatchSize = 64,
 ) -> None:
-    """The model's log-probability of each target, given its source; of each line, where it is a language model."""
+    """Write the model's log-probability of each target, given its source; for a language model, of each line."""
+    from transduce.answers.answer import with_warnings
+    from transduce.answers.request import Request
+
     write = formats.choose(format, formats.SCORES)
     transducer = trained.load()
     columns = reading.source_columns(transducer)
     signal = transducer.source_tokenizer.signal
     given = reading.pairs(files, source, target, transducer.conditional, signal, columns)
-    asked, answered = itertools.tee(given)
-    for (text, _), output in zip(answered, transducer.score(asked, batch_size), strict=True):
-        for line in write(text, [output]):
+    requests = (Request(text, target=output) for text, output in given)
+    for answer in with_warnings(transducer.answer(requests, None, batch_size)):
+        for line in write(answer):
             print(line)
 
 

@@ -1,9 +1,10 @@
-"""``transduce compare``: which differences between systems are real."""
+"""``transduce compare``: which differences between systems are significant."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,10 +20,14 @@ from transduce.cli.options import (
     check_report,
     keep_record,
 )
-from transduce.cli.systems import system
 from transduce.errors import UserError
 
-METRICS = ["bleu", "chrf++", "ter"]  # of files of outputs, where no run says what matters
+if TYPE_CHECKING:
+    from transduce.evaluation.systems import System
+    from transduce.protocols import Metric
+    from transduce.types import Example
+
+METRICS = ["bleu", "chrf++", "ter"]  # by default, if no run says which metrics matter
 
 
 def compare(
@@ -62,7 +67,7 @@ def compare(
     else:
         examples = corpus.read(first, members(run)[0])
     metrics = measured.metrics(METRICS if first is None else first.settings.get("metrics", METRICS))
-    every = [system(each, loading, measured, examples, metrics) for each in systems]
+    every = [evaluated(each, loading, measured, examples, metrics) for each in systems]
     found = compared(every, examples, corpus.name, resampled.resampling)
     print(formats.as_json(found.record(), indent=1) if as_json else "\n".join(found.lines()))
     keep_record(
@@ -72,3 +77,14 @@ def compare(
     if report is not None:  # the scores have been printed, in case the page cannot be written
         of_paths = first is not None and first.source_tokenizer.signal
         write(report, comparison_page(found, shown if of_paths else str))
+
+
+def evaluated(
+    path: Path, loading: Loading, measured: Measured, examples: Sequence[Example], metrics: Sequence[Metric]
+) -> System:
+    """The system at a path, evaluated: a run directory (or RUN+RUN), or a file of outputs."""
+    from transduce.evaluation.systems import evaluate_file, evaluate_model
+
+    if path.is_file():
+        return evaluate_file(path, examples, metrics)
+    return evaluate_model(str(path), loading.of(path, measured.beam), examples, metrics, measured.batch_size)

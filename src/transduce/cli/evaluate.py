@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from transduce.cli import formats
+from transduce.cli.compare import evaluated
 from transduce.cli.corpus import Corpus
 from transduce.cli.options import (
     Measured,
@@ -19,7 +20,6 @@ from transduce.cli.options import (
     check_report,
     keep_record,
 )
-from transduce.cli.systems import system
 
 
 def evaluate(
@@ -42,10 +42,10 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
     """Measure a model on a split of its data, or on files. --report has all parts, and examples to read."""
-    from transduce.evaluation import systems
     from transduce.evaluation.comparison import compare
-    from transduce.evaluation.judging import Parts, judge
     from transduce.evaluation.recording import record_systems
+    from transduce.evaluation.run_results import ReportParts, run_results
+    from transduce.evaluation.systems import evaluate_model
     from transduce.metrics.confusions import breakable
     from transduce.pages.page import write
     from transduce.pages.signals import shown
@@ -55,11 +55,12 @@ def evaluate(
     check_record(record)
     transducer, resampling = trained.load(measured.beam), resampled.resampling
     metrics = measured.metrics(transducer.settings["metrics"])
-    parts = Parts(bins, errors and breakable(metrics), calibration)
-    lines = against is not None and against.is_file() and corpus.of_files  # one for each line of the other's outputs
+    parts = ReportParts(bins, errors and breakable(metrics), calibration)
+    # A file of outputs has one line for each line of the corpus, so equal sources must not be grouped.
+    lines = against is not None and against.is_file() and corpus.of_files
     examples = corpus.read_files(transducer) if lines else corpus.read(transducer, trained.runs[0])
-    parts = parts.of_report(transducer) if report else parts
-    own = systems.of_model(
+    parts = parts.for_page(transducer) if report else parts
+    own = evaluate_model(
         str(trained.run),
         transducer,
         examples,
@@ -67,19 +68,21 @@ def evaluate(
         measured.batch_size,
         parts.calibration,
     )
-    judged = judge(own, transducer, trained.runs[0], examples, corpus.name, parts, resampling)
+    results = run_results(own, transducer, trained.runs[0], examples, corpus.name, parts, resampling)
     compared = None
     if against is not None:
-        other = system(against, trained, measured, examples, metrics)
+        other = evaluated(against, trained, measured, examples, metrics)
         compared = compare([own, other], examples, corpus.name, resampling)
     if as_json:
-        print(formats.as_json(judged.record() | ({} if compared is None else {"against": compared.record()}), indent=1))
+        print(
+            formats.as_json(results.record() | ({} if compared is None else {"against": compared.record()}), indent=1)
+        )
     else:
-        print("\n".join([*judged.lines(), *(() if compared is None else ("", *compared.differences()))]))
-    intervals = {own.name: judged.intervals}
+        print("\n".join([*results.lines(), *(() if compared is None else ("", *compared.differences()))]))
+    intervals = {own.name: results.intervals}
     keep_record(
         record,
         lambda command: record_systems(command, corpus.name, [own], intervals, examples, trained.checkpoint),  # type: ignore[arg-type]
     )
     if report is not None:  # the scores have been printed, in case the page cannot be written
-        write(report, evaluation_page(judged, compared, shown if transducer.source_tokenizer.signal else str))
+        write(report, evaluation_page(results, compared, shown if transducer.source_tokenizer.signal else str))

@@ -1,4 +1,4 @@
-"""What commands write: a source and its hypotheses as lines of text, of TSV or of JSON (docs/output.md)."""
+"""The output formats of commands: an answer as lines of text, of TSV or of JSON (docs/output.md)."""
 
 from __future__ import annotations
 
@@ -8,32 +8,36 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from transduce.errors import UserError
-from transduce.rows import one_line
+from transduce.metrics.units import one_line
 
 if TYPE_CHECKING:
-    from transduce.outputs import Output
+    from transduce.answers.answer import Answer, Output
 
-    Writer = Callable[[str, list[Output]], Iterator[str]]
-
-
-def as_text(source: str, outputs: list[Output]) -> Iterator[str]:
-    for output in outputs:
-        yield " ||| ".join([one_line(output.text), *_places(output)])
+    Writer = Callable[[Answer], Iterator[str]]
 
 
-def as_log_prob(source: str, outputs: list[Output]) -> Iterator[str]:
-    for output in outputs:
+def as_text(answer: Answer) -> Iterator[str]:
+    """A line for each output: its text, and its alignments if requested."""
+    for output in answer.outputs:
+        yield " ||| ".join([one_line(output.text), *_alignment_columns(output)])
+
+
+def as_log_prob(answer: Answer) -> Iterator[str]:
+    """A line for each output: its log-probability."""
+    for output in answer.outputs:
         yield f"{output.log_prob:.6f}"
 
 
-def as_tsv(source: str, outputs: list[Output]) -> Iterator[str]:
-    for output in outputs:
-        yield "\t".join([one_line(source), f"{output.score:.6f}", one_line(output.text), *_places(output)])
+def as_tsv(answer: Answer) -> Iterator[str]:
+    """A row for each output: source, score, text, and its alignments if requested."""
+    source = one_line(answer.request.source)
+    for output in answer.outputs:
+        yield "\t".join([source, f"{output.score:.6f}", one_line(output.text), *_alignment_columns(output)])
 
 
-def as_jsonl(source: str, outputs: list[Output]) -> Iterator[str]:
-    """{"source", and of the best hypothesis "text", "tokens", "log_prob", "score", "token_log_probs"; "nbest": all of
-    them, best first}."""
+def as_jsonl(answer: Answer) -> Iterator[str]:
+    """One object: "source"; "text", "tokens", "log_prob", "score" and "token_log_probs" of the best output; "nbest",
+    all outputs, best first."""
     nbest = [
         {
             "text": output.text,
@@ -45,13 +49,13 @@ def as_jsonl(source: str, outputs: list[Output]) -> Iterator[str]:
             **({} if output.frames is None else {"frames": output.frames}),
             **({"missing": output.missing} if output.missing else {}),
         }
-        for output in outputs
+        for output in answer.outputs
     ]
-    yield as_json({"source": source, **nbest[0], "nbest": nbest})
+    yield as_json({"source": answer.request.source, **nbest[0], "nbest": nbest})
 
 
 def as_json(record: Any, indent: int | None = None) -> str:
-    """A value as JSON, which has no infinities: null stands for a number that is not finite."""
+    """A value as JSON. JSON has no infinities: a number that is not finite becomes null."""
     return json.dumps(_finite(record), ensure_ascii=False, indent=indent, allow_nan=False)
 
 
@@ -60,7 +64,7 @@ SCORES: dict[str, Writer] = {"text": as_log_prob, "tsv": as_tsv, "jsonl": as_jso
 
 
 def choose(format: str, writers: Mapping[str, Writer]) -> Writer:
-    """The writer of what ``--format`` names."""
+    """The writer of a ``--format``."""
     if format not in writers:
         raise UserError(f"--format {format!r}: expected {', '.join(writers)}")
     return writers[format]
@@ -74,7 +78,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _places(output: Output) -> list[str]:
-    """Where it was asked for, source and target word of each link, 0-0 1-2 2-1; first and last frame of each token."""
-    asked = [pairs for pairs in (output.alignment, output.frames) if pairs is not None]
-    return [" ".join(f"{one}-{other}" for one, other in pairs) for pairs in asked]
+def _alignment_columns(output: Output) -> list[str]:
+    """If requested: source and output word of each link, ``0-0 1-2 2-1``; first and last frame of each token."""
+    requested = [pairs for pairs in (output.alignment, output.frames) if pairs is not None]
+    return [" ".join(f"{one}-{other}" for one, other in pairs) for pairs in requested]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -128,18 +129,21 @@ def _units(trained: Trained, text: str, target: str | None) -> None:
 
 
 def _frames(trained: Trained, text: str, target: str | None, beam: int | None, out: Path | None) -> None:
-    from transduce.inspect.frame_alignments import aligned, placed
+    from transduce.answers.answer import with_warnings
+    from transduce.answers.frames import alignment_lattice, frame_alignments
+    from transduce.answers.request import Request
     from transduce.pages.page import write
     from transduce.reports.lattice import svg
 
     if out is not None and out.suffix != ".svg":
         raise UserError(f"--out {out}: frames are drawn as .svg; end the name with it")
     transducer = trained.load(beam)
-    outputs = next(transducer.predict([text]))[:1] if target is None else list(transducer.score([(text, target)]))
-    ((anywhere,),) = placed(transducer, [(text, outputs)])
-    found = anywhere.checked()
+    (answer,) = with_warnings(transducer.answer([Request(text, target=target)]))
+    best = replace(answer, outputs=answer.outputs[:1])
+    ((alignment,),) = frame_alignments(transducer, [best])
+    found = alignment.checked()
     if out is not None:
-        write(out, svg(aligned(transducer, text, found.output), found.output.tokens[:-1]))
+        write(out, svg(alignment_lattice(transducer, best), found.output.tokens[:-1]))
         return
     print(f"log-probability {found.output.log_prob:.3f}, of this alignment alone {found.log_prob:.3f}")
     print(" ".join(found.path()))

@@ -67,7 +67,7 @@ class Loading:
         ``loading.load``."""
         import torch
 
-        from transduce.compute.crew import Crew
+        from transduce.compute.workers import Workers
         from transduce.directory import SHORTLIST, members
         from transduce.loading import load
         from transduce.search.shortlist import Shortlist
@@ -85,10 +85,10 @@ class Loading:
             beam,
         )
         if self.shortlist:
-            transducer.search = Shortlist(members(run)[0] / SHORTLIST, transducer.search)
+            transducer = replace(transducer, search=Shortlist(members(run)[0] / SHORTLIST, transducer.search))
         if self.workers > 1:
-            another = functools.partial(replace(self, workers=1).of, run, beam, weights)
-            transducer.crew = Crew(another, self.workers, self.threads or 1)
+            load_again = functools.partial(replace(self, workers=1).of, run, beam, weights)
+            transducer = replace(transducer, workers=Workers(load_again, self.workers, self.threads or 1))
         return transducer
 
 

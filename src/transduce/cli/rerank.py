@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -134,6 +133,7 @@ def rerank(
     ] = "text",
 ) -> None:
     """Turn each line into the best of several outputs: by least risk, or by what other models say of them."""
+    from transduce.answers.answer import with_warnings
     from transduce.loading import load
     from transduce.reranking.base import rerank as ranked
 
@@ -148,11 +148,11 @@ def rerank(
     alike: dict[str, Any] = {"checkpoint": trained.checkpoint, "precision": trained.precision}
     another = functools.partial(load, device=str(transducer.device), **alike)
     reranker = criteria.reranker(transducer, candidates, batch_size, another)
-    asked, answered = itertools.tee(reading.lines(files, reading.longest_line(transducer)))
     search = transducer.search.resized(beam, nbest)
-    found = ranked(transducer, asked, reranker, search, batch_size, [each for each, _ in candidates])
-    for source, outputs in zip(answered, found, strict=True):
-        for line in write(source, outputs[:keep]):
+    lines = reading.lines(files, reading.longest_line(transducer))
+    found = ranked(transducer, lines, reranker, search, batch_size, [lists for lists, _ in candidates])
+    for answer in with_warnings(found):
+        for line in write(replace(answer, outputs=answer.outputs[:keep])):
             print(line, flush=batch_size == 1)
 
 

@@ -1,1 +1,1 @@
-"""Systems judged on the same examples: how good, how sure, on what, and which differences are real."""
+"""Evaluates systems on the same examples: scores, confidence intervals, errors, calibration, significance."""

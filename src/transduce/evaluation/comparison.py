@@ -1,4 +1,4 @@
-"""Which differences between systems are real."""
+"""Significance tests between systems: which differences are real."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from itertools import combinations, takewhile
 from typing import Any
 
 from transduce.errors import UserError
-from transduce.evaluation.results import written
+from transduce.evaluation.results import aligned, interval_text
 from transduce.evaluation.systems import System
-from transduce.evaluation.tables import aligned
 from transduce.metrics.significance import LEVEL, Difference, Interval, Resampling, holm
 from transduce.metrics.statistics import Statistics
 from transduce.types import Example
@@ -18,7 +17,8 @@ from transduce.types import Example
 
 @dataclass(frozen=True)
 class Pair:
-    """Two systems by one metric. ``adjusted_p`` is ``randomisation_p`` after Holm's correction over all pairs."""
+    """Two systems compared by one metric. ``adjusted_p`` is ``randomisation_p`` with Holm's correction over all pairs;
+    ``better`` is the name of the system with the better score."""
 
     metric: str
     one: str
@@ -34,27 +34,33 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Systems on the same ``examples`` of ``corpus``: all pairs by every metric they can be compared by; of the metrics
-    ``omitted``, why not."""
+    """Systems on the same ``examples`` of ``corpus``: all pairs, by every metric that all systems have.
+
+    ``intervals`` are by system and metric. ``omitted`` maps each other metric to the reason.
+    """
 
     systems: Sequence[System]
     examples: Sequence[Example]
     corpus: str
     resampling: Resampling
-    intervals: dict[str, dict[str, Interval]]  # by system and metric
+    intervals: dict[str, dict[str, Interval]]
     pairs: Sequence[Pair]
     omitted: dict[str, str]
 
     @property
-    def short(self) -> dict[str, str]:
-        """What the systems are called in tables: their names without the folders that all of them are in."""
-        names = [system.name for system in self.systems]
-        folders = zip(*(name.split("/")[:-1] for name in names), strict=False)
+    def display_names(self) -> dict[str, str]:
+        """Each system's name in tables: its paths without the folders that all of them are in.
+
+        An ensemble has several paths: "runs/a" and "runs/b+runs/c" become "a" and "b+c".
+        """
+        paths = {system.name: [str(run) for run in system.runs] or [system.name] for system in self.systems}
+        folders = zip(*(path.split("/")[:-1] for each in paths.values() for path in each), strict=False)
         shared = sum(1 for _ in takewhile(lambda same: len(set(same)) == 1, folders))
-        return {name: "/".join(name.split("/")[shared:]) for name in names}
+        return {name: "+".join("/".join(path.split("/")[shared:]) for path in each) for name, each in paths.items()}
 
     def verdict(self, pair: Pair) -> str:
-        return f"{self.short[pair.better]} is better" if pair.real else "not shown"
+        """Which system is better, if that is shown."""
+        return f"{self.display_names[pair.better]} is better" if pair.real else "not shown"
 
     @property
     def metrics(self) -> list[str]:
@@ -65,7 +71,7 @@ class Comparison:
         return {each.name: each.metric.signature for each in self.systems[0].statistics if each.name in self.metrics}
 
     def record(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """The comparison as values for JSON."""
         systems = [
             {"name": system.name, "metrics": system.scores, "intervals": self.intervals[system.name]}
             for system in self.systems
@@ -88,8 +94,8 @@ class Comparison:
         }
 
     def lines(self) -> list[str]:
-        """For the terminal."""
-        scores = [[self.short[system.name], *self._written(system)] for system in self.systems]
+        """The comparison as lines for the terminal."""
+        scores = [[self.display_names[system.name], *self._written(system)] for system in self.systems]
         return [
             f"{self.corpus}: {len(self.examples):,} examples",
             *aligned([["", *self.metrics], *scores], "<", gap=3, indent=2),
@@ -103,11 +109,11 @@ class Comparison:
 
     def differences(self) -> list[str]:
         """A line for each pair and metric."""
-        short = self.short
+        names = self.display_names
         head = ["", "", "difference", "95 %", "p bootstrap", "p randomised", "p Holm", f"real at {LEVEL}?"]
         rows = [
-            [pair.metric, f"{short[pair.one]} − {short[pair.other]}", f"{pair.difference.value:+.2f}"]
-            + [written(pair.difference.interval, "+")]
+            [pair.metric, f"{names[pair.one]} − {names[pair.other]}", f"{pair.difference.value:+.2f}"]
+            + [interval_text(pair.difference.interval, "+")]
             + [f"{p:.4f}" for p in (pair.difference.bootstrap_p, pair.difference.randomisation_p, pair.adjusted_p)]
             + [self.verdict(pair)]
             for pair in self.pairs
@@ -116,13 +122,13 @@ class Comparison:
 
     def _written(self, system: System) -> list[str]:
         intervals = self.intervals[system.name]
-        return [f"{system.scores[name]:.2f} {written(intervals[name])}" for name in self.metrics]
+        return [f"{system.scores[name]:.2f} {interval_text(intervals[name])}" for name in self.metrics]
 
 
 def compare(
     systems: Sequence[System], examples: Sequence[Example], corpus: str, resampling: Resampling | None = None
 ) -> Comparison:
-    """Test all pairs of systems. Raises ValueError where two have one name, or where no metric is common to all."""
+    """Tests all pairs of systems. Raises UserError if two have the same name, or if no metric is common to all."""
     resampling = resampling or Resampling()
     names = [system.name for system in systems]
     if len(set(names)) < len(names) or len(names) < 2:
@@ -141,7 +147,7 @@ def compare(
 
 
 def _common(systems: Sequence[System]) -> tuple[list[str], dict[str, str]]:
-    """The metrics that all systems can be compared by, and why not by the others."""
+    """The metrics that all systems can be compared by, and the reason against each of the others."""
     metrics = {each.name: each.metric for system in systems for each in system.statistics}
     vocabularies = {system.vocabulary for system in systems}
     omitted = {}
@@ -155,7 +161,7 @@ def _common(systems: Sequence[System]) -> tuple[list[str], dict[str, str]]:
 
 
 def _pairs(names: Sequence[str], statistics: Sequence[Statistics], resampling: Resampling) -> Iterator[Pair]:
-    """Of one metric, all pairs; the correction is over these."""
+    """All pairs by one metric; the correction is over these pairs."""
     found = [(a, b, resampling.difference(statistics[a], statistics[b])) for a, b in combinations(range(len(names)), 2)]
     adjusted = holm([difference.randomisation_p for _, _, difference in found])
     metric = statistics[0].metric

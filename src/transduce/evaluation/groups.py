@@ -1,4 +1,4 @@
-"""Results by what the sources are like: how long, how rare their rarest word, seen in training or not."""
+"""Results by groups of sources: by length, by the frequency of the rarest word, by presence in the training set."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger("transduce")
 
 @dataclass(frozen=True)
 class Grouping:
-    """All examples by one property of their sources (``title``), a label for each bin."""
+    """All examples grouped by one property of their sources: a ``title``, and a label for each bin."""
 
     key: str
     title: str
@@ -32,7 +32,7 @@ class Grouping:
     bins: tuple[Bin, ...]
 
     def record(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """The groups as values for JSON."""
         groups = [
             {"label": label, "low": each.low, "high": each.high, "mean": each.mean, "examples": each.examples}
             | {"metrics": each.scores, "intervals": each.intervals}
@@ -44,13 +44,15 @@ class Grouping:
 def groupings(
     statistics: Sequence[Statistics],
     examples: Sequence[Example],
-    met: Frequencies | None,
+    training: Frequencies | None,
     bins: int = 6,
     resampling: Resampling | None = None,
     steps: Sequence[int] | None = None,
 ) -> list[Grouping]:
-    """By length and, where it is known what was met in training, by the rarest word and by seen and new sources; of
-    signals, which have no words, by length alone: the ``steps`` of each."""
+    """Groups by length and, with the frequencies in ``training``, by the rarest word and by presence in training.
+
+    Signals have no words: with ``steps``, the length of each source in steps, the only groups are by length.
+    """
     unit = unit_of(examples)
 
     def grouped(key: str, title: str, counts: Sequence[int], label: Callable[[Bin], str], zero: bool) -> Grouping:
@@ -60,9 +62,12 @@ def groupings(
     if steps is not None:
         return [grouped("length", "steps of the source", steps, _range, False)]
     found = [grouped("length", f"{unit} in the source", lengths(examples, unit), _range, False)]
-    if met is not None:
+    if training is not None:
         word = unit.removesuffix("s")
-        rarest, seen = rarities(examples, unit, met.words), [example.source in met.seen for example in examples]
+        rarest, seen = (
+            rarities(examples, unit, training.words),
+            [example.source in training.seen for example in examples],
+        )
         found += [
             grouped("rarest", f"times the rarest {word} of the source stands in training", rarest, _times, True),
             grouped(
@@ -72,9 +77,11 @@ def groupings(
     return found
 
 
-def met_in_training(settings: config.Table, run: Path, examples: Sequence[Example]) -> Frequencies | None:
-    """What of these sources a run was trained on; None, with a warning, where its training set is not there any
-    more."""
+def training_frequencies(settings: config.Table, run: Path, examples: Sequence[Example]) -> Frequencies | None:
+    """How often the words of these sources, and the sources themselves, occur in a run's training set.
+
+    Returns None, with a warning, if the training set is not there any more.
+    """
     data = config.build(at_home(settings, run)["data"], Data, path="data")
     cut = partial(units, unit=unit_of(examples))
     try:

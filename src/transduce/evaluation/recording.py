@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from transduce.directory import Checkpoint, members
+from transduce.directory import Checkpoint
 from transduce.evaluation.systems import System
 from transduce.metrics.significance import Interval
 from transduce.records.making import new_record, trained_model
@@ -39,7 +39,7 @@ def record_systems(
                 _figures(system, intervals[system.name]),
                 scored,
                 without_folders(dict(system.search)),
-                tuple(trained_model(run, checkpoint) for run in _runs(system)),
+                tuple(trained_model(run, checkpoint) for run in system.runs),
             )
             for name, system in zip(names, systems, strict=True)
         ],
@@ -54,10 +54,5 @@ def _figures(system: System, intervals: Mapping[str, Interval]) -> dict[str, Fig
     }
 
 
-def _runs(system: System) -> list[Path]:
-    """The runs behind a system; none behind a file of outputs."""
-    return [] if Path(system.name).is_file() else members(system.name)
-
-
 def _short_name(system: System) -> str:
-    return "+".join(run.name for run in _runs(system)) or Path(system.name).name
+    return "+".join(run.name for run in system.runs) or Path(system.name).name

@@ -1,4 +1,4 @@
-"""What is known of one system: scores with their intervals, results by groups of sources, errors, calibration."""
+"""The results of one system: scores with their intervals, results by groups of sources, errors, calibration."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 from transduce.evaluation.groups import Grouping
 from transduce.evaluation.systems import System
-from transduce.evaluation.tables import aligned
 from transduce.metrics.calibration import Calibration
 from transduce.metrics.confusions import LabelBreakdown
 from transduce.metrics.errors import ErrorBreakdown
 from transduce.metrics.significance import Interval, Resampling
+from transduce.metrics.units import columns, padded
 from transduce.types import Example
 
 
 @dataclass(frozen=True)
 class SystemResults:
-    """A system on ``examples`` of ``corpus`` (a split, or a file); of the last four what was asked for."""
+    """A system's results for ``examples`` of ``corpus`` (a split, or a file). The last four are optional."""
 
     system: System
     examples: Sequence[Example]
@@ -36,11 +36,11 @@ class SystemResults:
 
     @cached_property
     def intervals(self) -> dict[str, Interval]:
-        """By metric: where the score of such a corpus lies in 95 of 100 cases."""
+        """The 95 % confidence interval of each metric's score, by name."""
         return {each.name: self.resampling.interval(each) for each in self.system.statistics}
 
     def record(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """The results as values for JSON."""
         found: dict[str, Any] = {
             "run": self.system.name,
             "examples": len(self.examples),
@@ -60,7 +60,7 @@ class SystemResults:
         return found | {"seconds": self.system.seconds}
 
     def lines(self) -> list[str]:
-        """For the terminal."""
+        """The results as lines for the terminal."""
         took = "" if self.system.seconds is None else f", found in {self.system.seconds:.1f} s"
         found = [f"{self.system.name}, {self.corpus}: {len(self.examples):,} examples{took}", *self._scores()]
         for grouping in self.groupings:
@@ -76,13 +76,14 @@ class SystemResults:
     def _scores(self) -> list[str]:
         scores, signatures = self.system.scores, self.signatures
         rows = [
-            [name, f"{scores[name]:.2f}", written(interval), signatures[name]]
+            [name, f"{scores[name]:.2f}", interval_text(interval), signatures[name]]
             for name, interval in self.intervals.items()
         ]
         return [*aligned(rows, "><<<", gap=2, indent=2), f"  95 % intervals: {self.resampling.signature}"]
 
 
-def written(interval: Interval, sign: str = "") -> str:
+def interval_text(interval: Interval, sign: str = "") -> str:
+    """An interval as text: ``[3.10, 4.20]``; ``sign="+"`` writes the plus of positive numbers too."""
     return f"[{interval.low:{sign}.2f}, {interval.high:{sign}.2f}]"
 
 
@@ -116,3 +117,15 @@ def _calibration_lines(found: Calibration) -> list[str]:
         for each in found.bins
     ]
     return [head, *aligned([["", "tokens", "sure", "right"], *rows], indent=2)]
+
+
+def aligned(rows: Sequence[Sequence[str]], align: str = ">", gap: int = 2, indent: int = 0) -> list[str]:
+    """A table as lines, one for each row. ``align`` has a < or > for each column; the last one is for all further
+    columns."""
+    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+    sides = align + align[-1] * (len(widths) - len(align))
+    lines = (
+        (" " * gap).join(padded(cell, width, side) for cell, width, side in zip(row, widths, sides, strict=True))
+        for row in rows
+    )
+    return [" " * indent + line.rstrip() for line in lines]

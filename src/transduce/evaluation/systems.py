@@ -1,4 +1,4 @@
-"""Who is judged: a run's model, or any other system by the file of its outputs."""
+"""A system that is evaluated: a run's model, or any other program by the file of its outputs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from transduce.answers.answer import Output
 from transduce.data import corpora
+from transduce.directory import members
 from transduce.errors import UserError
 from transduce.metrics.statistics import Statistics, statistics
-from transduce.outputs import Output
 from transduce.protocols import Metric
 from transduce.transducer import Transducer
 from transduce.types import Example, Prediction
@@ -20,9 +21,9 @@ from transduce.types import Example, Prediction
 class System:
     """The outputs of a system for some examples, and each metric's statistics of them.
 
-    ``seconds`` is how long a model took for them, ``vocabulary`` the fingerprint of what its tokens are, ``lengths``
-    those of the sources as the model reads them, ``forced`` the references with its probability of them, where that
-    was asked for, ``search`` the settings of its search; a file has nothing of these.
+    The other fields are for models only. ``seconds`` is the time for the outputs. ``vocabulary`` is the fingerprint of
+    the target's tokens. ``lengths`` are those of the sources as the model reads them. ``forced`` has the scored
+    references, if requested. ``search`` has the settings of the search, and ``runs`` the run directories.
     """
 
     name: str
@@ -33,13 +34,14 @@ class System:
     lengths: Sequence[int] = ()
     forced: Sequence[Output] = ()
     search: Mapping[str, Any] = field(default_factory=dict)
+    runs: Sequence[Path] = ()
 
     @property
     def scores(self) -> dict[str, float]:
         return {each.name: each.score for each in self.statistics}
 
 
-def of_model(
+def evaluate_model(
     name: str,
     transducer: Transducer,
     examples: Sequence[Example],
@@ -47,19 +49,25 @@ def of_model(
     batch_size: int = 64,
     forcing: bool = False,
 ) -> System:
-    """A trained model; ``forcing`` asks it about the references too."""
+    """The system of a trained model. ``name`` is its run directory or RUN+RUN; ``forcing`` scores the references."""
     found = transducer.evaluate(examples, metrics, batch_size=batch_size, forcing=forcing)
-    vocabulary = transducer.target_tokenizer.fingerprint
-    search = transducer.settings.get("search", {})
     return System(
-        name, found.predictions, found.statistics, found.seconds, vocabulary, found.lengths, found.forced, search
+        name,
+        found.predictions,
+        found.statistics,
+        found.seconds,
+        transducer.target_tokenizer.fingerprint,
+        found.lengths,
+        found.forced,
+        transducer.settings.get("search", {}),
+        members(name),
     )
 
 
-def of_file(path: Path, examples: Sequence[Example], metrics: Sequence[Metric]) -> System:
-    """Outputs from anywhere: line n is the one for example n. Metrics that ask the model itself have no place here.
+def evaluate_file(path: Path, examples: Sequence[Example], metrics: Sequence[Metric]) -> System:
+    """The system of a file of outputs: line n is for example n. Metrics that need the model itself are left out.
 
-    Raises ValueError where there are more or fewer lines than examples.
+    Raises UserError if the file has more or fewer lines than there are examples.
     """
     lines = [line.decode(errors="replace") for line in corpora.lines(path)]
     if len(lines) != len(examples):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from transduce.inspect.taps import check_attends, tapped_attention
+from transduce.answers.attention_weights import attention_weights, check_attends
 from transduce.metrics.units import columns, padded, shown
 from transduce.pages.palette import FAINT, INK, PAPER
 from transduce.pages.plots import figure, save, shades
@@ -63,12 +63,12 @@ def attention(transducer: Transducer, source: str, target: str | None = None, he
     if the model has no attention to the source, or no such head.
     """
     check_attends(transducer.model)
-    (source_ids,) = transducer.rows([source])
+    source_ids = transducer.read_one(source)
     if target is None:
-        target_ids = list(transducer.search(transducer.model, transducer.padded([source_ids]))[0][0].tokens)
+        target_ids = list(transducer.search_with(transducer.search, transducer.padded([source_ids]))[0][0].tokens)
     else:
         (target_ids,) = transducer.target_tokenizer.encode([target])
-    found = tapped_attention(transducer, [source_ids], [target_ids], head)
+    found = attention_weights(transducer, [source_ids], [target_ids], head)
     pieces = transducer.source_tokenizer.tokens(source_ids)
     return AttentionMap(
         tuple("".join(pieces[first:behind]) for first, behind in found.columns[0]),

@@ -98,8 +98,8 @@ def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = 
             f"{type(beam).__name__} grows no tree, only a beam does: --set search.type=beam, and no --shortlist"
         )
     recorder = _Recorder()
-    padded = transducer.encoded([source])
-    (found,) = replace(beam, observer=recorder)(transducer.model, padded)
+    padded = transducer.padded([transducer.read_one(source)])
+    (found,) = transducer.search_with(replace(beam, observer=recorder), padded)
     texts = tuple(transducer.target_tokenizer.decode(hypothesis.tokens) for hypothesis in found)
     return BeamTree(source, recorder.tree(transducer, found), tuple(found), texts)
 

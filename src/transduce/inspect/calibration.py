@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from transduce.answers.answer import Output
 from transduce.metrics.calibration import Calibration, Shares, calibration
-from transduce.outputs import Output
 
 
 def calibrate(forced: Sequence[Output], bins: int = 15, shares: Shares = "width") -> Calibration:

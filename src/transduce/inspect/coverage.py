@@ -1,25 +1,25 @@
-"""Coverage: how much of a source an output has read. T target tokens, S columns of the source."""
+"""How much attention an output pays to each part of its source. T target tokens, S columns of the source."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transduce.inspect.alignments import read
-from transduce.outputs import Output
+from transduce.answers.alignments import readings
+from transduce.answers.answer import Answer, Output
+from transduce.answers.request import Request
 from transduce.transducer import Transducer
 
-LEAST = 1e-10  # smallest attention to a column, so that its logarithm is finite
+LEAST = 1e-10  # stands for no attention at all: its logarithm must be finite
 
 
 @dataclass(frozen=True)
 class Coverage:
     """cp(x, y) = sum over s of log min(1, sum over t of a_ts): Wu et al. 2016, eq. 14, without its weight beta.
 
-    a_ts is the attention while the ``transducer``'s model writes y, teacher-forced once. It is averaged over heads and
-    layers, or it is the attention named ``attention``. This is a feature for ``reranking.loglinear``: 0 if every source
-    column got a total weight of at least 1, otherwise negative. Raises ValueError if the model has no attention to the
-    source.
+    a_ts is the attention of the transducer's model as it writes y, teacher-forced once and averaged over heads and
+    layers, or that of one ``attention`` by name. A feature of ``reranking.loglinear``: 0 if every part of the source
+    got at least the attention of one token, else negative. Raises UserError if the model has no attention to it.
     """
 
     transducer: Transducer
@@ -27,6 +27,6 @@ class Coverage:
     attention: str | None = None
 
     def __call__(self, pairs: Sequence[tuple[str, Output]]) -> list[float]:
-        answers = ((source, [output]) for source, output in pairs)
-        readings = (found[0] for found in read(self.transducer, answers, self.attention, self.batch_size))
-        return [float(each.weights_TS.sum(0).clamp(LEAST, 1.0).log().sum()) for each in readings]
+        answers = [Answer(Request(source), [output]) for source, output in pairs]
+        found = readings(self.transducer, answers, attention=self.attention, batch_size=self.batch_size)
+        return [float(reading.weights_TS.sum(0).clamp(LEAST, 1.0).log().sum()) for (reading,) in found]

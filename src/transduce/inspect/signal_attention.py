@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transduce.answers.attention_weights import attention_weights
 from transduce.errors import UserError
-from transduce.inspect.taps import tapped_attention
 from transduce.metrics.units import columns, padded, shown
 from transduce.transducer import Transducer
 from transduce.types import EOS
@@ -112,8 +112,8 @@ def signal_attention(
         ids = list(next(transducer.predict([source]))[0].ids)
     else:
         (ids,) = transducer.target_tokenizer.encode([target])
-    (steps,) = transducer.reread([source]) if target is None else transducer.rows([source])
-    found = tapped_attention(transducer, [steps], [ids], head)
+    steps = transducer.read_one(source) if target is not None else transducer.read([source])[0].row
+    found = attention_weights(transducer, [steps], [ids], head)
     real = len(found.columns[0])
     return SignalAttention(
         source,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from transduce.answers.answer import Output
 from transduce.errors import UserError
 from transduce.metrics.units import columns, padded
-from transduce.outputs import Output
 from transduce.protocols import Model, can
 from transduce.statistical.cut import Cut
 from transduce.transducer import Transducer
@@ -58,7 +58,7 @@ def units(transducer: Transducer, source: str, target: str | None = None) -> Uni
         )
     output = next(transducer.predict([source]))[0] if target is None else next(transducer.score([(source, target)]))
     tokenizer, model = transducer.source_tokenizer, transducer.model
-    (ids,) = transducer.reread([source])
+    ids = transducer.read([source])[0].row
     found = model.cut(ids[:-1], output.ids[:-1])
     if found is None:
         raise UserError(f"{source!r} cannot be read as {output.text!r}: no units of the model make up both")

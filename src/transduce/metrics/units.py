@@ -34,3 +34,8 @@ def columns(text: str) -> int:
 def padded(text: str, width: int, align: str = "<") -> str:
     """A text filled up with spaces to so many columns: < puts it to the left, > to the right, ^ in the middle."""
     return f"{text:{align}{max(0, width - columns(text) + len(text))}}"
+
+
+def one_line(text: str) -> str:
+    """The text with each tab and line break replaced by a space, so that it fits in one column of one row."""
+    return text.replace("\t", " ").replace("\r", " ").replace("\n", " ")

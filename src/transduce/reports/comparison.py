@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from transduce.evaluation.comparison import Comparison
-from transduce.evaluation.results import written
+from transduce.evaluation.results import interval_text
 from transduce.metrics.base import meaning
 from transduce.metrics.significance import LEVEL
 from transduce.pages.markup import Markup, element, table
@@ -21,11 +21,11 @@ def comparison_page(found: Comparison, source: passages.Source = str) -> str:
 
     ``source`` shows the source of an example (``signals.shown`` for paths).
     """
-    title = "Comparison of " + ", ".join(found.short.values())
+    title = "Comparison of " + ", ".join(found.display_names.values())
     parts = [_scores(found), differences(found)]
     for place, one in enumerate(found.systems):
         for other in found.systems[place + 1 :]:
-            names = [found.short[system.name] for system in (one, other)]
+            names = [found.display_names[system.name] for system in (one, other)]
             numbers = passages.changed(one, other)
             cards = passages.cards(numbers, found.examples, [one, other], names, source)
             parts.append(section(f"Most changed between {names[0]} and {names[1]}", passages.LEGEND, cards))
@@ -34,11 +34,15 @@ def comparison_page(found: Comparison, source: passages.Source = str) -> str:
 
 def differences(found: Comparison) -> Markup:
     """A table of all pairs and all metrics, with both significance tests."""
-    rows, short = [], found.short
+    rows, short = [], found.display_names
     for pair in found.pairs:
         p = pair.difference.bootstrap_p, pair.difference.randomisation_p, pair.adjusted_p
         verdict = element("span", found.verdict(pair), class_="real" if pair.real else "unreal")
-        of = [f"{pair.difference.value:+.2f}", written(pair.difference.interval, "+"), *(f"{each:.4f}" for each in p)]
+        of = [
+            f"{pair.difference.value:+.2f}",
+            interval_text(pair.difference.interval, "+"),
+            *(f"{each:.4f}" for each in p),
+        ]
         rows.append([f"{pair.metric}: {short[pair.one]} − {short[pair.other]}", *of, verdict])
     head = [
         "metric: one − other",
@@ -59,8 +63,11 @@ def differences(found: Comparison) -> Markup:
 
 def _scores(found: Comparison) -> Markup:
     rows = [
-        [found.short[system.name]]
-        + [f"{system.scores[name]:.2f} {written(interval)}" for name, interval in found.intervals[system.name].items()]
+        [found.display_names[system.name]]
+        + [
+            f"{system.scores[name]:.2f} {interval_text(interval)}"
+            for name, interval in found.intervals[system.name].items()
+        ]
         for system in found.systems
     ]
     meanings = {each.name: meaning(each.metric) for each in found.systems[0].statistics}

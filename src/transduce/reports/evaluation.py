@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from transduce.evaluation.comparison import Comparison
 from transduce.evaluation.groups import Grouping
-from transduce.evaluation.results import SystemResults, written
+from transduce.evaluation.results import SystemResults, interval_text
 from transduce.metrics.base import meaning
 from transduce.metrics.calibration import Calibration
 from transduce.metrics.confusions import LabelBreakdown
@@ -41,7 +41,7 @@ def evaluation_page(results: SystemResults, against: Comparison | None = None, s
     if results.calibration is not None:
         parts.append(_calibration(results.calibration))
     if against is not None:
-        both, names = against.systems, list(against.short.values())
+        both, names = against.systems, list(against.display_names.values())
         cards = passages.cards(passages.changed(both[0], both[1]), examples, both, names, source)
         parts.append(section(f"Most changed from {names[1]}", passages.LEGEND, cards))
     kinds = {
@@ -61,7 +61,7 @@ BARS = "All bars begin at 0 and are of one scale; the line across the end of a b
 def _scores(results: SystemResults) -> Markup:
     scores, signatures = results.system.scores, results.signatures
     rows = [
-        [name, f"{scores[name]:.2f}", written(interval), element("code", signatures[name])]
+        [name, f"{scores[name]:.2f}", interval_text(interval), element("code", signatures[name])]
         for name, interval in results.intervals.items()
     ]
     told = [f"{each.name}: {meaning(each.metric)}" for each in results.system.statistics]

@@ -1,1 +1,1 @@
-"""Choosing among the outputs of a search by what it could not see: as text, so that vocabularies may differ."""
+"""Reranks the outputs of a search with other models or a metric. It works on text, so vocabularies may differ."""

@@ -1,21 +1,21 @@
-"""What reranks, and how it is applied to a model's outputs."""
+"""What a reranker is, and how it is applied to a model's answers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import tee
 from typing import Any, Protocol
 
+from transduce.answers.answer import Answer, Output
+from transduce.answers.request import requests_for
 from transduce.data.windows import windows
-from transduce.outputs import Output
 from transduce.protocols import Search
-from transduce.reranking.candidates import CandidateLists, beside
+from transduce.reranking.candidates import CandidateLists, with_candidates
 from transduce.transducer import Transducer
 
 
 class Reranker(Protocol):
-    """For each source, its outputs in another order, best first, with another ``score``; of equal texts one is left."""
+    """Returns, for each source, its outputs in another order, best first, with new scores; equal texts are merged."""
 
     def __call__(self, sources: Sequence[str], found: Sequence[Sequence[Output]]) -> list[list[Output]]: ...
 
@@ -27,17 +27,20 @@ def rerank(
     search: Search[Any] | None = None,
     batch_size: int = 64,
     candidates: Sequence[CandidateLists] = (),
-) -> Iterator[list[Output]]:
-    """For each source, in order, what the search finds, and ``candidates`` have besides, reranked. Sources are read
-    ahead as ``predict`` reads them."""
-    asked, answered = tee(sources)
-    found = zip(answered, transducer.predict(asked, search, batch_size), strict=True)
-    for window in windows(beside(transducer, found, candidates, batch_size), batch_size):
-        yield from reranker([source for source, _ in window], [outputs for _, outputs in window])
+) -> Iterator[Answer]:
+    """The transducer's answers, in order, with their outputs and those of ``candidates`` reranked.
+
+    Sources are read ahead as ``Transducer.answer`` reads requests.
+    """
+    answers = transducer.answer(requests_for(sources), search, batch_size)
+    for window in windows(with_candidates(transducer, answers, candidates, batch_size), batch_size):
+        ranked = reranker([answer.request.source for answer in window], [answer.outputs for answer in window])
+        for answer, outputs in zip(window, ranked, strict=True):
+            yield replace(answer, outputs=outputs)
 
 
 def distinct(outputs: Sequence[Output]) -> list[Output]:
-    """The first of each text."""
+    """The outputs without those whose text an earlier one has."""
     first: dict[str, Output] = {}
     for output in outputs:
         first.setdefault(output.text, output)
@@ -45,6 +48,6 @@ def distinct(outputs: Sequence[Output]) -> list[Output]:
 
 
 def ordered(outputs: Sequence[Output], scores: Sequence[float]) -> list[Output]:
-    """With these scores, best first; of equals, the one that came first."""
+    """The outputs with these scores, best first; equal scores keep their order."""
     scored = [replace(output, score=score) for output, score in zip(outputs, scores, strict=True)]
     return sorted(scored, key=lambda output: -output.score)

@@ -1,4 +1,4 @@
-"""What another program found for the same sources, to choose among beside a model's own outputs."""
+"""Outputs of another program for the same sources, to be reranked together with the model's own."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from transduce.answers.answer import Answer, Output
+from transduce.answers.request import Request
 from transduce.data import corpora
 from transduce.data.windows import windows
 from transduce.errors import UserError
-from transduce.outputs import Output
-from transduce.rows import one_line
+from transduce.metrics.units import one_line
 from transduce.transducer import Transducer
 
 
 @dataclass(frozen=True)
 class CandidateLists:
-    """The n best of another program: of each source the outputs and their scores, the higher the better.
+    """The n-best lists of another program: for each source its outputs and their scores; higher is better.
 
-    A feature of ``reranking.loglinear``. Scores may lack a term that is the same for all outputs of a source, as those
-    of a joint model lack log p(x). An output that is not in the list has the least finite score of its source; where
-    the list has nothing of a source, all of its outputs have 0. Sources are told apart as ``predict`` writes them
+    A feature of ``reranking.loglinear``. Scores may lack a term that is the same for all outputs of a source, as a
+    joint model's lack log p(x). An output that is not in the list gets the least finite score of its source. If the
+    list lacks a source, all outputs of that source get 0. Sources are compared as ``predict`` writes them
     (``one_line``).
     """
 
@@ -29,9 +30,10 @@ class CandidateLists:
 
     @classmethod
     def read(cls, path: Path) -> CandidateLists:
-        """From lines of a source, a score and an output, tab-separated, as ``predict --format tsv`` writes them.
+        """Reads lines of source, score and output, separated by tabs, as ``predict --format tsv`` writes them.
 
-        The better score of an output that is listed twice; ValueError names the first line that is none of these.
+        An output that is listed twice keeps its better score. Raises UserError, which names the line, for any other
+        line.
         """
         scores: dict[str, dict[str, float]] = {}
         for number, line in enumerate(corpora.lines(path), 1):
@@ -47,36 +49,39 @@ class CandidateLists:
         return [self.of(source).get(one_line(output.text), least[source]) for source, output in pairs]
 
     def of(self, source: str) -> Mapping[str, float]:
-        """What the list has of a source."""
+        """The outputs listed for a source, with their scores."""
         return self.scores.get(one_line(source), {})
 
 
-def beside(
-    transducer: Transducer,
-    found: Iterable[tuple[str, Sequence[Output]]],
-    candidates: Sequence[CandidateLists],
-    batch_size: int = 64,
-) -> Iterator[tuple[str, list[Output]]]:
-    """Each source with what was found for it and, behind that, what the ``candidates`` have besides.
+def with_candidates(
+    transducer: Transducer, answers: Iterable[Answer], candidates: Sequence[CandidateLists], batch_size: int = 64
+) -> Iterator[Answer]:
+    """The answers, each with the outputs that ``candidates`` list for its source appended, except those it has already.
 
-    These have the tokens and the log-probability that the model gives them, which is their ``score``, too.
+    The model scores the appended outputs: they get its tokens, and its log-probability as ``log_prob`` and ``score``.
     """
-    for window in windows(found, batch_size):
-        others = [_others(source, outputs, candidates) for source, outputs in window]
-        pairs = [(source, text) for (source, _), texts in zip(window, others, strict=True) for text in texts]
-        scored = transducer.score(pairs, batch_size)
-        for (source, outputs), texts in zip(window, others, strict=True):
-            yield source, [*outputs, *(replace(next(scored), text=text) for text in texts)]
+    for window in windows(answers, batch_size):
+        others = [_others(answer, candidates) for answer in window]
+        requests = [
+            Request(answer.request.source, target=text)
+            for answer, texts in zip(window, others, strict=True)
+            for text in texts
+        ]
+        scored = transducer.answer(requests, None, batch_size)
+        for answer, texts in zip(window, others, strict=True):
+            more = [replace(next(scored).best, text=text) for text in texts]
+            yield replace(answer, outputs=[*answer.outputs, *more])
 
 
 def _least(listed: Mapping[str, float]) -> float:
-    """The score of what is not listed: an output that is impossible says nothing of others."""
+    """The score of an output that is not listed: the least finite one, as an impossible output tells nothing."""
     return min((score for score in listed.values() if math.isfinite(score)), default=0.0)
 
 
-def _others(source: str, outputs: Sequence[Output], candidates: Sequence[CandidateLists]) -> list[str]:
-    listed = dict.fromkeys(text for each in candidates for text in each.of(source))
-    known = {one_line(output.text) for output in outputs}
+def _others(answer: Answer, candidates: Sequence[CandidateLists]) -> list[str]:
+    """The outputs that candidates list for a source and the answer lacks."""
+    listed = dict.fromkeys(text for each in candidates for text in each.of(answer.request.source))
+    known = {one_line(output.text) for output in answer.outputs}
     return [text for text in listed if text not in known]
 
 

@@ -1,4 +1,4 @@
-"""Log-linear reranking: several models' opinions of an output, weighted. The noisy channel is two of them."""
+"""Log-linear reranking: a weighted sum of several models' log-probabilities, such as the noisy channel's two."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from transduce.answers.answer import Output
 from transduce.errors import UserError
-from transduce.outputs import Output
 from transduce.reranking.base import distinct, ordered
 from transduce.transducer import Transducer
 
-Pair = tuple[str, Output]  # a source, and an output of it
+Pair = tuple[str, Output]  # a source and one of its outputs
 
 
 class Feature(Protocol):
@@ -23,7 +23,7 @@ class Feature(Protocol):
 
 @dataclass(frozen=True)
 class Own:
-    """log p(y | x) of the model that found it."""
+    """log p(y | x) of the model that found the output."""
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         return [output.log_prob for _, output in pairs]
@@ -31,7 +31,7 @@ class Own:
 
 @dataclass(frozen=True)
 class Score:
-    """What the search ranked by: its log-probability, its length normalised, less what filters took."""
+    """The score that the search ranked by: the log-probability, normalised by length, less the filters' penalties."""
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         return [output.score for _, output in pairs]
@@ -39,7 +39,7 @@ class Score:
 
 @dataclass(frozen=True)
 class LengthFeature:
-    """The tokens of an output: what makes up for the falling log-probabilities of long ones."""
+    """The number of tokens of an output. A positive weight compensates for the low probability of long outputs."""
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         return [float(len(output.tokens)) for _, output in pairs]
@@ -47,7 +47,7 @@ class LengthFeature:
 
 @dataclass(frozen=True)
 class Direct:
-    """log p(y | x) of another model, whatever its vocabulary."""
+    """log p(y | x) of another model, which may have another vocabulary."""
 
     transducer: Transducer
     batch_size: int = 64
@@ -58,7 +58,7 @@ class Direct:
 
 @dataclass(frozen=True)
 class Channel:
-    """log p(x | y) of a model that goes the other way."""
+    """log p(x | y) of a model of the opposite direction."""
 
     transducer: Transducer
     batch_size: int = 64
@@ -69,7 +69,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class Language:
-    """log p(y) of a model that reads no source."""
+    """log p(y) of a language model."""
 
     transducer: Transducer
     batch_size: int = 64
@@ -82,8 +82,8 @@ class Language:
 class LogLinear:
     """score(y) = sum over m of weight_m feature_m(x, y).
 
-    With ``Channel`` and ``Language`` that is the noisy channel, argmax p(x | y) p(y); with ``Own`` beside them what is
-    used in practice (Yee et al. 2019).
+    ``Channel`` and ``Language`` make the noisy channel, argmax p(x | y) p(y). In practice ``Own`` is added to them (Yee
+    et al. 2019).
     """
 
     features: tuple[tuple[Feature, float], ...]
@@ -106,4 +106,5 @@ class LogLinear:
 
 
 def _log_probs(transducer: Transducer, texts: list[tuple[str, str]], batch_size: int) -> list[float]:
+    """The log-probability of each target, from pairs (source, target)."""
     return [scored.log_prob for scored in transducer.score(texts, batch_size)]

@@ -1,4 +1,4 @@
-"""Minimum-Bayes-risk decoding: the output that is most like all others, not the most probable one."""
+"""Minimum-Bayes-risk decoding: choose the output that is most similar to all others, not the most probable one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from transduce.answers.answer import Output
 from transduce.errors import UserError
 from transduce.metrics.statistics import check_compares_texts, sentence_score
-from transduce.outputs import Output
 from transduce.protocols import Metric
 from transduce.reranking.base import distinct, ordered
 from transduce.types import Example, Prediction
@@ -18,12 +18,12 @@ from transduce.types import Example, Prediction
 
 @dataclass(frozen=True)
 class MinimumRisk:
-    """The greatest expected utility: argmax over h of sum over r of w_r u(h, r), where h and r run over the outputs of
-    a source and u is ``metric``, of one sentence, error rates negated.
+    """The greatest expected utility: argmax over h of sum over r of w_r u(h, r). h and r run over the outputs of a
+    source; the utility u is ``metric`` of one sentence, negated if it is an error rate.
 
-    The weights are ``uniform`` for samples, of which the frequent ones count more because they are there more often
-    (Eikema and Aziz 2020), and ``posterior`` for what a beam found, w_r proportional to p(r | x) (Kumar and Byrne
-    2004). A metric that asks for forced references is refused with ValueError.
+    Use ``uniform`` weights for samples: a frequent output counts more because it occurs more often (Eikema and Aziz
+    2020). Use ``posterior`` weights for the outputs of a beam: w_r is proportional to p(r | x) (Kumar and Byrne 2004).
+    Raises UserError for a metric that needs scored references.
     """
 
     metric: Metric
@@ -51,7 +51,7 @@ class MinimumRisk:
         return score if self.metric.higher_is_better else -score
 
     def _weights(self, outputs: Sequence[Output]) -> dict[str, float]:
-        """Of each text; they sum to 1."""
+        """The weight of each text; they sum to 1."""
         weights: defaultdict[str, float] = defaultdict(float)
         best = max(output.log_prob for output in outputs)
         for output in outputs:

@@ -82,8 +82,7 @@ def judge_of(
     transducer = Transducer(
         trainable.model,
         asked.search,
-        prepared.source_tokenizer,
-        prepared.target_tokenizer,
+        prepared.tokenizers,
         max_source_length=settings.data.lines.max_source_length,
         token_for_token=settings.data.lines.token_for_token,
     )

@@ -1,4 +1,4 @@
-"""Attention weights of finished outputs: teacher-forced once, a batch at a time, and read where they pass.
+"""The attention weights of finished outputs: a batch is teacher-forced once, and hooks record the weights.
 
 B outputs, S columns of the source, T target tokens, H heads.
 """
@@ -14,22 +14,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from transduce.answers.text_model import TextModel
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive, can
 from transduce.search.forcing import shifted
-from transduce.transducer import Transducer
 from transduce.types import PAD, Padded
 
-TAP = "weights"  # what attention calls the identity that its weights pass through
-Columns = list[tuple[int, int]]  # of the source's ids, the first that a state stands for, and the one behind its last
+WEIGHTS = "weights"  # the name of the nn.Identity in each attention module that its weights pass through
+Columns = list[tuple[int, int]]  # the range of source ids that each state stands for: the first, and one past the last
 
 
 @dataclass(frozen=True)
-class TappedAttention:
-    """``weights``: by the name of the attention in the model, in the order of its layers, [B, T, S] each, 0 on padding.
-    ``columns``: of each row those that are real; of a signal, its states. ``boxes_BS4``: where in a signal these lie
-    (``modules.fronts.grid.Placed``)."""
+class AttentionWeights:
+    """``weights`` [B, T, S]: by the name of the attention in the model, in the order of its layers; 0 on padding.
+
+    ``columns``: the real columns of each row; for a signal, its states. ``boxes_BS4``: where these states lie in the
+    signal (``modules.signals.grid``).
+    """
 
     weights: dict[str, Tensor]
     columns: list[Columns]
@@ -37,39 +39,40 @@ class TappedAttention:
 
 
 def check_attends(model: Any) -> None:
-    """Raise ValueError for a model that does not write word by word."""
+    """Raises UserError for a model that does not write token by token."""
     if not can(type(model), Autoregressive):
         raise UserError(f"this {type(model).__name__} writes all at once, and attention is shown word by word")
 
 
 @torch.inference_mode()
-def tapped_attention(
-    transducer: Transducer,
+def attention_weights(
+    text_model: TextModel,
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     head: int | None = None,
-) -> TappedAttention:
-    """The attention of each target's tokens to its source, ids that close with EOS, by teacher forcing.
+) -> AttentionWeights:
+    """The attention of each target's tokens to its source, by teacher forcing. Rows are ids that end with EOS.
 
-    Many heads are averaged, unless one is asked for by its number from 0. Raises ValueError where the model has no
-    attention to the source, or no such head.
+    Returns the average over heads, or one ``head`` by its number from 0. Raises UserError if the model has no attention
+    to the source, or no such head.
     """
-    model = transducer.model
+    model = text_model.model
     check_attends(model)
-    read = _padded(sources).to(transducer.device)
+    read = _padded(sources).to(text_model.device)
     reaches = [int(module.reach) for module in model.modules() if hasattr(module, "reach")]
-    boxes_BS4 = _boxes(model, read, max(reaches, default=1)) if transducer.source_tokenizer.signal else None
-    counts = [_columns(transducer.source_tokenizer, len(ids), reaches) for ids in sources]
+    boxes_BS4 = _boxes(model, read, max(reaches, default=1)) if text_model.source_tokenizer.signal else None
+    counts = [_columns(text_model.source_tokenizer, len(ids), reaches) for ids in sources]
     if boxes_BS4 is not None:
         counts = [[_each(int(count))] for count in (boxes_BS4[..., 2] > 0).sum(1)]
     longest: list[Columns] = max(counts, key=lambda kinds: len(kinds[-1]))
     widths = {len(kind): number for number, kind in enumerate(longest)}
-    # Longer than any source, so that weights over S columns are of the memory and not of the output's own past; what
-    # stands behind an output changes nothing in it.
-    written = _padded(targets, max(widths) + 1).to(transducer.device)
-    state = model.start(read)
-    with _tapped(model) as seen:
-        model.extend(shifted(written), state)
+    # Targets are padded to more columns than any source: then weights over S columns are over the source, and not over
+    # the target's own tokens. Padding after a target does not change it.
+    written = _padded(targets, max(widths) + 1).to(text_model.device)
+    with text_model.computing():
+        state = model.start(read)
+        with _recorded(model) as seen:
+            model.extend(shifted(written), state)
     found = {name: parts for name, parts in seen.items() if parts and parts[0].shape[-1] in widths}
     if not found:
         raise UserError(
@@ -77,7 +80,7 @@ def tapped_attention(
             'attention comes with model.decoder.wiring = "luong" or "bahdanau", or with the decoder "transformer"'
         )
     across = next(iter(found.values()))[0].shape[-1]
-    return TappedAttention(
+    return AttentionWeights(
         {name: _one_head(torch.cat(parts, -2), head) for name, parts in found.items() if parts[0].shape[-1] == across},
         [kinds[widths[across]] for kinds in counts],
         boxes_BS4,
@@ -85,7 +88,7 @@ def tapped_attention(
 
 
 def _padded(rows: Sequence[Any], width: int = 0) -> Padded:
-    """Rows of ids or of steps, at least ``width`` wide."""
+    """Rows of ids or of steps as one batch, padded to at least ``width`` columns."""
     padded = Padded.of(rows)
     values = padded.values
     missing = width - values.shape[1]
@@ -95,8 +98,8 @@ def _padded(rows: Sequence[Any], width: int = 0) -> Padded:
 
 
 def _boxes(model: nn.Module, source: Padded, reach: int) -> Tensor:
-    """Where the states lie, each of ``reach`` vectors that the model's own embedding makes of its source: [B, S, 4],
-    zeros on padding."""
+    """Where the states lie in a signal, [B, S, 4], zeros on padding. Each state covers ``reach`` vectors of the model's
+    embedding."""
     placed: Any = next((module for module in model.modules() if hasattr(module, "boxes")), None)
     if placed is None:
         raise UserError(
@@ -112,8 +115,8 @@ def _boxes(model: nn.Module, source: Padded, reach: int) -> Tensor:
 
 
 def _columns(tokenizer: Tokenizer, length: int, reaches: Sequence[int]) -> list[Columns]:
-    """What an encoder may have states for: tokens with their factors, text without its labels, or all ids; or so many
-    of these together as one."""
+    """The kinds of columns that an encoder's states may stand for: tokens with their factors, tokens without labels, or
+    all ids; then the same in groups of ``reach``."""
     factors = tokenizer.factors
     tokens = [(place, min(place + factors, length)) for place in range(0, length, factors)]
     kinds = [tokens, _each(length)[tokenizer.labels :], _each(length)]
@@ -130,15 +133,15 @@ def _each(length: int) -> Columns:
 
 
 @contextmanager
-def _tapped(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
-    """While entered, what passes the taps of a model, by the name of the attention each belongs to."""
+def _recorded(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    """Records, while it is entered, the weights of each attention of a model, by the attention's name."""
     seen: dict[str, list[Tensor]] = {}
     hooks = []
     for path, module in model.named_modules():
         name, _, last = path.rpartition(".")
-        if last == TAP and isinstance(module, nn.Identity):
+        if last == WEIGHTS and isinstance(module, nn.Identity):
             seen[name] = []
-            hooks.append(module.register_forward_hook(partial(_keep, seen[name])))
+            hooks.append(module.register_forward_hook(partial(_record, seen[name])))
     try:
         yield seen
     finally:
@@ -146,12 +149,12 @@ def _tapped(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
             hook.remove()
 
 
-def _keep(parts: list[Tensor], module: nn.Module, inputs: Any, output: Tensor) -> None:
+def _record(parts: list[Tensor], module: nn.Module, inputs: Any, output: Tensor) -> None:
     parts.append(output)
 
 
 def _one_head(weights: Tensor, head: int | None) -> Tensor:
-    """[B, T, S] of [B, T, S] or [B, H, T, S]."""
+    """The weights [B, T, S] of one head, or their average over heads, from [B, T, S] or [B, H, T, S]."""
     heads_BHTS = weights if weights.ndim == 4 else weights[:, None]
     if head is None:
         return heads_BHTS.mean(1)

@@ -15,9 +15,12 @@ import transduce
 from families import FAMILIES, build
 from test_cli import told
 from transduce import api
+from transduce.answers.answer import Answer
+from transduce.answers.frames import alignment_lattice, frame_alignments
+from transduce.answers.request import Request
 from transduce.ctc.paths import alignments, collapse, count
+from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Characters
-from transduce.inspect.frame_alignments import aligned, placed
 from transduce.reports.lattice import of_text, svg
 from transduce.search.frames.best_path import BestPath
 from transduce.search.frames.prefix_beam import PrefixBeam
@@ -30,7 +33,7 @@ SOURCES = ["a", "abcde", "ab", "dcbae", ""]
 
 def transducer(family: str, search: Any = None) -> Transducer:
     sides = [Characters().learn([letters]) for letters in ("abcde", "tuvwxyz")]
-    return Transducer(build(FAMILIES[family]), search or BestPath(), *sides)
+    return Transducer(build(FAMILIES[family]), search or BestPath(), Tokenizers(*sides))
 
 
 # --------------------------------------------------------------------- frames
@@ -42,9 +45,10 @@ def test_the_best_of_all_alignments(family: str, batch_size: int) -> None:
     """Each output of each source, in order, as by the list of all its alignments."""
     model = transducer(family, PrefixBeam(3, 2))
     sources = ["a", "", "ab"] if family != "ctc, transformer, no attention" else ["a", ""]
-    answers = [*zip(sources, model.predict(sources), strict=True)]
-    found = [*placed(model, answers, batch_size)]
-    for (source, outputs), every in zip(answers, found, strict=True):
+    answers = [*model.answer(map(Request, sources))]
+    found = frame_alignments(model, answers, batch_size=batch_size)
+    for source, answer, every in zip(sources, answers, found, strict=True):
+        outputs = answer.outputs
         (ids,) = model.source_tokenizer.encode([source])
         frames_SV = model.model.frames(model.padded([ids])).values[0].tolist()
         assert len(every) == len(outputs) == 2
@@ -65,16 +69,16 @@ def test_the_best_of_all_alignments(family: str, batch_size: int) -> None:
 
 def test_seconds_are_those_of_frames() -> None:
     model = transducer("ctc, lstm, no attention")
-    (found,) = next(placed(model, [("ab", [*model.score([("ab", "tu")])])]))
+    ((found,),) = frame_alignments(model, [*model.answer([Request("ab", target="tu")])])
     assert found.frames != ()
     for (first, last), (begins, ends) in zip(found.frames, found.seconds(0.02), strict=True):
         assert (begins, ends) == pytest.approx((0.02 * first, 0.02 * last + 0.02))
 
 
-def test_an_output_of_a_best_path_is_placed_along_it() -> None:
+def test_an_output_of_a_best_path_is_aligned_along_it() -> None:
     model = transducer("ctc, lstm, no attention")
     for (output,), (found,) in zip(
-        model.predict(SOURCES), placed(model, zip(SOURCES, model.predict(SOURCES), strict=True)), strict=True
+        model.predict(SOURCES), frame_alignments(model, [*model.answer(map(Request, SOURCES))]), strict=True
     ):
         assert found.log_prob == pytest.approx(output.score)
 
@@ -82,10 +86,10 @@ def test_an_output_of_a_best_path_is_placed_along_it() -> None:
 def test_who_has_no_frames_and_what_has_no_alignment() -> None:
     attending = transducer("luong, dot", Greedy(5))
     with pytest.raises(ValueError, match=r'this EncoderDecoder has no frames.*model.type = "ctc" or "joint-ctc"'):
-        next(placed(attending, [("a", [])]))
+        frame_alignments(attending, [Answer(Request("a"), [])])
     model = transducer("ctc, lstm, no attention")
-    answers = [("", [*model.score([("", "tuvwxyz"), ("", "t")])])]
-    long, short = next(placed(model, answers))
+    outputs = [*model.score([("", "tuvwxyz"), ("", "t")])]
+    ((long, short),) = frame_alignments(model, [Answer(Request(""), outputs)])
     assert (long.log_prob, long.output.frames) == (-math.inf, ())
     assert len(short.checked().frames) == 1
     with pytest.raises(ValueError, match="'tuvwxyz': its 7 tokens have no alignment with the 3 frames of the source"):
@@ -112,7 +116,7 @@ def run(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_frames_follow_each_output(run: Path, call: Any) -> None:
     sources = ["abca", "bc"]
     model = transduce.load(run, device="cpu")
-    expected = [found for (found,) in placed(model, zip(sources, model.predict(sources), strict=True))]
+    expected = [found for (found,) in frame_alignments(model, [*model.answer(map(Request, sources))])]
     spans = [" ".join(f"{first}-{last}" for first, last in each.frames) for each in expected]
     asked = ["predict", run, "--frames", "--device=cpu"]
     lines = call(*asked, stdin=b"abca\nbc\n")[1].splitlines()
@@ -173,9 +177,9 @@ def test_a_picture_has_every_step_that_an_alignment_takes(output: str, frames: i
 
 def test_the_best_alignment_is_painted() -> None:
     model = transducer("ctc, lstm, no attention")
-    (output,) = model.score([("ab", "tu")])
-    (found,) = next(placed(model, [("ab", [output])]))
-    drawn = svg(aligned(model, "ab", output), output.tokens[:-1])
+    (answer,) = model.answer([Request("ab", target="tu")])
+    ((found,),) = frame_alignments(model, [answer])
+    drawn = svg(alignment_lattice(model, answer), answer.best.tokens[:-1])
     painted = [each for each in classes(drawn, "g") if "best" in each]
     assert len(painted) == found.count
     assert sum("best" in each for each in classes(drawn, "path")) == found.count - 1

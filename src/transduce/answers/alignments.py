@@ -1,27 +1,28 @@
-"""From which word of the source each word of an output was written, by the attention it was written with.
+"""Which source word each word of an output comes from, by the model's attention.
 
-S columns of the source, T target tokens; the outputs are of any search, and are teacher-forced once.
+S columns of the source, T target tokens. Any search may have found the outputs; they are teacher-forced once.
 """
 
 from __future__ import annotations
 
 import itertools
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import takewhile
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from transduce.answers.answer import Answer, Output
+from transduce.answers.attention_weights import attention_weights
+from transduce.answers.text_model import TextModel
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.text import SPACE
-from transduce.data.windows import sorted_batches, windows
+from transduce.data.windows import sorted_batches
 from transduce.errors import UserError
-from transduce.inspect.taps import tapped_attention
-from transduce.outputs import Output
-from transduce.transducer import Transducer
 from transduce.types import EOS, SPECIALS, UNK
 
 Span = tuple[int, int]
@@ -29,9 +30,9 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Side:
-    """A text, where each token stands in it, and of which word it is a part, counted from 0; None: of none.
+    """A text, the span of each token in it, and the word that each token belongs to, counted from 0, or None.
 
-    Words are what white space separates where pieces are ``parts`` of words; else every token is one.
+    If tokens are ``parts`` of words, white space separates the words. Otherwise every token is a word.
     """
 
     text: str
@@ -41,11 +42,11 @@ class Side:
 
     @property
     def places(self) -> list[int]:
-        """Of the tokens that belong to words."""
+        """The indices of the tokens that belong to words."""
         return [place for place, word in enumerate(self.words) if word is not None]
 
     def spelling(self, place: int) -> str:
-        """The token as it stands in the text, and a part of a word with the letters around it, punctuation not."""
+        """The token as the text spells it; a part of a word is extended to the whole word, without punctuation."""
         start, end = self.spans[place]
         start += len(self.text[start:end]) - len(self.text[start:end].lstrip())
         if self.parts and _in_word(self.text[start]):
@@ -56,7 +57,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Reading:
-    """An output and what was read as it was written: ``weights_TS``, averaged over heads and layers."""
+    """An output and the attention of its tokens to the source: ``weights_TS``, averaged over heads and layers."""
 
     output: Output
     weights_TS: Tensor
@@ -65,22 +66,25 @@ class Reading:
 
     @cached_property
     def alignment(self) -> tuple[tuple[int, int], ...]:
-        """For each word of the target, in order, the word of the source that it read most of, as (source, target).
+        """For each target word, in order, the source word with the most attention, as (source, target).
 
-        A word of the source got what all its tokens got, on the average over the target word's tokens.
+        The attention to a source word is the sum over its tokens, averaged over the target word's tokens.
         """
-        read, written = ([word for word in side.words if word is not None] for side in (self.source, self.target))
-        if not read or not written:
+        source_words, target_words = (
+            [word for word in side.words if word is not None] for side in (self.source, self.target)
+        )
+        if not source_words or not target_words:
             return ()
         weights_TS = self.weights_TS[self.target.places][:, self.source.places]
-        merged_TW = weights_TS.new_zeros(len(weights_TS), max(read) + 1).index_add_(1, torch.tensor(read), weights_TS)
-        merged_VW = merged_TW.new_zeros(max(written) + 1, max(read) + 1)
-        best_V = merged_VW.index_add_(0, torch.tensor(written), merged_TW).argmax(1).tolist()
-        return tuple((best_V[word], word) for word in sorted(set(written)))
+        W, V = max(source_words) + 1, max(target_words) + 1
+        merged_TW = weights_TS.new_zeros(len(weights_TS), W).index_add_(1, torch.tensor(source_words), weights_TS)
+        merged_VW = merged_TW.new_zeros(V, W).index_add_(0, torch.tensor(target_words), merged_TW)
+        best_V = merged_VW.argmax(1).tolist()
+        return tuple((best_V[word], word) for word in sorted(set(target_words)))
 
     def replaced(self, dictionary: Mapping[str, str] | None = None) -> str:
-        """The text with each unknown replaced by the source word that it read most of, or by what the dictionary has
-        for that (Jean et al., ACL 2015; Luong et al., ACL 2015)."""
+        """The text with each unknown replaced by the source word with the most attention, or by the dictionary's entry
+        for that word (Jean et al., ACL 2015; Luong et al., ACL 2015)."""
         text = self.output.text
         places = self.source.places
         for place in reversed(range(len(self.output.ids))):
@@ -92,49 +96,49 @@ class Reading:
         return text
 
 
-def read(
-    transducer: Transducer,
-    answers: Iterable[tuple[str, Sequence[Output]]],
+def readings(
+    model: TextModel,
+    answers: Sequence[Answer],
+    rows: Sequence[Any] | None = None,
     attention: str | None = None,
     batch_size: int = 64,
-) -> Iterator[list[Reading]]:
-    """For each source with its outputs, as ``Transducer.predict`` gave them, how these were read, in order.
+) -> list[list[Reading]]:
+    """For each answer, in order, a reading of each of its outputs.
 
-    ``attention`` is one of the model's by its name, instead of the average of all. Raises ValueError where the model
-    has no attention to the source, or none of that name.
+    ``rows`` are the sources as the model reads them; by default they are read again. ``attention`` is the name of one
+    attention of the model; by default the average of all. Raises UserError if the source is a signal, or if the model
+    has no attention to the source or none of that name.
     """
-    tokenizer = transducer.source_tokenizer
-    if tokenizer.signal:
+    check_alignable(model.source_tokenizer)
+    if rows is None:
+        rows = [source.row for source in model.read([answer.request.source for answer in answers])]
+    parts = _parts_of_words(model.source_tokenizer), _parts_of_words(model.target_tokenizer)
+    each = [
+        (max(len(row), len(output.ids)), (answer.request.source, row, output))
+        for row, answer in zip(rows, answers, strict=True)
+        for output in answer.outputs
+    ]
+    read = iter(sorted_batches(each, batch_size, partial(map, partial(_readings, model, attention, parts))))
+    return [[next(read) for _ in answer.outputs] for answer in answers]
+
+
+def check_alignable(source: Tokenizer) -> None:
+    """Raises UserError if the source is a signal."""
+    if source.signal:
         raise UserError("alignments are between words, and a signal has none")
-    parts = _parts_of_words(tokenizer), _parts_of_words(transducer.target_tokenizer)
-
-    def answer(batch: list[tuple[str, list[int], Output]]) -> list[Reading]:
-        return _readings(transducer, batch, attention, parts)
-
-    for window in windows(answers, batch_size):
-        ids = transducer.reread([source for source, _ in window])
-        rows = [
-            (max(len(row), len(output.ids)), (source, row, output))
-            for row, (source, outputs) in zip(ids, window, strict=True)
-            for output in outputs
-        ]
-        readings = iter(sorted_batches(rows, batch_size, partial(map, answer)))
-        for _, outputs in window:
-            yield [next(readings) for _ in outputs]
 
 
-def check_unknowns(transducer: Transducer) -> None:
-    """Raise ValueError unless an unknown of the output is a whole word, a symbol or a character."""
-    tokenizer = transducer.target_tokenizer
+def check_unknowns(tokenizer: Tokenizer) -> None:
+    """Raises UserError unless an unknown of the target is a whole word, a symbol or a character."""
     if _parts_of_words(tokenizer) and " " not in tokenizer.decode([UNK, UNK]):
         raise UserError(
-            "unknowns of this model are characters within words, which no source word can replace; that is for "
-            'models whose data.units of the target are "words", "symbols" or "characters"'
+            "unknowns of this model are characters within words, and no source word can replace them; that works for "
+            'models with data.units.target = "words", "symbols" or "characters"'
         )
 
 
 def words_of(text: str, spans: Sequence[Span]) -> list[int | None]:
-    """The first word that each span has a part of."""
+    """For each span, the first word that it has a part of, or None."""
     number, numbers = -1, []
     for place, character in enumerate(text):
         number += not character.isspace() and (place == 0 or text[place - 1].isspace())
@@ -146,12 +150,9 @@ def words_of(text: str, spans: Sequence[Span]) -> list[int | None]:
 
 
 def _readings(
-    transducer: Transducer,
-    rows: Sequence[tuple[str, list[int], Output]],
-    attention: str | None,
-    parts: tuple[bool, bool],
+    model: TextModel, attention: str | None, parts: tuple[bool, bool], rows: Sequence[tuple[str, list[int], Output]]
 ) -> list[Reading]:
-    found = tapped_attention(transducer, [ids for _, ids, _ in rows], [output.ids for _, _, output in rows])
+    found = attention_weights(model, [ids for _, ids, _ in rows], [output.ids for _, _, output in rows])
     if attention is not None and attention not in found.weights:
         raise UserError(f"no attention {attention!r} to the source: there is {', '.join(found.weights)}")
     chosen = list(found.weights.values()) if attention is None else [found.weights[attention]]
@@ -160,15 +161,15 @@ def _readings(
         Reading(
             output,
             weights_TS[: len(output.ids), : len(columns)],
-            _source(transducer.source_tokenizer, source, len(ids), [first for first, _ in columns], parts[0]),
-            _target(transducer.target_tokenizer, output, parts[1]),
+            _source(model.source_tokenizer, source, len(ids), [first for first, _ in columns], parts[0]),
+            _target(model.target_tokenizer, output, parts[1]),
         )
         for (source, ids, output), columns, weights_TS in zip(rows, found.columns, weights_BTS, strict=True)
     ]
 
 
 def _source(tokenizer: Tokenizer, text: str, length: int, places: Sequence[int], parts: bool) -> Side:
-    """A source of so many ids, whose columns begin at these places; labels and EOS are no words."""
+    """A source of ``length`` ids; ``places`` are the first ids of its columns. Labels and EOS are not words."""
     spans = [*tokenizer.spans(text)[: length - 1], (len(text), len(text))]
     chosen = [spans[place] for place in places]
     words = words_of(text, chosen) if parts else _counted(start < end for start, end in chosen)
@@ -176,7 +177,7 @@ def _source(tokenizer: Tokenizer, text: str, length: int, places: Sequence[int],
 
 
 def _target(tokenizer: Tokenizer, output: Output, parts: bool) -> Side:
-    """Tokens are found in the text by decoding one more at a time, whatever the tokenizer does with spaces."""
+    """Finds the span of each token by decoding one more token at a time: that works for every tokenizer."""
     ends = [len(tokenizer.decode(output.ids[: place + 1])) for place in range(len(output.ids))]
     spans = list(zip([0, *ends], ends, strict=False))
     return Side(
@@ -185,13 +186,13 @@ def _target(tokenizer: Tokenizer, output: Output, parts: bool) -> Side:
 
 
 def _counted(real: Iterable[bool]) -> list[int | None]:
-    """A word for each that is real."""
+    """Numbers the real ones; None for the others."""
     number = itertools.count()
     return [next(number) if each else None for each in real]
 
 
 def _parts_of_words(tokenizer: Tokenizer) -> bool:
-    """Whether pieces say where words begin, so that a word may have several."""
+    """Whether some pieces mark the beginning of a word, so that a word may have several pieces."""
     return any(isinstance(entry, str) and len(entry) > 1 and entry.startswith(SPACE) for entry in tokenizer.entries)
 
 

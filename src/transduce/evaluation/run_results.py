@@ -1,4 +1,4 @@
-"""From a trained model and some examples to all that is told of it."""
+"""The results of a run's model: scores, and the parts of a report that are requested."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from transduce.evaluation.groups import groupings, met_in_training
+from transduce.evaluation.groups import groupings, training_frequencies
 from transduce.evaluation.results import SystemResults
 from transduce.evaluation.systems import System
 from transduce.inspect.calibration import calibrate
@@ -20,33 +20,33 @@ from transduce.types import Example
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What is told beside the scores: results in so many ``bins`` of sources, the ``errors`` behind each error rate and
-    of each label, and ``calibration``."""
+class ReportParts:
+    """What to report beside the scores: results in this many ``bins`` of sources, the ``errors`` behind each error rate
+    and of each label, and the ``calibration``."""
 
     bins: int | None = None
     errors: bool = False
     calibration: bool = False
 
-    def of_report(self, transducer: Transducer) -> Parts:
-        """All of them, but for the calibration, unless asked for, of what has no probabilities (numbers)."""
-        return Parts(self.bins or 6, True, self.calibration or not can(type(transducer.model), Regressor))
+    def for_page(self, transducer: Transducer) -> ReportParts:
+        """All parts. The calibration of a model of numbers, which has no probabilities, only if requested."""
+        return ReportParts(self.bins or 6, True, self.calibration or not can(type(transducer.model), Regressor))
 
 
-def judge(
+def run_results(
     system: System,
     transducer: Transducer,
     run: Path,
     examples: Sequence[Example],
     corpus: str,
-    parts: Parts,
+    parts: ReportParts,
     resampling: Resampling | None = None,
 ) -> SystemResults:
-    """Results of what ``transducer``, from ``run``, gave for the examples: ``systems.of_model``, with ``forcing`` where
-    the calibration is wanted."""
+    """The results of ``system``, which ``evaluate_model`` made of ``transducer`` from ``run``. If the calibration is
+    requested, the system must have been made with ``forcing``."""
     resampling = resampling or Resampling()
     signal = transducer.source_tokenizer.signal
-    met = met_in_training(transducer.settings, run, examples) if parts.bins and not signal else None
+    training = training_frequencies(transducer.settings, run, examples) if parts.bins and not signal else None
     steps = system.lengths if signal else None
     metrics = [each.metric for each in system.statistics]
     rates = [metric for metric in metrics if parts.errors and isinstance(metric, ErrorRate)]
@@ -55,7 +55,7 @@ def judge(
         examples,
         corpus,
         resampling,
-        groupings(system.statistics, examples, met, parts.bins, resampling, steps) if parts.bins else [],
+        groupings(system.statistics, examples, training, parts.bins, resampling, steps) if parts.bins else [],
         [error_breakdown(rate, system.predictions, examples) for rate in rates],
         calibrate(system.forced) if parts.calibration else None,
         label_breakdowns(metrics, system.predictions, examples) if parts.errors else [],

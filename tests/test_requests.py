@@ -17,6 +17,7 @@ from families import FAMILIES
 from test_cli import told
 from test_constraints import stands
 from transduce import config
+from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Bpe, Unigram, Words
 from transduce.protocols import Model
 from transduce.search.beam import Beam
@@ -34,7 +35,7 @@ def written(unit: Any, search: Any) -> Transducer:
     facts = Facts(len(tokenizer), len(tokenizer))
     torch.manual_seed(0)
     model: Any = config.build(FAMILIES["transformer, pre-norm"], Model, facts, "model")
-    return Transducer(model.double().eval(), search, tokenizer, tokenizer)
+    return Transducer(model.double().eval(), search, Tokenizers(tokenizer, tokenizer))
 
 
 @pytest.fixture(params=[Words(), Bpe(50, minimum_count=1), Unigram(60)], ids=["words", "bpe", "unigram"])
@@ -124,7 +125,10 @@ def test_what_lacks_something_says_so_in_json(trained: Path, tmp_path: Path, cal
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"source": "a", "forbiden": []}', r"line 2: 'forbiden' says nothing here; did you mean \"forbidden\""),
+        (
+            '{"source": "a", "forbiden": []}',
+            r"line 2: 'forbiden' is not a key of a request; did you mean \"forbidden\"",
+        ),
         ('{"prefix": "a"}', r"line 2: there is no source"),
         ('{"source": ["a"]}', r"line 2: source = \['a'\]: a text was expected"),
         ('{"source": "a", "required": "b"}', r"line 2: required = 'b': a list was expected"),
@@ -167,3 +171,88 @@ def test_bad_lines_are_told(line: str, message: str, trained: Path, tmp_path: Pa
 )
 def test_options_that_do_not_go_together(options: list[str], message: str, trained: Path, call: Call) -> None:
     assert message in told(call("predict", trained, "--device=cpu", *options, stdin=b"abc\n"))
+
+
+# ------------------------------------------------------------ from Python
+
+
+def test_an_answer_carries_its_question(model: Transducer) -> None:
+    """In order, whatever is asked of each, and whatever goes into a batch together."""
+    questions = [
+        transduce.Request("the cat", nbest=2),
+        transduce.Request("a mat", target="black cat"),
+        transduce.Request("on", prefix="a"),
+        transduce.Request("the cat", constraints=transduce.Constraints(["mat"]), nbest=1),
+        transduce.Request("a mat", target="the"),
+        transduce.Request("black"),
+    ]
+    answers = [*model.answer(questions, batch_size=2)]
+    assert [answer.request for answer in answers] == questions
+    assert [len(answer.outputs) for answer in answers] == [2, 1, 3, 1, 1, 3]
+    assert "mat" in answers[3].best.text
+    assert answers[2].best.text.startswith("a")
+    scored = [*model.score([("a mat", "black cat"), ("a mat", "the")])]
+    assert [answers[1].best.log_prob, answers[4].best.log_prob] == pytest.approx([one.log_prob for one in scored])
+    (alone,) = model.answer([questions[0]])
+    assert [one.tokens for one in alone.outputs] == [one.tokens for one in answers[0].outputs]
+
+
+def test_extras_are_for_those_who_ask() -> None:
+    model = written(Words(), Beam(4, 2, 6))
+    plain, aligned, replaced = model.answer(
+        [
+            transduce.Request("the cat"),
+            transduce.Request("the cat", extras=transduce.Extras(alignments=True)),
+            transduce.Request("the cat", extras=transduce.Extras(replace_unknowns={"cat": "Katze"})),
+        ]
+    )
+    assert plain.best.alignment is None
+    assert aligned.best.alignment is not None
+    assert replaced.best.alignment is None
+    assert (
+        [one.ids for one in plain.outputs] == [one.ids for one in aligned.outputs] == [o.ids for o in replaced.outputs]
+    )
+    with pytest.raises(transduce.RequestError, match="attention = 'decoder', and nothing is aligned"):
+        transduce.Extras(attention="decoder")
+    with pytest.raises(transduce.UserError, match="has no frames"):
+        next(model.answer([transduce.Request("a", extras=transduce.Extras(frames=True))]))
+
+
+def test_constraints_that_are_not_met_are_in_the_answer(caplog: pytest.LogCaptureFixture) -> None:
+    model = written(Words(), Beam(4, 2, 3))
+    asked = transduce.Constraints(["cat", ["mat", "mat,"], "black"])
+    met, answer = model.answer([transduce.Request("a"), transduce.Request("a", constraints=asked)])
+    assert met.unsatisfied is None
+    assert answer.unsatisfied is not None
+    assert answer.unsatisfied.missing == answer.best.missing != ()
+    assert not caplog.records
+    (message,) = answer.warnings(2)
+    assert message.startswith("input 2: no output with ")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"source": None}, "source = None: a text was expected"),
+        ({"source": "a", "prefix": 3}, "prefix = 3: a text was expected"),
+        ({"source": "a", "nbest": 0}, "nbest = 0: at least one output was expected"),
+        ({"source": "a", "target": ["b"]}, "target = \\['b'\\]: a text was expected"),
+        ({"source": "a", "target": "b", "nbest": 2}, "target = 'b' is scored and not searched for"),
+    ],
+)
+def test_requests_that_are_none(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(transduce.RequestError, match=message):
+        transduce.Request(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"), [(None, "source = None: a text or a list"), (["a", 3], "input 2: source = 3: a text")]
+)
+def test_sources_that_are_no_texts(source: Any, message: str, model: Transducer) -> None:
+    with pytest.raises(transduce.RequestError, match=message):
+        model(source)
+
+
+def test_a_transducer_is_a_value(model: Transducer) -> None:
+    with pytest.raises(AttributeError):
+        model.search = Beam(2)  # type: ignore[misc]

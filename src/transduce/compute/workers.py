@@ -1,4 +1,4 @@
-"""Several processes that work for one model: batches are dealt out to them, each has the model and its own threads.
+"""Worker processes: each has its own copy of a model and its own threads, and takes the next batch.
 
 Products of small matrices gain little from a second thread; two processes have nearly twice the throughput of one.
 """
@@ -17,31 +17,32 @@ from typing import Any, Generic, TypeVar
 
 from transduce.errors import StoppedError, UserError
 
-M = TypeVar("M")  # a loaded model
+M = TypeVar("M")  # a model
 B = TypeVar("B")
 R = TypeVar("R")
 
 
-class Crew(Generic[M]):
-    """``workers`` processes, each with the model that ``load`` gives it and ``threads`` of the processor.
+class Workers(Generic[M]):
+    """A pool of ``count`` processes. Each has the model that ``load`` returns and ``threads`` processor threads.
 
-    Called with work, a function of such a model and a batch, and with batches, it gives the results in the batches'
-    order. They start when they are first needed, which takes a few seconds, and stop with the program or ``close``.
-    What is raised in a process, by ``load`` too, is raised here; RuntimeError, where one has died.
+    Called with ``work``, a function of a model and a batch, and with batches, it yields the results in the order of
+    the batches. The processes start at the first call, which takes a few seconds, and stop with the program or with
+    ``close``. An exception in a process, also in ``load``, is raised in the caller. Raises StoppedError if a process
+    dies.
     """
 
-    def __init__(self, load: Callable[[], M], workers: int, threads: int = 1) -> None:
-        if workers < 1 or threads < 1:
-            raise UserError(f"workers = {workers}, threads = {threads}: at least one of each was expected")
+    def __init__(self, load: Callable[[], M], count: int, threads: int = 1) -> None:
+        if count < 1 or threads < 1:
+            raise UserError(f"workers = {count}, threads = {threads}: at least one of each was expected")
         self._pool = ProcessPoolExecutor(
-            workers,
-            multiprocessing.get_context("spawn"),  # a process forked from one with threads may wait for ever
-            initializer=_settle,
+            count,
+            multiprocessing.get_context("spawn"),  # a fork of a process with threads may wait for ever
+            initializer=_start,
             initargs=(load, threads),
         )
 
     def __call__(self, work: Callable[[M, B], R], batches: Iterable[B]) -> Iterator[R]:
-        results = [self._pool.submit(_do, work, batch) for batch in batches]
+        results = [self._pool.submit(_call, work, batch) for batch in batches]
         try:
             for result in results:
                 yield result.result()
@@ -54,33 +55,33 @@ class Crew(Generic[M]):
                 result.cancel()
 
     def close(self) -> None:
-        """Stop the processes."""
+        """Stops the processes."""
         self._pool.shutdown(cancel_futures=True)
 
 
 # ------------------------------------------------------------- in a worker
 
 
-def _settle(load: Callable[[], Any], threads: int) -> None:
-    """Before any work. The model is loaded with the first of it, whose caller then learns of what is wrong."""
-    global _own
+def _start(load: Callable[[], Any], threads: int) -> None:
+    """Prepares a process. The first batch loads the model, so that its caller gets the exception if that fails."""
+    global _own_model
     threading.Thread(target=_end_with_the_program, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = str(threads)
     import torch
 
     torch.set_num_threads(threads)
-    _own = cache(load)
+    _own_model = cache(load)
 
 
-_own: Callable[[], Any]  # its model
+_own_model: Callable[[], Any]
 
 
 def _end_with_the_program() -> None:
-    """A program that is killed tells its processes nothing: they watch it, and end when it has."""
+    """Waits for the program that started this process, and exits: a program that is killed cannot tell its workers."""
     if program := multiprocessing.parent_process():
         multiprocessing.connection.wait([program.sentinel])
         os._exit(1)
 
 
-def _do(work: Callable[[Any, B], R], batch: B) -> R:
-    return work(_own(), batch)
+def _call(work: Callable[[Any, B], R], batch: B) -> R:
+    return work(_own_model(), batch)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import transduce
-from transduce import Constraints, Crew, Transducer
+from transduce import Constraints, Transducer, Workers
 from transduce.search.beam import Beam
 from transduce.types import Hypothesis, Padded
 
@@ -23,10 +23,10 @@ SOURCES = ["abc", "", "ab" * 4, "c", "abcab", "ba", "cc", "bbb", "acacb"]
 
 
 @pytest.fixture(scope="module")
-def crew(trained: Path) -> Iterator[Crew[Transducer]]:
-    crew = Crew(partial(transduce.load, trained, device="cpu"), 2)
-    yield crew
-    crew.close()
+def workers(trained: Path) -> Iterator[Workers[Transducer]]:
+    workers = Workers(partial(transduce.load, trained, device="cpu"), 2)
+    yield workers
+    workers.close()
 
 
 @pytest.fixture(scope="module")
@@ -35,19 +35,19 @@ def alone(trained: Path) -> Transducer:
 
 
 @pytest.fixture(scope="module")
-def together(trained: Path, crew: Crew[Transducer]) -> Transducer:
-    transducer = transduce.load(trained, device="cpu")
-    transducer.crew = crew
-    return transducer
+def together(trained: Path, workers: Workers[Transducer]) -> Transducer:
+    return replace(transduce.load(trained, device="cpu"), workers=workers)
 
 
 @pytest.mark.parametrize("asked", [{}, {"search": Beam(3, nbest=2)}, {"prefix": "b"}])
-def test_a_crew_predicts_what_one_predicts(alone: Transducer, together: Transducer, asked: dict[str, object]) -> None:
+def test_workers_predict_what_one_process_predicts(
+    alone: Transducer, together: Transducer, asked: dict[str, object]
+) -> None:
     one, several = (list(each.predict(SOURCES, batch_size=2, **asked)) for each in (alone, together))  # type: ignore[arg-type]
     assert one == several
 
 
-def test_a_crew_knows_phrases_and_a_changed_search(alone: Transducer, together: Transducer) -> None:
+def test_workers_know_phrases_and_a_changed_search(alone: Transducer, together: Transducer) -> None:
     wanted = Constraints(required=(("c",),))
     settings = {"search.size": 4}
     one, several = (
@@ -57,18 +57,17 @@ def test_a_crew_knows_phrases_and_a_changed_search(alone: Transducer, together: 
     assert all("c" in outputs[0].text for outputs in several)
 
 
-def test_a_crew_scores_what_one_scores(alone: Transducer, together: Transducer) -> None:
+def test_workers_score_what_one_process_scores(alone: Transducer, together: Transducer) -> None:
     pairs = [(source, source[::-1]) for source in SOURCES]
     assert list(alone.score(pairs, 2)) == list(together.score(pairs, 2))
 
 
-def test_a_crew_scores_by_a_changed_search(alone: Transducer, together: Transducer) -> None:
+def test_workers_score_by_a_changed_search(alone: Transducer, together: Transducer) -> None:
     pairs = [(source, "ab") for source in SOURCES]
     one = list(alone.score(pairs, 2))
     search = _Half()
     for each in (alone, together):
-        changed = each.changed((), 2)
-        changed.search = search  # type: ignore[assignment]
+        changed = replace(each.changed((), 2), search=search)  # type: ignore[arg-type]
         assert [found.log_prob for found in changed.score(pairs, 2)] == [found.log_prob / 2 for found in one]
 
 
@@ -84,10 +83,10 @@ def _fail(transducer: Transducer, batch: str) -> str:
     raise ValueError(f"{batch} cannot be read")
 
 
-def test_an_error_in_a_worker_is_its_callers(crew: Crew[Transducer], together: Transducer) -> None:
+def test_an_error_in_a_worker_is_its_callers(workers: Workers[Transducer], together: Transducer) -> None:
     with pytest.raises(ValueError, match="abc cannot be read"):
-        list(crew(_fail, ["abc", "abcd"]))
-    assert together("abc") == together("abc")  # and the crew works on
+        list(workers(_fail, ["abc", "abcd"]))
+    assert together("abc") == together("abc")  # and the workers go on
 
 
 def _vanish(transducer: None, batch: str) -> None:
@@ -106,21 +105,21 @@ def _nobody() -> None:
     ],
 )
 def test_what_ends_the_work_is_told(load: Any, work: Any, error: type[Exception], message: str) -> None:
-    crew = Crew(load, 1)
+    workers = Workers(load, 1)
     with pytest.raises(error, match=message):
-        list(crew(work, ["abc"]))
-    crew.close()
+        list(workers(work, ["abc"]))
+    workers.close()
 
 
 KILLED = """
 import os, signal
-from transduce.compute.crew import Crew
+from transduce.compute.workers import Workers
 
 def load(): return None
 def work(model, batch): return os.getpid()
 
 if __name__ == "__main__":
-    print(*Crew(load, 1)(work, [0]), flush=True)
+    print(*Workers(load, 1)(work, [0]), flush=True)
     signal.pause()
 """
 
@@ -144,7 +143,7 @@ def test_processes_end_with_a_program_that_is_killed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("workers", "threads"), [(0, 1), (1, 0)])
 def test_nobody_can_do_no_work(workers: int, threads: int) -> None:
     with pytest.raises(ValueError, match=r"workers = \d, threads = \d: at least one of each"):
-        Crew(partial(transduce.load, "run"), workers, threads)
+        Workers(partial(transduce.load, "run"), workers, threads)
 
 
 def test_the_command_line_has_workers(trained: Path, call: Callable[..., tuple[int, str, str]]) -> None:

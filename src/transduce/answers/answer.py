@@ -1,0 +1,103 @@
+"""What a model answers: its outputs as text, and what about the request could not be met."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from transduce.answers.request import Request
+from transduce.search.constraints.base import listed
+
+log = logging.getLogger("transduce")
+
+
+@dataclass(frozen=True)
+class Output:
+    """One hypothesis as text, with its tokens and the model's log-probabilities (natural logarithm).
+
+    ``tokens`` ends with ``</s>``. ``log_prob`` is the sum of ``token_log_probs``. ``score`` is the value that the
+    search ranked by. For a scored target, ``best_log_probs`` has the log-probability of the model's first choice at
+    each position, given the target's tokens before it, and ``right`` whether that choice is the target's token. An end
+    that follows from the source is not a choice, so both leave it out.
+
+    ``alignment``, if requested, has pairs (source word, output word), both counted from 0. ``frames``, if requested
+    of a CTC model, has the first and the last frame of each token except the end, counted from 0. ``missing`` has the
+    required phrases that the output lacks, each with its alternatives.
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    log_prob: float
+    score: float
+    token_log_probs: tuple[float, ...]
+    best_log_probs: tuple[float, ...] = ()
+    right: tuple[bool, ...] = ()
+    ids: tuple[int, ...] = ()  # of the tokens
+    alignment: tuple[tuple[int, int], ...] | None = None
+    frames: tuple[tuple[int, int], ...] | None = None
+    missing: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """A source of ``length`` tokens or steps (``unit``) of which the model read only ``limit``."""
+
+    length: int
+    limit: int
+    unit: str = "tokens"
+
+    def __str__(self) -> str:
+        return f"has {self.length} {self.unit} and is cut to data.lines.max_source_length = {self.limit}"
+
+
+@dataclass(frozen=True)
+class Unsatisfied:
+    """Constraints that no output satisfies: the required phrases that the best output lacks, each with its
+    alternatives, and the forbidden phrases that it contains."""
+
+    missing: tuple[tuple[str, ...], ...]
+    forbidden: tuple[str, ...]
+
+    def __str__(self) -> str:
+        problems = [
+            *(f"with {listed(alternatives)}" for alternatives in self.missing),
+            *(f"without {phrase!r}" for phrase in self.forbidden),
+        ]
+        return f"no output {' and '.join(problems)} was found; a larger beam may find one"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outputs for a request, best first.
+
+    ``truncated`` is set if the source was too long, ``unsatisfied`` if no output satisfies the constraints: the only
+    output is then the best of the others.
+    """
+
+    request: Request
+    outputs: Sequence[Output]
+    truncated: Truncation | None = None
+    unsatisfied: Unsatisfied | None = None
+
+    @property
+    def best(self) -> Output:
+        """The first output."""
+        return self.outputs[0]
+
+    def warnings(self, number: int) -> list[str]:
+        """Messages about what could not be met, for the source with this ``number``, counted from 1."""
+        messages = []
+        if self.truncated is not None:
+            messages.append(f"input {number} {self.truncated}")
+        if self.unsatisfied is not None:
+            messages.append(f"input {number}: {self.unsatisfied}")
+        return messages
+
+
+def with_warnings(answers: Iterable[Answer]) -> Iterator[Answer]:
+    """The same answers; logs each one's warnings, for callers that show only the outputs."""
+    for number, answer in enumerate(answers, 1):
+        for message in answer.warnings(number):
+            log.warning(message)
+        yield answer

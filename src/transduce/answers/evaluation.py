@@ -1,0 +1,85 @@
+"""Metrics of a model's outputs for examples, and the time that the search took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
+
+from transduce.answers.answer import Answer, Output, with_warnings
+from transduce.answers.pipeline import Pipeline
+from transduce.answers.request import Request
+from transduce.data.windows import windows
+from transduce.metrics.references import references
+from transduce.metrics.statistics import Statistics, statistics
+from transduce.protocols import Metric, Search
+from transduce.types import Example, Prediction
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The predictions for some examples and each metric's statistics of them.
+
+    ``seconds`` is the time from source text to output text. ``lengths`` are those of the sources in tokens or steps.
+    ``forced`` has the first references with the model's log-probabilities, if they were scored.
+    """
+
+    statistics: list[Statistics]
+    predictions: list[Prediction]
+    seconds: float
+    lengths: list[int]
+    forced: list[Output]
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Each metric's score, by its name."""
+        return {each.name: each.score for each in self.statistics}
+
+
+def evaluate(
+    pipeline: Pipeline,
+    examples: Sequence[Example],
+    metrics: Sequence[Metric],
+    clock: Callable[[], float],
+    search: Search[Any] | None = None,
+    batch_size: int = 64,
+    forcing: bool = False,
+) -> Evaluation:
+    """The best output for each example, measured; ``clock`` gives seconds.
+
+    Nothing is searched for if every metric needs only the scored references. References are scored if a metric needs
+    them, or with ``forcing``. Each source is read once for both.
+    """
+    searching = not all(metric.needs_forcing for metric in metrics)
+    forcing = forcing or any(metric.needs_forcing for metric in metrics)
+    found: list[Answer] = []
+    forced: list[Output] = []
+    lengths: list[int] = []
+    seconds = 0.0
+    for window in windows(examples, batch_size, pipeline.ahead):
+        first = len(lengths) + 1
+        began = clock()
+        sources = pipeline.read([example.source for example in window], first)
+        if searching:
+            requests = [Request(example.source) for example in window]
+            found += pipeline.answer_read(requests, sources, first, search, batch_size)
+            seconds += clock() - began
+        if forcing:
+            requests = [Request(example.source, target=references(example)[0]) for example in window]
+            scored = pipeline.answer_read(requests, sources, first, None, batch_size)
+            forced += (answer.best for answer in (scored if searching else with_warnings(scored)))
+        lengths += (source.length for source in sources)
+    best = [answer.best for answer in with_warnings(found)]
+    predictions = [prediction(*both) for both in zip_longest(best, forced)]
+    return Evaluation(statistics(metrics, predictions, examples), predictions, seconds, lengths, forced)
+
+
+def prediction(output: Output | None, scored: Output | None) -> Prediction:
+    """What the metrics see of an output that was found and of a reference that was scored; either may be None."""
+    found = Prediction("") if output is None else Prediction(output.text, output.log_prob)
+    if scored is None:
+        return found
+    return replace(
+        found, forced_log_prob=scored.log_prob, forced_length=len(scored.right), forced_right=sum(scored.right)
+    )

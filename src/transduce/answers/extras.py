@@ -1,0 +1,59 @@
+"""Adds to finished outputs what their requests ask for: frames, alignments, source words in place of unknowns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from transduce.answers.alignments import Reading, check_alignable, check_unknowns, readings
+from transduce.answers.answer import Answer, Output
+from transduce.answers.frames import check_framewise, frame_alignments
+from transduce.answers.request import Extras
+from transduce.answers.text_model import TextModel
+
+
+def add_extras(model: TextModel, answers: list[Answer], rows: Sequence[Any], batch_size: int) -> list[Answer]:
+    """The answers with the extras of their requests; ``rows`` are the sources as the model reads them."""
+    if not any(answer.request.extras for answer in answers):
+        return answers
+    for extras in _distinct(answer.request.extras for answer in answers):
+        check_extras(model, extras)
+    answers = list(answers)
+    if places := [place for place, answer in enumerate(answers) if answer.request.extras.frames]:
+        some = [answers[place] for place in places]
+        found = frame_alignments(model, some, [rows[place] for place in places], batch_size)
+        for place, alignments in zip(places, found, strict=True):
+            answers[place] = replace(answers[place], outputs=[alignment.output for alignment in alignments])
+    aligned = [place for place, answer in enumerate(answers) if answer.request.extras.aligned]
+    for attention in dict.fromkeys(answers[place].request.extras.attention for place in aligned):
+        places = [place for place in aligned if answers[place].request.extras.attention == attention]
+        some = [answers[place] for place in places]
+        read = readings(model, some, [rows[place] for place in places], attention, batch_size)
+        for place, answer, each in zip(places, some, read, strict=True):
+            answers[place] = replace(answer, outputs=[_with_reading(one, answer.request.extras) for one in each])
+    return answers
+
+
+def check_extras(model: TextModel, extras: Extras) -> None:
+    """Raises UserError if the model cannot give these extras."""
+    if extras.frames:
+        check_framewise(model.model)
+    if extras.aligned:
+        check_alignable(model.source_tokenizer)
+    if extras.replace_unknowns is not None:
+        check_unknowns(model.target_tokenizer)
+
+
+def _distinct(several: Iterable[Extras]) -> list[Extras]:
+    """Each object once: the requests of one command share theirs."""
+    return list({id(extras): extras for extras in several}.values())
+
+
+def _with_reading(reading: Reading, extras: Extras) -> Output:
+    unknowns = extras.replace_unknowns
+    return replace(
+        reading.output,
+        text=reading.output.text if unknowns is None else reading.replaced(unknowns),
+        alignment=reading.alignment if extras.alignments else None,
+    )

@@ -1,0 +1,157 @@
+"""The one way from requests to answers: sources are read, searched or scored in batches, and extras are added."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+
+from transduce.answers.answer import Answer, Output, Unsatisfied
+from transduce.answers.extras import add_extras
+from transduce.answers.request import Request
+from transduce.answers.text_model import SourceRow, TextModel
+from transduce.compute.workers import Workers
+from transduce.data.windows import sorted_batches, windows
+from transduce.errors import RequestError, UserError
+from transduce.protocols import Search
+from transduce.search.constraints.base import Constraints, Tokenized, constrained
+from transduce.types import Hypothesis
+
+R = TypeVar("R")
+
+Searched = tuple[Any, list[int], Tokenized | None]  # a source's row, the ids of its prefix, its constraints
+Scored = tuple[Any, Any]  # the rows of a source and of a target
+
+
+class Pipeline(TextModel):
+    """Answers requests in their order, with one ``search``; ``workers`` are processes that share the batches."""
+
+    search: Search[Any]
+    workers: Workers[Any] | None
+
+    def answer(
+        self, requests: Iterable[Request], search: Search[Any] | None = None, batch_size: int = 64
+    ) -> Iterator[Answer]:
+        """An answer to each request, in order.
+
+        It reads up to 64 batches ahead, to put sources of similar length in one batch. With ``batch_size`` 1 it
+        answers each request before it takes the next. Raises RequestError for a request that cannot be answered.
+        """
+        first = 1
+        for window in windows(requests, batch_size, self.ahead):
+            sources = self.read([request.source for request in window], first)
+            yield from self.answer_read(window, sources, first, search, batch_size)
+            first += len(window)
+
+    def answer_read(
+        self,
+        requests: Sequence[Request],
+        sources: Sequence[SourceRow],
+        first: int = 1,
+        search: Search[Any] | None = None,
+        batch_size: int = 64,
+    ) -> list[Answer]:
+        """Answers to requests whose sources are read already; the first has the number ``first`` in messages."""
+        hypotheses: list[list[Hypothesis]] = [[] for _ in requests]
+        for (scored, nbest), places in _kinds(requests).items():
+            some = [(first + place, requests[place], sources[place]) for place in places]
+            chosen = search or self.search
+            if scored:
+                found = self._score(some, chosen, batch_size)
+            else:
+                found = self._search(some, chosen if nbest is None else chosen.resized(nbest=nbest), batch_size)
+            for place, each in zip(places, found, strict=True):
+                hypotheses[place] = each
+        answers = [self._answer(*each) for each in zip(requests, sources, hypotheses, strict=True)]
+        return add_extras(self, answers, [source.row for source in sources], batch_size)
+
+    # ------------------------------------------------------------- batches
+
+    def search_batch(self, batch: Sequence[Searched], search: Search[Any]) -> list[list[Hypothesis]]:
+        """The hypotheses that the search finds for each row of a batch."""
+        rows, prefixes, phrases = zip(*batch, strict=True)
+        prefix = self.padded(prefixes, torch.long) if any(prefixes) else None
+        held = constrained(search, phrases, self.lexicon, self.device) if any(phrases) else search
+        return self.search_with(held, self.padded(rows), prefix)
+
+    def score_batch(self, batch: Sequence[Scored], search: Search[Any]) -> list[list[Hypothesis]]:
+        """The target of each row of a batch, with the model's log-probability of it."""
+        sources, targets = zip(*batch, strict=True)
+        with self.computing():
+            return [[found] for found in search.force(self.model, self.padded(sources), self.padded(targets))]
+
+    def _search(
+        self, numbered: Sequence[tuple[int, Request, SourceRow]], search: Search[Any], batch_size: int
+    ) -> list[list[Hypothesis]]:
+        rows = [
+            (
+                len(source.row),
+                (source.row, self.prefix_ids(request.prefix), self._tokenized(request.constraints, number)),
+            )
+            for number, request, source in numbered
+        ]
+        return sorted_batches(rows, batch_size, partial(self._each, partial(Pipeline.search_batch, search=search)))
+
+    def _score(
+        self, numbered: Sequence[tuple[int, Request, SourceRow]], search: Search[Any], batch_size: int
+    ) -> list[list[Hypothesis]]:
+        targets = self.target_tokenizer.encode([request.target or "" for _, request, _ in numbered])
+        rows = [
+            (max(source.length, len(target)), (source.row, self.target_row(target, source)))
+            for (_, _, source), target in zip(numbered, targets, strict=True)
+        ]
+        return sorted_batches(rows, batch_size, partial(self._each, partial(Pipeline.score_batch, search=search)))
+
+    def _each(self, work: Callable[[Any, Any], R], batches: Iterable[Any]) -> Iterable[R]:
+        """``work`` done for every batch, in this process or by the workers."""
+        return (work(self, batch) for batch in batches) if self.workers is None else self.workers(work, batches)
+
+    # ------------------------------------------------------------- outputs
+
+    def _tokenized(self, constraints: Constraints | None, number: int) -> Tokenized | None:
+        if not constraints:
+            return None  # without a lexicon, which takes time to make
+        try:
+            return constraints.tokenized(self.lexicon)
+        except UserError as error:
+            raise RequestError(f"input {number}: {error}") from error
+
+    def _answer(self, request: Request, source: SourceRow, hypotheses: Sequence[Hypothesis]) -> Answer:
+        outputs = [self.output(hypothesis) for hypothesis in hypotheses]
+        if not request.constraints:
+            return Answer(request, outputs, source.truncated)
+        return self._checked(Answer(request, outputs, source.truncated), request.constraints)
+
+    def _checked(self, answer: Answer, constraints: Constraints) -> Answer:
+        """The answer with the outputs that satisfy the constraints; with the best of the others if none does."""
+        outputs = [replace(each, missing=constraints.missing(self.lexicon, each.ids)) for each in answer.outputs]
+        forbidden = [constraints.unwanted(self.lexicon, each.ids) for each in outputs]
+        right = [each for each, phrases in zip(outputs, forbidden, strict=True) if not (each.missing or phrases)]
+        if right:
+            return replace(answer, outputs=right)
+        return replace(answer, outputs=outputs[:1], unsatisfied=Unsatisfied(outputs[0].missing, forbidden[0]))
+
+    def output(self, hypothesis: Hypothesis) -> Output:
+        """A hypothesis as text."""
+        return Output(
+            self.target_tokenizer.decode(hypothesis.tokens),
+            tuple(self.target_tokenizer.tokens(hypothesis.tokens)),
+            hypothesis.log_prob,
+            hypothesis.score,
+            hypothesis.token_log_probs,
+            hypothesis.best_log_probs,
+            hypothesis.right,
+            tuple(hypothesis.tokens),
+        )
+
+
+def _kinds(requests: Sequence[Request]) -> dict[tuple[bool, int | None], list[int]]:
+    """The places of the requests that can share a batch: all searched with one number of outputs, or all scored."""
+    places: defaultdict[tuple[bool, int | None], list[int]] = defaultdict(list)
+    for place, request in enumerate(requests):
+        places[request.target is not None, request.nbest].append(place)
+    return places

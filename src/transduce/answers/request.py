@@ -1,0 +1,105 @@
+"""What is asked of a model about one source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from transduce.errors import RequestError
+from transduce.search.constraints.base import Constraints
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What to add to the outputs. Each addition costs one more pass of the model over the finished outputs.
+
+    ``alignments``: the source word of each output word. ``frames``: the frames of each token, for a CTC model.
+    ``replace_unknowns``: replace each <unk> by its source word, or by the entry of this dictionary for that word; an
+    empty dictionary will do. ``attention``: the name of one attention to read alignments from; by default the average
+    of all.
+    """
+
+    alignments: bool = False
+    frames: bool = False
+    replace_unknowns: Mapping[str, str] | None = None
+    attention: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.attention is not None and not self.aligned:
+            raise RequestError(
+                f"attention = {self.attention!r}, and nothing is aligned: set alignments or replace_unknowns too"
+            )
+
+    @property
+    def aligned(self) -> bool:
+        """Whether the outputs must be aligned with their source."""
+        return self.alignments or self.replace_unknowns is not None
+
+    def __bool__(self) -> bool:
+        return self.aligned or self.frames
+
+
+NO_EXTRAS = Extras()
+
+
+@dataclass(frozen=True)
+class Request:
+    """One source and what is wanted for it.
+
+    ``prefix``: the text that each output begins with; its last word is a whole word. ``constraints``: phrases that the
+    outputs must contain, or must not. ``nbest``: how many outputs to return, best first; by default as many as the
+    search returns. ``target``: a given output, to be scored; then nothing is searched for. Raises RequestError if
+    values do not fit together.
+    """
+
+    source: str
+    prefix: str = ""
+    constraints: Constraints | None = None
+    nbest: int | None = None
+    target: str | None = None
+    extras: Extras = NO_EXTRAS
+
+    def __post_init__(self) -> None:
+        for name, value in (("source", self.source), ("prefix", self.prefix)):
+            if not isinstance(value, str):
+                raise RequestError(f"{name} = {value!r}: a text was expected")
+        if self.target is not None:
+            self._check_target()
+        if self.nbest is not None and self.nbest < 1:
+            raise RequestError(f"nbest = {self.nbest}: at least one output was expected")
+
+    def _check_target(self) -> None:
+        if not isinstance(self.target, str):
+            raise RequestError(f"target = {self.target!r}: a text was expected")
+        if self.prefix or self.constraints or self.nbest is not None:
+            raise RequestError(
+                f"target = {self.target!r} is scored and not searched for: leave out prefix, constraints and nbest"
+            )
+
+
+def requests_for(sources: Iterable[str], **wanted: Any) -> Iterator[Request]:
+    """A request for each source. Each of ``wanted`` is one value for all sources, or an iterable with one for each.
+
+    Raises RequestError, which names the input by its number from 1, if there are more sources than values or the
+    reverse, or if a source is not a text.
+    """
+    each = {name: value for name, value in wanted.items() if _is_one_for_each(value)}
+    for_all = {name: value for name, value in wanted.items() if name not in each}
+    nothing = object()
+    for number, (source, *values) in enumerate(zip_longest(sources, *each.values(), fillvalue=nothing), 1):
+        row = {"source": source, **dict(zip(each, values, strict=True))}
+        for name, value in row.items():
+            if value is nothing:
+                raise RequestError(
+                    f"input {number} has no {name}: give one for each source, empty if none, or one for all"
+                )
+        try:
+            yield Request(**row, **for_all)
+        except RequestError as error:
+            raise RequestError(f"input {number}: {error}") from error
+
+
+def _is_one_for_each(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str)

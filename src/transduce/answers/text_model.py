@@ -1,0 +1,142 @@
+"""A model with its tokenizers: texts to rows of ids or numbers, and rows to batches on the model's device."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+
+from transduce.answers.answer import Truncation
+from transduce.compute.precision import Precision, autocast
+from transduce.data.corpora import LineError
+from transduce.data.preparation import Tokenizers
+from transduce.data.tokenizers.base import Tokenizer, cut
+from transduce.data.windows import SIGNALS_AHEAD, WINDOW
+from transduce.errors import RequestError
+from transduce.protocols import Search
+from transduce.search.constraints.lexicon import Lexicon
+from transduce.types import Hypothesis, Padded
+
+log = logging.getLogger("transduce")
+
+
+class SourceRow(NamedTuple):
+    """A source as the model reads it: a row of ids or numbers, and whether it was cut."""
+
+    row: Any
+    truncated: Truncation | None = None
+
+    @property
+    def length(self) -> int:
+        """Its tokens or steps before it was cut."""
+        return len(self.row) if self.truncated is None else self.truncated.length
+
+
+class TextModel:
+    """A model with its tokenizers. A source longer than ``max_source_length`` tokens is cut; if the model's targets are
+    ``token_for_token``, such as labels, a target is cut with its source.
+
+    ``precision`` is that of the model's products; with "bfloat16" its matrices must be held in it
+    (``compute.precision.hold_matrices``).
+    """
+
+    model: Any  # a Model that is an nn.Module: there is no type for both
+    tokenizers: Tokenizers
+    max_source_length: int
+    token_for_token: bool
+    precision: Precision
+
+    @property
+    def source_tokenizer(self) -> Tokenizer:
+        return self.tokenizers.source
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        return self.tokenizers.target
+
+    @property
+    def conditional(self) -> bool:
+        """Whether there is a source; a language model learned from targets alone and has none."""
+        return self.tokenizers.conditional
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model's parameters."""
+        device: torch.device = next(self.model.parameters()).device
+        return device
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """How phrases are spelled in the tokens of the target."""
+        return Lexicon(self.target_tokenizer)
+
+    @property
+    def ahead(self) -> int:
+        """How many batches to read ahead, to sort sources by length; few for signals, whose rows are large."""
+        return SIGNALS_AHEAD if self.source_tokenizer.signal else WINDOW
+
+    # ---------------------------------------------------------- the model
+
+    def computing(self) -> AbstractContextManager[Any]:
+        """The context in which to call the model, for its precision."""
+        return autocast(self.precision, self.device)()
+
+    def search_with(self, search: Search[Any], source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+        """The hypotheses that the search finds for each row of a batch."""
+        with self.computing():
+            return search(self.model, source, prefix)
+
+    def padded(self, rows: Sequence[Any], dtype: torch.dtype | None = None) -> Padded:
+        """Rows of ids or numbers as one batch on the model's device."""
+        return Padded.of(rows, dtype).to(self.device)
+
+    # ------------------------------------------------------------- texts
+
+    def read(self, sources: Sequence[str], first: int = 1) -> list[SourceRow]:
+        """The sources as rows, cut where they are too long. The first one has the number ``first`` in messages.
+
+        Raises RequestError if a source cannot be read.
+        """
+        if not self.conditional:
+            for number, text in enumerate(sources, first):
+                if text:
+                    raise RequestError(f"input {number}: {text!r}: a language model has no source; give it empty lines")
+        try:
+            rows = self.source_tokenizer.encode(sources)
+        except LineError as error:  # the tokenizer knows the line and not its number
+            raise RequestError(f"input {first + list(sources).index(error.line)}: {error}") from error
+        return [self._cut(row, number) for number, row in enumerate(rows, first)]
+
+    def read_one(self, text: str) -> Any:
+        """The row of one source; logs a warning if it is cut."""
+        (source,) = self.read([text])
+        if source.truncated is not None:
+            log.warning("input 1 %s", source.truncated)
+        return source.row
+
+    def prefix_ids(self, text: str) -> list[int]:
+        """The ids of a prefix of outputs, without an end; its last word is a whole word."""
+        return self.target_tokenizer.encode([text])[0][:-1] if text else []
+
+    def target_row(self, target: Any, source: SourceRow) -> Any:
+        """The row of a target, cut as its source was if there is one token for each token of the source."""
+        if source.truncated is None or not self.token_for_token:
+            return target
+        return cut(target, 1 + self.source_tokenizer.length(source.row), self.target_tokenizer)
+
+    def _cut(self, row: Any, number: int) -> SourceRow:
+        """At most as long as any source in training: a line of a megabyte must not take all memory."""
+        if len(row) <= self.max_source_length:
+            return SourceRow(row)
+        signal = self.source_tokenizer.signal
+        if self.source_tokenizer.numeric and not signal:  # the end of a series decides how it continues
+            raise RequestError(
+                f"input {number} has {len(row) - 1} numbers, more than data.lines.max_source_length allows "
+                f"({self.max_source_length}, EOS included): give the last of them"
+            )
+        shorter = cut(row, self.max_source_length, self.source_tokenizer)
+        return SourceRow(shorter, Truncation(len(row), self.max_source_length, "steps" if signal else "tokens"))

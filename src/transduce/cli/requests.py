@@ -1,0 +1,134 @@
+"""The options of ``transduce predict`` that say what is requested, and the requests made of them and of the input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transduce.cli import reading
+from transduce.errors import UserError
+from transduce.names import alternatives
+
+if TYPE_CHECKING:
+    from transduce.answers.request import Extras, Request
+
+
+@dataclass(frozen=True)
+class ExtraOptions:
+    """Options for additions to each output. Each costs one more pass of the model over the finished outputs."""
+
+    alignments: Annotated[
+        bool, typer.Option("--alignments", help="Add to each output the source word of each of its words: 0-0 1-2.")
+    ] = False
+    replace_unk: Annotated[
+        bool, typer.Option("--replace-unk", help="Replace each <unk> by the source word it is aligned with,")
+    ] = False
+    dictionary: Annotated[
+        Path | None, typer.Option(help="or by the entry of this TSV file for that word.", metavar="FILE")
+    ] = None
+    attention: Annotated[
+        str | None,
+        typer.Option(help="Read alignments from this attention; by default the average of all.", metavar="NAME"),
+    ] = None
+    frames: Annotated[
+        bool, typer.Option("--frames", help="Add to each output the frames of each token, for a CTC model: 0-3 4-4.")
+    ] = False
+
+    def __bool__(self) -> bool:
+        return self != ExtraOptions()
+
+    @property
+    def extras(self) -> Extras:
+        """The extras that the options ask for. Raises UserError if an option has no effect."""
+        from transduce.answers.request import Extras
+
+        if not self.replace_unk and self.dictionary is not None:
+            raise UserError("--dictionary says what to replace unknowns by: give --replace-unk too")
+        if self.attention is not None and not (self.alignments or self.replace_unk):
+            raise UserError("--attention is for --alignments or --replace-unk: give one of them too")
+        unknowns = None
+        if self.replace_unk:
+            unknowns = {} if self.dictionary is None else dict(reading.pairs([self.dictionary]))
+        return Extras(self.alignments, self.frames, unknowns, self.attention)
+
+
+@dataclass(frozen=True)
+class RequestOptions:
+    """Options for the text that outputs begin with, and for phrases that they must or must not contain."""
+
+    prefix: Annotated[str, typer.Option(help="Text that every output begins with: whole words.")] = ""
+    prefixes: Annotated[Path | None, typer.Option(help="A file of prefixes, one line for each source.")] = None
+    forbid: Annotated[
+        list[str] | None, typer.Option(help="A phrase that no output may contain; repeat the option for several.")
+    ] = None
+    constraints: Annotated[
+        Path | None,
+        typer.Option(
+            help='Sources, each with its own phrases; one object {"source", "prefix", "required", "forbidden"} a line.',
+            metavar="JSONL",
+        ),
+    ] = None
+
+    def __bool__(self) -> bool:
+        return self != RequestOptions()
+
+    def read(self, files: list[Path] | None, extras: Extras, longest: int | None = None) -> Iterator[Request]:
+        """A request for each line of the files, or for each object of ``--constraints``. A line has at most ``longest``
+        bytes."""
+        from transduce.answers.request import requests_for
+        from transduce.search.constraints.base import Constraints
+
+        if self.prefix and self.prefixes:
+            raise UserError(
+                f"--prefix {self.prefix!r} is for all outputs and --prefixes {self.prefixes} has one for each: give one"
+            )
+        if self.constraints is None:
+            prefix = self.prefix if self.prefixes is None else reading.lines([self.prefixes])
+            forbidden = Constraints(forbidden=self.forbid or ())
+            return requests_for(reading.lines(files, longest), prefix=prefix, constraints=forbidden, extras=extras)
+        if files or self.prefix or self.prefixes:
+            raise UserError(
+                f"{self.constraints} has the sources and prefixes too: leave out other files, --prefix and --prefixes"
+            )
+        return self._read_objects(self.constraints, extras)
+
+    def _read_objects(self, path: Path, extras: Extras) -> Iterator[Request]:
+        """A request for each object of the file of ``--constraints``."""
+        from transduce.answers.request import Request
+        from transduce.search.constraints.base import Constraints
+
+        for number, line in enumerate(reading.lines([path]), 1):
+            try:
+                record = _parse_object(line)
+                forbidden = [*record.get("forbidden", []), *(self.forbid or ())]
+                constraints = Constraints(record.get("required", []), forbidden)
+                yield Request(record["source"], record.get("prefix", ""), constraints, extras=extras)
+            except UserError as error:
+                raise UserError(f"{path}, line {number}: {error}") from error
+
+
+def _parse_object(line: str) -> dict[str, Any]:
+    """The object on a line. Raises UserError if it is not one, or if a key or a value is not as expected."""
+    from transduce.data.tokenizers.text import check_whole
+
+    kinds = {"source": str, "prefix": str, "required": list, "forbidden": list}
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if not isinstance(record, dict):
+        raise UserError(f'{line[:60]!r}: an object was expected, {{"source": ..., "required": [...]}}')
+    for key, value in record.items():
+        if key not in kinds:
+            raise UserError(f"{key!r} is not a key of a request{alternatives(key, kinds)}")
+        if not isinstance(value, kinds[key]):
+            raise UserError(f"{key} = {value!r}: a {'text' if kinds[key] is str else 'list'} was expected")
+    check_whole(json.dumps(record, ensure_ascii=False))
+    if "source" not in record:
+        raise UserError("there is no source")
+    return record
