@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 from families import FACTS, transformer
 from transduce import config
+from transduce.errors import UserError
 from transduce.models.weights import weights
 from transduce.modules.embedding import Readout, TokenEmbedding
 from transduce.protocols import Model
@@ -27,6 +28,12 @@ def test_an_embedding_is_a_row_of_its_table() -> None:
     plain, scaled = TokenEmbedding(9, 16, scaled=False), TokenEmbedding(9, 16, scaled=True)
     assert_close(plain(ids), plain.weight[ids])
     assert_close(scaled(ids), scaled.weight[ids] * 4)
+
+
+@pytest.mark.parametrize("beyond", [9, 1000, -1])
+def test_an_id_beyond_the_table_is_named(beyond: int) -> None:
+    with pytest.raises(UserError, match=f"id {beyond} is outside an embedding of 9 vectors: ids from 0 to 8 were"):
+        TokenEmbedding(9, 16, scaled=True)(torch.tensor([[3, beyond]]))
 
 
 @pytest.mark.parametrize(

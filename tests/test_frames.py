@@ -106,6 +106,34 @@ def test_a_full_beam_with_a_language_model(weight: float, bonus: float) -> None:
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
 
 
+class Excluding(Bigrams):
+    """Bigrams that exclude some tokens, as a model that was counted without smoothing does."""
+
+    def __init__(self, *excluded: int) -> None:
+        super().__init__()
+        self.excluded = list(excluded)
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        logits = output.clone()
+        logits[..., self.excluded] = -torch.inf
+        return logits
+
+
+def test_a_language_model_of_weight_0_is_left_out_whatever_it_excludes() -> None:
+    model, source = drawn([5, 3, 4])
+    alone, beside = PrefixBeam(6, 3), PrefixBeam(6, 3, weight=0.0, language_model=Excluding(4))
+    assert beside(model, source) == alone(model, source)
+
+
+def test_outputs_that_the_language_model_excludes_are_left_out_unless_it_excludes_all() -> None:
+    model, source = drawn([4, 3])
+    for hypotheses in PrefixBeam(200, 200, language_model=Excluding(4))(model, source):
+        assert {len(hypotheses) > 3, any(4 in h.tokens for h in hypotheses)} == {True, False}
+    for hypotheses in PrefixBeam(6, 3, language_model=Excluding(3, 4, 5, EOS))(model, source):
+        assert len(hypotheses) == 3
+        assert all(math.isfinite(h.score) for h in hypotheses)
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_narrower_beams_find_less(size: int) -> None:
     """They keep a part of the alignments, so that scores are at most what all have; the probability told is of all."""
@@ -313,6 +341,9 @@ def test_a_beam_over_both_is_joint_decoding() -> None:
 @pytest.mark.parametrize(
     ("ask", "error"),
     [
+        (lambda: PrefixBeam(weight=-1.0), "weight = -1.0: 0, which leaves the language model out, or more"),
+        (lambda: PrefixBeam(weight=math.nan), "weight = nan: 0, which leaves"),
+        (lambda: PrefixBeam(10**11)(*drawn([2])), "size = 100000000000: a step of this search needs at least"),
         (lambda: PrefixBeam(2, 3), "nbest = 3, size = 2: a beam of n has room for 1 to n"),
         (lambda: BestPath().resized(nbest=2), 'there is one best path; set search.type = "prefix-beam"'),
         (lambda: BestPath()(*drawn([2]), padded_targets([[4]])), "cannot go on from a prefix: set search.type"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,14 +15,15 @@ from torch.testing import assert_close
 from families import CHAINS, FACTS, PARALLEL, all_lengths, build, chooses_length, facts, labels_of, sources
 from test_laws import LENGTHS, batch, padded_targets, pick, sources_alone
 from transduce import config
+from transduce.errors import UserError
 from transduce.objectives.chain import ChainLikelihood
 from transduce.protocols import Model
 from transduce.search.labels import LabelSearch
 from transduce.search.viterbi import Posterior, Viterbi
-from transduce.types import BOS, EOS, PAD, Hypothesis, Padded
+from transduce.types import BOS, EOS, PAD, UNK, Hypothesis, Padded
 
 FAMILIES = {name: table for name, table in PARALLEL.items() if not chooses_length(name)} | CHAINS
-SPOKEN = [v for v in range(FACTS.target_vocabulary) if v not in (PAD, BOS, EOS)]
+LABELS = [v for v in range(FACTS.target_vocabulary) if v not in (PAD, BOS, EOS, UNK)]
 
 
 @pytest.fixture(params=FAMILIES, scope="module")
@@ -48,7 +50,7 @@ def search(family: str, nbest: int = 1) -> Any:
 
 
 def every_output(length: int) -> list[list[int]]:
-    return [[*labels, EOS] for labels in itertools.product(SPOKEN, repeat=length)]
+    return [[*labels, EOS] for labels in itertools.product(LABELS, repeat=length)]
 
 
 @pytest.mark.parametrize("nbest", [1, 4, 70])
@@ -61,6 +63,34 @@ def test_the_best_are_the_best_of_all(model: Any, family: str, nbest: int) -> No
         ranked = sorted(forced, key=lambda h: -h.log_prob)[:nbest]
         assert [h.tokens for h in found[row]] == [h.tokens for h in ranked]
         assert [h.log_prob for h in found[row]] == pytest.approx([h.log_prob for h in ranked], abs=1e-9)
+
+
+def test_a_label_is_never_unknown(model: Any, family: str) -> None:
+    """However probable <unk> is, the model answers the best label that has a name."""
+    source, before = sources(LENGTHS), search(family)(model, sources(LENGTHS))
+    found: list[Any] = [search(family, 3)]
+    if family in CHAINS:
+        found.append(Posterior())
+    for name in ("readout", "trellis"):
+        if hasattr(model, name):
+            kept = getattr(model, name)
+            setattr(model, name, partial(_likely_unknown, kept))
+    try:
+        for each in found:
+            for hypotheses in each(model, source):
+                assert not any(UNK in hypothesis.tokens for hypothesis in hypotheses)
+    finally:
+        for name in ("readout", "trellis"):
+            model.__dict__.pop(name, None)
+    assert [h.tokens for (h,) in search(family)(model, source)] == [h.tokens for (h,) in before]
+
+
+def _likely_unknown(kept: Any, *arguments: Any) -> Any:
+    """What a model returns, with <unk> ten units more likely."""
+    found = kept(*arguments)
+    scores = found.unary if hasattr(found, "unary") else found
+    scores[..., UNK] += 10
+    return found
 
 
 def close(one: Hypothesis, other: Hypothesis) -> bool:
@@ -130,7 +160,7 @@ def test_posterior_labels(model: Any) -> None:
     forced = Viterbi().force(model, pick(source, [0] * len(every)), padded_targets(every))
     probability = torch.tensor([h.log_prob for h in forced]).double().exp()
     tokens = torch.tensor([h.tokens for h in forced])
-    likeliest = [max(SPOKEN, key=lambda v: float(probability[tokens[:, t] == v].sum())) for t in range(3)]
+    likeliest = [max(LABELS, key=lambda v: float(probability[tokens[:, t] == v].sum())) for t in range(3)]
     ((found,),) = Posterior()(model, source)
     assert found.tokens == (*likeliest, EOS)
     (same,) = Posterior().force(model, source, padded_targets([list(found.tokens)]))
@@ -165,11 +195,13 @@ def test_labels_of_another_number_are_refused(model: Any, family: str) -> None:
 def test_bad_input() -> None:
     model = build(FAMILIES["tagger, lstm"])
     for found in (LabelSearch(), Viterbi(), Posterior()):
-        with pytest.raises(ValueError, match=r"none can be given as a prefix"):
+        with pytest.raises(ValueError, match=r"cannot start with a prefix"):
             found(model, sources([3]), Padded(torch.tensor([[4]]), torch.tensor([1])))
     for kind in (LabelSearch, Viterbi):
         with pytest.raises(ValueError, match=r"nbest = 0"):
             kind(0)
+        with pytest.raises(UserError, match="nbest = 1000000000000: a step of this search needs at least"):
+            kind(10**12)(build(FAMILIES["tagger, lstm" if kind is LabelSearch else "crf, lstm"]), sources([3]))
         assert kind().resized(5, 3) == kind(3)
     instant = build(PARALLEL["instant, lstm to dense"])
     with pytest.raises(ValueError, match=r'Instant chooses the length .*"length-beam"'):

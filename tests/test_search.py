@@ -10,12 +10,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from transduce.errors import UserError
 from transduce.search.base import Ranking
 from transduce.search.beam import Beam
 from transduce.search.filters.lengths import LengthLimit
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import Average, BoundedReward, LogProbability, Wu
+from transduce.search.sampling import Sampling
 from transduce.search.step import step
 from transduce.types import BOS, EOS, PAD, Padded
 
@@ -142,6 +144,13 @@ def test_greedy_search_is_its_definition() -> None:
             assert found.tokens == tokens
             assert found.token_log_probs == pytest.approx(log_probs, abs=1e-9)
             assert found.log_prob == found.score == pytest.approx(sum(log_probs), abs=1e-9)
+
+
+@pytest.mark.parametrize("search", [Beam(10**12), Sampling(10**12)])
+def test_a_search_that_memory_cannot_hold_is_refused_before_it_is_allocated(search: Any) -> None:
+    model = Lookup(3)
+    with pytest.raises(UserError, match=r"size = 1000000000000: a step of this search needs at least [\d,.]+ GiB"):
+        search(model, all_of(model))
 
 
 def test_hypotheses_are_different_and_no_more_than_asked_for() -> None:

@@ -18,7 +18,7 @@ from transduce.search.base import Allocation, Continuations, Expansion, Filter, 
 from transduce.search.constraints.base import Held
 from transduce.search.forcing import force
 from transduce.search.ranking import Average
-from transduce.search.step import Begun, Next, advance, begin, check_length, remaining, source_lengths
+from transduce.search.step import Begun, Next, advance, begin, check_length, remaining, repeated, source_lengths
 from transduce.types import Hypothesis, Padded
 
 NEVER = float("-inf")
@@ -72,16 +72,16 @@ class Beam:
         """Yields the active hypotheses after each step, and adds the finished ones to ``finished``."""
         followers = (*self.filters, self.allocation)
         front, begun = begin(model, source, prefix, followers, self.max_length)
+        length = begun.tokens_BT.shape[1] + 1
+        following, front = advance(model, self.filters, front, length - 1, last=length == self.max_length)
+        following, front = repeated((following, front), self.size)  # until here a source's hypotheses are the same
         beam = _Active.start(begun, self.size, self.allocation.first(self.size))
-        for length in range(beam.length + 1, self.max_length + 1):
-            following, front = advance(model, self.filters, front, length - 1, last=length == self.max_length)
-            if length == begun.tokens_BT.shape[1] + 1:  # until here all hypotheses of a source are the same
-                following, front = tree.repeat((following, front), self.size)
+        while True:
             scores_BKV = following.scores_NV.view(*beam.total_BK.shape, -1)
             candidates = self.allocation(scores_BKV, beam.total_BK, front.memories[-1])
             log_prob_BC = beam.log_probs(following, candidates)
             if self.observer is not None:
-                begins = begun.tokens_BT if length == begun.tokens_BT.shape[1] + 1 else None
+                begins = begun.tokens_BT if beam.length == begun.tokens_BT.shape[1] else None
                 self.observer(_shown(beam, Expansion(length, beam.source_B, candidates, log_prob_BC, begins)))
             best_B, ended = _read(beam, candidates)
             finished.add(beam, candidates, log_prob_BC, ended)
@@ -94,6 +94,8 @@ class Beam:
             beam, front = beam.extend(candidates, log_prob_BC, searching_B, front)
             front = front.write(beam.tokens_BKT[:, :, -1].reshape(-1, 1), followers)
             yield beam
+            length += 1
+            following, front = advance(model, self.filters, front, length - 1, last=length == self.max_length)
 
     def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)

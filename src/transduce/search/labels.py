@@ -1,4 +1,4 @@
-"""Searches over labels that do not depend on each other. B sources, T places, V labels, K hypotheses of a source."""
+"""Search over labels that do not depend on each other. B sources, T places, V labels, K hypotheses of a source."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from torch import Tensor
 
 from transduce.errors import UserError
 from transduce.protocols import Parallel
-from transduce.search.lengths import LengthBeam
-from transduce.search.step import forbid_specials
-from transduce.types import EOS, Hypothesis, Padded, widened
+from transduce.search.step import check_memory
+from transduce.types import EOS, UNK, Emission, Hypothesis, Padded, widened
 
 
 @dataclass(frozen=True)
 class LabelSearch:
-    """The ``nbest`` most probable outputs of a model whose sources say how long they are: a tagger, a classifier.
+    """The ``nbest`` most probable outputs of a tagger or a classifier, whose source decides the number of labels.
 
-    The best has the most probable label in each place; the others are found exactly too, since a label's rank in an
-    output bounds its rank in its place. Where there are fewer outputs than ``nbest``, all are returned.
+    The best output has the most probable label at each place. The others are exact too: the rank of a label at its
+    place is at most the rank of the output. If there are fewer outputs than ``nbest``, all are returned. A label is
+    never ``<unk>``: that stands for labels that training did not name. Its probability is not given to other labels.
     """
 
     nbest: int = 1
@@ -33,32 +33,62 @@ class LabelSearch:
     def __call__(self, model: Parallel[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         emission = model.emit(model.start(source))
-        if emission.length_log_probs is not None:
-            raise UserError(
-                f"{type(model).__name__} chooses the length of its outputs, which labels do not: set search.type = "
-                '"length-beam"'
-            )
-        mask_BT = emission.mask
-        logits_BTV = model.readout(emission.output)
-        log_probs_BTV = logits_BTV.log_softmax(-1, widened(logits_BTV.dtype))
-        forbid_specials(log_probs_BTV.flatten(0, 1))[:, EOS] = float("-inf")
-        best_BT, choice_BT = log_probs_BTV.max(-1)
-        labels_BKT, score_BK = _best(log_probs_BTV, mask_BT, self.nbest)
-        each_BTK = log_probs_BTV.gather(2, labels_BKT.transpose(1, 2))
-        best_BKT = best_BT[:, None].expand_as(labels_BKT)
-        right_BKT = labels_BKT == choice_BT[:, None]
-        return written(labels_BKT, score_BK, each_BTK.transpose(1, 2), best_BKT, right_BKT, emission.lengths)
+        log_probs_BTV = _log_probs(model, emission)
+        check_nbest(self.nbest, log_probs_BTV)
+        labels_BKT, score_BK = _best(only_labels(log_probs_BTV), emission.mask, self.nbest)
+        return _hypotheses(log_probs_BTV, labels_BKT, score_BK, emission.lengths)
 
+    @torch.inference_mode()
     def force(self, model: Parallel[Any], source: Any, target: Padded) -> list[Hypothesis]:
-        return LengthBeam().force(model, source, target)
+        emission = model.emit(model.start(source), target.lengths - 1)
+        log_probs_BTV = _log_probs(model, emission)
+        labels_BT = target.values[:, : log_probs_BTV.shape[1]]
+        each_BT = log_probs_BTV.gather(2, labels_BT[..., None])[..., 0].double()
+        score_B = each_BT.masked_fill(~emission.mask, 0.0).sum(1)
+        found = _hypotheses(log_probs_BTV, labels_BT[:, None], score_B[:, None], emission.lengths)
+        return [hypothesis for (hypothesis,) in found]
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> LabelSearch:
         return self if nbest is None else replace(self, nbest=nbest)
 
 
+def only_labels(scores_V: Tensor) -> Tensor:
+    """A copy of the scores [..., V] that forbids what is no label: PAD, BOS, EOS and UNK."""
+    scores_V = scores_V.clone()
+    scores_V[..., : UNK + 1] = float("-inf")
+    return scores_V
+
+
+def check_nbest(nbest: int, scores_BTV: Tensor) -> None:
+    """Raises UserError if so many label sequences, with a score of each continuation, do not fit into memory."""
+    check_memory(nbest * scores_BTV[:, 0].numel() * scores_BTV.element_size(), f"nbest = {nbest}", scores_BTV.device)
+
+
+def _log_probs(model: Parallel[Any], emission: Emission) -> Tensor:
+    """Log-probabilities [B, T, V] of the labels at each place, at least in float32."""
+    if emission.length_log_probs is not None:
+        raise UserError(
+            f"{type(model).__name__} chooses the length of its outputs, which labels do not: set search.type = "
+            '"length-beam"'
+        )
+    logits_BTV = model.readout(emission.output)
+    return logits_BTV.log_softmax(-1, widened(logits_BTV.dtype))
+
+
+def _hypotheses(
+    log_probs_BTV: Tensor, labels_BKT: Tensor, score_BK: Tensor, lengths_B: Tensor
+) -> list[list[Hypothesis]]:
+    """The hypotheses of these labels, with the log-probability of each label and of the model's first choice."""
+    best_BT, choice_BT = only_labels(log_probs_BTV).max(-1)
+    each_BTK = log_probs_BTV.gather(2, labels_BKT.transpose(1, 2))
+    right_BKT = labels_BKT == choice_BT[:, None]
+    return written(
+        labels_BKT, score_BK, each_BTK.transpose(1, 2), best_BT[:, None].expand_as(labels_BKT), right_BKT, lengths_B
+    )
+
+
 def _best(log_probs_BTV: Tensor, mask_BT: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Labels [B, K, T] and their scores [B, K], the best of all that the places allow, minus infinity for want of
-    more."""
+    """The ``count`` best label sequences [B, K, T] and their scores [B, K]: minus infinity if there are fewer."""
     few = min(count, log_probs_BTV.shape[-1])
     ordered_BTV, label_BTV = log_probs_BTV.sort(stable=True, dim=-1, descending=True)  # ties as argmax
     each_BTF, label_BTF = ordered_BTV[..., :few], label_BTV[..., :few]
@@ -66,7 +96,7 @@ def _best(log_probs_BTV: Tensor, mask_BT: Tensor, count: int) -> tuple[Tensor, T
     score_BK[:, 0] = 0.0
     labels_BKT = label_BTF.new_zeros(len(score_BK), count, 0)
     for t in range(log_probs_BTV.shape[1]):
-        # past its length a row has one way on, which changes nothing
+        # after its end a row has one continuation, which changes nothing
         on_BF = each_BTF[:, t].masked_fill(~mask_BT[:, t, None], float("-inf"))
         on_BF[:, 0] = torch.where(mask_BT[:, t], on_BF[:, 0], 0.0)
         score_BK, place_BK = (score_BK[:, :, None] + on_BF[:, None]).flatten(1).topk(count)
@@ -95,5 +125,9 @@ def written(
 
 
 def check_no_prefix(prefix: Padded | None) -> None:
+    """Raises UserError if there is a prefix."""
     if prefix is not None:
-        raise UserError("labels stand for the tokens of a source, so that none can be given as a prefix")
+        raise UserError(
+            "an output of labels has one label for each token of its source, so it cannot start with a prefix: leave "
+            "the prefix out"
+        )

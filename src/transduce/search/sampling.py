@@ -17,7 +17,7 @@ from transduce.search import draws
 from transduce.search.base import Filter, Truncation, resized
 from transduce.search.constraints.base import Held
 from transduce.search.forcing import force
-from transduce.search.step import Begun, advance, batch_size, begin, check_length, remaining
+from transduce.search.step import Begun, advance, batch_size, begin, check_length, remaining, repeated
 from transduce.types import EOS, Hypothesis, Padded
 
 COLDEST, HOTTEST = 1e-30, 1e30  # beyond them q equals greedy search's, or is flat, and float32 ends not far from there
@@ -67,13 +67,12 @@ class Sampling:
     def _steps(self, model: Autoregressive[Any], source: Any, prefix: Padded | None) -> Iterator[_Written]:
         """Yields the samples so far after each step: always the same object, which grows."""
         front, begun = begin(model, source, prefix, self.filters, self.max_length)
+        place = begun.tokens_BT.shape[1]
+        following, front = advance(model, self.filters, front, place, last=place == self.max_length - 1)
+        following, front = repeated((following, front), self.size)  # until here all samples of a source are the same
         key_N = draws.keys(source, self.seed, self.size)
         samples, written = _Samples.start(len(key_N), self.size, key_N.device), _Written(begun, self.size)
-        first = begun.tokens_BT.shape[1]
-        for place in range(first, self.max_length):
-            following, front = advance(model, self.filters, front, place, last=place == self.max_length - 1)
-            if place == first:  # until here all samples of a source are the same
-                following, front = tree.repeat((following, front), self.size)
+        while True:
             q_NV = self.distribution(following.scores_NV)
             token_N = drawn(q_NV, draws.uniform(key_N[samples.row_N], place))
             score_N = q_NV.gather(1, token_N[:, None])[:, 0].double().log()
@@ -85,6 +84,8 @@ class Sampling:
             if len(rows_N) < len(token_N):
                 token_N, front = token_N[rows_N], tree.select(front, rows_N, sources_B)
             front = front.write(token_N[:, None], self.filters)
+            place += 1
+            following, front = advance(model, self.filters, front, place, last=place == self.max_length - 1)
 
     def distribution(self, scores_NV: Tensor) -> Tensor:
         """The distribution q [N, V] to draw from, given logits."""

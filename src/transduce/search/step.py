@@ -5,6 +5,7 @@ N rows, B sources, N = B * K; T tokens, V vocabulary.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -19,6 +20,7 @@ from transduce.search.base import Filter, Follower
 from transduce.types import BOS, EOS, PAD, SPECIALS, Padded, widened
 
 S = TypeVar("S")
+T = TypeVar("T")
 
 POSITIONS = 1024  # positions whose logits are held at a time when each needs the logits of one token only
 SMALLEST = 8  # the smallest capacity of a state's buffers, in positions
@@ -197,6 +199,30 @@ def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     value, place = torch.cat([chosen, scores[..., blocks * BLOCK :]], -1).topk(count)
     column = block.gather(-1, (place // BLOCK).clamp(max=count - 1)) * BLOCK + place % BLOCK
     return value, torch.where(place < count * BLOCK, column, place + (blocks - count) * BLOCK)
+
+
+# ---------------------------------------------------------------- memory
+
+
+def repeated(rows: T, times: int) -> T:
+    """``times`` hypotheses of each row of a search. Raises UserError if they do not fit into memory."""
+    own = tree.map(lambda leaf: leaf, rows, lambda leaf: leaf[:0])  # what is shared is not repeated
+    leaves = tree.leaves(own)
+    check_memory(times * sum(leaf.nbytes for leaf in leaves), f"size = {times}", leaves[0].device)
+    return tree.repeat(rows, times)
+
+
+def check_memory(needed: int, setting: str, device: torch.device) -> None:
+    """Raises UserError if a step of a search with this setting needs more bytes than the device has."""
+    if device.type == "cuda":
+        memory = torch.cuda.get_device_properties(device).total_memory
+    else:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > memory:
+        raise UserError(
+            f"{setting}: a step of this search needs at least {needed / 2**30:,.1f} GiB for one batch, and there are "
+            f"{memory / 2**30:,.1f} GiB: choose a smaller number, or a smaller batch"
+        )
 
 
 # ---------------------------------------------------------------- finished rows

@@ -1,4 +1,7 @@
-"""Searches over the label sequences of a chain. B sources, T places, L labels, K sequences of a source."""
+"""Searches over label sequences in which each label depends on the one before.
+
+B sources, T places, L labels, K sequences of a source.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.chain import NEVER, Trellis
+from transduce.chain import Trellis
 from transduce.errors import UserError
 from transduce.protocols import Chain
-from transduce.search.labels import check_no_prefix, written
-from transduce.types import UNK, Hypothesis, Padded
+from transduce.search.labels import check_nbest, check_no_prefix, only_labels, written
+from transduce.types import Hypothesis, Padded
 
 
 @dataclass(frozen=True)
 class Viterbi:
-    """The ``nbest`` most probable label sequences, exactly (Viterbi 1967); all of them, where there are fewer.
+    """The ``nbest`` most probable label sequences, exactly (Viterbi 1967). If there are fewer, all are returned.
 
-    A hypothesis' tokens have the log-probabilities of each label given the one before it, which sum to its own.
+    A token's log-probability is that of its label given the label before it. These sum to the hypothesis'
+    log-probability. As in ``LabelSearch``, a label is never ``<unk>``.
     """
 
     nbest: int = 1
@@ -32,7 +36,8 @@ class Viterbi:
     def __call__(self, model: Chain, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         trellis = model.trellis(source)
-        labels_BKT, score_BK = spoken(trellis).best(self.nbest)
+        check_nbest(self.nbest, trellis.unary)
+        labels_BKT, score_BK = replace(trellis, unary=only_labels(trellis.unary)).best(self.nbest)
         return hypotheses(trellis, labels_BKT, score_BK)
 
     @torch.inference_mode()
@@ -45,14 +50,17 @@ class Viterbi:
 
 @dataclass(frozen=True)
 class Posterior:
-    """The label of the highest posterior probability p(y_t | x) in each place: as many right labels as can be expected,
-    in a sequence that may itself be improbable. Tokens have the log-probabilities that ``Viterbi`` gives them."""
+    """The label with the highest posterior probability p(y_t | x) at each place.
+
+    This maximises the expected number of right labels. The sequence as a whole may be improbable. The log-probabilities
+    of tokens are the same as in ``Viterbi``, and a label is never ``<unk>``.
+    """
 
     @torch.inference_mode()
     def __call__(self, model: Chain, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         trellis = model.trellis(source)
-        labels_BT = forbidden(trellis.posteriors()).argmax(-1)
+        labels_BT = only_labels(trellis.posteriors()).argmax(-1)
         return hypotheses(trellis, labels_BT[:, None], trellis.score(labels_BT)[:, None])
 
     @torch.inference_mode()
@@ -66,7 +74,7 @@ class Posterior:
 
 
 def forced(model: Chain, source: Any, target: Padded) -> list[Hypothesis]:
-    """The probability of given labels, which must be as many as the source has places."""
+    """The hypotheses of given labels. Raises UserError unless there is one label for each place of the source."""
     trellis = model.trellis(source)
     labels_BT = trellis.own(target.values, target.lengths - 1)
     found = hypotheses(trellis, labels_BT[:, None], trellis.score(labels_BT)[:, None])
@@ -74,25 +82,14 @@ def forced(model: Chain, source: Any, target: Padded) -> list[Hypothesis]:
 
 
 def hypotheses(trellis: Trellis, labels_BKT: Tensor, score_BK: Tensor) -> list[list[Hypothesis]]:
-    """Of label sequences with their scores s(y), minus infinity for none."""
+    """The hypotheses of label sequences, from their scores s(y): minus infinity if there is no such sequence."""
     log_prob_BK = score_BK.double() - trellis.log_normaliser.double()[:, None]
     each, best, right = [], [], []
     for labels_BT in labels_BKT.unbind(1):
         conditionals_BTL = trellis.conditionals(labels_BT)
         each.append(conditionals_BTL.gather(2, labels_BT[..., None])[..., 0])
-        best_BT, choice_BT = forbidden(conditionals_BTL).max(-1)
+        best_BT, choice_BT = only_labels(conditionals_BTL).max(-1)
         best.append(best_BT)
         right.append(labels_BT == choice_BT)
     each_BKT, best_BKT, right_BKT = (torch.stack(column, 1) for column in (each, best, right))
     return written(labels_BKT, log_prob_BK, each_BKT, best_BKT, right_BKT, trellis.lengths)
-
-
-def spoken(trellis: Trellis) -> Trellis:
-    """What a search may find in it: no padding, beginning or end. Their probability stays lost."""
-    return replace(trellis, unary=forbidden(trellis.unary))
-
-
-def forbidden(scores_BTL: Tensor) -> Tensor:
-    """Scores of labels, minus infinity for those that are never an output."""
-    never_BT3 = torch.full_like(scores_BTL[..., :UNK], NEVER)
-    return torch.cat([never_BT3, scores_BTL[..., UNK:]], -1)

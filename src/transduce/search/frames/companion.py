@@ -14,6 +14,10 @@ from transduce.protocols import Autoregressive
 from transduce.search.step import capacity, step
 from transduce.types import BOS, PAD
 
+EXCLUDED = -1e6
+"""The log-probability of a token that the language model excludes. It is finite, so that sums are defined and an output
+remains if all are excluded."""
+
 
 @dataclass(frozen=True)
 class Companion:
@@ -45,7 +49,7 @@ class Companion:
                 f"a language model of {next_NV.shape[1]} words cannot go along with frames of {vocabulary}: they must "
                 "share one target vocabulary"
             )
-        return Companion(model, state, total_BK, next_NV.double().view(B, size, -1))
+        return Companion(model, state, total_BK, next_NV.double().clamp(min=EXCLUDED).view(B, size, -1))
 
     def chosen(self, origin_BK: Tensor, token_BK: Tensor, longest: int) -> Companion:
         """The prefixes that stay in the beam. Those that are one token longer, which is not PAD, read that token.
@@ -65,7 +69,7 @@ class Companion:
             total_N[written_M] += next_NV[written_M, token_N[written_M]]
             state = tree.reserve(state, capacity(1 + longest))
             read_MV, read = step(self.model, token_N[written_M], tree.select(state, written_M))
-            next_NV[written_M] = read_MV.double()
+            next_NV[written_M] = read_MV.double().clamp(min=EXCLUDED)
             place_N = torch.arange(len(rows_N), device=rows_N.device)
             place_N[written_M] = len(rows_N) + torch.arange(len(written_M), device=rows_N.device)
             state = tree.select(tree.join([state, read]), place_N)

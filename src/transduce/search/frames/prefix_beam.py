@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +15,9 @@ from transduce.errors import UserError
 from transduce.protocols import Autoregressive, Framewise
 from transduce.search.base import resized
 from transduce.search.frames.best_path import ended
-from transduce.search.frames.companion import Companion
+from transduce.search.frames.companion import EXCLUDED, Companion
 from transduce.search.frames.forcing import check_no_prefix, force, scored
+from transduce.search.step import check_memory
 from transduce.types import EOS, PAD, Hypothesis, Padded
 
 
@@ -37,6 +39,8 @@ class PrefixBeam:
     language_model: Autoregressive[Any] | None = None
 
     def __post_init__(self) -> None:
+        if not 0 <= self.weight < math.inf:
+            raise UserError(f"weight = {self.weight}: 0, which leaves the language model out, or more was expected")
         if not 1 <= self.nbest <= self.size:
             raise UserError(f"nbest = {self.nbest}, size = {self.size}: a beam of n has room for 1 to n hypotheses")
 
@@ -44,7 +48,10 @@ class PrefixBeam:
     def __call__(self, model: Framewise, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         frames = model.frames(source)
-        companion = Companion.start(self.language_model, source, self.size, frames.values.shape[-1])
+        needed = frames.values[:, 0].numel() * self.size * 8  # one number for each continuation of each prefix
+        check_memory(needed, f"size = {self.size}", frames.values.device)
+        language_model = self.language_model if self.weight else None  # 0 times minus infinity is not a number
+        companion = Companion.start(language_model, source, self.size, frames.values.shape[-1])
         beam = _Beam.start(frames, self.size)
         for t, log_probs_BV in enumerate(frames.values.double().unbind(1)):
             beam, companion = self._step(beam, companion, log_probs_BV, t < frames.lengths)
@@ -80,8 +87,14 @@ class PrefixBeam:
         return self.weight * companion.total_BK + self.bonus * beam.length_BK.double()
 
     def _hypotheses(self, beam: _Beam, companion: Companion, frames: Padded) -> list[list[Hypothesis]]:
+        """The best prefixes as finished outputs. A source of which the language model excludes every prefix has the
+        best of them."""
+        language_BK = companion.total_BK + companion.next_BKV[..., EOS]
+        possible_BK = beam.total_BK > NEVER
+        allowed_BK = possible_BK & (language_BK > EXCLUDED)
+        allowed_BK = torch.where(allowed_BK.any(1, keepdim=True), allowed_BK, possible_BK)
         outside_BK = self._outside(beam, companion) + self.weight * companion.next_BKV[..., EOS]
-        score_BK, order_BK = (beam.total_BK + outside_BK).topk(self.nbest)
+        score_BK, order_BK = (beam.total_BK + outside_BK).masked_fill(~allowed_BK, NEVER).topk(self.nbest)
         tokens_BKL = beam.tokens_BKL.gather(1, order_BK[..., None].expand(-1, -1, beam.tokens_BKL.shape[2]))
         there_BK = score_BK > NEVER
         length_N = beam.length_BK.gather(1, order_BK)[there_BK].tolist()
