@@ -1,7 +1,7 @@
-"""Recipes: configurations that come with the package, one .toml for each result it stands for.
+"""Recipes: configurations that come with the package, one .toml file for each result.
 
-The comment a recipe opens with states what it should score, in how long, on what; its first line is the headline.
-A recipe may be a change of another: ``base = "NAME"``, or a path of a .toml file, relative to its own.
+A recipe begins with a comment: what it scores, in how long, on which data. The comment's first line is the headline. A
+recipe can change another one: ``base`` is a recipe's name, or the path of a .toml file relative to its own.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from transduce.config.errors import kind, shown
 from transduce.names import alternatives
 
 FOLDER = resources.files(__name__)
-BUDGET = ("steps", "epochs", "minutes")  # of training: given anew, one takes the place of all three
+BUDGET = ("steps", "epochs", "minutes")  # limits of training; setting one replaces all three
 
 
 def names() -> list[str]:
-    """The recipes there are, in alphabetical order."""
+    """The names of all recipes, sorted."""
     return sorted(file.name.removesuffix(".toml") for file in FOLDER.iterdir() if file.name.endswith(".toml"))
 
 
 def read(recipe: str | Path) -> config.Table:
     """The tables of a recipe by name, or of a .toml file by path, merged into those of its ``base``.
 
-    A budget replaces the base's. ConfigError tells of a name that no recipe has (with the nearest), and of bases that
-    go round in a circle.
+    A budget replaces the base's budget. Raises ConfigError for an unknown name (with the nearest one) and for circular
+    bases.
     """
     return _read(os.path.normpath(recipe), ())
 
@@ -40,15 +40,15 @@ def based_on(name: str) -> list[str]:
 
 
 def without_budget(table: config.Table) -> config.Table:
-    """The tables of a run without what they say of how long to train."""
+    """The tables of a run without its training budget."""
     training = table.get("training", {})
     if not isinstance(training, dict):
-        return table  # which is checked when a run is made of it
+        return table  # checked later, when a run is made of it
     return {**table, "training": {key: value for key, value in training.items() if key not in BUDGET}}
 
 
 def describe(name: str) -> str:
-    """The comment a recipe opens with, without its marks."""
+    """The comment at the beginning of a recipe, without its # marks."""
     lines = itertools.takewhile(lambda line: line.startswith("#"), _bytes(name).decode().splitlines())
     return "\n".join(line.removeprefix("#").removeprefix(" ").rstrip() for line in lines).strip()
 
@@ -59,7 +59,7 @@ def headline(name: str) -> str:
 
 
 def _read(recipe: str, changes: tuple[str, ...]) -> config.Table:
-    """The tables of a recipe; ``changes`` are the recipes based on it through which it came to be read."""
+    """The tables of a recipe. ``changes`` are the recipes that led to it through their ``base``."""
     if recipe in changes:
         circle = " -> ".join([*changes[changes.index(recipe) :], recipe])
         raise config.ConfigError("base", f"a circle, {circle}: one of these must stand alone")
@@ -81,7 +81,7 @@ def _tables(recipe: str) -> config.Table:
 
 
 def _base(recipe: str, base: Any) -> str:
-    """What ``base`` in a recipe names; a path as seen from here, and always the same one, so that circles show."""
+    """The recipe that ``base`` names. A path is normalised, so that circles are detected."""
     if not isinstance(base, str):
         raise config.ConfigError(
             "base", f"{shown(base)} is {kind(base)}, expected a recipe's name or a .toml file's path"

@@ -1,1 +1,1 @@
-"""Sources that are numbers and not text: sound, pictures, clips, each in a file of its own, named by its path."""
+"""Signals as sources: sound, pictures and clips. Each is a file, and its path is the source."""

@@ -1,5 +1,7 @@
-"""Clips, frame by frame. S frames, C channels, H rows and W columns of pixels: a step has D = C * H * W numbers, number
-(c * H + y) * W + x the pixel of channel c in row y, column x."""
+"""Clips, frame by frame. S frames, C channels, H rows and W columns of pixels.
+
+A step has D = C * H * W numbers. Number (c * H + y) * W + x is the pixel of channel c in row y, column x.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Clip:
-    """Moving pictures: a GIF, WebP or PNG of several frames, or a folder of pictures in the order of their names.
+    """Clips: a GIF, WebP or PNG with several frames, or a folder of pictures sorted by name.
 
-    Every ``every``-th frame is read, from the first, and resized to ``height`` and ``width``; pixels, ``channels`` and
-    the ``normalisation`` ("clip": of the clip itself) are as in ``picture``. Lengths count frames. One of more than
-    ``frames``, those left out counted, or of more ``pixels`` in any of them, is refused.
+    Every ``every``-th frame is read, starting with the first, and resized to ``height`` and ``width``. Pixels,
+    ``channels`` and the ``normalisation`` are as in ``picture``; "clip" normalises by the clip's own mean and
+    deviation. Lengths count frames. A clip with more than ``frames`` frames (before ``every``), or with a frame of more
+    than ``pixels`` pixels, is refused.
     """
 
     height: int = 32
@@ -53,11 +56,11 @@ class Clip:
 
     @property
     def size(self) -> int:
-        """Numbers of a channel in a step."""
+        """The numbers of a channel in a step."""
         return self.height * self.width
 
     def read(self, path: str) -> Steps:
-        """The clip at a path, [S, C * H * W]."""
+        """The clip in a file or folder, [S, C * H * W]."""
         steps = self._of_folder(path) if os.path.isdir(path) else self._of_file(path)
         return np.stack(steps)
 

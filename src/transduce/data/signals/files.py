@@ -1,4 +1,4 @@
-"""What can be wrong with the file of a signal before anybody looks inside."""
+"""Checks of a signal's file before it is decoded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from transduce.data.corpora import DataError, LineError
 
 
 class SignalError(LineError):
-    """The file at a path (``line``, as it was given) cannot be read as the signal that it should be."""
+    """A file (``line``, as the user wrote it) cannot be read as the expected signal."""
 
     def __init__(self, path: str, problem: str) -> None:
         DataError.__init__(self, f"{path} {problem}")
@@ -18,12 +18,15 @@ class SignalError(LineError):
 
 
 def regular(path: str) -> Path:
-    """The path of a file with something in it; SignalError where there is none such."""
+    """The path of a non-empty file. Raises SignalError if there is none."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
         raise SignalError(path, "is missing: there is no such file") from None
-    except (OSError, ValueError) as error:  # a name too long, a null character in it, a folder nobody may enter
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # the name is too long or has a null character, or a folder is not accessible
         raise SignalError(path, f"cannot be opened: {error}") from error
     if not stat.S_ISREG(found.st_mode):
         raise SignalError(path, "is not a file")
@@ -33,5 +36,5 @@ def regular(path: str) -> Path:
 
 
 def lacking(package: str, extra: str) -> DataError:
-    """Of a library that is not installed: no fault of any file."""
+    """The error for a library that is not installed."""
     return DataError(f"the package {package!r} is not installed: pip install 'transduce[{extra}]'")

@@ -1,4 +1,4 @@
-"""Log-mel energies: how loud each band of pitches is, from window to window, as an ear hears it.
+"""Log-mel energies: the loudness of each frequency band in each window, on a scale like the ear's.
 
 N samples, S frames of W samples, F frequencies, M mel bands.
 """
@@ -14,21 +14,23 @@ from numpy.typing import NDArray
 from transduce.data.corpora import DataError
 
 Array = NDArray[np.float32]
-QUIET = 1e-8  # added to every energy: below the noise of 16 bits, so that silence has a logarithm
-BLOCK = 1024  # frames transformed at once
-FINEST = 16  # times the points that a window needs
+QUIET = 1e-8  # added to each energy, below the noise of 16 bits, so that silence has a finite logarithm
+BLOCK = 1024  # frames per transform
+FINEST = 16  # most points, as a multiple of the window's
 
 
 @dataclass(frozen=True)
 class LogMel:
     """Frames of ``window`` samples, every ``hop`` samples, in ``mels`` bands from 0 to half the ``rate``.
 
-    frame(s, n) = hann(n) (x(sh + n) - a x(sh + n - 1)), with the pre-emphasis a (0: none);
-    out(s, m) = ln(1e-8 + sum_f T(m, f) |DFT frame(s)|^2(f)),
-    where T(m, .) is a triangle that rises from the centre of band m - 1 to 1 at its own and falls to that of m + 1;
-    centres lie evenly in mel = 2595 log10(1 + Hz / 700) (Davis and Mermelstein 1980; the mels are O'Shaughnessy's).
-    The transform has a power of two of points, enough for every band to hold one of its frequencies. Frames are whole;
-    a recording shorter than one is followed by silence. hann is periodic.
+    frame(s, n) = hann(n) (x(sh + n) - a x(sh + n - 1)), with the pre-emphasis a (0 means none). out(s, m) = ln(1e-8 +
+    sum_f T(m, f) |DFT frame(s)|^2(f)).
+
+    T(m, .) is a triangle. It rises from 0 at the centre of band m - 1 to 1 at its own centre and falls to 0 at the
+    centre of band m + 1. Centres are evenly spaced in mel = 2595 log10(1 + Hz / 700) (Davis and Mermelstein 1980;
+    O'Shaughnessy's mel scale). The number of points of the transform is a power of two, large enough that each band has
+    a frequency. hann is periodic. Only whole frames are used; a recording shorter than one frame is padded with
+    silence.
     """
 
     rate: int
@@ -38,7 +40,7 @@ class LogMel:
     emphasis: float = 0.0
 
     def __call__(self, x_N: Array) -> Array:
-        """The log energies [S, M] of samples [N], at least one."""
+        """The log energies [S, M] of samples [N]; N is at least 1."""
         emphasised = np.concatenate([x_N[:1] * (1 - self.emphasis), x_N[1:] - self.emphasis * x_N[:-1]])
         padded = np.pad(emphasised, (0, max(0, self.window - len(x_N))))
         frames_SW = np.lib.stride_tricks.sliding_window_view(padded, self.window)[:: self.hop]
@@ -47,7 +49,9 @@ class LogMel:
 
     def _energies(self, frames_SW: Array) -> Array:
         spectrum_SF = np.fft.rfft(frames_SW * self._hann_W, self.points)
-        with np.errstate(over="ignore", invalid="ignore"):  # a file of absurd loudness: whoever reads it looks
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # an extremely loud file may overflow; the caller checks the result
             power_SF = spectrum_SF.real**2 + spectrum_SF.imag**2
             return np.log(QUIET + power_SF @ self.bands_MF.T).astype(np.float32)
 
@@ -57,7 +61,7 @@ class LogMel:
 
     @cached_property
     def points(self) -> int:
-        """Of the Fourier transform."""
+        """The number of points of the Fourier transform."""
         points = least = 1 << (self.window - 1).bit_length()
         while not self._triangles(points).any(1).all():
             points *= 2

@@ -1,5 +1,7 @@
-"""Pictures, column by column. S columns, C channels, H rows of pixels: a step has D = C * H numbers, number c * H + y
-the pixel of channel c in row y from the top."""
+"""Pictures, column by column. S columns, C channels, H rows of pixels.
+
+A step has D = C * H numbers. Number c * H + y is the pixel of channel c in row y from the top.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +22,19 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 Pixels = NDArray[np.float32]
-LARGEST = 2**24  # pixels: 16 million, whatever a file of a few bytes says that it has
+LARGEST = 2**24  # 16 million pixels, whatever the header of a small file says
 
 
 @dataclass(frozen=True)
 class Picture:
-    """Pictures (PNG, JPEG, ...) as sequences of columns, resized to a ``height``; their ``width`` follows, unless it is
-    given too.
+    """Pictures (PNG, JPEG, ...) as sequences of columns, resized to ``height``.
 
-    Pixels are 0 to 1, or 1 to 0 with ``invert`` (ink on paper is then what is bright), in 1 channel (grey) or 3. They
-    are normalised to mean 0 and standard deviation 1, each channel apart, of the picture itself ("picture"), of the
-    training set ("corpus") or not ("none"). What is transparent is white; of several pictures in a file the first is
-    read; a camera's note of how it was held is followed. Lengths count columns. A picture of more than ``pixels``, as
-    it is or resized, is refused before it is decoded.
+    The width keeps the proportions unless ``width`` is given. Pixels are 0 to 1, or 1 to 0 with ``invert``, which makes
+    ink on paper bright. There are 1 (grey) or 3 ``channels``. ``normalisation`` makes each channel have mean 0 and
+    standard deviation 1: over the picture ("picture"), over the training set ("corpus"), or not at all ("none").
+    Transparent pixels become white. The first picture of a file is read. The camera's orientation is respected. Lengths
+    count columns. A picture with more than ``pixels`` pixels, before or after resizing, is refused before it is
+    decoded.
     """
 
     height: int = 32
@@ -55,11 +57,11 @@ class Picture:
 
     @property
     def size(self) -> int:
-        """Numbers of a channel in a step."""
+        """The numbers of a channel in a step."""
         return self.height
 
     def read(self, path: str) -> Steps:
-        """The picture at a path, [S, C * H]."""
+        """The picture in a file, [S, C * H]."""
         with opened(path) as image:
             pixels_HWC = resized(image, path, self.height, self.width, self.channels, self.pixels)
         if self.invert:
@@ -71,7 +73,7 @@ class Picture:
 
 
 def check_size(height: int, width: int | None, channels: int) -> None:
-    """DataError unless pictures can have this size, and channels."""
+    """Raises DataError if pictures cannot have this size or these channels."""
     if height < 1 or (width is not None and width < 1):
         raise DataError(f"height = {height}, width = {width}: a picture has at least one pixel")
     if channels not in (1, 3):
@@ -80,7 +82,7 @@ def check_size(height: int, width: int | None, channels: int) -> None:
 
 @contextmanager
 def opened(path: str) -> Iterator[Image]:
-    """The picture at a path, decoded when it is used; SignalError for whatever goes wrong until the end of it."""
+    """The picture in a file, decoded on first use. Raises SignalError for any failure while the context is open."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -88,19 +90,21 @@ def opened(path: str) -> Iterator[Image]:
     file = regular(path)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # there is a limit of our own
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit applies instead
             image = Image.open(file)
         with image:
             yield image
     except DataError:
         raise
-    except Exception as error:  # what broken files make of a decoder is anybody's guess
+    except Exception as error:  # a decoder may raise anything for a broken file
         raise SignalError(path, f"is not a picture that can be read: {error}") from error
 
 
 def resized(image: Image, path: str, height: int, width: int | None, channels: int, largest: int) -> Pixels:
-    """The pixels [height, width, channels] of a picture, 0 to 1; SignalError where it has, or would have, more than
-    ``largest``."""
+    """The pixels [height, width, channels] of a picture, 0 to 1.
+
+    Raises SignalError if the picture has, or would have, more than ``largest`` pixels.
+    """
     from PIL import Image, ImageOps
 
     if image.width * image.height > largest:
@@ -116,10 +120,10 @@ def resized(image: Image, path: str, height: int, width: int | None, channels: i
 
 
 def _flat(image: Image, mode: str) -> Image:
-    """The picture in another mode, without its depth and without transparency, which is white."""
+    """The picture in another mode, on a white background if it is transparent."""
     from PIL import Image
 
-    if image.mode.startswith("I"):  # 16 bits, which Pillow would cut off at 255
+    if image.mode.startswith("I"):  # 16 bits, which Pillow would clip at 255
         image = Image.fromarray((np.asarray(image, np.int64).clip(0, 65535) >> 8).astype(np.uint8))
     if "A" in image.getbands() or "transparency" in image.info:
         over = image.convert("RGBA")

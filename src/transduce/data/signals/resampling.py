@@ -1,4 +1,4 @@
-"""Samples at another rate, by libsoxr. N samples in, M out."""
+"""Resampling by libsoxr. N samples in, M samples out."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ Samples = NDArray[np.float32]
 
 
 def resampled(x_N: Samples, ratio: float) -> Samples:
-    """``ratio`` samples for every one: of a recording at 16 kHz with ratio 0.5 the same at 8 kHz; played at its old
-    rate, ratio 0.9 is faster (and higher) by a ninth. Nothing is folded back. DataError without the library."""
+    """``ratio`` samples for each input sample, without aliasing. Raises DataError without the library.
+
+    A recording at 16 kHz with ratio 0.5 becomes one at 8 kHz. Played at the old rate, ratio 0.9 is faster (and higher)
+    by a ninth.
+    """
     if ratio == 1:
         return x_N
-    if len(x_N) * ratio < 1:  # of which the library would make none
+    if len(x_N) * ratio < 1:  # the library would return no sample
         x_N = np.pad(x_N, (0, math.ceil(1 / ratio) - len(x_N)))
     y_M: Samples = _library().resample(x_N, 1.0, ratio)
     return y_M

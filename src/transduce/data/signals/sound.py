@@ -16,18 +16,18 @@ from transduce.data.signals.mel import LogMel
 from transduce.data.signals.resampling import Samples, resampled
 from transduce.data.signals.tokenizer import SignalTokenizer, Steps, learned
 
-LONGEST = 2**20  # samples of a window: a minute of them, and a spectrum still fits in memory
+LONGEST = 2**20  # most samples of a window; a spectrum still fits in memory
 
 
 @dataclass(frozen=True)
 class Sound:
-    """Recordings (WAV, FLAC, OGG, ...) as sequences of log-mel energies: ``mels`` bands, of a ``window`` of so many
-    seconds, every ``hop`` seconds, after a pre-``emphasis`` of high frequencies (0.97 is usual, 0 is none).
+    """Recordings (WAV, FLAC, OGG, ...) as sequences of log-mel energies.
 
-    Recordings have ``rate`` samples a second; one that has another number is refused, or brought to it with
-    ``resample``. Several channels are averaged. Each band is normalised to mean 0 and standard deviation 1, of the
-    recording itself ("utterance"), of the training set ("corpus") or not ("none"). Lengths count frames. A recording
-    longer than ``seconds`` is refused before it is decoded.
+    There are ``mels`` bands for a ``window`` in seconds, every ``hop`` seconds, after a pre-``emphasis`` of high
+    frequencies (0.97 is usual, 0 means none). Recordings have ``rate`` samples a second. Another rate is refused, or
+    converted with ``resample``. Channels are averaged. ``normalisation`` makes each band have mean 0 and standard
+    deviation 1: over the recording ("utterance"), over the training set ("corpus"), or not at all ("none"). Lengths
+    count frames. A recording longer than ``seconds`` is refused before it is decoded.
     """
 
     rate: int = 16000
@@ -47,7 +47,7 @@ class Sound:
         if self.normalisation not in ("utterance", "corpus", "none"):
             raise DataError(f'normalisation = "{self.normalisation}": expected "utterance", "corpus" or "none"')
         for name in ("rate", "mels", "seconds"):
-            if not getattr(self, name) > 0:  # which nan is not
+            if not getattr(self, name) > 0:  # False for nan
                 raise DataError(f"{name} = {getattr(self, name)}: expected more than 0")
         for name in ("window", "hop"):
             if not 2 <= getattr(self, name) * self.rate <= LONGEST:
@@ -65,7 +65,7 @@ class Sound:
         return self.mels
 
     def read(self, path: str) -> Steps:
-        """The log-mel energies of the recording at a path, [S, M]."""
+        """The log-mel energies of the recording in a file, [S, M]."""
         x_N, rate = samples(path, self.seconds)
         if rate != self.rate and not self.resample:
             raise SignalError(
@@ -84,8 +84,10 @@ class Sound:
 
 
 def samples(path: str, seconds: float) -> tuple[Samples, int]:
-    """The samples [N] of a recording, -1 to 1, channels averaged, and how many there are a second; SignalError where
-    it cannot be read as a whole or is longer than ``seconds``."""
+    """The samples [N] of a recording, -1 to 1, with averaged channels, and the samples a second.
+
+    Raises SignalError if the file cannot be read completely or is longer than ``seconds``.
+    """
     library = soundfile()
     file = regular(path)
     try:
@@ -106,20 +108,20 @@ def samples(path: str, seconds: float) -> tuple[Samples, int]:
 
 
 def soundfile() -> Any:
-    """The library; DataError, naming the extra it is in, without."""
+    """The library soundfile. Raises DataError, which names the extra, without it."""
     try:
         import soundfile as library  # type: ignore[import-untyped]
-    except (ImportError, OSError) as error:  # OSError: the library that it wraps is not there
+    except (ImportError, OSError) as error:  # OSError: the wrapped library is missing
         raise lacking("soundfile", "audio") from error
     return library
 
 
 def _missing(file: Path) -> bool:
-    """Whether a WAV file ends before it should: the library takes what there is for the whole."""
+    """Returns True if a WAV file is truncated. The library would read it as if it were complete."""
     with file.open("rb") as opened:
         head = opened.read(12)
     if head[:4] != b"RIFF" or head[8:] != b"WAVE":
         return False
     promised = int.from_bytes(head[4:8], "little")
-    there = file.stat().st_size - 8 + 1  # many leave out the byte that makes an odd length even
-    return promised not in (0, 0xFFFFFFFF) and there < promised  # a stream's length is not known
+    there = file.stat().st_size - 8 + 1  # many programs leave out the byte that makes an odd length even
+    return promised not in (0, 0xFFFFFFFF) and there < promised  # the length of a stream is unknown

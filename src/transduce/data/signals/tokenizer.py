@@ -1,6 +1,6 @@
-"""Paths of signals to rows of steps: what sound, pictures and clips share once their unit has read the file.
+"""Turns paths of signals into rows of steps: the part that sound, pictures and clips share.
 
-S steps of D numbers, in C channels that are normalised apart, of P numbers each: D = C * P, a channel's side by side.
+S steps of D numbers. C channels are normalised separately and have P adjacent numbers each: D = C * P.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from transduce.data.tokenizers.base import Tokenizer, Unit
 from transduce.data.tokenizers.recorded import RecordedNumbers
 
 Steps = NDArray[np.float32]
-FLOOR = 1e-3  # of what is divided by: silence and blank paper are not blown up
+FLOOR = 1e-3  # smallest divisor, so that silence and blank paper are not amplified
 
 
 class Signal(Unit, Protocol):
-    """A unit that reads files. ``read`` gives the steps [S, channels * size] of one, at least one of them, and raises
-    SignalError; ``place`` is the name of a step, for people. The numbers of a step that is ``spectral`` are bands of a
-    spectrum, the lowest first; of any other they are pixels.
+    """A unit that reads files.
 
-    ``normalisation`` is "none", "corpus" (of each channel the mean and standard deviation of the training set) or any
-    other word: those of the file itself.
+    ``read`` returns the steps [S, channels * size] of a file, at least one, or raises SignalError. ``place`` is the
+    name of a step for people. If ``spectral``, the numbers of a step are frequency bands, lowest first; otherwise they
+    are pixels. ``normalisation`` is "none", "corpus" (mean and standard deviation of each channel over the training
+    set), or any other word for those of the file itself.
     """
 
     @property
@@ -50,8 +50,10 @@ class Signal(Unit, Protocol):
 
 
 class SignalTokenizer(RecordedNumbers):
-    """Paths to the normalised steps [S, D] of what lies there; ``mean`` and ``scale`` are the training set's, of each
-    channel, where the unit asks for them."""
+    """Turns paths into the normalised steps [S, D] of their files.
+
+    ``mean`` and ``scale`` are those of the training set for each channel, if the unit needs them.
+    """
 
     signal = True
 
@@ -67,9 +69,9 @@ class SignalTokenizer(RecordedNumbers):
         return self._unit.spectral
 
     def encode(self, texts: Sequence[str]) -> list[Steps]:
-        """The steps [S, D] of each file; raises SignalError where one cannot be read.
+        """The steps [S, D] of each file. Raises SignalError if a file cannot be read.
 
-        Rounded to half precision, as they are stored, so that a file is the same in training and in use.
+        Values are rounded to half precision, as they are stored, so that training and use see the same numbers.
         """
         return [self._normalised(self._unit, path).astype(np.float16).astype(np.float32) for path in texts]
 
@@ -77,7 +79,7 @@ class SignalTokenizer(RecordedNumbers):
         raise DataError("a signal is read and not written: there is no text of its steps")
 
     def tokens(self, ids: Sequence[Any]) -> list[str]:
-        """Where each step is, to be read by people."""
+        """The place of each step as text."""
         return [self._unit.place(step) for step in range(len(ids))]
 
     def length(self, ids: Sequence[Any]) -> int:
@@ -90,7 +92,7 @@ class SignalTokenizer(RecordedNumbers):
         return text
 
     def extended(self, other: Tokenizer) -> SignalTokenizer:
-        """There is nothing to add to numbers; whoever has as many of them is read by this one."""
+        """Numbers have no vocabulary to extend: returns this tokenizer if the other has as many numbers."""
         if not other.signal or other.factors != self.factors:
             raise DataError(
                 f"a signal of {self.factors} numbers a step is not extended by one of {other.factors}, nor by text; "
@@ -126,10 +128,9 @@ class SignalTokenizer(RecordedNumbers):
 
 
 def learned(unit: Signal, paths: Iterable[str]) -> SignalTokenizer:
-    """The unit's tokenizer, for which files are read only where its normalisation is the corpus's.
+    """The unit's tokenizer. Reads files only for the normalisation "corpus".
 
-    One that cannot be read teaches nothing here: it is told of, or refused, where it is encoded. DataError where none
-    can be.
+    An unreadable file is skipped here; encoding reports or refuses it. Raises DataError if no file can be read.
     """
     if unit.normalisation != "corpus":
         return SignalTokenizer(unit)
@@ -147,7 +148,7 @@ def learned(unit: Signal, paths: Iterable[str]) -> SignalTokenizer:
 
 
 def channelled(unit: Signal, path: str) -> Steps:
-    """What the unit reads, [S, C, P]; SignalError where some of it is no number."""
+    """The unit's steps as [S, C, P]. Raises SignalError if a value is not a number."""
     x_SD = unit.read(path)
     if not np.isfinite(x_SD).all():
         raise SignalError(path, "has something in it that is not a number (or is infinite)")

@@ -1,1 +1,1 @@
-"""Where recipes get their data: one file for each origin, or for a few of one kind."""
+"""Origins: where recipes get their data."""

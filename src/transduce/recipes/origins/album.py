@@ -1,8 +1,8 @@
-"""Pictures and what is said of them, as an origin leaves them: for each split a folder of files with its manifest.
+"""Writes pictures and their targets: for each split a folder of files with a manifest.
 
-``pairs.jsonl`` has a line for each picture: "source", its file's name beside the manifest; "target", what is to be
-written of it, or an array where several are right; and whatever else is known. Pictures are arrays of bytes, [H, W]
-(grey) or [H, W, 3] (red, green, blue), 0 is dark; a clip is several, [F, H, W, 3].
+``pairs.jsonl`` has one line per picture: "source" is its file name beside the manifest; "target" is the text to write,
+or an array of texts if several are right; other keys are extra facts. Pictures are arrays of bytes, [H, W] (grey) or
+[H, W, 3] (red, green, blue), where 0 is dark. A clip is [F, H, W, 3].
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MANIFEST = "pairs.jsonl"
 
 @dataclass(frozen=True)
 class Entry:
-    """A picture, or a clip, with its target (or all that are right), and what else its line in the manifest has."""
+    """A picture or clip, its target or targets, and further keys of its line in the manifest."""
 
     values: Bytes
     target: str | list[str]
@@ -36,18 +36,18 @@ class Entry:
 
 
 def albums(folder: Path, entries: Callable[[Split], Iterable[Entry]]) -> Splits:
-    """A folder for each split, where there is none yet, with the entries of it; each is whole or not there."""
+    """Writes one folder of entries per split, if it is missing. Each folder is complete or absent."""
     return Splits(*(album(folder / split, lambda split=split: entries(split)) for split in SPLITS))  # type: ignore[misc]
 
 
 def album(folder: Path, entries: Callable[[], Iterable[Entry]]) -> Files:
-    """The manifest of the folder, which is written, pictures and all, where it is missing."""
+    """The manifest of the folder. Writes it with its pictures if it is missing."""
     whole(folder, lambda scratch: write(scratch / MANIFEST, _lines(scratch, entries())))
     return Files(path=str(folder / MANIFEST))
 
 
 def pillow(module: str = "Image") -> ModuleType:
-    """A module of Pillow; raises ImportError, naming the extra, without it."""
+    """A module of Pillow. Raises ImportError, which names the extra to install, without it."""
     try:
         return __import__(f"PIL.{module}", fromlist=[module])
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Pictures packed into arrays of NumPy, as data sets of small pictures are handed on."""
+"""Small pictures packed into NumPy arrays."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class PictureArchive:
-    """The pictures of a ``folder`` with train.npz, valid.npz and test.npz, and what is to be written of them.
+    """The pictures and targets in the files train.npz, valid.npz and test.npz of a ``folder``.
 
-    An .npz has "images", bytes [n, height, width] or [n, height, width, 3], or pictures of any width one after another:
-    "pixels", bytes, row by row of each picture, and "widths" [n]. Targets are its "labels", [n], or the symbols of each
-    [n, k], with ``between`` between them; or, with ``text`` (a number from 0, or a key), that column of the .tsv or
-    .jsonl file of the same name (.gz is fine), a line for each picture. ``where``: only those whose line has this text
-    in this column, as in ["label", "true"].
+    An .npz has "images", bytes [n, height, width] or [n, height, width, 3]. For pictures of any width it has "pixels",
+    the bytes of all pictures row by row, and "widths" [n]. The targets are its "labels" [n], or labels [n, k] joined by
+    ``between``. With ``text`` (a column number from 0, or a key) they are that column of the .tsv or .jsonl file of the
+    same name (.gz is fine), one line per picture. ``where``, for example ["label", "true"], keeps only the pictures
+    whose line has this text in this column.
     """
 
     folder: str | None = None
@@ -67,7 +67,7 @@ class PictureArchive:
         return [self.between.join(map(str, np.atleast_1d(label))) for label in labels]
 
     def _texts(self, path: Path, column: str | int) -> list[str | None]:
-        """A target of each picture; None for what is not wanted."""
+        """The target of each picture; None if ``where`` leaves the picture out."""
         texts = list(_column(path, column))
         if self.where is None:
             return list(texts)
@@ -77,20 +77,20 @@ class PictureArchive:
 
 
 def archived(path: Path) -> Arrays:
-    """The arrays of an .npz; DataError where it is none. Nothing in it is run."""
+    """The arrays of an .npz file, without running anything in it. Raises DataError if the file is not an .npz."""
     try:
         found = np.load(path, allow_pickle=False)
         if not isinstance(found, np.lib.npyio.NpzFile):
             raise UserError("it is a single array, an .npy file; np.savez writes several with their names")
         with found:
             return dict(found)
-    # RuntimeError: it is encrypted, or packed in a way that is not known
+    # RuntimeError: encrypted, or packed in an unknown way
     except (OSError, ValueError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
         raise DataError(f"{path} is not an .npz file that can be read: {error}") from error
 
 
 def array(path: Path, arrays: Arrays, name: str) -> NDArray[Any]:
-    """One of the arrays; DataError with the names of those that are there."""
+    """One of the arrays. Raises DataError, which names the existing arrays, if it is missing."""
     if name not in arrays:
         raise DataError(f"{path} has no {name!r}: its arrays are {', '.join(arrays) or 'none'}")
     return arrays[name]
@@ -126,7 +126,7 @@ def _beside(path: Path) -> Path:
 
 
 def _column(path: Path, column: str | int) -> Iterator[str]:
-    """A column of the file of texts."""
+    """One column of the file of texts."""
     for row in read(Files(path=str(_beside(path))), ColumnNames(target=column)):
         if row.problem is not None:
             raise DataError(f"{row.problem.place}: {row.problem.detail}; mend the line")

@@ -1,4 +1,4 @@
-"""Sums to be worked out, digit by digit."""
+"""Arithmetic: sums to compute, digit by digit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from transduce.recipes.origins.base import held_out, made_up
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Sums and differences of two whole numbers, with letters strewn in, and their values: "3e36d9-h1h3" -> "3356".
+    """Sums and differences of two integers, with letters as distractors, and their values: "3e36d9-h1h3" -> "3356".
 
-    After the task of Zaremba and Sutskever 2014 and Jozefowicz et al. 2015. Each number has 1 to ``digits`` digits,
-    the first may be negative, and up to ``distractors`` letters follow every symbol but the last. No sum is in two
-    splits; ``pairs`` are for training; a tenth of that, at least 100, for each of valid and test.
+    After the task of Zaremba and Sutskever 2014 and Jozefowicz et al. 2015. Each number has 1 to ``digits`` digits, and
+    the first may be negative. Up to ``distractors`` letters follow every symbol but the last. No sum is in two splits.
+    ``pairs`` are for training; valid and test have a tenth of that each, at least 100.
     """
 
     pairs: int = 100_000
@@ -54,7 +54,7 @@ class Arithmetic:
 
 
 def value(written: str) -> int:
-    """What a sum of two numbers comes to."""
+    """The value of a sum of two numbers."""
     parts = re.fullmatch(r"(-?\d+)([+-]\d+)", written)
     if parts is None:
         raise UserError(f"{written!r} is not the sum of two numbers: expected, for example, '-12+345'")

@@ -1,4 +1,4 @@
-"""What an origin is: it writes the splits of a corpus into a folder, each file whole or not at all, and only once."""
+"""Functions that origins share. An origin writes the splits of a corpus into a folder, once; each file is whole."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import DataError, Files, Splits
 from transduce.files import write
 
-TRIES = 50  # for each text that has not been there yet
+TRIES = 50  # draws per requested text, before we give up
 
 
 def hashed_split(key: str) -> Split:
-    """The split of a key, the same everywhere and for ever: SHA-1 modulo 100, below 90, below 95, the rest."""
+    """The split of a key, the same on every machine: SHA-1 modulo 100 (below 90 train, below 95 valid, otherwise test)."""
     hundredth = int(hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest(), 16) % 100
     return "train" if hundredth < 90 else "valid" if hundredth < 95 else "test"
 
@@ -26,7 +26,7 @@ def hashed_split(key: str) -> Split:
 def tsv_splits(
     folder: Path, lines: Callable[[], Mapping[Split, Iterable[str]]], suffix: Literal["tsv", "txt"] = "tsv"
 ) -> Splits:
-    """One TSV (or text) file for each split; ``lines`` is asked for theirs only where a file is missing."""
+    """One TSV or text file per split. Calls ``lines`` only if a file is missing."""
     paths = {split: folder / f"{split}.{suffix}" for split in SPLITS}
     if not all(path.exists() for path in paths.values()):
         for split, content in lines().items():
@@ -41,10 +41,11 @@ def made_up(
     source: Callable[[random.Random], str],
     line: Callable[[str, random.Random], str] | None = None,
 ) -> Splits:
-    """TSV splits, a ``line`` for each of so many different drawn sources; it may draw by chance too. Without ``line``
-    text files of the sources, which to a language model are targets.
+    """Splits of randomly drawn, different sources.
 
-    ``pairs`` are for training; a tenth of that, at least 100, for each of valid and test.
+    ``line`` turns a source into a TSV line and may draw random numbers too. Without ``line`` the files have the sources
+    as text, which are a language model's targets. ``pairs`` are for training; valid and test have a tenth of that each,
+    at least 100.
     """
     if pairs < 1:
         raise DataError(f"pairs = {pairs}: at least one is needed to learn from")
@@ -60,8 +61,7 @@ def made_up(
 
 
 def different(count: int, what: str, draw: Callable[[], str]) -> list[str]:
-    """So many drawn texts, no two alike, in the order in which they were met; DataError where there are hardly as
-    many."""
+    """``count`` different drawn texts, in the order of drawing. Raises DataError if there are hardly as many."""
     found: dict[str, None] = {}
     for _ in range(TRIES * count):
         found[draw()] = None
@@ -74,12 +74,12 @@ def different(count: int, what: str, draw: Callable[[], str]) -> list[str]:
 
 
 def held_out(pairs: int) -> int:
-    """How many pairs ``made_up`` draws for each of valid and test."""
+    """The number of pairs that ``made_up`` draws for valid, and for test."""
     return max(100, pairs // 10)
 
 
 def package(name: str, extra: str = "recipes") -> importlib.metadata.Distribution:
-    """An installed package, whose files may be read without running code of it; DataError names the extra it is in."""
+    """An installed package. Its files can be read without running its code. Raises DataError, which names the extra."""
     try:
         return importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:

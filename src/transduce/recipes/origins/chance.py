@@ -1,4 +1,4 @@
-"""Chance of its own for each thing that an origin makes: the first hundred are the same, however many there are."""
+"""Random numbers for each item of an origin: the first items stay the same when more items are requested."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Chance = np.random.Generator
 
 
 def chance_of(seed: int, split: str, number: int) -> Chance:
-    """What is drawn for one of a split, by its number from 0."""
+    """The generator for one item of a split. ``number`` counts from 0."""
     return np.random.default_rng([seed, zlib.crc32(split.encode()), number])
 
 
 def one(choices: Sequence[T], chance: Chance) -> T:
-    """Any of them, all alike."""
+    """One of the choices, all equally probable."""
     return choices[int(chance.integers(len(choices)))]

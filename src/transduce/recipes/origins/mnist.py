@@ -1,4 +1,4 @@
-"""MNIST, from a public copy or one's own."""
+"""MNIST, from a public copy or the user's own."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ SUMS = {
     "t10k-images-idx3-ubyte": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
     "t10k-labels-idx1-ubyte": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
 }
-"""SHA-256 of each file as it is published, gzipped."""
-VALID = 5_000  # the last so many of the 60,000 for training
-UNSIGNED_BYTES = 8  # what IDX calls the kind of its numbers
+"""SHA-256 of each published, gzipped file."""
+VALID = 5_000  # the last ones of the 60,000 training digits
+UNSIGNED_BYTES = 8  # the IDX code of unsigned bytes
 
 
 @dataclass(frozen=True)
 class Mnist:
-    """Handwritten digits, 28 by 28 pixels, white on black, and which they are (LeCun et al. 1998): 55,000 for training,
-    5,000 for valid, 10,000 for test.
+    """Handwritten digits of 28 by 28 pixels, white on black, and their labels (LeCun et al. 1998).
 
-    ``folder`` holds a copy, read instead of the network: the four published files of IDX, plain or gzipped, or
-    train.npz, valid.npz and test.npz with "images" [n, 28, 28] and "labels" [n], as whoever made them has split them.
-    What is fetched is checked by its sum. ``first``: only so many of each split, for a trial.
+    55,000 are for training, 5,000 for valid, 10,000 for test. ``folder`` holds a local copy that replaces the download:
+    the four published IDX files, plain or gzipped, or train.npz, valid.npz and test.npz with "images" [n, 28, 28] and
+    "labels" [n], in the split of their author. Downloads are checked by their checksum. ``first`` keeps only the first
+    examples of each split, for a trial.
     """
 
     folder: str | None = None
@@ -79,8 +79,9 @@ class Mnist:
 
 
 def _idx(folder: Path | None, name: str) -> Bytes:
-    """The array of a file of IDX: 0, 0, the kind of its numbers, of how many axes, how long each of these is, and then
-    the numbers."""
+    """The array of an IDX file: two zeros, the type of its numbers, the number of axes, the size of each axis, the
+    numbers.
+    """
     data = _raw(folder, name)
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] != UNSIGNED_BYTES:
         raise DataError(f"{name} is no file of IDX with bytes: it begins with {data[:4]!r}")

@@ -1,4 +1,4 @@
-"""Multi30k, from its public repository or a copy of it."""
+"""Multi30k, from its public repository or a local copy."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ SUMS = {
     "test_2016_flickr.en": "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
     "test_2016_flickr.fr": "dd64ea1883b68f55c887118839b434edc68b1dae3be6064c3bd5ab38033ddc6b",
 }
-"""SHA-256 of each file's text with runs of whitespace made one space."""
+"""SHA-256 of each file's text, after runs of whitespace have become one space."""
 
 
 @dataclass(frozen=True)
 class Multi30k:
     """Captions of photographs and their translations (Elliott et al. 2016), task 1, untokenised, from GitHub.
 
-    ``folder`` holds a copy (train.de.gz, valid.de.gz or val.de.gz, test_2016_flickr.de.gz, ..., plain or gzipped) to
-    be read instead of the network. Runs of whitespace become one space; the sums of what results are checked.
+    ``folder`` holds a local copy that replaces the download: train.de.gz, valid.de.gz or val.de.gz,
+    test_2016_flickr.de.gz and so on, plain or gzipped. Runs of whitespace become one space. The checksums of the result
+    are checked.
     """
 
     source: Literal["de", "en", "fr"] = "de"
@@ -49,6 +50,6 @@ class Multi30k:
 
 
 def published(name: str) -> Published:
-    """A file by the name it has here; the repository says val where others say valid."""
+    """A file by its name here. The repository says val instead of valid."""
     original = name.replace("valid.", "val.")
     return Published("Multi30k", name, f"{MULTI30K}/{original}.gz", SUMS[name], (name, original))

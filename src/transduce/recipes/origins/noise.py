@@ -1,8 +1,9 @@
-"""The noise of the noisy channel (Kernighan, Church and Gale 1990): how English words come to be misspelled.
+"""The noise of the noisy channel (Kernighan, Church and Gale 1990): a model of English spelling errors.
 
-A misspelling is a few edits of a word, each of a kind drawn by its weight and, within the kind, at any place alike.
-How many edits, and of which kinds, follow roughly the training part of Mitton's Birkbeck corpus, of people who find
-spelling hard; only ``neighbour``, a slip of the finger, is not met there, for much of it is handwritten.
+A misspelling is a few edits of a word. A weight decides the kind of each edit; all places of a kind are equally
+probable. The numbers and kinds of edits roughly follow the training part of Mitton's Birkbeck corpus, by people who
+find spelling hard. Only ``neighbour``, a typing error, does not occur there, because much of that corpus is
+handwritten.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterator
 Edit = Callable[[str], list[str]]
 
 KEYBOARD = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-"""The letters of a keyboard; a row lies half a key to the right of the one above it."""
+"""The letters of a keyboard. Each row is shifted by half a key to the right of the row above it."""
 
 SOUNDS = (
     "a e i o u",
@@ -46,42 +47,42 @@ SOUNDS = (
     "ant ent",
     "ough uff",
 )
-"""Spellings that sound alike, or nearly so; of several that begin at one place each has its chance."""
+"""Spellings that sound alike, or nearly alike. If several begin at one place, all are equally probable."""
 
 
 def deletion(word: str) -> list[str]:
-    """A letter left out."""
+    """A letter is missing."""
     return [word[:i] + word[i + 1 :] for i in range(len(word))]
 
 
 def insertion(word: str) -> list[str]:
-    """A letter too many."""
+    """An extra letter."""
     return [word[:i] + letter + word[i:] for i in range(len(word) + 1) for letter in string.ascii_lowercase]
 
 
 def transposition(word: str) -> list[str]:
-    """Two letters that follow each other exchanged."""
+    """Two adjacent letters are exchanged."""
     pairs = enumerate(itertools.pairwise(word))
     return [word[:i] + second + first + word[i + 2 :] for i, (first, second) in pairs if first != second]
 
 
 def doubling(word: str) -> list[str]:
-    """A single letter doubled."""
+    """A single letter is doubled."""
     return [word[: i + 1] + word[i:] for i in range(len(word)) if word[i] not in (word[i - 1 : i], word[i + 1 : i + 2])]
 
 
 def undoubling(word: str) -> list[str]:
-    """A double letter made single."""
+    """A double letter becomes single."""
     return [word[:i] + word[i + 1 :] for i in range(len(word) - 1) if word[i] == word[i + 1]]
 
 
 def neighbour(word: str) -> list[str]:
-    """A key beside the right one."""
+    """An adjacent key instead of the right one."""
     return [word[:i] + key + word[i + 1 :] for i, letter in enumerate(word) for key in NEIGHBOURS.get(letter, "")]
 
 
 def sound(word: str) -> list[str]:
-    """One spelling of a sound for another."""
+    """Another spelling of the same sound."""
     return [
         word[:start] + other + word[end:]
         for start in range(len(word))
@@ -91,7 +92,7 @@ def sound(word: str) -> list[str]:
 
 
 def misspelling(word: str, draw: random.Random) -> str:
-    """The word with one to four edits, at most one and one more for every four letters; it may come out unchanged."""
+    """The word with one to four edits: at most one, plus one for every four letters. The result may equal the word."""
     edits = draw.choices(range(1, len(NUMBERS) + 1), NUMBERS)[0]
     text = word
     for _ in range(min(edits, 1 + len(word) // 4)):
@@ -121,7 +122,7 @@ ALIKE = _alike()
 LONGEST = max(map(len, ALIKE))
 
 NUMBERS = (38, 28, 20, 14)
-"""In percent, how many misspellings have one edit, two, three and four."""
+"""Percentages of misspellings with one, two, three and four edits."""
 
 KINDS: dict[Edit, int] = {
     sound: 35,
@@ -132,4 +133,4 @@ KINDS: dict[Edit, int] = {
     transposition: 6,
     neighbour: 6,
 }
-"""In percent, of which kind an edit is."""
+"""Percentages of the kinds of edits."""

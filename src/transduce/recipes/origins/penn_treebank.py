@@ -1,4 +1,4 @@
-"""The text of the Penn Treebank that language models are compared on, from a public repository or a copy of it."""
+"""The Penn Treebank text of language-model benchmarks, from a public repository or a local copy."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ SUMS = {
     "valid": "fadf6277290823f881b7bf39b84e88536c87a859cd629dcfd1d2dfdef06097cf",
     "test": "c2f8c16a611595d31da5acdb7a61d50e7d5e95f6b9c05fceda5f5ddc4383e791",
 }
-"""SHA-256 of each file's text with runs of whitespace made one space."""
+"""SHA-256 of each file's text, after runs of whitespace have become one space."""
 
 
 @dataclass(frozen=True)
 class PennTreebank:
-    """Sentences of the Wall Street Journal in the form of Mikolov et al. 2010: small letters, no punctuation, N for
-    numbers, 10,000 words; 929,589 tokens to train on, line ends included.
+    """Sentences of the Wall Street Journal in the form of Mikolov et al. 2010.
 
-    A rare word is UNK here, where theirs is <unk>: this stands for tokens that a vocabulary lacks, and UNK is one that
-    it has. ``folder`` holds a copy (train.txt or ptb.train.txt, ..., plain or gzipped) to be read instead of the
-    network. The text is not openly licensed (copyright LDC and Dow Jones): keep what is fetched to yourself.
+    The text is lower case, without punctuation, with N for numbers and 10,000 different words. The training set has
+    929,589 tokens, including line ends. A rare word is UNK here; the published text has <unk>, which is the special
+    token for words outside the vocabulary. ``folder`` holds a local copy (train.txt or ptb.train.txt, ..., plain or
+    gzipped) that replaces the download. The text has no open licence (copyright LDC and Dow Jones): do not pass it on.
     """
 
     folder: str | None = None

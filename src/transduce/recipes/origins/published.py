@@ -1,4 +1,4 @@
-"""Text files that are published somewhere: fetched from there, or read from a copy, and checked."""
+"""Published text files: downloaded or read from a local copy, and checked by their checksum."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ LARGEST = 16 * 2**20
 
 @dataclass(frozen=True)
 class Published:
-    """A file ``name`` of a ``corpus``, at a ``url`` that may end in .gz; ``sha256`` is of its text with runs of
-    whitespace made one space.
+    """The file ``name`` of a ``corpus``, at a ``url`` that may end in .gz.
 
-    A copy of it has one of the names ``copies``, plain or with .gz behind.
+    ``sha256`` is the checksum of its text, after runs of whitespace have become one space. A local copy has one of the
+    names ``copies``, with or without .gz.
     """
 
     corpus: str
@@ -29,7 +29,9 @@ class Published:
     copies: tuple[str, ...]
 
     def lines(self, folder: str | None) -> list[str]:
-        """Its lines, from a ``folder`` with a copy if given, with single spaces; DataError where it is another file."""
+        """The lines with single spaces, from a ``folder`` with a copy if given. Raises DataError if the checksum
+        differs.
+        """
         data, where = self._raw(folder)
         lines = [" ".join(line.split()) for line in data.decode("utf-8", "replace").removesuffix("\n").split("\n")]
         found = hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
@@ -51,7 +53,7 @@ class Published:
 
 
 def download(url: str, largest: int | None = None) -> bytes:
-    """What lies at a URL; DataError after 30 silent seconds, or beyond the ``largest`` size in bytes (16 MB)."""
+    """Downloads a file. Raises DataError after 30 seconds without data, or beyond ``largest`` bytes (default 16 MB)."""
     largest = largest or LARGEST
     try:
         with urllib.request.urlopen(url, timeout=SECONDS) as response:

@@ -1,4 +1,4 @@
-"""The recordings of the Free Spoken Digit Dataset, and folders of recordings with a manifest, as origins leave them."""
+"""The recordings of the Free Spoken Digit Dataset, and folders of recordings with a manifest."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from transduce.recipes.origins.published import download
 COMMIT = "26eb9aaf76e81b692f806f9140c2d2777410d7a1"
 ARCHIVE = f"https://codeload.github.com/Jakobovski/free-spoken-digit-dataset/tar.gz/{COMMIT}"
 SUM = "aacc6435ec019f03383d4aa575de70fa6775a5c68b50d87c766d1c14bb2b79ac"
-"""SHA-256 of all recordings, name, a line break and bytes of each, in the order of their names."""
+"""SHA-256 over all recordings in the order of their names: name, line break, bytes."""
 
 RATE = 8000  # samples a second
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-LARGEST = 2**28  # bytes in an archive, whatever a few of them unpack to
+LARGEST = 2**28  # most unpacked bytes of an archive
 LARGEST_FILE = 2**20
 _NAME = re.compile(r"([0-9])_([a-z]+)_([0-9]{1,4})\.wav")
 
 
 @dataclass(frozen=True)
 class Recording:
-    """One digit, 0 to 9, by a speaker, who said each several times (``index``), as a WAV file of 16 bits."""
+    """One digit, 0 to 9, by one speaker, as a 16-bit WAV file. ``index`` counts a speaker's recordings of a digit."""
 
     digit: int
     speaker: str
@@ -52,18 +52,18 @@ class Recording:
 
     @property
     def samples(self) -> Samples:
-        """-1 to 1."""
+        """The samples, from -1 to 1."""
         with wave.open(io.BytesIO(self.wav)) as file:
             levels_N = np.frombuffer(file.readframes(file.getnframes()), "<i2")
         return levels_N.astype(np.float32) / np.float32(2**15)
 
 
 def recordings(folder: str | None, leave_out: str | None = None) -> dict[Split, list[Recording]]:
-    """Those of each split: the test set has index 0 to 4, as its authors say, valid 5 to 7. With ``leave_out`` the test
-    set is that speaker's, all of them, and the others' index 0 to 4 is in no split.
+    """The recordings of each split: index 0 to 4 for test, as the authors recommend, 5 to 7 for valid.
 
-    Of a ``folder`` with a copy, else fetched; DataError where they are not the ones expected, or there is no such
-    speaker.
+    ``leave_out`` names a speaker whose recordings are all for test; then index 0 to 4 of the others is in no split. The
+    recordings come from a ``folder`` with a copy, or are downloaded. Raises DataError if they are not the expected
+    ones, or if there is no such speaker.
     """
     found = checked(_fetched() if folder is None else _copied(Path(folder).expanduser()), folder or ARCHIVE)
     speakers = sorted({each.speaker for each in found})
@@ -80,7 +80,7 @@ def recordings(folder: str | None, leave_out: str | None = None) -> dict[Split, 
 
 
 def checked(files: dict[str, bytes], where: str) -> list[Recording]:
-    """The recordings of these files, in the order of their names; DataError where their sum is another."""
+    """Returns the recordings sorted by file name. Raises DataError if the checksum differs."""
     digest = hashlib.sha256()
     found = []
     for name, wav in sorted(files.items()):
@@ -98,7 +98,7 @@ def checked(files: dict[str, bytes], where: str) -> list[Recording]:
 
 @dataclass(frozen=True)
 class Spoken:
-    """A file to be, by its ``name`` without suffix, and what is said in it."""
+    """A file to write: its ``name`` without suffix, and the words spoken in it."""
 
     name: str
     wav: bytes
@@ -106,7 +106,7 @@ class Spoken:
 
 
 def spoken_splits(folder: Path, entries: Callable[[Split], Iterable[Spoken]]) -> Splits:
-    """For each split a folder of WAV files with a manifest, pairs.tsv, written where it is not there yet."""
+    """For each split a folder of WAV files with a manifest, pairs.tsv. Writes it if it is missing."""
 
     def fill(split: Split, scratch: Path) -> None:
         write(scratch / "pairs.tsv", _lines(scratch, entries(split)))
@@ -117,7 +117,7 @@ def spoken_splits(folder: Path, entries: Callable[[Split], Iterable[Spoken]]) ->
 
 
 def wav(x_N: Samples) -> bytes:
-    """Samples, -1 to 1, as a WAV file of 16 bits; louder ones are cut."""
+    """Samples from -1 to 1 as a 16-bit WAV file. Larger values are clipped."""
     levels_N = np.clip(np.rint(x_N * 2**15), -(2**15), 2**15 - 1).astype("<i2")
     file = io.BytesIO()
     with wave.open(file, "wb") as written:
@@ -142,7 +142,9 @@ def _fetched() -> dict[str, bytes]:
 
 
 def _copied(folder: Path) -> dict[str, bytes]:
-    """Of wav.tar.gz, or of a folder of recordings: ``recordings`` (a checkout), ``wav``, or the folder itself."""
+    """The files of wav.tar.gz, or of a folder of recordings: ``recordings`` (a checkout), ``wav``, or the folder
+    itself.
+    """
     archive = folder / "wav.tar.gz"
     if archive.exists():
         with archive.open("rb") as file:
@@ -155,8 +157,7 @@ def _copied(folder: Path) -> dict[str, bytes]:
 
 
 def _unpacked(file: io.BufferedIOBase | io.BufferedReader, where: str) -> dict[str, bytes]:
-    """The recordings in an archive, by their names alone: what folders it says they are in, and whatever else it has,
-    is not looked at, and nothing is written."""
+    """The recordings in an archive, by file name. Ignores folders and other files, and writes nothing."""
     found, size = {}, 0
     try:
         with tarfile.open(fileobj=file, mode="r|gz") as archive:

@@ -1,4 +1,4 @@
-"""Drawn scenes whose captions are known: which objects there are, and how they lie to one another."""
+"""Drawn scenes with known captions: objects and their relative positions."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ from transduce.recipes.origins.shapes import COLOURS, SHAPES, Thing, picture
 
 Kind = tuple[str, str]  # a colour and a shape
 
-SIZES = {"small": 0.085, "large": 0.15}  # from the centre to the edge, of the picture's side
-SQUARES = 3  # a side: no two objects stand in the same one
+SIZES = {"small": 0.085, "large": 0.15}  # from the centre to the edge, as a share of the picture's side
+SQUARES = 3  # squares a side; each holds at most one object
 KINDS: tuple[Kind, ...] = tuple(itertools.product(COLOURS, SHAPES))
 UNSEEN: dict[Split, tuple[Kind, ...]] = {
     "valid": (("red", "circle"), ("green", "square"), ("blue", "triangle"), ("yellow", "cross")),
     "test": (("purple", "circle"), ("white", "diamond"), ("cyan", "bar"), ("orange", "cross")),
 }
-"""What no object in training is; every colour and every shape is met there with others."""
+"""Combinations that no training object has. Each colour and each shape occurs there in other combinations."""
 SEEN = tuple(kind for kind in KINDS if kind not in UNSEEN["valid"] + UNSEEN["test"])
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Objects, and the size that each is called."""
+    """Objects, and the word for the size of each."""
 
     things: tuple[Thing, ...]
     sizes: tuple[str, ...]
 
     @property
     def names(self) -> list[str]:
-        """``small red circle``, of each object."""
+        """The name of each object, such as ``small red circle``."""
         return [f"{size} {each.colour} {each.shape}" for size, each in zip(self.sizes, self.things, strict=True)]
 
     def relations(self, number: int, other: int) -> list[str]:
-        """How one object lies to another, in the words that are clearly true: not "above" of what is far to the left
-        and hardly higher."""
+        """The clearly true relations of one object to another. An object far to the left and hardly higher is not
+        "above".
+        """
         this, that = self.things[number], self.things[other]
         across, down = abs(this.x - that.x), abs(this.y - that.y)
         found = []
@@ -52,7 +53,7 @@ class Scene:
         return found
 
     def captions(self) -> list[str]:
-        """Every true caption: the objects in any order, each but the first by how the one before it lies to it."""
+        """All true captions: the objects in any order, each but the first with its relation to the object before it."""
         found, names = [], self.names
         for order in itertools.permutations(range(len(names))):
             steps = [self.relations(number, other) for number, other in itertools.pairwise(order)]
@@ -64,15 +65,15 @@ class Scene:
 
 @dataclass(frozen=True)
 class Scenes:
-    """Pictures of two objects, or up to ``most``, and captions: "a small red circle is left of a large blue square
-    which is above a small green cross". Their sides are ``size`` pixels.
+    """Pictures of two to ``most`` objects, ``size`` pixels a side, with captions.
 
-    Objects have one of two sizes, eight colours and six shapes; no two of a scene are alike, and each has a square of
-    its own, of three by three. Several captions are true: training has one of them, drawn by chance, the other splits
-    all. With ``unseen``, every scene of valid and of test has an object whose colour and shape are never together in
-    training (``UNSEEN``; others in each of the two), and the folder ``seen``, beside theirs, is like test without.
-    A picture's line in ``pairs.jsonl`` also has "objects": the words of each, and its box (left, top, right, bottom,
-    in pixels). ``pairs`` are for training, ``held_out`` for each of the others.
+    A caption is "a small red circle is left of a large blue square which is above a small green cross". Objects have
+    one of two sizes, eight colours and six shapes. No two objects of a scene are equal, and each has its own square of
+    a three by three grid. Several captions are true: training has a random one of them, the other splits have all. With
+    ``unseen``, each scene of valid and test has an object whose colour and shape never occur together in training
+    (``UNSEEN``; other combinations in valid than in test). The folder ``seen`` beside them is like test, without these
+    objects. A picture's line in ``pairs.jsonl`` also has "objects": the words and the box of each (left, top, right,
+    bottom, in pixels). ``pairs`` are for training, ``held_out`` for each other split.
     """
 
     pairs: int = 10_000
@@ -102,7 +103,7 @@ class Scenes:
         return self._entries(split, SEEN, UNSEEN.get(split, ()))
 
     def _entries(self, name: str, kinds: tuple[Kind, ...], unseen: tuple[Kind, ...] = ()) -> Iterator[Entry]:
-        """Scenes of objects of these kinds, and, where there are some, one of those unseen."""
+        """Scenes of objects of these kinds. If ``unseen`` is given, one object of each scene is of an unseen kind."""
         for number in range(self.pairs if name == "train" else self.held_out):
             chance = chance_of(self.seed, name, number)
             scene = self._scene(kinds, unseen, chance)
@@ -122,7 +123,7 @@ class Scenes:
         return Scene(tuple(things), tuple(size for size, _ in drawn))
 
     def _thing(self, size: str, kind: Kind, square: int, chance: Chance) -> Thing:
-        """An object in its square, off the middle as far as there is room."""
+        """An object at a random place in its square."""
         reach, side = SIZES[size] * self.size, self.size / SQUARES
         off_x, off_y = chance.uniform(reach - side / 2, side / 2 - reach, 2)
         colour, shape = kind

@@ -1,4 +1,4 @@
-"""A series of one's own: a table of numbers, a row for each step."""
+"""A user's own series: a table of numbers with one row per step."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from transduce.recipes.origins.windows import Windows
 
 @dataclass(frozen=True)
 class Series:
-    """Windows on the table ``path``: .csv or .tsv, optionally .gz, a header line, then a row for each step in order.
+    """Windows on the table ``path``: a .csv or .tsv file, optionally .gz, with a header line and one row per step in
+    order.
 
-    The ``columns`` named (by default all) are the channels that are read, ``targets`` (by default the same) those that
-    are forecast. Raises DataError, naming row and column, where a number is missing or is none.
+    ``columns`` (by default all) are the channels to read. ``targets`` (by default the same) are the channels to
+    forecast. Raises DataError, which names row and column, if a number is missing or invalid.
     """
 
     path: str
@@ -34,7 +35,7 @@ class Series:
 
     def prepare(self, folder: Path) -> Splits:
         content = _content(self.path)
-        fingerprint = hashlib.sha256(content).hexdigest()[:12]  # another table under the same name is read anew
+        fingerprint = hashlib.sha256(content).hexdigest()[:12]  # a changed file of the same name is read again
 
         def lines() -> dict[Split, list[str]]:
             table = NumberTable.parse(content.decode("utf-8-sig", "replace"), self.path)
@@ -48,7 +49,7 @@ class Series:
 
 @dataclass(frozen=True)
 class NumberTable:
-    """Fields as they are written, under a header; ``numbers`` are the rows' lines in the file ``path``."""
+    """The fields of a table as text, under a header. ``numbers`` are the rows' line numbers in the file ``path``."""
 
     path: str
     header: tuple[str, ...]
@@ -57,7 +58,7 @@ class NumberTable:
 
     @classmethod
     def parse(cls, text: str, path: str) -> NumberTable:
-        """The table of CSV text, or of TSV, as the name of the file has it."""
+        """The table of CSV or TSV text; the file's name decides which."""
         tabs = path.removesuffix(".gz").lower().endswith(".tsv")
         reader = csv.reader(io.StringIO(text.rstrip(), newline=""), delimiter="\t" if tabs else ",")
         header = tuple(field.strip() for field in next(reader, []))
@@ -73,7 +74,7 @@ class NumberTable:
         return cls(path, header, rows, numbers)
 
     def steps(self, columns: Sequence[str]) -> list[str]:
-        """Each row's numbers in these columns, with commas between; DataError where one is none."""
+        """Each row's numbers in these columns, joined by commas. Raises DataError if one is not a number."""
         for column in columns:
             if column not in self.header:
                 raise DataError(f"{self.path} has no column {column!r}{alternatives(column, self.header)}")

@@ -1,6 +1,6 @@
-"""Coloured shapes and digits on a dark ground: what scenes and clips are made of.
+"""Coloured shapes and digits on a dark background, for scenes and clips.
 
-Places are in pixels, x to the right and y down.
+Coordinates are in pixels, x to the right and y down.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ COLOURS = {
 SHAPES = ("circle", "square", "triangle", "cross", "diamond", "bar")
 DIGITS = tuple("0123456789")
 GROUND = (24, 26, 34)
-FINE = 4  # drawn so many times larger, for smooth edges
-BOLD, TALL = "DejaVuSans-Bold", 0.73  # the font of the digits, and how high they are of its size
+FINE = 4  # drawn larger by this factor and reduced, for smooth edges
+BOLD, TALL = "DejaVuSans-Bold", 0.73  # the font of the digits, and their height as a share of the font size
 
 
 @dataclass(frozen=True)
 class Thing:
-    """A shape, or a digit, with its centre and ``reach``, the distance from there to its edge, in pixels."""
+    """A shape or a digit with its centre and ``reach``, the distance from the centre to the edge, in pixels."""
 
     shape: str
     colour: str
@@ -51,7 +51,7 @@ class Thing:
 
 
 def picture(things: Sequence[Thing], size: int) -> Bytes:
-    """The things on their ground, [size, size, 3], later ones over earlier ones."""
+    """The things on their background, [size, size, 3]. Later things cover earlier ones."""
     image = pillow()
     drawn = image.new("RGB", (FINE * size, FINE * size), GROUND)
     pen = pillow("ImageDraw").Draw(drawn)
@@ -84,7 +84,7 @@ def _draw(pen: Any, thing: Thing) -> None:
 
 
 def _digit(pen: Any, thing: Thing, x: float, y: float, colour: tuple[int, int, int]) -> None:
-    """A digit as high as the thing, its middle in the thing's."""
+    """Draws a digit as high as the thing, at the thing's centre."""
     size = math.ceil(2 * FINE * thing.reach / TALL)
     pen.text((x, y), thing.shape, fill=colour, font=font(_bold(), size), anchor="mm")
 

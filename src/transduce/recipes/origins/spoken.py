@@ -1,4 +1,4 @@
-"""Spoken digits, one at a time and in strings."""
+"""Spoken digits, single and in strings."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from transduce.recipes.origins.recordings import RATE, Recording, Spoken, record
 
 @dataclass(frozen=True)
 class SpokenDigits:
-    """The Free Spoken Digit Dataset (Jackson et al. 2018): 3,000 recordings of English digits by six speakers, 8,000
-    samples a second, and the word for each, "three", from GitHub.
+    """The Free Spoken Digit Dataset (Jackson et al. 2018): recordings of English digits and the word for each, from
+    GitHub.
 
-    Index 0 to 4 of each digit and speaker is the test set (300), 5 to 7 valid (180), the rest for training (2,520).
-    With ``leave_out``, a speaker's name, that speaker's 500 are the test set and in no other. ``folder`` holds a copy
-    (a checkout, or wav.tar.gz) to be read instead of the network; the sum of all recordings is checked.
+    There are 3,000 recordings by six speakers, at 8,000 samples a second. For each digit and speaker, recordings 0 to 4
+    are for test (300), 5 to 7 for valid (180), and the rest for training (2,520). ``leave_out`` names a speaker whose
+    500 recordings become the test set and are in no other split. ``folder`` holds a local copy (a checkout, or
+    wav.tar.gz) that replaces the download. The checksum of all recordings is checked.
     """
 
     folder: str | None = None
@@ -38,12 +39,12 @@ class SpokenDigits:
 
 @dataclass(frozen=True)
 class SpokenStrings:
-    """Strings of ``shortest`` to ``longest`` digits, "three one four", each by one speaker, made of the recordings of
-    the same split of ``spoken-digits``: ``strings`` for training, a tenth of that, at least 100, for valid and test.
+    """Strings of ``shortest`` to ``longest`` digits by one speaker, such as "three one four".
 
-    Around and between digits there is silence of ``pause`` seconds, from least to most; over all of it lies white
-    noise, ``noise`` decibels below the string, from least to most. With ``speed`` 0.1 each string for training is
-    spoken up to a tenth faster (and higher) or slower. The same ``seed`` makes the same strings.
+    They are made from the recordings of the same split of ``spoken-digits``. ``strings`` are for training; valid and
+    test have a tenth of that each, at least 100. ``pause`` is the least and the most silence around and between digits,
+    in seconds. ``noise`` is the range of the white noise over all of it, in decibels below the string. With ``speed``
+    0.1 each training string is up to a tenth faster (and higher) or slower. The same ``seed`` gives the same strings.
     """
 
     strings: int = 2000
@@ -87,7 +88,7 @@ class SpokenStrings:
             yield Spoken(f"{number:06}", wav(x_N), " ".join(each.word for each in chosen))
 
     def _joined(self, digits: list[Samples], ratio: float, chance: Chance) -> Samples:
-        """The digits with pauses around them, under noise, in ``ratio`` times their time."""
+        """The digits with pauses and noise, ``ratio`` times as long."""
         parts = [self._silence(chance)]
         for x_N in digits:
             parts += [resampled(x_N, ratio), self._silence(chance)]
@@ -101,5 +102,5 @@ class SpokenStrings:
 
 
 def _once(folder: str | None, leave_out: str | None) -> Callable[[], dict[Split, list[Recording]]]:
-    """The recordings, which are not read before somebody asks, and then for all splits."""
+    """A function that reads the recordings of all splits at its first call and remembers them."""
     return cache(lambda: recordings(folder, leave_out))

@@ -1,4 +1,4 @@
-"""Well-known series, of the data files of an installed package."""
+"""Well-known series, from the data files of an installed package."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from transduce.recipes.origins.windows import Windows
 
 @dataclass(frozen=True)
 class Statsmodels:
-    """Windows on a ``dataset`` of the PyPI package ``statsmodels`` (its data files; no code of it is run).
+    """Windows on a ``dataset`` of the PyPI package ``statsmodels``. None of its code is run.
 
-    "co2": carbon dioxide over Mauna Loa, 1958 to 2001, monthly means of weekly measurements, a month without any on the
-    line between its neighbours. "elnino": the sea's temperature off Peru, monthly, 1950 to 2010. "sunspots": a number a
-    year, 1700 to 2008.
+    "co2": carbon dioxide at Mauna Loa, 1958 to 2001, monthly means of weekly measurements; a month without measurements
+    is interpolated. "elnino": the sea temperature off Peru, monthly, 1950 to 2010. "sunspots": one number per year,
+    1700 to 2008.
     """
 
     dataset: str
@@ -58,7 +58,7 @@ def sunspots(path: Path) -> list[str]:
 
 
 DATASETS: dict[str, Callable[[Path], list[str]]] = {"co2": co2, "elnino": elnino, "sunspots": sunspots}
-"""The series, step by step, of each data file."""
+"""For each data file, a function that returns its series step by step."""
 
 
 def _rows(path: Path) -> Iterator[list[str]]:
@@ -70,12 +70,12 @@ def _rows(path: Path) -> Iterator[list[str]]:
 
 
 def _months(month: str) -> int:
-    """ "195803" as months since the year 0."""
+    """ "195803" as the number of months since the year 0."""
     return 12 * int(month[:4]) + int(month[4:]) - 1
 
 
 def _between(means: dict[int, float], known: Sequence[int], month: int) -> float:
-    """That month's mean, or what the line from the last known one to the next has there."""
+    """The month's mean, or the linear interpolation between the nearest known months."""
     if month in means:
         return means[month]
     before = max(each for each in known if each < month)

@@ -1,4 +1,4 @@
-"""Made-up strings and what becomes of them, for smoke tests."""
+"""Random strings and transformations of them, for smoke tests."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from transduce.recipes.origins.base import held_out, made_up
 
 @dataclass(frozen=True)
 class Reverse:
-    """Strings of small letters and their reversal, for smoke tests; no string is in two splits.
+    """Strings of lower-case letters and their reversals, for smoke tests. No string is in two splits.
 
-    ``pairs`` are for training; a tenth of that, at least 100, for each of valid and test.
+    ``pairs`` are for training; valid and test have a tenth of that each, at least 100.
     """
 
     pairs: int = 10_000
@@ -42,9 +42,9 @@ ORDERS: dict[str, Callable[[str], str]] = {
 
 @dataclass(frozen=True)
 class Ordered:
-    """Strings of small letters, each with a label that says what is done to it: double, reverse, rotate or sort.
+    """Strings of lower-case letters with a label for a transformation: double, reverse, rotate or sort.
 
-    The columns are the label, the string and the outcome; the rest is as in ``Reverse``.
+    The columns are the label, the string and the result. Everything else is as in ``Reverse``.
     """
 
     pairs: int = 10_000

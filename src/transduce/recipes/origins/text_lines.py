@@ -1,4 +1,4 @@
-"""Rendered lines of text, as many as are wanted, to learn to read."""
+"""Rendered lines of text, in any number, for text recognition."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from transduce.recipes.origins.chance import Chance, chance_of, one
 from transduce.recipes.origins.fonts import font, fonts, lacking
 from transduce.recipes.origins.misspellings import frequent
 
-COMMON = 10_000  # of the most frequent English words
+COMMON = 10_000  # most frequent English words
 MARKS = (".", ",", "!", "?", ";", ":")
 Texts = dict[Split, list[str]]
 
 
 @dataclass(frozen=True)
 class TextLines:
-    """Pictures of text lines, ``height`` pixels high and as wide as their text, and what is written on them.
+    """Pictures of text lines, ``height`` pixels high and as wide as their text, and the texts.
 
-    A line has up to ``words`` words: frequent English ones (of the PyPI package ``pyspellchecker``), some capitalised,
-    followed by a punctuation mark or in the place of a number; or a passage of the file ``text``, where given. Each is
-    drawn in another of the ``fonts``, matplotlib's or those of a folder; turned by up to ``tilt`` degrees, of any size
-    that the height has room for, blurred by up to ``blur`` pixels, darker or lighter, with ``noise`` (the most that its
-    standard deviation is, of 1 for white on black). No line is in two splits: ``pairs`` for training, a tenth of that,
-    at least 100, for each of valid and test.
+    A line has up to ``words`` frequent English words (from the PyPI package ``pyspellchecker``). Some are capitalised,
+    followed by a punctuation mark, or replaced by a number. If the file ``text`` is given, a line is a passage of it.
+    Each line has a random font of ``fonts`` (matplotlib's, or a folder's), a rotation of up to ``tilt`` degrees, a
+    random size and brightness, a blur of up to ``blur`` pixels, and noise. ``noise`` is its largest standard deviation,
+    where white minus black is 1. No line is in two splits. ``pairs`` are for training; valid and test have a tenth of
+    that each, at least 100.
     """
 
     pairs: int = 10_000
@@ -72,7 +72,7 @@ class TextLines:
     # ------------------------------------------------------------------- text
 
     def _texts(self) -> Texts:
-        """The lines of each split, no two alike."""
+        """The lines of each split, all different."""
         chance = np.random.default_rng(self.seed)
         sizes = [self.pairs, held_out(self.pairs), held_out(self.pairs)]
         words = self._words()
@@ -99,7 +99,7 @@ class TextLines:
     # ---------------------------------------------------------------- picture
 
     def _drawn(self, text: str, able: list[Path], chance: Chance) -> Bytes:
-        """Dark ink on lighter paper, in any of the fonts that are able to write it."""
+        """Dark ink on lighter paper, in a random font that has all the characters."""
         ink = self._ink(text, one(able, chance), chance)
         paper, dark = chance.uniform(0.75, 1.0), chance.uniform(0.0, 0.4)
         values_HW = paper + (dark - paper) * np.asarray(ink, dtype=np.float64) / 255
@@ -107,16 +107,16 @@ class TextLines:
         return (values_HW.clip(0, 1) * 255).round().astype(np.uint8)
 
     def _ink(self, text: str, path: Path, chance: Chance) -> Any:
-        """White on black, drawn at twice the height wanted, turned, cut out, laid on its place and blurred."""
+        """White on black: drawn at twice the height, rotated, cropped, placed and blurred."""
         image, draw = pillow(), pillow("ImageDraw")
         large = font(path, 2 * self.height)
         left, top, right, bottom = large.getbbox(text)
-        room = self.height  # at the sides, lest a letter be cut off as it is turned
+        room = self.height  # margin at the sides, so that rotation cuts off no letter
         drawn = image.new("L", (int(right - left) + 2 * room, int(bottom - top) + 2 * room))
         draw.Draw(drawn).text((room - left, room - top), text, fill=255, font=large)
         drawn = drawn.rotate(chance.uniform(-self.tilt, self.tilt), image.Resampling.BILINEAR)
         drawn = drawn.crop(drawn.getbbox())
-        # A line without long letters is no taller for it: the scale is the font's, or the turned line's where larger.
+        # A line without tall letters is not enlarged: the scale is that of the font, or of the rotated line if larger.
         tallest = max(sum(large.getmetrics()), drawn.height)
         scale = self.height * chance.uniform(0.75, 1.0) / tallest
         size = max(1, round(drawn.width * scale)), max(1, round(drawn.height * scale))
@@ -128,7 +128,9 @@ class TextLines:
 
 
 def _varied(word: str, chance: Chance) -> str:
-    """One in five with a capital, one in twenty a number, one in ten with a mark behind it."""
+    """The word, changed at random: one in five has a capital, one in twenty is a number, one in ten has a mark after
+    it.
+    """
     if chance.random() < 0.05:
         word = str(int(chance.integers(10 ** int(chance.integers(1, 5)))))
     elif chance.random() < 0.2:

@@ -1,4 +1,4 @@
-"""Windows on a series: what is read, what is to be forecast, and which of them are for training."""
+"""Windows on a series: the steps to read, the steps to forecast, and the split by time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from transduce.data.corpora import DataError
 
 @dataclass(frozen=True)
 class Windows:
-    """``steps_in`` steps and the ``steps_out`` after them, a window every ``stride`` steps.
+    """A window has ``steps_in`` steps to read and ``steps_out`` steps after them to forecast, every ``stride`` steps.
 
-    Splits are by time: the last ``test`` of the steps, the ``valid`` before these, and the rest, which comes first, for
-    training. A window lies in one of them whole, its source too, so that no step is in two.
+    Splits are by time: the last ``test`` steps, the ``valid`` steps before them, and all earlier steps for training. A
+    window lies in one split completely, so no step is in two splits.
     """
 
     steps_in: int
@@ -40,8 +40,10 @@ class Windows:
         return dict(zip(SPLITS, (range(valid), range(valid, test), range(test, steps)), strict=True))
 
     def lines(self, source: Sequence[str], target: Sequence[str], what: str) -> dict[Split, list[str]]:
-        """A TSV line for each window of each split, given the series step by step, as it is read and as it is forecast;
-        DataError, naming ``what``, where a split is too short for one."""
+        """One TSV line per window, for each split. ``source`` and ``target`` are the series to read and to forecast.
+
+        Raises DataError, which names ``what``, if a split is too short for one window.
+        """
         found: dict[Split, list[str]] = {}
         for split, part in self.parts(len(source)).items():
             found[split] = [
@@ -57,6 +59,6 @@ class Windows:
         return found
 
     def _places(self, part: range) -> Iterator[tuple[int, int]]:
-        """Where the source of each window begins, and where its target."""
+        """The first steps of each window's source and of its target."""
         last = part.stop - self.steps_in - self.steps_out
         return ((begin, begin + self.steps_in) for begin in range(part.start, last + 1, self.stride))

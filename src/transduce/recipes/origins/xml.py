@@ -1,4 +1,4 @@
-"""XML documents, and the beginnings of some with what closes them."""
+"""XML documents, and prefixes of documents with the tags that close them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from transduce.recipes.origins.base import made_up
 
 @dataclass(frozen=True)
 class Xml:
-    """Beginnings of XML documents and the tags that close them: "<ab><cd></cd><ef>" -> "</ef></ab>".
+    """Prefixes of XML documents and the tags that close them: "<ab><cd></cd><ef>" -> "</ef></ab>".
 
-    After the task of Jozefowicz et al. 2015: for ``steps`` steps a tag is opened or, just as often, the last open one
-    closed (where none is open, the document ends), and the names are of 2 to 10 small letters. A beginning ends behind
-    one of its tags, drawn from those where something is open, and is in one split only. ``pairs`` are for training; a
-    tenth of that, at least 100, for each of valid and test.
+    After the task of Jozefowicz et al. 2015. In each of ``steps`` steps a tag is opened or the last open tag is closed,
+    with equal probability. If no tag is open, the document ends. Names have 2 to 10 lower-case letters. A prefix ends
+    after a random tag with something open, and is in one split only. ``pairs`` are for training; valid and test have a
+    tenth of that each, at least 100.
     """
 
     pairs: int = 50_000
@@ -42,9 +42,9 @@ class Xml:
 class XmlDocuments:
     """Whole XML documents, for a language model: "<ab><cd></cd><ef></ef></ab>".
 
-    The task of Jozefowicz et al. 2015: as ``Xml`` has them, and what is open after ``steps`` steps is closed then;
-    names of 2 to ``longest`` letters. ``documents`` are for training; a tenth of that, at least 100, for each of valid
-    and test.
+    The task of Jozefowicz et al. 2015. Documents grow as in ``Xml``; after ``steps`` steps all open tags are closed.
+    Names have 2 to ``longest`` letters. ``documents`` are for training; valid and test have a tenth of that each, at
+    least 100.
     """
 
     documents: int = 50_000
@@ -71,7 +71,7 @@ def check_steps(steps: int) -> None:
 
 
 def growing(draw: random.Random, steps: int, longest: int = 10) -> Iterator[tuple[str, int]]:
-    """A document after each of its first ``steps`` tags, and how many of them are open there."""
+    """A document after each of its first ``steps`` tags, and the number of open tags there."""
     text = ""
     names: list[str] = []
     for _ in range(steps):
@@ -87,7 +87,7 @@ def growing(draw: random.Random, steps: int, longest: int = 10) -> Iterator[tupl
 
 
 def closing(beginning: str) -> str:
-    """The tags that close what is open; raises ValueError where a tag closes another than the last one open."""
+    """The tags that close all open ones. Raises ValueError if a tag closes another than the last open one."""
     names: list[str] = []
     for closes, name in re.findall(r"<(/?)([a-z]+)>", beginning):
         if not closes:
