@@ -1,30 +1,29 @@
-"""What people call from Python to train: ``transduce.train``."""
+"""Training from Python: ``transduce.train``."""
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from transduce import config, loading, recipes
+from transduce import config, recipes
 from transduce.data.settings import Units
-from transduce.directory import CONFIG, DATA, TENSORBOARD, replace_file
 from transduce.errors import UserError
 from transduce.progress import ProgressBar
+from transduce.runs.layout import CONFIG, TENSORBOARD
+from transduce.runs.loading import load
+from transduce.runs.own_pairs import OwnPairs
+from transduce.runs.replacement import put_back
+from transduce.runs.run import Run
+from transduce.training import begin
 from transduce.training.callbacks import Callback, TensorBoard
-from transduce.training.data import at_home
-from transduce.training.replacing import put_back, replacing
-from transduce.training.run import RunExistsError, check
-from transduce.training.run import train as run_training
+from transduce.training.interruption import raise_again
 from transduce.transducer import Transducer
 
-HELD_OUT = 20  # one in so many of ``pairs`` is kept for validation
+HELD_OUT = 20  # one pair in this number is kept for validation
 
 
 def train(
@@ -41,53 +40,70 @@ def train(
     init: str | Path | None = None,
     teacher: str | Path | None = None,
 ) -> Transducer:
-    """Train a recipe (or a .toml file) and return the best model.
+    """Trains a recipe, or a .toml file, and returns the best model.
 
-    ``settings`` override the recipe's: ``{"training.steps": 1000}`` or ``["training.steps=1000"]``; a budget among them
-    (steps, epochs, minutes) replaces all of the recipe's. ``pairs`` of (source, target), or of ("", text) for a
-    language model, replace its data (the source of a signal is a path, as it is seen from here), but for what
-    ``settings`` say of ``data.valid`` and ``data.test``; where the first is not set, one pair in twenty is held out for
-    validation. A run that is resumed keeps those it has. ``out`` is the run directory, by default ``runs/NAME``; one
-    that holds a run is refused unless ``resume`` goes on with it or ``overwrite`` deletes it, which it does when the
-    new one has begun, so that a slip in the settings costs nothing. ``progress`` draws a bar on standard error. SIGINT
-    and SIGTERM save a checkpoint before they do what they always do. ``init`` is a run to start from, ``teacher`` one
-    to learn from (``[init]`` and ``[distillation]`` in docs/configuration.md).
+    ``settings`` override the recipe's: ``{"training.steps": 1000}`` or ``["training.steps=1000"]``. A budget among
+    them (steps, epochs, minutes) replaces the recipe's whole budget.
+
+    ``pairs`` of (source, target) replace the recipe's data. Give ("", text) for a language model. The source of a
+    signal is a path, relative to the current directory. One pair in twenty is held out for validation, unless
+    ``settings`` name a file in ``data.valid``. A resumed run keeps its own pairs.
+
+    ``out`` is the run directory, by default ``runs/NAME``. A directory that holds a run is refused unless ``resume``
+    or ``overwrite`` is set. ``resume`` continues the run. ``overwrite`` replaces it: the earlier run is deleted when
+    the new one has its first checkpoint.
+
+    ``progress`` draws a bar on standard error. SIGINT, SIGTERM and SIGHUP save a checkpoint before they end the
+    program. ``init`` is a run to start from, and ``teacher`` one to learn from (``[init]`` and ``[distillation]`` in
+    docs/configuration.md).
     """
+    run = train_run(
+        recipe, out, settings, pairs, resume, overwrite, callbacks, device, threads, progress, init, teacher
+    )
+    return load(run, device=device)
+
+
+def train_run(
+    recipe: str | Path,
+    out: str | Path | None = None,
+    settings: Mapping[str, Any] | Sequence[str] = (),
+    pairs: Iterable[tuple[str, str]] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    callbacks: Sequence[Callback] = (),
+    device: str = "auto",
+    threads: int | None = None,
+    progress: bool = True,
+    init: str | Path | None = None,
+    teacher: str | Path | None = None,
+) -> Path:
+    """Trains as ``train`` does, and returns the run directory without loading the model."""
     if resume and overwrite:
         raise UserError("resume goes on with a run and overwrite deletes it: give one of them")
     if threads is not None:
         torch.set_num_threads(threads)
     run = run_folder(recipe, out)
-    run = run.resolve() if run.is_symlink() else run  # to a larger disk, where it can be renamed
-    put_back(run)
-    there = (run / CONFIG).exists()
-    table = change(at_home(config.read(run / CONFIG), run) if there and resume else recipes.read(recipe), settings)
-    if init is not None:
-        table = config.assign(table, "init.run", str(init))
-    if teacher is not None:
-        table = config.assign(table, "distillation.teacher", str(teacher))
-    _check(table, recipe)
-    if there and not (resume or overwrite):
-        raise RunExistsError(run)
-    kept = _splits(settings) if pairs is not None else set()
+    goes_on = resume and (run / CONFIG).exists()
+    if not goes_on:
+        put_back(run)
+        goes_on = resume and (run / CONFIG).exists()
+    table = change(Run.read(run).settings if goes_on else recipes.read(recipe), settings)
+    table = _with_parents(table, init, teacher)
+    _check_has_model(table, recipe)
+    own = None
+    if pairs is not None and not goes_on:
+        own, table = _with_pairs(table, pairs, settings, run)
     every = [*callbacks, *([ProgressBar()] if progress else []), *_tensorboard(run)]
-    with replacing(run, table) if there and overwrite else nullcontext(()) as replaced:
-        if pairs is not None and not (there and resume):
-            if config.build(table["data"]["units"], Units, path="data.units").signal is not None:
-                pairs = ((os.path.abspath(path), target) for path, target in pairs)  # they are named from elsewhere
-            written = _write_pairs(pairs, run / DATA, HELD_OUT if "valid" not in kept else None)
-            table = {**table, "data": _without_files(table["data"], kept) | written}
-        finished = run_training(table, run, resume, [*replaced, *every], device)
-    if finished.reason == "SIGINT":
-        raise KeyboardInterrupt
-    if finished.reason == "SIGTERM":
-        raise SystemExit(128 + signal.SIGTERM)
-    return loading.load(run, device=device)
+    finished = begin.train(table, run, resume, every, device, overwrite, own)
+    raise_again(finished.reason)
+    return run
 
 
 def run_folder(recipe: str | Path, out: str | Path | None) -> Path:
-    """``out``, or runs/ and the recipe's name."""
-    return Path(out) if out is not None else Path("runs") / Path(recipe).stem
+    """``out``, or runs/ and the recipe's name. A link, or a path such as ".", is followed to a name that can be
+    renamed."""
+    folder = Path("runs") / Path(recipe).stem if out is None else Path(out)
+    return folder.resolve() if folder.is_symlink() or folder.name in ("", "..") else folder
 
 
 def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> config.Table:
@@ -100,17 +116,42 @@ def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> 
     return config.change(table, settings)
 
 
-def _check(table: config.Table, recipe: str | Path) -> None:
-    """Raise ConfigError unless the table is a run's; of a recipe without a model, name those that add one."""
+def _with_parents(table: config.Table, init: str | Path | None, teacher: str | Path | None) -> config.Table:
+    """The table with the run to start from and the run to learn from, if they are given."""
+    if init is not None:
+        table = config.assign(table, "init.run", str(init))
+    if teacher is not None:
+        table = config.assign(table, "distillation.teacher", str(teacher))
+    return table
+
+
+def _check_has_model(table: config.Table, recipe: str | Path) -> None:
+    """Raises ConfigError for a recipe that is only a base, and names the recipes that add a model to it."""
     if "model" not in table and (based := recipes.based_on(str(recipe))):
         raise config.ConfigError(
             "model", f"missing; {recipe} is the base of {', '.join(based)}: train one of these, or set a model"
         )
-    check(table)
 
 
-def _splits(settings: Mapping[str, Any] | Sequence[str]) -> set[str]:
-    """Which of valid and test are set. ConfigError where what is set is what pairs stand for."""
+def _with_pairs(
+    table: config.Table,
+    pairs: Iterable[tuple[str, str]],
+    settings: Mapping[str, Any] | Sequence[str],
+    run: Path,
+) -> tuple[OwnPairs, config.Table]:
+    """The pairs, and the table with their files in place of the recipe's data. Splits that are set stay."""
+    kept = _splits_set(settings)
+    data = table.get("data", {})
+    if config.build(data.get("units", {}), Units, path="data.units").signal is not None:
+        pairs = ((os.path.abspath(path), target) for path, target in pairs)  # the file that names them is elsewhere
+    own = OwnPairs.split(pairs, HELD_OUT if "valid" not in kept else None)
+    replaced = {"origin", "columns", "train", "valid", "test"} - kept
+    how = {name: value for name, value in data.items() if name not in replaced}
+    return own, {**table, "data": how | own.settings(run)}
+
+
+def _splits_set(settings: Mapping[str, Any] | Sequence[str]) -> set[str]:
+    """Which of valid and test are set. Raises ConfigError if a key is set that the pairs replace."""
     named = {
         key.split(".")[1]
         for key in config.flatten(config.change({}, [settings] if isinstance(settings, str) else settings))
@@ -123,34 +164,8 @@ def _splits(settings: Mapping[str, Any] | Sequence[str]) -> set[str]:
     return named & {"valid", "test"}
 
 
-def _without_files(data: config.Table, kept: set[str]) -> config.Table:
-    """How a recipe reads its data, without what it reads, but for the splits that are ``kept``."""
-    read = {"origin", "columns", "train", "valid", "test"} - kept
-    return {name: value for name, value in data.items() if name not in read}
-
-
-def _write_pairs(pairs: Iterable[tuple[str, str]], folder: Path, held_out: int | None) -> config.Table:
-    """The pairs as JSON lines, one in ``held_out`` for validation; what to put in ``data``."""
-    given = list(pairs)
-    if not given:
-        raise UserError("pairs is empty: training needs at least one (source, target)")
-    sides = ("source", "target") if any(source for source, _ in given) else ("target",)
-    rows = [json.dumps(dict(zip(sides, pair[-len(sides) :], strict=True)), ensure_ascii=False) for pair in given]
-    folder.mkdir(parents=True, exist_ok=True)
-    split = {"valid": rows[held_out - 1 :: held_out] if held_out else [], "train": rows}
-    if held_out and split["valid"]:
-        split["train"] = [row for number, row in enumerate(rows, 1) if number % held_out]
-    data: config.Table = {"columns": {"target": "target"}} if len(sides) == 1 else {}
-    for name, lines in split.items():
-        if lines:
-            path = folder.resolve() / f"{name}.jsonl"
-            replace_file(path, "\n".join(lines) + "\n")
-            data[name] = {"path": str(path)}
-    return data
-
-
 def _tensorboard(run: Path) -> list[Callback]:
-    """TensorBoard's events, where it is installed."""
+    """Events for TensorBoard, if it is installed."""
     try:
         import tensorboard  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:

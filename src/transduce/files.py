@@ -1,59 +1,175 @@
-"""Files and folders that are there whole or not at all, whatever stops the process that writes them."""
+"""Files and folders that are written whole or not at all, whatever stops the process that writes them.
+
+The package has no other way to replace a file. Content is written under a scratch name beside its place, synced to
+disk, and then renamed. A reader finds the earlier content or the new content, and never a part of either.
+"""
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
+import os
+import re
 import secrets
 import shutil
+import stat
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 DAY = 24 * 60 * 60  # seconds
+EARLIER = ".old"  # the suffix of a folder that is being replaced
+SCRATCH = re.compile(r"\.(?P<name>.+)-[0-9a-f]{8}")
 
 
-def whole(folder: Path, fill: Callable[[Path], None]) -> None:
-    """A folder filled where there is none yet: under another name first, so that one that is there is whole."""
+# --------------------------------------------------------------------- files
+
+
+def write_file(path: Path, fill: Callable[[Path], None]) -> None:
+    """Replaces ``path`` by the file that ``fill`` writes to the path that it is given. Makes missing folders.
+
+    Raises OSError, which names ``path``, if the file cannot be written: a full disk, for example.
+    """
+    with _named_errors(path):
+        scratch = _scratch(path)
+        try:
+            fill(scratch)
+            _sync(scratch)
+            scratch.replace(path)
+            _sync(path.parent)
+        finally:
+            scratch.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replaces ``path`` by a UTF-8 file of ``text``."""
+    write_file(path, lambda scratch: _put(scratch, [text]))
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Replaces ``path`` by a UTF-8 file of the lines, each of which gets a line end."""
+    write_file(path, lambda scratch: _put(scratch, (f"{line}\n" for line in lines)))
+
+
+def append_line(path: Path, line: str) -> None:
+    """Adds a line to a log. The line may be lost or cut if the machine stops: a reader skips a line that is cut."""
+    with _named_errors(path), path.open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+
+
+def read_regular(path: Path, limit: int) -> bytes:
+    """The bytes of a file. Raises OSError for a device, a pipe, a folder or a file of more than ``limit`` bytes.
+
+    A device or a pipe may never end, so that reading it would fill the memory.
+    """
+    found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "a folder, and a file was expected", str(path))
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "a device or a pipe, and a file was expected", str(path))
+    if found.st_size > limit:
+        raise OSError(errno.EFBIG, f"{found.st_size:,} bytes, and at most {limit:,} were expected", str(path))
+    return path.read_bytes()
+
+
+def _put(path: Path, texts: Iterable[str]) -> None:
+    with path.open("x", encoding="utf-8", newline="\n") as file:
+        file.writelines(texts)
+
+
+# ------------------------------------------------------------------- folders
+
+
+def make_folder(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Makes ``folder`` unless it exists: ``fill`` writes it at the path that it is given.
+
+    Several processes may make the same folder at once. They must write the same content: the first one wins.
+    """
     if folder.exists():
         return
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    _clear_leftovers(folder)
-    scratch = _scratch(folder)
-    scratch.mkdir()
-    try:
-        fill(scratch)
-        _rename(scratch, folder)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with _filled(folder, fill) as scratch:
+        try:
+            scratch.rename(folder)
+        except OSError:
+            if not folder.exists():
+                raise
+        _sync(folder.parent)
 
 
-def write(path: Path, lines: Iterable[str]) -> None:
-    """Writes the lines; under another name first, so that a file that is there is whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _clear_leftovers(path)
-    scratch = _scratch(path)
-    try:
-        with scratch.open("x", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines)
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
+def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Replaces ``folder`` by the one that ``fill`` writes at the path that it is given. One process at a time.
+
+    A folder cannot be renamed over another one, so the earlier one is renamed first. A process that is killed between
+    the two renames leaves the earlier folder alone: read ``current_folder(folder)``.
+    """
+    recover_folder(folder)
+    earlier = _earlier(folder)
+    with _filled(folder, fill) as scratch:
+        if folder.exists():
+            folder.rename(earlier)
+        scratch.rename(folder)
+        _sync(folder.parent)
+        shutil.rmtree(earlier, ignore_errors=True)
 
 
-def _scratch(path: Path) -> Path:
-    """Another name, nobody else's. Python's module tempfile would let the owner alone read what it makes, and a cache
-    may be a group's."""
-    return path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+def current_folder(folder: Path) -> Path:
+    """Where to read a folder that ``replace_folder`` writes: the earlier folder, if a kill left that one alone.
+
+    Changes nothing, so that it is safe beside a process that writes, and in a folder that is read-only.
+    """
+    earlier = _earlier(folder)
+    return earlier if not folder.exists() and earlier.exists() else folder
 
 
-def _clear_leftovers(path: Path) -> None:
-    """Removes what was left under another name by a process that was killed, a day ago, lest it be at work still."""
+def recover_folder(folder: Path) -> None:
+    """Cleans up after a ``replace_folder`` that was killed. Call it only where no other process writes."""
+    earlier = _earlier(folder)
+    if earlier.exists() and not folder.exists():
+        earlier.rename(folder)
+    shutil.rmtree(earlier, ignore_errors=True)
+
+
+@contextmanager
+def _filled(folder: Path, fill: Callable[[Path], None]) -> Iterator[Path]:
+    """A scratch folder beside ``folder``, filled and synced to disk; it is deleted unless it is renamed."""
+    with _named_errors(folder):
+        scratch = _scratch(folder)
+        scratch.mkdir()
+        try:
+            fill(scratch)
+            for path in [*scratch.rglob("*"), scratch]:
+                _sync(path)
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _earlier(folder: Path) -> Path:
+    return folder.with_name(folder.name + EARLIER)
+
+
+# ------------------------------------------------------------- scratch names
+
+
+def scratch_of(name: str) -> str | None:
+    """The name of the file or folder for which ``name`` is a scratch name; None if it is none."""
+    found = SCRATCH.fullmatch(name)
+    return found["name"] if found else None
+
+
+def clear_scratch(path: Path, older_than: float = 0.0) -> None:
+    """Deletes what killed processes left under scratch names of ``path``, if it is ``older_than`` so many seconds.
+
+    With 0, call it only where no other process writes ``path``.
+    """
     for left in path.parent.glob(f".{glob.escape(path.name)}-*"):
+        if scratch_of(left.name) != path.name:
+            continue
         with suppress(FileNotFoundError):  # another process was first
-            if time.time() - left.stat().st_mtime <= DAY:
+            if time.time() - left.stat().st_mtime < older_than:
                 continue
             if left.is_dir():
                 shutil.rmtree(left, ignore_errors=True)
@@ -61,15 +177,39 @@ def _clear_leftovers(path: Path) -> None:
                 left.unlink()
 
 
-def _rename(scratch: Path, folder: Path) -> None:
+def _scratch(path: Path) -> Path:
+    """A name beside ``path`` that no other process has.
+
+    Files of Python's module ``tempfile`` are readable by their owner only, and a cache may belong to a group.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    clear_scratch(path, older_than=DAY)
+    return path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+
+
+def _sync(path: Path) -> None:
+    """Waits until a file, or a folder's list of names, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        scratch.rename(folder)
-    except OSError:
-        if not folder.exists():  # else another process was first, with the same content
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _named_errors(path: Path) -> Iterator[None]:
+    """Adds the path to an error of the operating system that names none, as for a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
             raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def named_by(facts: Any) -> str:
-    """A folder's name, for what is made of these facts: of others it is another, as a file that was read may have
-    changed since."""
+# --------------------------------------------------------------------- names
+
+
+def name_from(facts: Any) -> str:
+    """A folder's name for content that is made from ``facts``: a hash, which changes when any of them changes."""
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]

@@ -9,7 +9,7 @@ fill parameters of the same name. There is no other schema.
 ``building`` makes the objects, and ``limits`` bounds what a configuration may ask for.
 """
 
-from transduce.config.building import build, check, resolve
+from transduce.config.building import build, build_and_resolve, check, resolve
 from transduce.config.errors import ConfigError, Table
 from transduce.config.overrides import assign, change, override
 from transduce.config.tables import flatten, merge, parse, read, write
@@ -19,6 +19,7 @@ __all__ = [
     "Table",
     "assign",
     "build",
+    "build_and_resolve",
     "change",
     "check",
     "flatten",

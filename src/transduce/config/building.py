@@ -41,6 +41,14 @@ def resolve(table: Table | str, expected: Any, facts: object | None = None, path
     return resolved
 
 
+def build_and_resolve(
+    table: Table | str, expected: Callable[..., T], facts: object | None = None, path: str = ""
+) -> tuple[T, Table]:
+    """The results of ``build`` and ``resolve``, with one check of the table."""
+    call = check_value(table, expected, path, _known(facts))
+    return construct(call), as_toml(call)
+
+
 def _known(facts: object | None) -> Table:
     if facts is None:
         return {}

@@ -29,7 +29,7 @@ from transduce.data.settings import Data, Units
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.saved import load
 from transduce.data.tokenizers.text import Characters
-from transduce.files import named_by, whole
+from transduce.files import make_folder, name_from
 from transduce.types import SPECIALS, Example, Facts
 
 log = logging.getLogger("transduce")
@@ -125,7 +125,7 @@ def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Pr
     """Learns tokenizers on the training set and encodes it and the validation set, or finds that done in ``cache``.
 
     ``tokenizers``, where given, are used as they are: a run that is resumed, or trained on with other data, keeps its
-    own. Raises DataError for whatever is wrong with the files, before anything is learned.
+    own, and nothing is learned. Raises DataError for whatever is wrong with the files, before anything is learned.
     """
     splits = locate(data, cache)
     if splits.train is None:
@@ -133,8 +133,11 @@ def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Pr
     for files in present(splits).values():
         for path in files.paths:
             identity(path)  # all are there, that of the test too, which is not read here
-    folder = cache / "prepared" / _fingerprint(data, splits, tokenizers)
-    whole(folder, lambda scratch: _write(scratch, data, splits, tokenizers))
+    learned = cache / "prepared" / _fingerprint(data, splits, None)
+    if tokenizers is not None and learned.exists() and Tokenizers.load(learned).fingerprints == tokenizers.fingerprints:
+        return _load(learned)
+    folder = learned if tokenizers is None else cache / "prepared" / _fingerprint(data, splits, tokenizers)
+    make_folder(folder, lambda scratch: _write(scratch, data, splits, tokenizers))
     return _load(folder)
 
 
@@ -181,7 +184,7 @@ def locate(data: Data, cache: Path) -> Splits:
     given = Splits(data.train, data.valid, data.test)
     if data.origin is None or len(present(given)) == len(SPLITS):
         return given
-    name = f"{type(data.origin).__name__.lower()}-{named_by(data.origin)}"
+    name = f"{type(data.origin).__name__.lower()}-{name_from(data.origin)}"
     brought = data.origin.prepare(cache / "origins" / name)
     return Splits(given.train or brought.train, given.valid or brought.valid, given.test or brought.test)
 

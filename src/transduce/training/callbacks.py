@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from transduce.directory import replace_file
+from transduce.files import append_line, write_lines
+from transduce.runs.replacement import forget_replaced
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,11 @@ class Validated:
 
 @dataclass(frozen=True)
 class Started:
-    """A run about to train, from update ``step`` on; what is counted has no ``parameters`` yet."""
+    """A run that is about to train, after update ``step``. A model that is counted has no ``parameters`` yet.
+
+    ``events`` counts the updates and validations that were reported until the checkpoint, from which it goes on; None
+    if that is not known.
+    """
 
     run: Path
     parameters: int
@@ -52,6 +57,15 @@ class Started:
     device: str
     precision: str
     report: tuple[str, ...] = ()
+    events: int | None = 0
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint (best, last or average) that was written after update ``step``."""
+
+    checkpoint: str
+    step: int
 
 
 @dataclass(frozen=True)
@@ -78,11 +92,24 @@ class Callback:
 
     def on_validation(self, validated: Validated) -> None: ...
 
+    def on_checkpoint(self, saved: Saved) -> None: ...
+
     def on_finish(self, finished: Finished) -> None: ...
 
 
+class ForgetReplaced(Callback):
+    """Deletes the run that is overwritten, once the new one has its first checkpoint."""
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+
+    def on_checkpoint(self, saved: Saved) -> None:
+        forget_replaced(self.run)
+
+
 class JsonLines(Callback):
-    """metrics.jsonl: one object an event. On resuming, what came after the checkpoint is dropped: it comes again."""
+    """metrics.jsonl: one object per event. A run that goes on from a checkpoint drops the events after it, because
+    they come again."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -90,7 +117,7 @@ class JsonLines(Callback):
     def on_start(self, started: Started) -> None:
         lines = self.path.read_text().splitlines() if self.path.exists() else []
         kept = [line for line in lines if _whole(line) and json.loads(line)["step"] <= started.step]
-        replace_file(self.path, "".join(line + "\n" for line in kept))
+        write_lines(self.path, kept[: started.events])
 
     def on_update(self, update: Update) -> None:
         self._write({"event": "update", **_plain(update)})
@@ -99,8 +126,7 @@ class JsonLines(Callback):
         self._write({"event": "validation", **_plain(validated)})
 
     def _write(self, record: dict[str, Any]) -> None:
-        with self.path.open("a") as file:
-            file.write(json.dumps(record) + "\n")
+        append_line(self.path, json.dumps(record))
 
 
 class TensorBoard(Callback):

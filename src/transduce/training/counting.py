@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transduce.directory import CHECKPOINTS
+from transduce.runs.checkpoints import save_weights_alone
+from transduce.runs.layout import CHECKPOINTS, Checkpoint
 from transduce.statistical.counted import Counts
-from transduce.training.callbacks import Callback, Finished, Update, Validated
-from transduce.training.checkpoint import save_model
+from transduce.training.callbacks import Callback, Finished, Saved, Update, Validated
 from transduce.training.clocks import CLOCKS
 from transduce.training.interruption import Interruption
 from transduce.training.loop import Judgement
@@ -82,8 +82,11 @@ class Counting:
             self.validating = self.clock() - began
             about |= {"loss": judged.loss, **judged.metrics}
         about |= {"seconds": self.clock() - self.began, "tokens": step * self.counts.tokens}
-        for checkpoint in ("best", "last"):
-            save_model(self.run / CHECKPOINTS / checkpoint, self.model, about, self.configuration)
+        checkpoints: tuple[Checkpoint, ...] = ("best", "last")
+        for checkpoint in checkpoints:
+            save_weights_alone(self.run / CHECKPOINTS / checkpoint, self.model, about, self.configuration)
+            for callback in self.callbacks:
+                callback.on_checkpoint(Saved(checkpoint, step))
         if self.judge is not None:
             told = Validated(step, judged.loss, judged.metrics, True, about["seconds"])
             for callback in self.callbacks:

@@ -16,13 +16,14 @@ from transduce.data.pairs import Pairs
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Data
 from transduce.errors import UserError
-from transduce.loading import load
 from transduce.objectives.chunks import chunks, summed
 from transduce.objectives.cross_entropy import CrossEntropy, smoothed_cross_entropy
 from transduce.objectives.forcing import TeacherForcing
 from transduce.protocols import Autoregressive, lacking_verbs
+from transduce.runs.ancestry import Distillation
+from transduce.runs.loading import load
 from transduce.search.forcing import shifted
-from transduce.training.settings import Distillation, Training
+from transduce.training.settings import Training
 from transduce.types import Batch, Loss, widened
 
 QUESTIONS = 2**14  # tokens of a batch, where a teacher is asked about all pairs

@@ -14,10 +14,10 @@ from transduce import config
 from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.errors import UserError
-from transduce.loading import load
 from transduce.models.weights import summarise
 from transduce.protocols import Model
-from transduce.training.settings import Init
+from transduce.runs.ancestry import Init
+from transduce.runs.loading import load
 from transduce.types import Facts
 
 
@@ -73,11 +73,10 @@ class Predecessor:
         self.transducer = load(init.run, init.checkpoint, "cpu")
         self.tokenizers = self.transducer.tokenizers
 
-    def settings(self, table: config.Table) -> config.Table:
-        """The new run's ``table``, with the units that it will have."""
-        if self.init.vocabulary == "own":
-            return table
-        return {**table, "data": {**table["data"], "units": self.transducer.settings["data"]["units"]}}
+    @property
+    def units(self) -> config.Table | None:
+        """The settings of the new run's units; None if it keeps its own."""
+        return None if self.init.vocabulary == "own" else self.transducer.settings["data"]["units"]
 
     def prepare(self, data: Data, cache: Path) -> Prepared:
         """The new run's data, in the vocabularies that it will have."""

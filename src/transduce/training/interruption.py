@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish that the training loop grants between two updates."""
+"""Signals that end a program: training saves first, between two updates."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
 
 class Interruption:
-    """While entered, the first SIGINT or SIGTERM is noted in ``signal``; a second does what it always does."""
+    """Notes the first SIGINT, SIGTERM or SIGHUP in ``signal``, while entered. A second one does what it always does.
+
+    A signal that the process ignores stays ignored: a shell ignores SIGINT for its background jobs, and ``nohup``
+    SIGHUP.
+    """
 
     def __init__(self) -> None:
         self.signal: str | None = None
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interruption:
-        if threading.current_thread() is threading.main_thread():  # others cannot set handlers
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
+        if threading.current_thread() is threading.main_thread():  # other threads cannot set handlers
+            for number in SIGNALS:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._note)
         return self
 
     def _note(self, number: int, frame: FrameType | None) -> None:
@@ -33,3 +40,12 @@ class Interruption:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._restore()
+
+
+def raise_again(reason: str | None) -> None:
+    """Ends the program as the signal that ``reason`` names would have: KeyboardInterrupt, or SystemExit with status
+    128 and its number. Does nothing for any other reason."""
+    if reason == "SIGINT":
+        raise KeyboardInterrupt
+    if reason in {number.name for number in SIGNALS}:
+        raise SystemExit(128 + signal.Signals[str(reason)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from transduce.data.batching import Batches
-from transduce.directory import CHECKPOINTS
 from transduce.errors import StoppedError
 from transduce.models.weights import set_weights, weights
 from transduce.objectives.cross_entropy import Trainable
+from transduce.runs.checkpoints import Rank, best_rank, save_weights_alone
+from transduce.runs.layout import CHECKPOINTS, Checkpoint
+from transduce.runs.recent_weights import average_recent, forget_recent, keep_recent
+from transduce.runs.training_state import State, save_training
 from transduce.training.augmentation.base import augmented
-from transduce.training.callbacks import Callback, Finished, Update, Validated
-from transduce.training.checkpoint import (
-    State,
-    average_recent,
-    forget_recent,
-    keep_recent,
-    save_model,
-    save_training,
-)
+from transduce.training.callbacks import Callback, Finished, Saved, Update, Validated
 from transduce.training.clocks import CLOCKS
 from transduce.training.interruption import Interruption
 from transduce.training.settings import Training
@@ -42,11 +37,20 @@ class DivergenceError(StoppedError):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a validation found: mean loss, metrics, and ``value``, lower being better, that chooses the best model."""
+    """What a validation found: mean loss, metrics, and ``value``, lower being better, that chooses the best model.
+
+    ``measure`` names the metric that the value is of, or is "loss".
+    """
 
     loss: float
     metrics: dict[str, float]
     value: float
+    measure: str = "loss"
+
+    @property
+    def rank(self) -> Rank:
+        """A value or a loss that is not a number is the worst."""
+        return Rank(self.measure, _worst_if_nan(self.value), _worst_if_nan(self.loss))
 
 
 @dataclass
@@ -80,6 +84,7 @@ class Loop:
         self.began = self.clock() - self.state.seconds
         self.reported = self.began + self.state.seconds
         self.passed = self.progress  # of the budget, when last asked whether a validation is due
+        self.kept = best_rank(self.checkpoints) if self.state.step else None  # of the weights in checkpoints/best
 
     # ------------------------------------------------------------- the loop
 
@@ -212,8 +217,14 @@ class Loop:
             parts={name: sum(float(update.parts[name]) for update in recent) / count for name in recent[0].parts},
         )
         self.reported = now
+        self._count_event()
         for callback in self.callbacks:
             callback.on_update(told)
+
+    def _count_event(self) -> None:
+        """Counts a line of metrics.jsonl, before it is written: a resumed run drops the lines after its checkpoint."""
+        if self.state.events is not None:
+            self.state = replace(self.state, events=self.state.events + 1)
 
     def _divergence(self, update: _Recent) -> str:
         last = self.checkpoints / "last"
@@ -246,7 +257,9 @@ class Loop:
         self._report()
         began = self.clock()
         if self.training.average > 1:
-            self.state = keep_recent(self.checkpoints, self.trainable.model, self.state, self.training.average)
+            state, count = self.state, self.training.average
+            steps = keep_recent(self.checkpoints, self.trainable.model, state.recent, state.step, count)
+            self.state = replace(state, recent=steps)
         self.state = replace(self.state, stale=self.state.stale + 1)  # unless it is the best
         judgement = self._judge("valid")
         took = self.clock() - began
@@ -266,23 +279,43 @@ class Loop:
         self.trainable.eval()
         judgement = self.judge()
         self.trainable.train()
-        rank = _worst_if_nan(judgement.value), _worst_if_nan(judgement.loss)
-        best = self.state.best is None or rank < self.state.best
+        best = judgement.rank.better_than(self.state.best)
         if best:
-            about = {"step": self.state.step, "what": what, "loss": judgement.loss, **judgement.metrics}
-            save_model(self.checkpoints / "best", self.trainable.model, about)
-            self.state = replace(self.state, best_step=self.state.step, best=rank, stale=0)
+            # an average does not change the count: training that has run out of patience stays so when it is resumed
+            stale = 0 if what == "valid" else self.state.stale
+            self.state = replace(self.state, best_step=self.state.step, best=judgement.rank, stale=stale)
+            self._keep_best(judgement, what)
+        self._count_event()
         told = Validated(self.state.step, judgement.loss, judgement.metrics, best, self.seconds, what)
         for callback in self.callbacks:
             callback.on_validation(told)
         self.state = replace(self.state, validating=self.state.validating + self.clock() - began)
         return judgement
 
+    def _keep_best(self, judgement: Judgement, what: str) -> None:
+        """Writes weights and rank in one step, unless better weights are kept from updates that a kill has lost.
+
+        Training that was killed goes on from before its best weights, if those were newer than its last state.
+        """
+        if not judgement.rank.better_than(self.kept) and judgement.rank != self.kept:
+            return
+        self.kept = judgement.rank
+        about = {"step": self.state.step, "what": what, "loss": judgement.loss, **judgement.metrics}
+        self._save_weights("best", {**about, "rank": asdict(judgement.rank)})
+
+    def _save_weights(self, checkpoint: Checkpoint, about: dict[str, Any]) -> None:
+        save_weights_alone(self.checkpoints / checkpoint, self.trainable.model, about)
+        self._tell_saved(checkpoint)
+
+    def _tell_saved(self, checkpoint: Checkpoint) -> None:
+        for callback in self.callbacks:
+            callback.on_checkpoint(Saved(checkpoint, self.state.step))
+
     def _finish(self) -> None:
         """The last validation, and that of the average of the last models."""
         if self.judge is None:
             self.state = replace(self.state, best_step=self.state.step)
-            save_model(self.checkpoints / "best", self.trainable.model, {"step": self.state.step, "what": "last"})
+            self._save_weights("best", {"step": self.state.step, "what": "last"})
             return
         self._validate()
         recent = self.state.recent[-self.training.average :]  # of a run that was resumed there may be more
@@ -291,7 +324,7 @@ class Loop:
         model = self.trainable.model
         last = {name: tensor.clone() for name, tensor in weights(model).items()}
         set_weights(model, average_recent(self.checkpoints, recent), "the average")
-        save_model(self.checkpoints / "average", model, {"steps": recent})
+        self._save_weights("average", {"steps": recent})
         self._judge("average")
         set_weights(model, last, "the last")
         self.state = replace(self.state, recent=())  # done: resuming a finished run must not average them again
@@ -301,6 +334,7 @@ class Loop:
         self.state = replace(self.state, seconds=self.seconds)
         model: nn.Module = self.trainable.model
         save_training(self.checkpoints / "last", model, self.optimizer, self.state, self.configuration)
+        self._tell_saved("last")
         forget_recent(self.checkpoints, self.state.recent)
 
 

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from transduce import config
 from transduce.compute.precision import PrecisionSetting
 from transduce.data.batching import Batching
 from transduce.data.settings import Data
-from transduce.directory import Checkpoint, find_weights, members
 from transduce.errors import UserError
+from transduce.metrics.base import metric
 from transduce.models.fit import check_fit
 from transduce.objectives.chain import ChainLikelihood
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.protocols import Model, Objective, Search, can
 from transduce.search.beam import Beam
+from transduce.runs.ancestry import Distillation, Init
 from transduce.search.greedy import Greedy
 from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import Augmentation
 from transduce.training.clocks import Clock
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule, check_at_least
-from transduce.types import Factory
+from transduce.spec import UNKNOWN
+from transduce.types import Facts, Factory
 
 
 @dataclass(frozen=True)
@@ -77,62 +77,6 @@ class Validation:
         check_at_least("training.validation.times", self.times, 0)
         for name in ("every", "examples", "patience"):
             check_at_least(f"training.validation.{name}", getattr(self, name), 1)
-
-
-@dataclass(frozen=True)
-class Init:
-    """The run to start from: what of its model fits, by name and shape, is where training begins.
-
-    ``vocabulary`` "keep" takes over its units and vocabularies as they are; "extend" adds the characters, words,
-    symbols and labels that only the new data has; "own" learns those of ``data.units``. Embeddings and readouts are
-    then matched by token. A run that is resumed goes on from its own checkpoint.
-    """
-
-    run: Path
-    checkpoint: Checkpoint = "best"
-    vocabulary: Literal["keep", "extend", "own"] = "keep"
-
-
-@dataclass(frozen=True)
-class Distillation:
-    """Another run, or several (RUN+RUN: an ensemble of them), to learn from: a ``share`` of the loss is cross-entropy
-    with its distribution over each next word in place of the target's (Hinton et al. 2015; Kim and Rush 2016).
-
-    It must have this run's vocabularies; a run of the same ``data.units`` takes those that it has. Where every epoch
-    reads the same words, and all that the teacher thinks of them fits in ``room`` (GiB), it is asked once, before
-    training; else with each batch. It is needed until training has ended.
-    """
-
-    teacher: Path
-    checkpoint: Checkpoint = "best"
-    share: float = 0.5
-    room: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise UserError(f"share = {self.share}: more than 0 and at most 1 was expected")
-        if not self.room >= 0:
-            raise UserError(f"room = {self.room}: 0 GiB, to ask with each batch, or more was expected")
-
-
-def ancestors(table: config.Table) -> Iterator[tuple[str, Path, Checkpoint]]:
-    """The runs that a run's settings have it start from or learn from: the key that names each, its directory and the
-    checkpoint that is wanted of it."""
-    if "init" in table:
-        init = config.build(table["init"], Init, path="init")
-        yield from (("init.run", run, init.checkpoint) for run in members(init.run))
-    if "distillation" in table:
-        taught = config.build(table["distillation"], Distillation, path="distillation")
-        yield from (("distillation.teacher", run, taught.checkpoint) for run in members(taught.teacher))
-
-
-def check_ancestors(table: config.Table, deleted: Collection[Path]) -> None:
-    """Raise FileNotFoundError unless the runs that a run would start from or learn from are there, and ValueError where
-    they are among those that overwriting is to delete."""
-    for key, run, checkpoint in ancestors(table):
-        find_weights(run, checkpoint)
-        if run.resolve() in {each.resolve() for each in deleted}:
-            raise UserError(f"{key} is {run}, which overwrite would delete; choose another directory (out)")
 
 
 @dataclass(frozen=True)
@@ -214,3 +158,14 @@ class Settings:
         }
         for key in (key for key, there in asked.items() if there):
             raise config.ConfigError(key, f"{model} is counted, and not trained by gradients: leave {key} out")
+
+
+def read_settings(table: config.Table) -> Settings:
+    """The settings of a run before its data is known. Raises ConfigError, or ValueError, if they are none of a run."""
+    unknown: Any = UNKNOWN  # the model is a factory, so nothing needs its sizes yet
+    settings = config.build(table, Settings, Facts(**{fact.name: unknown for fact in fields(Facts)}))
+    if not settings.metrics:
+        raise config.ConfigError("metrics", '[]: by what evaluation measures was expected, such as ["exact"]')
+    for name in (*settings.training.validation.metrics, *settings.metrics):
+        metric(name)
+    return settings

@@ -52,7 +52,7 @@ class Judge:
         scores = self.transducer.evaluate(self.examples, self.metrics, batch_size=128).scores
         first = self.metrics[0]
         value = scores[first.name]
-        return Judgement(loss, scores, -value if first.higher_is_better else value)
+        return Judgement(loss, scores, -value if first.higher_is_better else value, first.name)
 
     @torch.no_grad()
     def _loss(self) -> float:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import Files, Splits
 from transduce.errors import MissingPackageError
-from transduce.files import whole, write
+from transduce.files import make_folder, write_lines
 
 Bytes = NDArray[np.uint8]
 MANIFEST = "pairs.jsonl"
@@ -42,7 +42,7 @@ def albums(folder: Path, entries: Callable[[Split], Iterable[Entry]]) -> Splits:
 
 def album(folder: Path, entries: Callable[[], Iterable[Entry]]) -> Files:
     """The manifest of the folder. Writes it with its pictures if it is missing."""
-    whole(folder, lambda scratch: write(scratch / MANIFEST, _lines(scratch, entries())))
+    make_folder(folder, lambda scratch: write_lines(scratch / MANIFEST, _lines(scratch, entries())))
     return Files(path=str(folder / MANIFEST))
 
 

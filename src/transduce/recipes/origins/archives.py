@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from transduce.data.base import SPLITS
 from transduce.data.corpora import ColumnNames, DataError, Files, Splits, identity, read
 from transduce.errors import UserError
-from transduce.files import named_by
+from transduce.files import name_from
 from transduce.recipes.origins.album import Bytes, Entry, albums
 
 TEXTS = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
@@ -48,7 +48,7 @@ class PictureArchive:
         place = Path(self.folder).expanduser()
         paths = {split: place / f"{split}.npz" for split in SPLITS}
         files = [*paths.values(), *(_beside(path) for path in paths.values() if self.text is not None)]
-        return albums(folder / named_by([identity(path) for path in files]), lambda split: self._entries(paths[split]))
+        return albums(folder / name_from([identity(path) for path in files]), lambda split: self._entries(paths[split]))
 
     def _entries(self, path: Path) -> Iterator[Entry]:
         arrays = archived(path)

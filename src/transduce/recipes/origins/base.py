@@ -12,7 +12,7 @@ from typing import Literal
 
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import DataError, Files, Splits
-from transduce.files import write
+from transduce.files import write_lines
 
 TRIES = 50  # draws per requested text, before we give up
 
@@ -30,7 +30,7 @@ def tsv_splits(
     paths = {split: folder / f"{split}.{suffix}" for split in SPLITS}
     if not all(path.exists() for path in paths.values()):
         for split, content in lines().items():
-            write(paths[split], content)
+            write_lines(paths[split], content)
     return Splits(*(Files(path=str(path)) for path in paths.values()))
 
 

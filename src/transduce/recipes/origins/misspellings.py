@@ -11,7 +11,7 @@ from pathlib import Path
 
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import DataError, Files, Splits, read
-from transduce.files import named_by
+from transduce.files import name_from
 from transduce.recipes.origins.base import hashed_split, package, tsv_splits
 from transduce.recipes.origins.noise import misspelling
 
@@ -42,7 +42,7 @@ class Misspellings:
 
     def prepare(self, folder: Path) -> Splits:
         words, collected = self._words(), self._collected()
-        return tsv_splits(folder / named_by((words, collected)), lambda: self._lines(words, collected))
+        return tsv_splits(folder / name_from((words, collected)), lambda: self._lines(words, collected))
 
     def _lines(self, words: list[str], collected: list[Pair]) -> dict[Split, list[str]]:
         lines: dict[Split, list[str]] = {split: [] for split in SPLITS}

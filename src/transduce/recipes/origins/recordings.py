@@ -18,7 +18,7 @@ import numpy as np
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import DataError, Files, Splits
 from transduce.data.signals.resampling import Samples
-from transduce.files import whole, write
+from transduce.files import make_folder, write_lines
 from transduce.recipes.origins.published import download
 
 COMMIT = "26eb9aaf76e81b692f806f9140c2d2777410d7a1"
@@ -109,10 +109,10 @@ def spoken_splits(folder: Path, entries: Callable[[Split], Iterable[Spoken]]) ->
     """For each split a folder of WAV files with a manifest, pairs.tsv. Writes it if it is missing."""
 
     def fill(split: Split, scratch: Path) -> None:
-        write(scratch / "pairs.tsv", _lines(scratch, entries(split)))
+        write_lines(scratch / "pairs.tsv", _lines(scratch, entries(split)))
 
     for split in SPLITS:
-        whole(folder / split, partial(fill, split))
+        make_folder(folder / split, partial(fill, split))
     return Splits(*(Files(path=str(folder / split / "pairs.tsv")) for split in SPLITS))
 
 

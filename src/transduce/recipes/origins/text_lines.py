@@ -11,7 +11,7 @@ import numpy as np
 
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import DataError, Splits
-from transduce.files import named_by
+from transduce.files import name_from
 from transduce.recipes.origins.album import Bytes, Entry, albums, pillow
 from transduce.recipes.origins.base import different, held_out
 from transduce.recipes.origins.chance import Chance, chance_of, one
@@ -56,7 +56,7 @@ class TextLines:
 
     def prepare(self, folder: Path) -> Splits:
         texts, files = self._texts(), fonts(self.fonts)
-        return albums(folder / named_by((texts, files)), lambda split: self._entries(split, texts, files))
+        return albums(folder / name_from((texts, files)), lambda split: self._entries(split, texts, files))
 
     def _entries(self, split: Split, texts: Texts, files: list[Path]) -> Iterator[Entry]:
         alphabet = {character for text in texts[split] for character in text}

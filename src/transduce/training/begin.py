@@ -1,11 +1,11 @@
-"""A training run, from its settings to a run directory that holds everything a ``Transducer`` needs."""
+"""The beginning of training: from settings to a run directory, a model on its data, and the loop that trains it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,29 +14,31 @@ import torch
 from transduce import config
 from transduce.compute.device import choose_device
 from transduce.compute.precision import autocast, bound_kernel_cache, choose_precision
-from transduce.config.checking import UNKNOWN
 from transduce.data.batching import Batches
-from transduce.data.preparation import Prepared
+from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
-from transduce.directory import CHECKPOINTS, CONFIG, INHERITED, METRICS, STATE, TOKENIZERS, replace_file
-from transduce.metrics.base import metric
+from transduce.files import current_folder
 from transduce.models.fit import check_words
 from transduce.objectives.cross_entropy import Trainable
 from transduce.protocols import ComparesTexts, Objective, can
+from transduce.runs import old_formats
+from transduce.runs.ancestry import check_parents, parents
+from transduce.runs.layout import CHECKPOINTS, CONFIG, METRICS, STATE, TOKENIZERS
+from transduce.runs.lock import locked
+from transduce.runs.own_pairs import OwnPairs
+from transduce.runs.replacement import replacing
+from transduce.runs.run import Run, cache_folder
+from transduce.runs.training_state import State, load_training, resume_point
 from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import check_augmentation
-from transduce.training.callbacks import Callback, Finished, JsonLines, Started
-from transduce.training.checkpoint import State, load_training, replace_folder, resume_point
+from transduce.training.callbacks import Callback, Finished, ForgetReplaced, JsonLines, Started
 from transduce.training.counting import Counting
-from transduce.training.data import cache_folder, prepare_for
 from transduce.training.distillation import Teacher
 from transduce.training.freezing import freeze
 from transduce.training.initialisation import Inheritance, Predecessor
-from transduce.training.lock import alone
 from transduce.training.loop import Loop
-from transduce.training.settings import Distillation, Init, Settings
+from transduce.training.settings import Settings, read_settings
 from transduce.training.validation import judge_of
-from transduce.types import Facts
 
 
 class RunExistsError(FileExistsError):
@@ -50,39 +52,52 @@ class RunExistsError(FileExistsError):
 
 
 def train(
-    table: config.Table, run: Path, resume: bool = False, callbacks: Sequence[Callback] = (), device: str = "auto"
+    table: config.Table,
+    run: Path,
+    resume: bool = False,
+    callbacks: Sequence[Callback] = (),
+    device: str = "auto",
+    overwrite: bool = False,
+    pairs: OwnPairs | None = None,
 ) -> Finished:
-    """Train what ``table`` describes into the directory ``run``.
+    """Trains what ``table`` describes into the directory ``run``, which keeps ``pairs``, if they are given.
 
-    Files, settings and their fit are checked before anything is learned. With ``resume`` an interrupted run goes on
-    from its last checkpoint (or begins, where there is none yet); without it a directory that holds a run is refused,
-    as is one where another training is at work.
+    Settings, files and their fit are checked before anything is learned. With ``resume`` an interrupted run goes on
+    from its last checkpoint, or begins if there is none. With ``overwrite`` the run in the directory is replaced. A
+    directory that holds a run is refused otherwise, as is one in which another training is at work.
     """
-    check(table)
+    settings = read_settings(table)
     bound_kernel_cache()
     where = choose_device(device)
-    with alone(run, "training"):
-        return _train(table, run, resume, callbacks, where)
+    with _claimed(settings, run, resume, overwrite):
+        if pairs is not None:
+            pairs.write(run)
+        point = resume_point(run / CHECKPOINTS) if resume else None
+        plan = _plan(table, settings, run, point, where)
+        torch.manual_seed(plan.settings.training.seed)
+        model: Any = plan.settings.model()
+        every = [JsonLines(run / METRICS), ForgetReplaced(run), *callbacks]
+        if can(type(model), Counted):
+            done = point is not None and not _changes(point, plan.table)
+            return _counted(run, plan, every) if done else _counting(model, run, plan, every)()
+        return _loop(model, run, plan, point, every)()
 
 
-def _train(
-    table: config.Table, run: Path, resume: bool, callbacks: Sequence[Callback], where: torch.device
-) -> Finished:
-    if (run / CONFIG).exists() and not resume:
+@contextmanager
+def _claimed(settings: Settings, run: Path, resume: bool, overwrite: bool) -> Iterator[None]:
+    """Holds the directory's lock, and sets the run that is overwritten aside. Raises RunExistsError if a run is there
+    that may neither be resumed nor overwritten."""
+    exists = (run / CONFIG).exists()
+    if exists and not (resume or overwrite):
         raise RunExistsError(run)
-    point = resume_point(run / CHECKPOINTS) if resume else None
-    plan = _settle(table, run, point, where)
-    torch.manual_seed(plan.settings.training.seed)
-    model: Any = plan.settings.model()
-    every = [JsonLines(run / METRICS), *callbacks]
-    if can(type(model), Counted):
-        done = point is not None and not _changes(point, plan.table)
-        return _counted(run, plan, every) if done else _counting(model, run, plan, every)()
-    return _loop(model, run, plan, point, every)()
+    if exists and overwrite:
+        check_parents(parents(settings.init, settings.distillation), [run])
+    with replacing(run) if exists and overwrite else nullcontext(), locked(run, "training"):
+        yield
 
 
 def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: list[Callback]) -> Loop:
-    """Updates by gradients, from a checkpoint ``point`` where there is one."""
+    """Updates by gradients, from a checkpoint ``point`` if there is one."""
     training = plan.settings.training
     inherited = plan.hand_over(model)
     frozen = freeze(model, training.freeze)
@@ -95,12 +110,12 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
         state = replace(state, best=None, validations=(), stale=0)
     told = (*(inherited.lines() if inherited else ()), *plan.lessons, *anew)
     report = (*plan.read, *told, *frozen, *_changes(point, plan.table))
-    # once the checkpoint is known to fit, lest a slip spoil the run's own settings
-    _write_run(run, plan, inherited)
-    computing = autocast(choose_precision(training.precision, plan.where), plan.where)
+    # after the checkpoint was found to fit: a mistake must not spoil the run's own settings
+    plan.create(run, state.step, inherited)
+    computing = autocast(plan.settings.training.precision, plan.where)
     judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing)
     parameters = sum(p.numel() for p in model.parameters())
-    _start(callbacks, Started(run, parameters, state.step, str(plan.where), training.precision, report))
+    _start(callbacks, Started(run, parameters, state.step, str(plan.where), training.precision, report, state.events))
     return Loop(
         trainable=trainable,
         optimizer=optimizer,
@@ -121,16 +136,16 @@ def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> 
     counts = model.to(plan.where).counts(pairs)
     init = plan.settings.init
     whose = () if init is None else (f"has the vocabularies of {init.run} ({init.vocabulary}), and nothing else of it",)
-    _write_run(run, plan, None)
+    plan.create(run, 0, None)
     judge = judge_of(Trainable(model, plan.objective), plan.settings, plan.prepared, plan.cache, exactly)
     _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", (*plan.read, *whose, *counts.report)))
     return Counting(model, counts, plan.settings.training, judge, callbacks, run, config.write(plan.table))
 
 
 def _counted(run: Path, plan: _Plan, callbacks: list[Callback]) -> Finished:
-    """What has been counted by these very settings would be the same again."""
-    about = json.loads((run / CHECKPOINTS / "last" / STATE).read_text())
-    _start(callbacks, Started(run, 0, about["step"], str(plan.where), "float32", ("counted already",)))
+    """Nothing to do: the same settings were counted before, and would give the same counts."""
+    about = json.loads((run / CHECKPOINTS / "last" / STATE).read_text(encoding="utf-8"))
+    _start(callbacks, Started(run, 0, about["step"], str(plan.where), "float32", ("counted already",), None))
     finished = Finished(run, "budget", about["step"], about["step"], about["seconds"])
     for callback in callbacks:
         callback.on_finish(finished)
@@ -142,19 +157,12 @@ def _start(callbacks: list[Callback], started: Started) -> None:
         callback.on_start(started)
 
 
-def check(table: config.Table) -> None:
-    """Raise ValueError unless the settings are a run's, as far as can be told without its data."""
-    unknown: Any = UNKNOWN  # the model is a factory: nothing asks for them yet
-    settings = config.build(table, Settings, Facts(**{fact.name: unknown for fact in fields(Facts)}))
-    if not settings.metrics:
-        raise config.ConfigError("metrics", '[]: by what evaluation measures was expected, such as ["exact"]')
-    for name in (*settings.training.validation.metrics, *settings.metrics):
-        metric(name)
+# ------------------------------------------------------------------------ plan
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a run is to be: its settings, as a table with nothing left open and as objects, and its data."""
+    """What a run is to be: its settings, as a table with every default and as objects, and its data."""
 
     table: config.Table
     settings: Settings
@@ -178,54 +186,57 @@ class _Plan:
 
     @property
     def lessons(self) -> list[str]:
-        """From whom it learns, for people."""
+        """From which run it learns, for people."""
         own: Any = self.settings.objective
         return self.teacher.lines(own, self.prepared.train, self.settings.training) if self.teacher else []
 
     def hand_over(self, model: Any) -> Inheritance | None:
+        """Copies into the model what fits of the run to start from, if there is one."""
         if self.predecessor is None:
             return None
         return self.predecessor.hand_over(model, self.table["model"], self.prepared.tokenizers)
 
+    def create(self, run: Path, step: int, inherited: Inheritance | None) -> None:
+        """Makes the directory a run, or goes on with the run that it is."""
+        about = None if inherited is None else inherited.as_json()
+        Run.create(run, self.table, self.prepared.tokenizers, step, str(self.where), about)
 
-def _settle(table: config.Table, run: Path, point: Path | None, where: torch.device) -> _Plan:
-    """Read the data and see that all fits it; what goes on from a checkpoint ``point`` needs no predecessor."""
-    init = config.build(table["init"], Init, path="init") if "init" in table else None
-    predecessor = Predecessor(init) if init and point is None else None
-    if predecessor:
-        table = predecessor.settings(table)
-    taught = config.build(table["distillation"], Distillation, path="distillation") if "distillation" in table else None
-    teacher = Teacher(taught, where) if taught else None
-    data = config.build(table["data"], Data, path="data")
+
+def _plan(table: config.Table, settings: Settings, run: Path, point: Path | None, where: torch.device) -> _Plan:
+    """Reads the data, and checks that the settings fit it. Training that goes on from a checkpoint ``point`` does not
+    need the run that it started from."""
+    data = settings.data
+    predecessor = Predecessor(settings.init) if settings.init and point is None else None
+    if predecessor and (units := predecessor.units) is not None:
+        table = {**table, "data": {**table["data"], "units": units}}
+        data = config.build(table["data"], Data, path="data")
+    teacher = Teacher(settings.distillation, where) if settings.distillation else None
     cache = cache_folder(data, run)
-    prepared = prepare_for(run, data, cache, init, predecessor, teacher.vocabularies(data) if teacher else None)
-    table = config.resolve(table, Settings, prepared.facts)
+    taught = teacher.vocabularies(data) if teacher else None
+    if (run / CONFIG).exists():
+        prepared = prepare(data, cache, Tokenizers.load(current_folder(run / TOKENIZERS)))
+    elif predecessor:
+        prepared = predecessor.prepare(data, cache)
+    else:
+        prepared = prepare(data, cache, taught)
+    precision = choose_precision(settings.training.precision, where)
+    table = config.assign(table, "training.precision", precision)
+    settings, table = config.build_and_resolve(table, Settings, prepared.facts)
     check_words(table["model"], prepared.facts)
-    table["training"]["precision"] = choose_precision(table["training"]["precision"], where)
-    settings = config.build(table, Settings, prepared.facts)
     check_augmentation(settings.training.augmentation, prepared.tokenizers.source.signal)
     if teacher:
         teacher.check(prepared.tokenizers)
     return _Plan(table, settings, prepared, cache, where, predecessor, teacher)
 
 
-def _write_run(run: Path, plan: _Plan, inherited: Inheritance | None) -> None:
-    """Whatever is written is written beside its place and renamed, config.toml last: it is what makes it a run.
-
-    A run that goes on has its tokenizers, and reads its data by them (``prepare_for``).
-    """
-    if not (run / CONFIG).exists():
-        replace_folder(run / TOKENIZERS, plan.prepared.tokenizers.save)
-    if inherited is not None:
-        (run / INHERITED).write_text(json.dumps(inherited.as_json(), indent=1), encoding="utf-8")
-    replace_file(run / CONFIG, config.write(plan.table))
+# --------------------------------------------------------------------- changes
 
 
 def _changes(point: Path | None, table: config.Table) -> list[str]:
-    """What differs between the settings and those the checkpoint was made with, a line each; the settings win.
+    """A line for each setting that differs from the checkpoint's; the settings of now win.
 
-    ConfigError tells of an ``init`` that differs, as a run cannot have begun elsewhere, and of ``data.units``, as it
-    keeps its vocabularies.
+    Raises ConfigError if ``data.units`` differ, because a run keeps its vocabularies, or ``init``, because it cannot
+    have started elsewhere.
     """
     if point is None:
         return []
@@ -252,11 +263,8 @@ def _changes(point: Path | None, table: config.Table) -> list[str]:
 
 
 def _other_measure(point: Path, table: config.Table) -> tuple[str, ...]:
-    """A line where another measure than before chooses the best checkpoint; what the two have measured does not
-    compare."""
-    then, now = (
-        next(iter(each["training"]["validation"]["metrics"]), "loss") for each in (config.read(point / CONFIG), table)
-    )
+    """A line if another measure than before chooses the best checkpoint: values of two measures do not compare."""
+    then, now = old_formats.measure(config.read(point / CONFIG)), old_formats.measure(table)
     if then == now:
         return ()
     return (f"{now} chooses the best checkpoint from here on, where {then} did: the next one validated is the best",)

@@ -1,0 +1,84 @@
+"""The runs that a run comes from: the one whose weights it started with, and those that it learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from transduce import config
+from transduce.errors import UserError
+from transduce.runs.checkpoints import find_weights
+from transduce.runs.layout import Checkpoint, members
+
+
+@dataclass(frozen=True)
+class Init:
+    """The run to start from. Parameters of the same name and shape start with the weights of that run.
+
+    With ``vocabulary`` "keep" the new run uses the units and vocabularies of that run. "extend" adds the characters,
+    words, symbols and labels that only the new data has. "own" learns vocabularies by ``data.units``. Embeddings and
+    readouts are then copied token by token. A run that is resumed goes on from its own checkpoint instead.
+    """
+
+    run: Path
+    checkpoint: Checkpoint = "best"
+    vocabulary: Literal["keep", "extend", "own"] = "keep"
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """The run to learn from, or several (RUN+RUN: an ensemble). A ``share`` of the loss is the cross-entropy with the
+    teacher's distribution over each next token (Hinton et al. 2015; Kim and Rush 2016).
+
+    The teacher must have this run's vocabularies. A run with the same ``data.units`` uses those of its teacher. The
+    teacher answers once, before training, if every epoch reads the same tokens and its answers need at most ``room``
+    GiB. Otherwise it answers with each batch. Keep it until training has ended.
+    """
+
+    teacher: Path
+    checkpoint: Checkpoint = "best"
+    share: float = 0.5
+    room: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise UserError(f"share = {self.share}: more than 0 and at most 1 was expected")
+        if not self.room >= 0:
+            raise UserError(f"room = {self.room}: 0 GiB, to ask with each batch, or more was expected")
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A run that another one needs: the setting that names it (``key``), its directory and its checkpoint."""
+
+    key: str
+    run: Path
+    checkpoint: Checkpoint
+
+
+def parents(init: Init | None, distillation: Distillation | None) -> list[Parent]:
+    """The runs that these settings name; each member of an ensemble is one of them."""
+    found = []
+    if init is not None:
+        found += [Parent("init.run", run, init.checkpoint) for run in members(init.run)]
+    if distillation is not None:
+        taught = distillation.teacher, distillation.checkpoint
+        found += [Parent("distillation.teacher", run, taught[1]) for run in members(taught[0])]
+    return found
+
+
+def parents_of(settings: config.Table) -> list[Parent]:
+    """The runs that the settings of a run name."""
+    init = config.build(settings["init"], Init, path="init") if "init" in settings else None
+    taught = settings.get("distillation")
+    return parents(init, None if taught is None else config.build(taught, Distillation, path="distillation"))
+
+
+def check_parents(needed: Collection[Parent], deleted: Collection[Path]) -> None:
+    """Raises FileNotFoundError if a parent has no such checkpoint, and ValueError if overwriting would delete it."""
+    for parent in needed:
+        find_weights(parent.run, parent.checkpoint)
+        if parent.run.resolve() in {each.resolve() for each in deleted}:
+            raise UserError(f"{parent.key} is {parent.run}, which overwrite would delete; choose another directory (out)")

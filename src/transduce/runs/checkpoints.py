@@ -1,0 +1,132 @@
+"""The checkpoints of a run: folders of weights with a checksum of each file, replaced in one atomic step.
+
+``checkpoints/best`` has the weights that validation chose, with the value that chose them. ``average`` has the mean of
+the last validated weights. ``last`` has all that training needs to go on (``training_state``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from transduce.errors import UserError
+from transduce.files import current_folder, replace_folder
+from transduce.models.weights import load_tensors, save_weights, set_weights
+from transduce.runs.layout import CHECKPOINTS, CHECKSUMS, CONFIG, MODEL, STATE, Checkpoint
+
+
+@dataclass(frozen=True)
+class Rank:
+    """By what a checkpoint was chosen: the ``measure`` of validation, and its value and the loss, lower being better.
+
+    The loss decides between equal values. Ranks of two measures do not compare.
+    """
+
+    measure: str
+    value: float
+    loss: float
+
+    def better_than(self, other: Rank | None) -> bool:
+        """Whether a validation with this rank replaces the best checkpoint so far."""
+        if other is None or other.measure != self.measure:
+            return True
+        return (self.value, self.loss) < (other.value, other.loss)
+
+
+def write_checkpoint(
+    folder: Path, fill: Callable[[Path], None], state: Mapping[str, Any], configuration: str | None = None
+) -> None:
+    """Replaces a checkpoint by the files that ``fill`` writes, its ``state`` and the settings that it was made with.
+
+    Adds the checksums of all of them, which ``sha256sum --check checksums.sha256`` verifies, too.
+    """
+
+    def fill_all(new: Path) -> None:
+        fill(new)
+        (new / STATE).write_text(json.dumps(dict(state), indent=1), encoding="utf-8")
+        if configuration is not None:
+            (new / CONFIG).write_text(configuration, encoding="utf-8")
+        lines = [f"{_checksum(path)}  {path.name}\n" for path in sorted(new.iterdir())]
+        (new / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
+
+    replace_folder(folder, fill_all)
+
+
+def save_weights_alone(
+    folder: Path, model: nn.Module, about: Mapping[str, Any], configuration: str | None = None
+) -> None:
+    """Replaces a checkpoint by the model's weights; ``about`` says what they are."""
+    write_checkpoint(folder, lambda new: save_weights(model, new / MODEL), about, configuration)
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file of a checkpoint.
+
+    Raises ValueError if the file is damaged: it is incomplete, or its checksum differs. Checkpoints of versions before
+    the checksums are read without this check.
+    """
+    tensors = load_tensors(path)
+    expected = _checksums(path.parent).get(path.name)
+    if expected is not None and _checksum(path) != expected:
+        raise UserError(
+            f"{path} is damaged: its checksum differs from the one in {CHECKSUMS}; copy or train it again. If you "
+            f"changed the file yourself, delete {path.with_name(CHECKSUMS)}"
+        )
+    return tensors
+
+
+def load_checkpoint(model: nn.Module, path: Path) -> None:
+    """Copies the weights of a checkpoint's file into the model. Raises ValueError if they do not fit or are damaged."""
+    set_weights(model, read_tensors(path), str(path))
+
+
+def find_weights(run: Path, checkpoint: Checkpoint) -> Path:
+    """The file of a checkpoint's weights; FileNotFoundError names the checkpoints that the run has."""
+    if not (run / CONFIG).exists():
+        raise FileNotFoundError(f"{run} is no run directory: it has no {CONFIG}; train one with `transduce train`")
+    path = current_folder(run / CHECKPOINTS / checkpoint) / MODEL
+    if not path.exists():
+        found = sorted(path.parent.name for path in (run / CHECKPOINTS).glob(f"[!.]*/{MODEL}"))
+        raise FileNotFoundError(
+            f"{run} has no checkpoint {checkpoint!r} ({path} is missing); it has: "
+            f"{', '.join(found) or 'none yet, so train on with --resume'}"
+        )
+    return path
+
+
+def best_rank(checkpoints: Path) -> Rank | None:
+    """The rank of the weights in ``best``; None if there are none, or if an older version wrote them."""
+    path = checkpoints / "best" / STATE
+    if not path.exists():
+        return None
+    rank = json.loads(path.read_text(encoding="utf-8")).get("rank")
+    return None if rank is None else Rank(**rank)
+
+
+def has_checkpoint(run: Path) -> bool:
+    """Whether training in the directory has written a checkpoint."""
+    folders = (current_folder(run / CHECKPOINTS / name) for name in ("last", "best"))
+    return any((folder / STATE).exists() for folder in folders)
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    """The checksum of each file of a checkpoint; empty if an older version wrote it."""
+    path = folder / CHECKSUMS
+    if not path.exists():
+        return {}
+    pairs = (line.split("  ", 1) for line in path.read_text(encoding="utf-8").splitlines())
+    return {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
+
+
+def _checksum(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(2**20):
+            digest.update(block)
+    return digest.hexdigest()

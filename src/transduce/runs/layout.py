@@ -1,0 +1,58 @@
+"""The layout of a run directory: the name of each file and folder in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from transduce.errors import UserError
+from transduce.files import EARLIER, scratch_of
+
+Checkpoint = Literal["best", "last", "average"]
+
+CONFIG = "config.toml"  # the settings, with every default; its presence makes a directory a run
+TOKENIZERS = "tokenizers"
+CHECKPOINTS = "checkpoints"
+METRICS = "metrics.jsonl"  # the events of training
+HISTORY = "history.jsonl"  # one line each time that training began or went on: versions, command, directory
+DATA = "data"  # the pairs that were given from Python
+INHERITED = "init.json"  # what was copied from another run
+TENSORBOARD = "tensorboard"
+SHORTLIST = "shortlist.safetensors"
+LOCK = ".lock"
+ASKED, MEASURED, LOG = "asked.toml", "measured.json", "log.txt"  # of a cell of a sweep
+PARTS = frozenset(
+    {CONFIG, TOKENIZERS, CHECKPOINTS, METRICS, HISTORY, DATA, INHERITED, TENSORBOARD, SHORTLIST, LOCK}
+    | {ASKED, MEASURED, LOG}
+)
+OWN_PAIRS = {"train": "train.jsonl", "valid": "valid.jsonl"}  # in DATA
+
+MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"  # in the folder of a checkpoint
+STATE, CHECKSUMS = "state.json", "checksums.sha256"
+RECENT = "recent"  # in CHECKPOINTS: the weights that are averaged at the end
+
+
+def members(run: str | Path) -> list[Path]:
+    """The run directories of "RUN+RUN". A directory whose own name has a + is one run."""
+    parts = str(run).split("+")
+    if len(parts) == 1 or Path(run).is_dir():
+        return [Path(run).expanduser()]
+    if not all(parts):
+        raise UserError(f"run {str(run)!r}: a run directory was expected before and after each +")
+    return [Path(part).expanduser() for part in parts]
+
+
+def foreign_files(run: Path) -> list[str]:
+    """Names in a run directory that no run has; those in its folder of pairs begin with "data/"."""
+    foreign = [path.name for path in run.iterdir() if _original(path.name) not in PARTS]
+    data = run / DATA
+    inside = data.iterdir() if data.is_dir() else ()
+    return sorted([*foreign, *(f"{DATA}/{path.name}" for path in inside if _original(path.name) not in PAIRS)])
+
+
+PAIRS = frozenset(OWN_PAIRS.values())
+
+
+def _original(name: str) -> str:
+    """The name without what marks a file that is being written, by this version or an older one (NAME.new)."""
+    return scratch_of(name) or name.removesuffix(".new").removesuffix(EARLIER)

@@ -1,0 +1,41 @@
+"""The lock of a directory: one process at a time may train, or sweep, in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from transduce.errors import UserError
+from transduce.runs.layout import LOCK
+
+
+@contextmanager
+def locked(folder: Path, activity: str) -> Iterator[None]:
+    """Makes the directory and holds its lock; the operating system releases the lock of a process that is killed.
+
+    Raises ValueError if another process holds it. Deletes the directory if nothing else was written into it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UserError(
+            f"{folder}: another {activity} is at work there; wait until it ends, or choose another directory (--out)"
+        ) from None
+    try:
+        yield
+    finally:
+        _delete_if_unused(folder)
+        lock.release()
+
+
+def _delete_if_unused(folder: Path) -> None:
+    """Call it while the lock is held: a lock file that is free may become another process's lock at any moment."""
+    with suppress(OSError):  # renamed meanwhile, or another process has begun to write there
+        if [path.name for path in folder.iterdir()] == [LOCK]:
+            (folder / LOCK).unlink()
+            folder.rmdir()

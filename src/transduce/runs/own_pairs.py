@@ -1,0 +1,49 @@
+"""Pairs that were given from Python: a run keeps them in its folder ``data``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce import config
+from transduce.errors import UserError
+from transduce.files import write_lines
+from transduce.runs.layout import DATA, OWN_PAIRS
+
+
+@dataclass(frozen=True)
+class OwnPairs:
+    """Pairs as lines of JSON, by split; ``targets_only`` if no pair has a source, as for a language model."""
+
+    lines: Mapping[str, list[str]]
+    targets_only: bool
+
+    @classmethod
+    def split(cls, pairs: Iterable[tuple[str, str]], held_out: int | None) -> OwnPairs:
+        """One pair in ``held_out`` is for validation, none if that is None. Raises ValueError if there are no pairs."""
+        given = list(pairs)
+        if not given:
+            raise UserError("pairs is empty: training needs at least one (source, target)")
+        targets_only = not any(source for source, _ in given)
+        sides = ("target",) if targets_only else ("source", "target")
+        rows = [json.dumps(dict(zip(sides, pair[-len(sides) :], strict=True)), ensure_ascii=False) for pair in given]
+        valid = rows[held_out - 1 :: held_out] if held_out else []
+        if not valid or not held_out:
+            return cls({"train": rows}, targets_only)
+        train = [row for number, row in enumerate(rows, 1) if number % held_out]
+        return cls({"train": train, "valid": valid}, targets_only)
+
+    def settings(self, run: Path) -> config.Table:
+        """Keys of ``[data]``: the files that ``write`` makes, and their columns."""
+        columns: config.Table = {"columns": {"target": "target"}} if self.targets_only else {}
+        return columns | {split: {"path": str(self._file(run, split))} for split in self.lines}
+
+    def write(self, run: Path) -> None:
+        """Writes the files into the run's directory."""
+        for split, lines in self.lines.items():
+            write_lines(self._file(run, split), lines)
+
+    def _file(self, run: Path, split: str) -> Path:
+        return run.resolve() / DATA / OWN_PAIRS[split]

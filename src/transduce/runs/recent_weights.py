@@ -1,0 +1,46 @@
+"""``checkpoints/recent``: the last validated weights, whose mean becomes ``checkpoints/average``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from transduce.files import write_file
+from transduce.models.weights import load_tensors, save_weights
+from transduce.runs.layout import RECENT
+
+
+def keep_recent(checkpoints: Path, model: nn.Module, steps: Iterable[int], step: int, count: int) -> tuple[int, ...]:
+    """Saves the weights of update ``step``, and returns the last ``count`` of the updates whose weights are kept.
+
+    The files of the others stay until ``forget_recent``: a training that is killed goes on from an earlier state,
+    which needs them.
+    """
+    write_file(_file(checkpoints, step), lambda scratch: save_weights(model, scratch))
+    return (*(each for each in steps if each != step), step)[-count:]
+
+
+def forget_recent(checkpoints: Path, keep: Iterable[int]) -> None:
+    """Deletes all weights but those to ``keep``. Call it after the state that does not need them is saved."""
+    kept = {_file(checkpoints, step) for step in keep}
+    for path in (checkpoints / RECENT).glob("*"):
+        if path not in kept:
+            path.unlink()
+
+
+@torch.no_grad()
+def average_recent(checkpoints: Path, steps: Iterable[int]) -> dict[str, Tensor]:
+    """The mean of the weights of these updates, in float64 (Vaswani et al. 2017, section 6.1)."""
+    paths = [_file(checkpoints, step) for step in steps]
+    total = {name: tensor.double() for name, tensor in load_tensors(paths[0]).items()}
+    for path in paths[1:]:
+        for name, tensor in load_tensors(path).items():
+            total[name] += tensor
+    return {name: tensor / len(paths) for name, tensor in total.items()}
+
+
+def _file(checkpoints: Path, step: int) -> Path:
+    return checkpoints / RECENT / f"{step}.safetensors"

@@ -1,0 +1,201 @@
+"""A trained run as a value: the settings, data, tokenizers, weights and parents that its directory holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transduce import config
+from transduce.data.corpora import DataError
+from transduce.data.preparation import Prepared, Tokenizers, examples, prepare
+from transduce.data.settings import Data, Lines
+from transduce.files import current_folder, replace_folder, write_text
+from transduce.protocols import Model, Search
+from transduce.runs.ancestry import Parent, parents_of
+from transduce.runs.checkpoints import find_weights, has_checkpoint, load_checkpoint
+from transduce.runs.history import append_history, directories
+from transduce.runs.layout import CONFIG, DATA, INHERITED, OWN_PAIRS, TOKENIZERS, Checkpoint
+from transduce.runs.replacement import set_aside
+from transduce.transducer import Transducer
+from transduce.types import Example
+
+CACHE = ".cache"  # beside a run, so that its sisters share what is prepared
+CACHE_PARTS = ("prepared", "origins")  # one of them makes a folder a cache of this package
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory. ``Run.open`` reads one, ``Run.create`` makes one.
+
+    ``settings`` are those of config.toml, in which paths lead to files that are there now: see ``Run.open``.
+    """
+
+    path: Path
+    settings: config.Table
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """Reads the run in a directory; writes nothing.
+
+        A kill at any moment leaves a run that can be opened: the earlier tokenizers or checkpoint if a replacement was
+        not complete, and the run that was to be overwritten until the new one has a checkpoint. Relative paths in the
+        settings are relative to the current directory, or else to the one in which the run was trained.
+
+        Raises FileNotFoundError if there is no run, and ConfigError if config.toml is none of a run.
+        """
+        folder = Path(path).expanduser()
+        if not has_checkpoint(folder) and has_checkpoint(set_aside(folder)):
+            folder = set_aside(folder)
+        if not (folder / CONFIG).exists():
+            raise FileNotFoundError(
+                f"{folder} is no run directory: it has no {CONFIG}; train one with `transduce train`"
+            )
+        settings = config.read(folder / CONFIG)
+        for name in ("data", "model"):
+            if not isinstance(settings.get(name), dict):
+                raise config.ConfigError(
+                    name, f"{folder / CONFIG} has no such table, which each run has; copy the file again, or train anew"
+                )
+        return cls(folder, _with_found_paths(settings, folder))
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        settings: config.Table,
+        tokenizers: Tokenizers,
+        step: int = 0,
+        device: str = "cpu",
+        inherited: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """Makes a directory a run, or goes on with the run that it is, after update ``step``.
+
+        ``settings`` have every default. config.toml is written last, because it makes the directory a run. A run that
+        goes on keeps its tokenizers. ``inherited`` says what was copied from another run.
+        """
+        if not (path / CONFIG).exists():
+            replace_folder(path / TOKENIZERS, tokenizers.save)
+        if inherited is not None:
+            write_text(path / INHERITED, json.dumps(inherited, indent=1))
+        append_history(path, step, device)
+        write_text(path / CONFIG, config.write(settings))
+        return cls(path, settings)
+
+    # ---------------------------------------------------------------- data
+
+    @cached_property
+    def tokenizers(self) -> Tokenizers:
+        """The vocabularies of both sides."""
+        return Tokenizers.load(current_folder(self.path / TOKENIZERS))
+
+    @cached_property
+    def data(self) -> Data:
+        """What the run was trained on, and how it reads it."""
+        return config.build(self.settings["data"], Data, path="data")
+
+    @property
+    def cache(self) -> Path:
+        """The folder of prepared data.
+
+        It is the one that the settings name only if this package has prepared data there: a run that somebody else has
+        trained must not choose where folders are made.
+        """
+        named = self.data.cache
+        trusted = named is not None and any((named / part).is_dir() for part in CACHE_PARTS)
+        return cache_folder(self.data if trusted else replace(self.data, cache=None), self.path)
+
+    def examples(self, split: str) -> list[Example]:
+        """A split of the data that the run was trained on, as text.
+
+        Raises DataError if the split is not in the settings, or if its files are not there, as for a run that was
+        copied to another machine.
+        """
+        self._check_files(split)
+        return examples(self.data, split, self.cache)
+
+    def prepared(self) -> Prepared:
+        """The pairs that the run was trained on and validated with, as ids of its own tokenizers."""
+        return prepare(self.data, self.cache, self.tokenizers)
+
+    def _check_files(self, split: str) -> None:
+        for path in _paths_of(self.settings["data"].get(split)):
+            if not Path(path).expanduser().exists():
+                trained = directories(self.path)
+                where = f", which is relative to {trained[0]}, where it was trained" if trained else ""
+                raise DataError(
+                    f"{self.path} has its {split} split in {path}{'' if Path(path).is_absolute() else where}, and there is "
+                    "no such file here: copy it, or name the examples with --source and --target, or with --pairs"
+                )
+
+    # ------------------------------------------------------------- weights
+
+    @property
+    def parents(self) -> list[Parent]:
+        """The runs that this one started from and learned from."""
+        return parents_of(self.settings)
+
+    def weights(self, checkpoint: Checkpoint = "best") -> Path:
+        """The safetensors file of a checkpoint; FileNotFoundError names the checkpoints that there are."""
+        return find_weights(self.path, checkpoint)
+
+    def model(self, checkpoint: Checkpoint = "best") -> Any:
+        """The model with the weights of a checkpoint, ready to predict, on the processor."""
+        path = self.weights(checkpoint)
+        model: Any = config.build(self.settings["model"], Model, self.tokenizers.facts, "model")
+        load_checkpoint(model, path)
+        return model.eval()
+
+    def transducer(self, checkpoint: Checkpoint = "best", device: torch.device | str = "cpu") -> Transducer:
+        """Text to text: the model of a checkpoint with the run's own search and tokenizers."""
+        model = self.model(checkpoint).to(device)
+        search: Search[Any] = config.build(self.settings.get("search", {}), Search, path="search")
+        lines = config.build(self.settings["data"].get("lines", {}), Lines, path="data.lines")
+        source, target = self.tokenizers.both
+        return Transducer(model, search, source, target, self.settings, lines.max_source_length, lines.token_for_token)
+
+
+def cache_folder(data: Data, run: Path) -> Path:
+    """Where data is prepared: the folder ``data.cache``, or one beside the run, so that its sisters find it."""
+    return data.cache or run.parent / CACHE
+
+
+# -------------------------------------------------------------- paths in settings
+
+
+def _with_found_paths(settings: config.Table, run: Path) -> config.Table:
+    """The settings; a file of the data that is not there is looked for in the run, and where the run was trained."""
+    data = dict(settings["data"])
+    for split in ("train", "valid", "test"):
+        if isinstance(data.get(split), dict):
+            data[split] = {side: _found(value, run, split) for side, value in data[split].items()}
+    return {**settings, "data": data}
+
+
+def _found(value: Any, run: Path, split: str) -> Any:
+    if isinstance(value, list):
+        return [_found(each, run, split) for each in value]
+    if not isinstance(value, str) or Path(value).expanduser().exists():
+        return value
+    return next((str(path) for path in _candidates(Path(value), run, split) if path.exists()), value)
+
+
+def _candidates(path: Path, run: Path, split: str) -> Iterator[Path]:
+    """Where a missing file of the data may be."""
+    own = run / DATA / OWN_PAIRS.get(split, "")
+    if path.parts[-2:] == own.parts[-2:]:  # the run was moved, with the pairs that it keeps
+        yield own.resolve()
+    if not path.is_absolute():
+        yield from (directory / path for directory in directories(run))
+
+
+def _paths_of(files: Any) -> list[str]:
+    """The paths in the settings of a split."""
+    values = files.values() if isinstance(files, dict) else ()
+    every = [each for value in values for each in (value if isinstance(value, list) else [value])]
+    return [each for each in every if isinstance(each, str)]

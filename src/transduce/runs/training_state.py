@@ -1,0 +1,144 @@
+"""``checkpoints/last``: everything that training needs to go on to the same bits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from transduce.data.batching import Place
+from transduce.errors import UserError
+from transduce.files import recover_folder
+from transduce.models.weights import save_tensors, save_weights
+from transduce.runs import old_formats
+from transduce.runs.checkpoints import Rank, load_checkpoint, read_tensors, write_checkpoint
+from transduce.runs.layout import MODEL, OPTIMIZER, STATE
+
+STATISTICS, GENERATOR = "statistics.", "generator."  # prefixes of names in OPTIMIZER
+
+
+@dataclass(frozen=True)
+class State:
+    """The state of training, except tensors.
+
+    ``validations`` holds the value of each validation, lower being better; ``best`` ranks the best model so far, which
+    may be an average. ``stale`` counts the validations since the model itself was the best. ``validating`` are the
+    seconds that all validations have taken. ``reserve`` are the seconds of a budget that the last one may need.
+    ``recent`` are the updates whose weights are kept for the average. ``events`` counts the lines of metrics.jsonl;
+    None in a checkpoint of a version that did not count them.
+    """
+
+    step: int = 0
+    place: Place = field(default_factory=lambda: Place(0, 0))
+    tokens: int = 0
+    seconds: float = 0.0
+    validating: float = 0.0
+    reserve: float = 0.0
+    best_step: int = 0
+    best: Rank | None = None
+    validated_step: int = 0
+    validations: tuple[float, ...] = ()
+    stale: int = 0
+    recent: tuple[int, ...] = ()
+    events: int | None = 0
+
+
+def save_training(
+    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, state: State, configuration: str
+) -> None:
+    """Replaces the checkpoint by weights, optimiser, random generators, state and settings."""
+    tensors = _optimizer_tensors(model, optimizer) | _generators(_device(model))
+
+    def fill(new: Path) -> None:
+        save_weights(model, new / MODEL)
+        save_tensors(tensors, new / OPTIMIZER)
+
+    write_checkpoint(folder, fill, asdict(state), configuration)
+
+
+def load_training(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
+    """The inverse of ``save_training``: restores a new model, a new optimiser and the random generators."""
+    load_checkpoint(model, folder / MODEL)
+    tensors = read_tensors(folder / OPTIMIZER)
+    _restore_generators(tensors, _device(model))
+    _restore_optimizer(model, optimizer, tensors, str(folder / OPTIMIZER))
+    return read_state(folder)
+
+
+def read_state(folder: Path) -> State:
+    """The state in a checkpoint; raises ValueError if it is damaged."""
+    try:
+        record = old_formats.state(json.loads((folder / STATE).read_text(encoding="utf-8")), folder)
+        best = record.pop("best")
+        return State(
+            **{name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
+            | {"place": Place(**record["place"]), "best": None if best is None else Rank(**best)}
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{folder / STATE} is damaged ({error!r}); resume from a copy, or train again") from error
+
+
+def resume_point(checkpoints: Path) -> Path | None:
+    """``checkpoints/last``; None before the first one was saved. Cleans up after a kill, so hold the run's lock."""
+    last = checkpoints / "last"
+    for name in ("last", "best", "average"):
+        recover_folder(checkpoints / name)
+    return last if last.exists() else None
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
+
+
+# ------------------------------------------------------------------ optimiser
+
+
+def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimiser's statistics by the name of the parameter, because optimisers number parameters differently."""
+    return {
+        f"{STATISTICS}{name}.{kind}": value
+        for name, parameter in model.named_parameters()
+        for kind, value in optimizer.state.get(parameter, {}).items()
+        if value is not None  # SGD without momentum
+    }
+
+
+def _restore_optimizer(
+    model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], origin: str
+) -> None:
+    whole = optimizer.state_dict()
+    every = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    number = {parameter: place for place, parameter in enumerate(every)}
+    own = dict(model.named_parameters())
+    for key, tensor in tensors.items():
+        if key.startswith(GENERATOR):
+            continue
+        name, _, kind = key.removeprefix(STATISTICS).rpartition(".")
+        if name not in own or tensor.shape not in (own[name].shape, ()):
+            raise UserError(
+                f"{origin}: {key} {tuple(tensor.shape)} fits no parameter; was config.toml changed, or is this of an "
+                "earlier version (start from its weights: --init)?"
+            )
+        whole["state"].setdefault(number[own[name]], {})[kind] = tensor
+    optimizer.load_state_dict(whole)
+
+
+# ---------------------------------------------------------- random generators
+
+
+def _generators(device: torch.device) -> dict[str, Tensor]:
+    """The states of the processor's generator and, if the model is on a GPU, of that GPU's."""
+    states = {GENERATOR + "cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        states[GENERATOR + "cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def _restore_generators(tensors: Mapping[str, Tensor], device: torch.device) -> None:
+    torch.set_rng_state(tensors[GENERATOR + "cpu"])
+    if device.type == "cuda" and GENERATOR + "cuda" in tensors:
+        torch.cuda.set_rng_state(tensors[GENERATOR + "cuda"], device)
