@@ -29,11 +29,10 @@ import wordfreq
 from torch import Tensor
 
 import transduce
-from transduce import config
-from transduce.directory import members
+from transduce.runs.layout import members
+from transduce.runs.run import Run
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.kneser_ney import estimate
-from transduce.training.data import split_of
 from transduce.types import Example
 
 SPOKEN = re.compile(r"(?=.*[aeiouy])[a-z][a-z']{3,}")
@@ -99,8 +98,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     run = members(given.teacher)[0]
-    settings = config.read(run / "config.toml")
-    splits: dict[str, list[Example]] = {split: split_of(settings, run, split) for split in ("train", "valid", "test")}
+    splits: dict[str, list[Example]] = {split: Run.open(run).examples(split) for split in ("train", "valid", "test")}
     known = {each.source for split in splits.values() for each in split}
     words = list(islice(unknown(listed(), known), given.listed))
     if given.invented:

@@ -22,13 +22,13 @@ import transduce
 from transduce import config
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
-from transduce.directory import SHORTLIST
 from transduce.protocols import Search
+from transduce.runs.layout import SHORTLIST
+from transduce.runs.run import cache_folder
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.search.shortlist import Listed, Shortlist
-from transduce.training.data import cache_folder
 from transduce.transducer import Transducer
 
 SIZES = (1, 7, 64)

@@ -39,9 +39,9 @@ from transduce.data.settings import Data
 from transduce.data.windows import sorted_batches
 from transduce.metrics.base import metric
 from transduce.metrics.statistics import statistics
+from transduce.runs.run import cache_folder
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
-from transduce.training.data import cache_folder
 from transduce.transducer import Transducer
 from transduce.types import BOS, EOS, PAD, Example, Prediction
 

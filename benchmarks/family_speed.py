@@ -32,8 +32,8 @@ from transduce import config
 from transduce.data.batching import Batches, Place
 from transduce.data.preparation import examples, prepare
 from transduce.data.settings import Data
-from transduce.training.data import cache_folder
-from transduce.training.run import train
+from transduce.runs.run import cache_folder
+from transduce.training.begin import train
 from transduce.training.settings import Training
 
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}

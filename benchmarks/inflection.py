@@ -22,7 +22,7 @@ from report import Report, add_options, machine
 import transduce
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
-from transduce.training.data import split_of
+from transduce.runs.run import Run
 
 PUBLISHED = {"deu": 97.43, "heb": 99.1, "bul": 99.63, "vep": 99.65, "aym": 99.98}
 """Exact match in percent: Pimentel, Ryskina et al., "SIGMORPHON 2021 Shared Task on Morphological Reinflection"."""
@@ -33,7 +33,7 @@ def row(language: str, folder: Path, runs: Path, settings: list[str], threads: i
     files = [f"data.{split}.path={folder / f'{language}.{split}.tsv.gz'}" for split in ("train", "valid", "test")]
     run = runs / language
     transducer = transduce.train("inflection", run, [*files, *settings], resume=True, device="cpu", threads=threads)
-    found = transducer.evaluate(split_of(transducer.settings, run, "test"), [metric("exact")])
+    found = transducer.evaluate(Run.open(run).examples("test"), [metric("exact")])
     exact = found.statistics[0]
     low, high = Resampling().interval(exact)
     theirs = PUBLISHED[language]

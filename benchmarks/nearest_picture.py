@@ -20,7 +20,7 @@ import transduce
 from transduce import config
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
-from transduce.training.data import cache_folder
+from transduce.runs.run import cache_folder
 from transduce.transducer import Transducer
 from transduce.types import Example
 

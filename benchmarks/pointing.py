@@ -28,7 +28,7 @@ from transduce.data.preparation import locate
 from transduce.data.settings import Data
 from transduce.inspect.pointing import Named, pointed
 from transduce.inspect.signal_attention import signal_attention
-from transduce.training.data import cache_folder
+from transduce.runs.run import cache_folder
 
 PARTS = ("size", "colour", "shape")
 MARGIN = 0.03  # of a picture's side: theirs, 15 pixels of 500

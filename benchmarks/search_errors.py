@@ -23,12 +23,12 @@ from report import Report, add_options, machine
 
 import transduce
 from transduce.protocols import Search
+from transduce.runs.run import Run
 from transduce.search.beam import Beam
 from transduce.search.exact import Exact, Exploration
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability
-from transduce.training.data import split_of
 from transduce.types import Hypothesis, Padded
 
 MARGIN = 1e-4
@@ -110,7 +110,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     transducer = transduce.load(given.run, given.checkpoint, "cpu")
-    sources = [example.source for example in split_of(transducer.settings, given.run, "test")][: given.sentences]
+    sources = [example.source for example in Run.open(given.run).examples("test")][: given.sentences]
     longest: int = transducer.settings["search"]["max_length"]
     others: dict[int, Search[Any]] = {
         size: Greedy(longest) if size == 1 else Beam(size, max_length=longest, ranking=LogProbability())

@@ -35,7 +35,7 @@ from transduce.data.batching import Batches, Place
 from transduce.data.preparation import Prepared, prepare
 from transduce.data.settings import Data
 from transduce.search.forcing import shifted
-from transduce.training.run import train
+from transduce.training.begin import train
 from transduce.training.settings import Training
 from transduce.types import BOS, EOS, PAD, Batch
 

@@ -12,13 +12,13 @@ import pytest
 
 import transduce
 from transduce import api, config, names, recipes
-from transduce.directory import CONFIG, LOCK, strangers
 from transduce.errors import MissingPackageError
 from transduce.evaluation.groups import training_frequencies
 from transduce.modules.cells.gru import GRU
 from transduce.plugins import load_plugins
-from transduce.training.data import split_of
-from transduce.training.lock import alone
+from transduce.runs.layout import CONFIG, LOCK, foreign_files
+from transduce.runs.lock import locked
+from transduce.runs.run import Run
 from transduce.types import Example
 
 PAIRS = [(text, text[::-1]) for text in ("ab", "cde", "fg", "h", "ijk", "lm", "nop", "q", "rst", "uv")] * 4
@@ -168,8 +168,8 @@ def test_a_run_of_pairs_goes_on_and_is_measured_where_it_has_been_moved(
     moved.parent.mkdir()
     Path("run").rename(moved)
     monkeypatch.chdir("/")
-    assert [each.source for each in split_of(config.read(moved / "config.toml"), moved, "valid")] == ["uv"]
-    met = training_frequencies(config.read(moved / "config.toml"), moved, [Example("ab", ("ba",))])
+    assert [each.source for each in Run.open(moved).examples("valid")] == ["uv"]
+    met = training_frequencies(moved, [Example("ab", ("ba",))])
     assert met is not None
     assert met.seen == {"ab"}
     train(moved, {"training.steps": 3}, resume=True)
@@ -192,13 +192,13 @@ def test_all_that_is_written_into_a_run_is_part_of_it(tiny: dict[str, Any], trai
     own = {key: value for key, value in tiny.items() if key != "data.origin"}
     transduce.train("reverse", run, own, PAIRS, init=trained, device="cpu", progress=False)
     assert {CONFIG, "init.json", "data", LOCK} <= {path.name for path in run.iterdir()}
-    assert strangers(run) == []
+    assert foreign_files(run) == []
 
 
 @pytest.mark.parametrize("option", ["resume", "overwrite"])
 def test_two_trainings_in_one_directory_are_refused(option: str, tiny: dict[str, Any], own_run: Path) -> None:
     before = (own_run / "config.toml").read_bytes()
-    with alone(own_run, "training"), pytest.raises(ValueError, match="another training is at work there"):
+    with locked(own_run, "training"), pytest.raises(ValueError, match="another training is at work there"):
         train(own_run, tiny, **{option: True})
     assert (own_run / "config.toml").read_bytes() == before
     assert (own_run / "checkpoints" / "last").exists()

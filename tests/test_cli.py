@@ -21,7 +21,7 @@ from transduce.cli import app as cli
 from transduce.cli import formats, reading
 from transduce.errors import MissingPackageError, RequestError, StoppedError, UserError
 from transduce.metrics.significance import Interval
-from transduce.models.weights import save_weights
+from transduce.runs.checkpoints import save_weights_alone
 from transduce.search.shortlist import CandidateWords
 from transduce.types import UNK
 
@@ -119,7 +119,7 @@ def test_a_run_starts_from_another(tiny: dict[str, Any], trained: Path, tmp_path
 
 def test_minutes_replace_the_recipes_budget(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr(api, "train", lambda *arguments, **_: seen.append(arguments))
+    monkeypatch.setattr(api, "train_run", lambda *arguments, **_: seen.append(arguments))
     assert call("train", "reverse", "--minutes=0.5", "--set=training.clip=2.0", "--out=x")[0] == 0
     table = api.change(recipes.read(seen[0][0]), seen[0][2])
     assert table["training"]["minutes"] == 0.5
@@ -130,7 +130,7 @@ def test_an_interrupted_training_exits_with_130(call: Call, monkeypatch: pytest.
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(api, "train", interrupted)
+    monkeypatch.setattr(api, "train_run", interrupted)
     assert call("train", "reverse")[:2] == (130, "")
 
 
@@ -335,7 +335,7 @@ def test_unknowns_are_replaced_by_the_source(own_run: Path, tmp_path: Path, call
         for parameter in model.model.decoder.projection.parameters():
             parameter.zero_()
         model.model.decoder.projection.bias[UNK] = 9.0  # it writes nothing else
-    save_weights(model.model, own_run / "checkpoints" / "best" / "model.safetensors")
+    save_weights_alone(own_run / "checkpoints" / "best", model.model, {})
     asked = ["predict", own_run, "--device=cpu"]
     assert call(*asked, stdin=b"a\n")[1].startswith("<unk><unk>")
     replaced = call(*asked, "--replace-unk", stdin=b"a\n")[1].strip()
@@ -718,7 +718,7 @@ def test_bugs_keep_their_trace(kind: type[Exception], call: Call, monkeypatch: p
     def bug(*_: Any, **__: Any) -> None:
         raise kind("a bug")
 
-    monkeypatch.setattr(api, "train", bug)
+    monkeypatch.setattr(api, "train_run", bug)
     with pytest.raises(kind, match="a bug"):
         call("train", "reverse")
 
@@ -728,7 +728,7 @@ def test_what_is_no_bug_is_one_line(kind: type[Exception], call: Call, monkeypat
     def refuse(*_: Any, **__: Any) -> None:
         raise kind("give another recipe")
 
-    monkeypatch.setattr(api, "train", refuse)
+    monkeypatch.setattr(api, "train_run", refuse)
     assert told(call("train", "reverse")) == "give another recipe"
 
 

@@ -18,7 +18,7 @@ from transduce import config, names, recipes
 from transduce.config import ConfigError
 from transduce.config.annotations import members, protocol_of
 from transduce.config.spec import REQUIRED, Parameter, parameters_of
-from transduce.training.run import check
+from transduce.training.settings import read_settings
 from transduce.types import Factory, Facts
 
 S = TypeVar("S")
@@ -595,9 +595,9 @@ def required(protocol: str, name: str) -> dict[str, Parameter]:
 def test_parts_are_missed_before_anything_is_made() -> None:
     """Also where another part makes them: what it hands over are numbers, never parts."""
     table = recipes.read("multi30k-de-en-recurrent")
-    check(table)
+    read_settings(table)
     with refused("model.decoder.wiring.attention: missing; Bahdanau needs attention, a table"):
-        check(config.assign(table, "model.decoder.wiring", {"type": "bahdanau"}))
+        read_settings(config.assign(table, "model.decoder.wiring", {"type": "bahdanau"}))
 
 
 def test_a_file_can_import_nothing() -> None:

@@ -19,13 +19,13 @@ from transduce import api, config
 from transduce.config.errors import ConfigError
 from transduce.encoders.dense import DenseEncoder
 from transduce.inspect.attention import attention
-from transduce.loading import load
 from transduce.models.fit import check_fit
 from transduce.models.forecaster import Forecaster
 from transduce.models.mixtures import Ensemble
 from transduce.objectives.cross_entropy import CrossEntropy, ParallelCrossEntropy
 from transduce.objectives.regression import AbsoluteError, Huber, SquaredError
 from transduce.protocols import Model
+from transduce.runs.loading import load
 from transduce.search.beam import Beam
 from transduce.search.forecast import Forecast
 from transduce.types import EOS, Batch, Padded

@@ -22,7 +22,7 @@ from transduce.models.hidden_markov import HiddenMarkov
 from transduce.protocols import Model
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.kneser_ney import estimate
-from transduce.training.run import train
+from transduce.training.begin import train
 from transduce.types import BOS, EOS, Facts, Padded
 
 Call = Callable[..., tuple[int, str, str]]

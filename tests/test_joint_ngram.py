@@ -31,8 +31,8 @@ from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.statistical.readings import _BEST, LEFT_OUT, ROUNDING, Reader, Readings
 from transduce.sweeps.measurement import Conditions, measure
+from transduce.training.begin import train
 from transduce.training.callbacks import Callback, Finished, Started, Update, Validated
-from transduce.training.run import train
 from transduce.types import BOS, EOS, PAD, UNK, Padded
 
 Call = Callable[..., tuple[int, str, str]]

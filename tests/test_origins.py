@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from transduce.data.corpora import DataError, Files, check, present, read
-from transduce.files import write
+from transduce.files import write_lines
 from transduce.recipes.origins import multi30k, penn_treebank, published
 from transduce.recipes.origins.base import hashed_split
 from transduce.recipes.origins.cmudict import Cmudict
@@ -39,11 +39,11 @@ def stamps(folder: Path) -> dict[Path, int]:
 
 def test_what_a_killed_writer_left_is_removed_after_a_day(tmp_path: Path) -> None:
     file = tmp_path / "train.tsv"
-    old, new = (file.with_name(f".train.tsv-{name}") for name in ("old", "new"))
+    old, new = (file.with_name(f".train.tsv-{name}") for name in ("01dabcde", "0e3abcde"))
     for left in (old, new):
         left.write_text("half a li", encoding="utf-8")
     os.utime(old, (time.time() - 25 * 60 * 60,) * 2)
-    write(file, ["a line"])
+    write_lines(file, ["a line"])
     assert sorted(tmp_path.iterdir()) == sorted([new, file])
 
 
@@ -291,5 +291,5 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write(tmp_path / "a", lines())
+        write_lines(tmp_path / "a", lines())
     assert not list(tmp_path.iterdir())

@@ -16,8 +16,8 @@ import test_laws
 from families import build
 from transduce import config, names
 from transduce.cli.app import app
-from transduce.loading import load
 from transduce.plugins import load_plugins
+from transduce.runs.loading import load
 from transduce.types import Memory, Padded
 
 DOCS = Path(__file__).parents[1] / "docs"

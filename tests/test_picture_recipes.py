@@ -15,7 +15,7 @@ import pytest
 
 from transduce import api, recipes
 from transduce.inspect.signal_attention import signal_attention
-from transduce.loading import load
+from transduce.runs.loading import load
 from transduce.types import UNK
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"

@@ -220,8 +220,8 @@ def test_what_a_killed_preparation_left_is_removed_after_a_day(data, cache):
     prepare(data, cache)
     (folder,) = (cache / "prepared").iterdir()
     shutil.rmtree(folder)
-    old, new = (folder.with_name(f".{folder.name}-{name}") for name in ("old", "new"))
-    other = folder.with_name(".other-old")
+    old, new = (folder.with_name(f".{folder.name}-{name}") for name in ("01dabcde", "0e3abcde"))
+    other = folder.with_name(".other-01dabcde")
     for left in (old, new, other):
         (left / "train").mkdir(parents=True)
     for left in (old, other):

@@ -234,13 +234,13 @@ def test_a_model_with_sources_is_no_language_model_without_a_word(trained: Path,
 
 
 def test_the_checkpoint_is_that_of_every_model(trained: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, load = [], transduce.loading.load
+    asked, load = [], transduce.runs.loading.load
 
     def spied(run: str, checkpoint: Any = "best", *rest: Any, **options: Any) -> Transducer:
         asked.append(checkpoint)
         return load(run, checkpoint, *rest, **options)
 
-    monkeypatch.setattr(transduce.loading, "load", spied)
+    monkeypatch.setattr(transduce.runs.loading, "load", spied)
     options = [f"--direct={trained}", "--checkpoint=last", "--device=cpu"]
     assert call("rerank", trained, *options, stdin=b"abc\n")[0] == 0
     assert asked == ["last", "last"]

@@ -18,9 +18,10 @@ import torch
 from torch import nn
 
 from transduce import api
+from transduce.files import current_folder, replace_folder
 from transduce.models.weights import save_tensors
+from transduce.runs.training_state import State, load_training, resume_point, save_training
 from transduce.training.callbacks import Callback, Finished, Started, Update, Validated
-from transduce.training.checkpoint import State, load_training, replace_folder, resume_point, save_training
 from transduce.training.optimization import Adam, AdamW
 
 BYTES = [
@@ -289,7 +290,7 @@ def test_moments_of_other_shapes_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=r"missing.*cannot be written"):
+    with pytest.raises(OSError, match="missing"):
         save_tensors({"a": torch.zeros(1)}, tmp_path / "missing" / "a.safetensors")
 
 
@@ -302,11 +303,8 @@ def leave(folder: Path, name: str, content: str) -> None:
 @pytest.mark.parametrize(
     ("leftovers", "expected"),
     [
-        ({".new": "part"}, None),  # killed while the first was filled
-        ({"": "whole", ".new": "part"}, "whole"),  # while a later one was
-        ({".new": "newer", ".old": "older"}, "newer"),  # between the two renames
         ({"": "newer", ".old": "older"}, "newer"),  # before the old one was deleted
-        ({".old": "older"}, "older"),  # never left, but safe
+        ({".old": "older"}, "older"),  # between the two renames
         ({}, None),
     ],
 )
@@ -314,6 +312,8 @@ def test_what_a_kill_leaves_is_put_in_order(leftovers: dict[str, str], expected:
     last = tmp_path / "last"
     for name, content in leftovers.items():
         leave(last, name, content)
+    if expected:  # whoever reads needs no repair
+        assert (current_folder(last) / "file").read_text() == expected
     assert resume_point(tmp_path) == (last if expected else None)
     if expected:
         assert (last / "file").read_text() == expected
@@ -333,11 +333,11 @@ def test_killed_while_filling_the_old_one_stays(tmp_path: Path) -> None:
     assert (last / "file").read_text() == "older"
 
 
-def test_killed_between_the_renames_the_new_one_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_between_the_renames_the_old_one_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rename = Path.rename
 
     def only_aside(path: Path, target: Path) -> Path:
-        return kill() if path.name == "last.new" else rename(path, target)
+        return rename(path, target) if target.name == "last.old" else kill()
 
     last = tmp_path / "last"
     replace_folder(last, lambda new: write(new, "older"))
@@ -346,8 +346,9 @@ def test_killed_between_the_renames_the_new_one_is_found(tmp_path: Path, monkeyp
         with pytest.raises(KilledError):
             replace_folder(last, lambda new: write(new, "newer"))
     assert not last.exists()
+    assert (current_folder(last) / "file").read_text() == "older"
     assert resume_point(tmp_path) == last
-    assert (last / "file").read_text() == "newer"
+    assert (last / "file").read_text() == "older"
 
 
 def write(folder: Path, content: str) -> None:

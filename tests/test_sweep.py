@@ -19,10 +19,10 @@ import pytest
 from filelock import FileLock
 
 from transduce import api, config
-from transduce.directory import ASKED, MEASURED, strangers
 from transduce.metrics.bins import Bin
 from transduce.metrics.significance import Interval
 from transduce.records.record import Record
+from transduce.runs.layout import ASKED, MEASURED, foreign_files
 from transduce.sweeps import measurement, picture, processes, table
 from transduce.sweeps.grid import SweepCell, SweepGrid, Variant, shared, values
 from transduce.sweeps.measurement import Conditions, Measurement
@@ -560,7 +560,7 @@ def test_a_real_sweep(real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert sum(each.examples for each in found.lengths) == 100
     assert min(found.tokens_per_second, found.search_seconds, found.greedy_seconds) > 0
     assert found.conditions.device == "cpu"
-    assert strangers(run) == []  # so that it can be overwritten
+    assert foreign_files(run) == []  # so that it can be overwritten
     # trained but not measured: it is only measured again, and finds the same
     (run / MEASURED).rename(out / "before")
     events = (run / "metrics.jsonl").read_text()

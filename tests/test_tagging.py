@@ -14,7 +14,7 @@ import pytest
 from test_resume import At, KilledError, kill, same_bytes
 from transduce import api, config
 from transduce.data.corpora import ColumnNames, DataError, Files, read
-from transduce.loading import load
+from transduce.runs.loading import load
 from transduce.training.callbacks import Callback
 
 Call = Callable[..., tuple[int, str, str]]

@@ -24,11 +24,12 @@ from transduce.data.batching import Place
 from transduce.models.weights import weights
 from transduce.modules.dropout import Dropout
 from transduce.objectives.cross_entropy import CrossEntropy, Trainable
+from transduce.runs.checkpoints import Rank
+from transduce.runs.training_state import State
+from transduce.training.begin import RunExistsError
 from transduce.training.callbacks import Callback, Finished, JsonLines, Started, Update, Validated
-from transduce.training.checkpoint import State
 from transduce.training.loop import DivergenceError, Judgement, Loop
 from transduce.training.optimization import Constant, Cosine, InverseSquareRoot, Linear, ReduceOnPlateau
-from transduce.training.run import RunExistsError
 from transduce.training.settings import Budget, Training, Validation
 from transduce.training.validation import spread
 from transduce.types import EOS, Batch, Example, Padded
@@ -219,7 +220,7 @@ def test_the_average_is_the_mean_and_the_best_only_if_it_is(better: bool, tmp_pa
 def test_an_average_that_is_the_best_is_what_patience_counts_from(tmp_path: Path) -> None:
     made, _ = loop(tmp_path, steady(steps=3, average=2, validation=Validation(every=1)), values=[2, 3, 4, 1])
     made()
-    assert (made.state.best, made.state.stale) == ((1, 1), 0)
+    assert (made.state.best, made.state.stale) == (Rank("loss", 1, 1), 0)
 
 
 def test_what_was_kept_for_an_average_is_not_averaged_where_none_is_wanted_any_more(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from transduce import config
 from transduce.answers.answer import Truncation
 from transduce.answers.request import Request
 from transduce.compute.device import choose_device
-from transduce.directory import members
 from transduce.metrics.base import metric
 from transduce.protocols import Model
+from transduce.runs.layout import members
 from transduce.search.beam import Beam
 from transduce.search.exact import Exact
 from transduce.search.greedy import Greedy

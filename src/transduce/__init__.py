@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from transduce.api import train
     from transduce.compute.workers import Workers
     from transduce.errors import RequestError, UserError
-    from transduce.loading import load
     from transduce.metrics.distance import distance
     from transduce.names import register
+    from transduce.runs.loading import load
     from transduce.search.constraints.base import Constraints
     from transduce.sweeps.sweep import sweep
     from transduce.training.callbacks import Callback
@@ -61,7 +61,7 @@ _PLACES = {
     "UserError": "transduce.errors",
     "Workers": "transduce.compute.workers",
     "distance": "transduce.metrics.distance",
-    "load": "transduce.loading",
+    "load": "transduce.runs.loading",
     "register": "transduce.names",
     "sweep": "transduce.sweeps.sweep",
     "train": "transduce.api",

@@ -51,7 +51,7 @@ def train(
     if freeze is not None:
         changes.append(f"training.freeze={json.dumps(freeze.split(','))}")
     try:
-        api.train(
+        run = api.train_run(
             recipe,
             out,
             changes,
@@ -64,7 +64,7 @@ def train(
         )
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    print(api.run_folder(recipe, out))
+    print(run)
 
 
 def predict(

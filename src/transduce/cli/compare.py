@@ -49,12 +49,12 @@ def compare(
     tested by paired bootstrap and by paired approximate randomisation; a difference is real where p of the latter,
     with Holm's correction over all pairs, is at most 0.05.
     """
-    from transduce.directory import members
     from transduce.evaluation.comparison import compare as compared
     from transduce.evaluation.recording import record_systems
     from transduce.pages.page import write
     from transduce.pages.signals import shown
     from transduce.reports.comparison import comparison_page
+    from transduce.runs.layout import members
 
     check_report(report)
     check_record(record)

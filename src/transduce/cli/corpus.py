@@ -55,12 +55,11 @@ class Corpus:
 
     def read(self, transducer: Transducer, run: Path) -> list[Example]:
         """The files' examples, or those of the run's split, by its own ``group_references``."""
-        from transduce.training.data import split_of
+        from transduce.runs.run import Run
 
-        settings = transducer.settings
         if self.of_files:
-            return self.read_files(transducer, settings["data"]["group_references"])
-        return split_of(settings, run, self.split or "test")
+            return self.read_files(transducer, transducer.settings["data"]["group_references"])
+        return Run.open(run).examples(self.split or "test")
 
     def read_files(self, transducer: Transducer | None, grouped: bool = False) -> list[Example]:
         """Those of the files, one for each line unless ``grouped`` by source. What a source is, and which columns of

@@ -64,12 +64,12 @@ class Loading:
 
     def of(self, run: Path, beam: int | None = None, weights: Sequence[float] | None = None) -> Transducer:
         """A run's model, to be searched with a ``beam`` of that size; ``weights`` mix several runs, as for
-        ``loading.load``."""
+        ``transduce.load``."""
         import torch
 
         from transduce.compute.workers import Workers
-        from transduce.directory import SHORTLIST, members
-        from transduce.loading import load
+        from transduce.runs.layout import SHORTLIST, members
+        from transduce.runs.loading import load
         from transduce.search.shortlist import Shortlist
 
         load_plugins(self.plugin)
@@ -112,7 +112,7 @@ class Trained(Loading):
     @property
     def runs(self) -> list[Path]:
         """The run directories, the first of which gives search and settings."""
-        from transduce.directory import members
+        from transduce.runs.layout import members
 
         return members(self.run)
 

@@ -134,8 +134,8 @@ def rerank(
 ) -> None:
     """Turn each line into the best of several outputs: by least risk, or by what other models say of them."""
     from transduce.answers.answer import with_warnings
-    from transduce.loading import load
     from transduce.reranking.base import rerank as ranked
+    from transduce.runs.loading import load
 
     write = formats.choose(format, formats.PREDICTIONS)
     criteria.check()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.cli.options import Plugins
-from transduce.directory import SHORTLIST
 from transduce.errors import UserError
+from transduce.files import write_file
+from transduce.runs.layout import SHORTLIST
 
 if TYPE_CHECKING:
     from transduce.data.pairs import Pairs
@@ -27,22 +28,20 @@ def shortlist(
     import torch
 
     from transduce.plugins import load_plugins
+    from transduce.runs.run import Run
     from transduce.search.shortlist import CandidateWords, always
     from transduce.statistical.association import associate
     from transduce.statistical.association import frequent as most_frequent
-    from transduce.training.data import prepared_for
     from transduce.types import EOS
 
     load_plugins(plugin)
-    prepared = prepared_for(run)
+    prepared = Run.open(run).prepared()
     if prepared.source_tokenizer.numeric or not prepared.tokenizers.conditional:
         raise UserError(f"the sources of {run} are no words that could suggest words: there is no shortlist of them")
     suggested = associate(prepared.train, iterations).best(best, len(prepared.source_tokenizer), EOS)
     common = torch.from_numpy(most_frequent(prepared.train, frequent))
     candidates = CandidateWords(torch.from_numpy(suggested).long(), always(common))
-    new = run / f"{SHORTLIST}.new"  # beside its place first: whoever reads the list reads a whole one
-    candidates.save(new)
-    new.replace(run / SHORTLIST)
+    write_file(run / SHORTLIST, candidates.save)
     print(run / SHORTLIST)
     if prepared.valid is not None:
         listed, words = _coverage(candidates, prepared.valid)

@@ -9,14 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from transduce import config
 from transduce.data.corpora import DataError
 from transduce.data.frequencies import Frequencies, frequencies
-from transduce.data.settings import Data
 from transduce.metrics.bins import Bin, binned, lengths, rarities, unit_of, units
 from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import Statistics
-from transduce.training.data import at_home, cache_folder
+from transduce.runs.run import Run
 from transduce.types import Example
 
 log = logging.getLogger("transduce")
@@ -77,15 +75,15 @@ def groupings(
     return found
 
 
-def training_frequencies(settings: config.Table, run: Path, examples: Sequence[Example]) -> Frequencies | None:
+def training_frequencies(run: Path, examples: Sequence[Example]) -> Frequencies | None:
     """How often the words of these sources, and the sources themselves, occur in a run's training set.
 
     Returns None, with a warning, if the training set is not there any more.
     """
-    data = config.build(at_home(settings, run)["data"], Data, path="data")
+    opened = Run.open(run)
     cut = partial(units, unit=unit_of(examples))
     try:
-        return frequencies(data, cache_folder(data, run), [example.source for example in examples], cut)
+        return frequencies(opened.data, opened.cache, [example.source for example in examples], cut)
     except (DataError, OSError) as error:
         log.warning("no results by what was seen in training: %s", error)
         return None

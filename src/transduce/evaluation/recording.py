@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from transduce.directory import Checkpoint
 from transduce.evaluation.systems import System
 from transduce.metrics.significance import Interval
 from transduce.records.making import new_record, trained_model
 from transduce.records.provenance import fingerprint_of_examples, without_folders
 from transduce.records.record import Figure, MeasuredSystem, Record
+from transduce.runs.layout import Checkpoint, members
 from transduce.types import Example
 
 

@@ -46,7 +46,7 @@ def run_results(
     requested, the system must have been made with ``forcing``."""
     resampling = resampling or Resampling()
     signal = transducer.source_tokenizer.signal
-    training = training_frequencies(transducer.settings, run, examples) if parts.bins and not signal else None
+    training = training_frequencies(run, examples) if parts.bins and not signal else None
     steps = system.lengths if signal else None
     metrics = [each.metric for each in system.statistics]
     rates = [metric for metric in metrics if parts.errors and isinstance(metric, ErrorRate)]

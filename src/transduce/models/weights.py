@@ -14,15 +14,18 @@ from transduce.errors import UserError
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """OSError where they cannot be written."""
+    """Writes a file with the permissions of any other file; raises OSError if it cannot be written."""
+    path.touch()
+    mode = path.stat().st_mode
     try:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
-    except SafetensorError as error:  # what the library makes of a full disk, too
+    except SafetensorError as error:  # how the library reports a full disk, too
         raise OSError(f"{path} cannot be written: {error}") from error
+    path.chmod(mode)  # the library lets only the owner read its files
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """FileNotFoundError where there is no such file, ValueError where it is not whole."""
+    """The tensors by name. Raises FileNotFoundError if there is no file, and UserError if it is incomplete."""
     try:
         return load_file(path)
     except SafetensorError as error:
@@ -40,7 +43,11 @@ def save_weights(model: nn.Module, path: Path) -> None:
 
 @torch.no_grad()
 def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
-    """Copies ``tensors`` into the model. All names and shapes must fit, except for empty parameters."""
+    """Copies ``tensors`` into the model.
+
+    Raises UserError unless all names, shapes and types fit and all trained numbers are finite. A parameter that is
+    empty in the model takes any length. Counted parameters may have minus infinity, but no NaN.
+    """
     own = dict(model.named_parameters())
     missing, unknown = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
     if missing or unknown:
@@ -49,6 +56,7 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) ->
             f"unknown {unknown[:5] or 'nothing'}; was config.toml changed since these weights were trained?"
         )
     for name, parameter in own.items():
+        _check_numbers(name, parameter, tensors[name], origin)
         if not parameter.numel() and parameter.shape[1:] == tensors[name].shape[1:]:
             parameter.data = tensors[name].to(parameter)  # a counted parameter: only the data knows its size
         if parameter.shape != tensors[name].shape:
@@ -57,6 +65,22 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) ->
                 "was config.toml or a vocabulary changed since these weights were trained?"
             )
         parameter.copy_(tensors[name])
+
+
+def _check_numbers(name: str, parameter: nn.Parameter, tensor: Tensor, origin: str) -> None:
+    """Raises UserError unless the tensor has the parameter's kind of numbers, and these are finite."""
+    same_kind = parameter.is_floating_point() and tensor.is_floating_point()
+    if tensor.dtype != parameter.dtype and not same_kind:
+        raise UserError(
+            f"{origin}: {name} has numbers of type {tensor.dtype}, the model expects {parameter.dtype}; copy the file "
+            "again, or train again"
+        )
+    broken = ~tensor.isfinite() if parameter.requires_grad else tensor.isnan()
+    if broken.any():
+        raise UserError(
+            f"{origin}: {name} has {int(broken.sum()):,} numbers that are not finite (NaN or infinite), with which a "
+            "model predicts nonsense; use another checkpoint, or train again"
+        )
 
 
 def prefixes(name: str) -> Iterator[str]:

@@ -12,20 +12,18 @@ from typing import Any
 
 from safetensors import safe_open
 
-from transduce import config
 from transduce.data.corpora import DataError
-from transduce.data.preparation import Tokenizers, locate
-from transduce.data.settings import Data
-from transduce.directory import CHECKPOINTS, CONFIG, STATE, TOKENIZERS, Checkpoint, find_weights
+from transduce.data.preparation import locate
 from transduce.records.changes import nearest_recipe
 from transduce.records.machine import Machine
 from transduce.records.provenance import commit, fingerprint_of_files, today, versions, without_folders
 from transduce.records.record import Effort, Fingerprint, MeasuredSystem, PrintedTable, Record, TrainedModel
-from transduce.training.data import at_home, cache_folder
+from transduce.runs.layout import CHECKPOINTS, STATE, Checkpoint
+from transduce.runs.run import Run
 
 log = logging.getLogger("transduce")
 
-NOT_SCORES = ("step", "steps", "what", "seconds", "tokens")  # in the state.json of a checkpoint
+NOT_SCORES = ("step", "steps", "what", "seconds", "tokens", "rank")  # in the state.json of a checkpoint
 
 
 def new_record(
@@ -51,9 +49,9 @@ def new_record(
 
 def trained_model(run: Path, checkpoint: Checkpoint = "best") -> TrainedModel:
     """Describes a run. Raises FileNotFoundError if the directory is no run or lacks the checkpoint."""
-    weights = find_weights(run, checkpoint)
-    settings = config.read(run / CONFIG)
-    facts = Tokenizers.load(run / TOKENIZERS).facts
+    opened = Run.open(run)
+    weights = opened.weights(checkpoint)
+    settings, facts = opened.settings, opened.tokenizers.facts
     recipe, difference = nearest_recipe(settings, facts, preferred=run.name)
     return TrainedModel(
         name=run.name,
@@ -64,7 +62,7 @@ def trained_model(run: Path, checkpoint: Checkpoint = "best") -> TrainedModel:
         seed=settings["training"]["seed"],
         parameters=count_parameters(weights),
         effort=effort_of(run),
-        training_data=_training_data(settings, run),
+        training_data=_training_data(opened),
         validation=validation_scores(run, checkpoint),
     )
 
@@ -95,11 +93,10 @@ def _state(run: Path, checkpoint: Checkpoint) -> dict[str, Any]:
     return found
 
 
-def _training_data(settings: config.Table, run: Path) -> Fingerprint | None:
+def _training_data(run: Run) -> Fingerprint | None:
     """The fingerprint of the training files, or None with a warning if they cannot be read any more."""
-    data = config.build(at_home(settings, run)["data"], Data, path="data")
     try:
-        files = locate(data, cache_folder(data, run)).train
+        files = locate(run.data, run.cache).train
         return None if files is None else fingerprint_of_files(files)
     except (DataError, OSError) as error:
         log.warning("the record has no fingerprint of the training data: %s", error)

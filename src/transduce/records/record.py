@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from transduce import config
-from transduce.directory import replace_file
 from transduce.errors import UserError
+from transduce.files import write_text
 from transduce.records.machine import Machine
 
 FORMAT = 1  # raise it when a key changes its meaning
@@ -154,7 +154,7 @@ class Record:
         """
         file = path if path.suffix == ".json" else self._new_file(path)
         file.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(file, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
+        write_text(file, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
         return file
 
     def _new_file(self, folder: Path) -> Path:

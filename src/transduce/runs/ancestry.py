@@ -81,4 +81,6 @@ def check_parents(needed: Collection[Parent], deleted: Collection[Path]) -> None
     for parent in needed:
         find_weights(parent.run, parent.checkpoint)
         if parent.run.resolve() in {each.resolve() for each in deleted}:
-            raise UserError(f"{parent.key} is {parent.run}, which overwrite would delete; choose another directory (out)")
+            raise UserError(
+                f"{parent.key} is {parent.run}, which overwrite would delete; choose another directory (out)"
+            )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from transduce.compute.device import choose_device
-from transduce.compute.precision import Precision, check_precision, predict_in
+from transduce.compute.precision import Precision, check_precision, hold_matrices
+from transduce.data.preparation import Tokenizers
 from transduce.errors import UserError
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.runs.layout import Checkpoint, members
@@ -41,8 +43,8 @@ def load(
     loaded = [Run.open(path).transducer(checkpoint, where) for path in paths]
     alone = len(loaded) == 1 and fusion is None
     transducer = loaded[0] if alone else mix(paths, loaded, fusion)
-    predict_in(precision, transducer.model, where)
-    return transducer.changed(settings, size)
+    hold_matrices(precision, transducer.model)
+    return replace(transducer, precision=precision).changed(settings, size)
 
 
 def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | None) -> Transducer:
@@ -61,8 +63,7 @@ def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | No
     return Transducer(
         mixture.eval(),
         first.search,
-        loaded[reader].source_tokenizer,
-        first.target_tokenizer,
+        Tokenizers(loaded[reader].source_tokenizer, first.target_tokenizer),
         {**first.settings, "model": table},
         loaded[reader].max_source_length,
         loaded[reader].token_for_token,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,6 +25,8 @@ from transduce.runs.layout import CONFIG, DATA, INHERITED, OWN_PAIRS, TOKENIZERS
 from transduce.runs.replacement import set_aside
 from transduce.transducer import Transducer
 from transduce.types import Example
+
+log = logging.getLogger("transduce")
 
 CACHE = ".cache"  # beside a run, so that its sisters share what is prepared
 CACHE_PARTS = ("prepared", "origins")  # one of them makes a folder a cache of this package
@@ -50,8 +53,14 @@ class Run:
         Raises FileNotFoundError if there is no run, and ConfigError if config.toml is none of a run.
         """
         folder = Path(path).expanduser()
-        if not has_checkpoint(folder) and has_checkpoint(set_aside(folder)):
+        if folder.name and not has_checkpoint(folder) and has_checkpoint(set_aside(folder)):
+            log.warning("%s has no checkpoint yet: this is the run that it replaces", folder)
             folder = set_aside(folder)
+        return cls.read(folder)
+
+    @classmethod
+    def read(cls, folder: Path) -> Run:
+        """Like ``open``, but never the run that was to be overwritten: training goes on with the new one."""
         if not (folder / CONFIG).exists():
             raise FileNotFoundError(
                 f"{folder} is no run directory: it has no {CONFIG}; train one with `transduce train`"
@@ -127,10 +136,11 @@ class Run:
         for path in _paths_of(self.settings["data"].get(split)):
             if not Path(path).expanduser().exists():
                 trained = directories(self.path)
-                where = f", which is relative to {trained[0]}, where it was trained" if trained else ""
+                relative = bool(trained) and not Path(path).is_absolute()
+                where = f" (relative to {trained[0]}, where it was trained)" if relative else ""
                 raise DataError(
-                    f"{self.path} has its {split} split in {path}{'' if Path(path).is_absolute() else where}, and there is "
-                    "no such file here: copy it, or name the examples with --source and --target, or with --pairs"
+                    f"{self.path} has its {split} split in {path}{where}, and there is no such file here: copy it, or "
+                    "name the examples with --source and --target, or with --pairs"
                 )
 
     # ------------------------------------------------------------- weights
@@ -156,8 +166,8 @@ class Run:
         model = self.model(checkpoint).to(device)
         search: Search[Any] = config.build(self.settings.get("search", {}), Search, path="search")
         lines = config.build(self.settings["data"].get("lines", {}), Lines, path="data.lines")
-        source, target = self.tokenizers.both
-        return Transducer(model, search, source, target, self.settings, lines.max_source_length, lines.token_for_token)
+        limits = lines.max_source_length, lines.token_for_token
+        return Transducer(model, search, self.tokenizers, self.settings, *limits)
 
 
 def cache_folder(data: Data, run: Path) -> Path:

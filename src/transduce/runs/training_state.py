@@ -73,10 +73,11 @@ def read_state(folder: Path) -> State:
     """The state in a checkpoint; raises ValueError if it is damaged."""
     try:
         record = old_formats.state(json.loads((folder / STATE).read_text(encoding="utf-8")), folder)
-        best = record.pop("best")
+        best = record["best"]
         return State(
-            **{name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
+            **record
             | {"place": Place(**record["place"]), "best": None if best is None else Rank(**best)}
+            | {name: tuple(record[name]) for name in ("validations", "recent")}  # JSON has no tuples
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{folder / STATE} is damaged ({error!r}); resume from a copy, or train again") from error

@@ -17,17 +17,18 @@ import torch
 from transduce import api, config
 from transduce.data.preparation import locate
 from transduce.data.settings import Data
-from transduce.directory import ASKED, CHECKPOINTS, MEASURED, METRICS, STATE, replace_file
 from transduce.errors import UserError
+from transduce.files import write_text
 from transduce.metrics.base import metric
 from transduce.metrics.bins import Bin, binned, lengths, unit_of
 from transduce.metrics.significance import Interval, Resampling
 from transduce.plugins import load_plugins
 from transduce.records.changes import PLACES
 from transduce.records.making import validation_scores
+from transduce.runs.layout import ASKED, CHECKPOINTS, MEASURED, METRICS, STATE
+from transduce.runs.run import Run
 from transduce.sweeps.question import SPLITS
 from transduce.training.clocks import CLOCKS
-from transduce.training.data import cache_folder, split_of
 from transduce.transducer import Transducer
 
 
@@ -76,7 +77,7 @@ class Measurement:
     validation: dict[str, float] = field(default_factory=dict)
 
     def write(self, run: Path) -> None:
-        replace_file(run / MEASURED, json.dumps(asdict(self), indent=1))
+        write_text(run / MEASURED, json.dumps(asdict(self), indent=1))
 
     @classmethod
     def read(cls, run: Path, asked: str | None = None) -> Measurement | None:
@@ -105,10 +106,9 @@ def measured_split(data: Data, cache: Path, asked: str) -> str:
 
 def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: str = SPLITS[0]) -> Measurement:
     """Measure a finished run on the split that is held out for what is ``asked``."""
-    settings = transducer.settings
-    data = config.build(settings["data"], Data, path="data")
-    split = measured_split(data, cache_folder(data, run), asked)
-    examples = split_of(settings, run, split)
+    settings, there = transducer.settings, Run.open(run)
+    split = measured_split(there.data, there.cache, asked)
+    examples = there.examples(split)
     metrics = [metric(name) for name in settings["metrics"]]
     transducer([example.source for example in examples[:1]])  # warm-up: the first call of a kernel is slow
     clock = CLOCKS[settings["training"]["clock"]]
@@ -117,7 +117,7 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: st
     if not all(each.needs_forcing for each in metrics):
         greedy = transducer.evaluate(examples, [metric("exact")], transducer.search.resized(1), clock=clock)
     unit = unit_of(examples)
-    state = json.loads((run / CHECKPOINTS / "last" / STATE).read_text())
+    state = json.loads((run / CHECKPOINTS / "last" / STATE).read_text(encoding="utf-8"))
     return Measurement(
         split=split,
         examples=len(examples),

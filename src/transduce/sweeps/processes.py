@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transduce.training.interruption import Interruption
+from transduce.training.interruption import Interruption, raise_again
 
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}  # keeps the log in order, with the error at the end
 GLANCE = 0.1  # seconds between polls
@@ -46,17 +46,14 @@ class Ended:
 def run(tasks: Sequence[Task], jobs: int, environment: Mapping[str, str] | None = None) -> Iterator[Ended]:
     """Runs all tasks, ``jobs`` at a time, and yields each when it ends.
 
-    The first SIGINT or SIGTERM, or an end of the iteration, sends SIGTERM to the running tasks and waits for them;
-    KeyboardInterrupt or SystemExit follows. A second signal kills them.
+    The first SIGINT, SIGTERM or SIGHUP, or an end of the iteration, sends SIGTERM to the running tasks and waits for
+    them; KeyboardInterrupt or SystemExit follows. A second signal kills them.
     """
     waiting, running = list(tasks), list[tuple[Task, "subprocess.Popen[Any]", float]]()
     with Interruption() as interruption:
         try:
             while waiting or running:
-                if interruption.signal == "SIGINT":
-                    raise KeyboardInterrupt
-                if interruption.signal == "SIGTERM":
-                    raise SystemExit(128 + signal.SIGTERM)
+                raise_again(interruption.signal)
                 while waiting and len(running) < jobs:
                     task = waiting.pop(0)
                     running.append((task, _start(task, environment), time.monotonic()))

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from transduce import config
-from transduce.directory import replace_file
 from transduce.errors import UserError
+from transduce.files import write_text
 from transduce.records.changes import PLACES
 from transduce.sweeps.grid import SEED, SweepCell, SweepGrid, Vary
 
@@ -86,7 +86,7 @@ class Question:
         table |= {"split": self.split, "settings": dict(self.settings)}
         table |= {"grid": [{"seeds": list(grid.seeds), "vary": _lists(grid.vary)} for grid in self.grids]}
         out.mkdir(parents=True, exist_ok=True)
-        replace_file(out / FILE, config.write(table))
+        write_text(out / FILE, config.write(table))
 
     @classmethod
     def read(cls, out: Path) -> Question | None:

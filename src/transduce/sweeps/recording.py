@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from transduce import config
-from transduce.directory import CONFIG
 from transduce.errors import UserError
 from transduce.records.making import new_record, trained_model
 from transduce.records.provenance import fingerprint_of_examples
 from transduce.records.record import Figure, MeasuredSystem, Record
+from transduce.runs.run import Run
 from transduce.sweeps.measurement import Measurement
 from transduce.sweeps.results import SweepResults
-from transduce.training.data import split_of
 
 
 def record_sweep(command: str, results: SweepResults) -> Record:
@@ -26,11 +24,10 @@ def record_sweep(command: str, results: SweepResults) -> Record:
 
 
 def _measured(results: SweepResults, name: str, found: Measurement) -> MeasuredSystem:
-    run = results.out / "cells" / name
-    settings = config.read(run / CONFIG)
+    run = Run.open(results.out / "cells" / name)
     figures = {}
     for metric, value in found.metrics.items():
         low, high = found.intervals.get(metric, (None, None))
         figures[metric] = Figure(value, low, high, found.signatures[metric])
-    examples = fingerprint_of_examples(split_of(settings, run, found.split))
-    return MeasuredSystem(name, figures, examples, settings["search"], (trained_model(run),))
+    examples = fingerprint_of_examples(run.examples(found.split))
+    return MeasuredSystem(name, figures, examples, run.settings["search"], (trained_model(run.path),))

@@ -13,12 +13,16 @@ from typing import Any
 
 from transduce import config
 from transduce.compute.device import choose_device
-from transduce.data.preparation import Tokenizers, prepare
+from transduce.data.preparation import prepare
 from transduce.data.settings import Data
-from transduce.directory import ASKED, CONFIG, LOG, TOKENIZERS
 from transduce.errors import UserError
+from transduce.files import write_text
 from transduce.plugins import load_plugins
 from transduce.records.changes import differing_settings
+from transduce.runs.ancestry import check_parents, parents_of
+from transduce.runs.layout import ASKED, CONFIG, LOG
+from transduce.runs.lock import locked
+from transduce.runs.run import Run, cache_folder
 from transduce.sweeps import processes
 from transduce.sweeps.grid import SweepCell, Vary, shared
 from transduce.sweeps.measurement import Conditions, Measurement, command, measured_split
@@ -26,10 +30,7 @@ from transduce.sweeps.picture import draw
 from transduce.sweeps.question import OtherQuestionError, Question, ask
 from transduce.sweeps.results import SweepResults, collect
 from transduce.sweeps.table import write
-from transduce.training.data import cache_folder
-from transduce.training.lock import alone
-from transduce.training.run import check
-from transduce.training.settings import check_ancestors
+from transduce.training.settings import read_settings
 
 log = logging.getLogger("transduce.sweep")
 
@@ -74,7 +75,7 @@ def sweep(
     asked = _settled(asked, folder, split)
     tables = {cell.name: _table(cell, asked.settings) for cell in asked.cells()}
     conditions = Conditions.here(threads or max(1, (os.cpu_count() or 1) // jobs), jobs, device)
-    with alone(folder, "sweep"):
+    with locked(folder, "sweep"):
         before = Question.read(folder)
         stale = _stale(before, asked, folder, tables)
         if stale and not overwrite:
@@ -127,7 +128,7 @@ def _table(cell: SweepCell, settings: Mapping[str, Any]) -> config.Table:
     """The cell's configuration, checked as far as possible without its data."""
     try:
         asked = cell.table(settings)
-        check(asked)
+        read_settings(asked)
     except config.ConfigError as error:
         raise config.ConfigError("", f"{cell.name}: {error}") from error
     return asked
@@ -164,8 +165,8 @@ def _differences(run: Path, table: config.Table) -> list[str]:
     """The differences between the settings of an existing run and those that it would have now, one per line."""
     if not (run / CONFIG).exists():
         return []
-    facts = Tokenizers.load(run / TOKENIZERS).facts
-    found = differing_settings(table, config.read(run / CONFIG), facts)
+    there = Run.read(run)
+    found = differing_settings(table, there.settings, there.tokenizers.facts)
     return [f"{key} = {_value(change.recipe)} (was {_value(change.run)})" for key, change in found.items()]
 
 
@@ -190,7 +191,7 @@ def _prepare(cells: Sequence[tuple[config.Table, Path]], stale: Collection[Path]
     done: list[config.Table] = []
     for table, run in cells:
         if run in stale or not (run / CONFIG).exists():
-            check_ancestors(table, stale)
+            check_parents(parents_of(table), stale)
         if table["data"] not in done:
             data = config.build(table["data"], Data, path="data")
             cache = cache_folder(data, run)
@@ -209,7 +210,7 @@ def _begin(
     """Writes the settings of the waiting cells and returns their tasks."""
     for name, run in waiting.items():
         run.mkdir(parents=True, exist_ok=True)
-        (run / ASKED).write_text(config.write(tables[name]), encoding="utf-8")
+        write_text(run / ASKED, config.write(tables[name]))
     return [processes.Task(name, command(run, conditions, split, plugins), run / LOG) for name, run in waiting.items()]
 
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Iterable
 
 from transduce.config.errors import shown
-from transduce.directory import replace_file
+from transduce.files import write_text
 from transduce.metrics.base import metric
 from transduce.records.changes import PLACES
 from transduce.sweeps.grid import SweepGrid
@@ -28,7 +28,7 @@ def write(results: SweepResults) -> None:
     """Replaces results.md and results.csv beside the cells."""
     results.out.mkdir(parents=True, exist_ok=True)
     for name, text in (("results.md", page(results)), ("results.csv", runs(results))):
-        replace_file(results.out / name, text)
+        write_text(results.out / name, text)
 
 
 # ----------------------------------------------------------------------- page

@@ -13,7 +13,7 @@ import torch
 
 from transduce import config
 from transduce.compute.device import choose_device
-from transduce.compute.precision import autocast, bound_kernel_cache, choose_precision
+from transduce.compute.precision import Precision, autocast, bound_kernel_cache, choose_precision
 from transduce.data.batching import Batches
 from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
@@ -112,7 +112,7 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
     report = (*plan.read, *told, *frozen, *_changes(point, plan.table))
     # after the checkpoint was found to fit: a mistake must not spoil the run's own settings
     plan.create(run, state.step, inherited)
-    computing = autocast(plan.settings.training.precision, plan.where)
+    computing = autocast(plan.precision, plan.where)
     judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing)
     parameters = sum(p.numel() for p in model.parameters())
     _start(callbacks, Started(run, parameters, state.step, str(plan.where), training.precision, report, state.events))
@@ -145,7 +145,7 @@ def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> 
 def _counted(run: Path, plan: _Plan, callbacks: list[Callback]) -> Finished:
     """Nothing to do: the same settings were counted before, and would give the same counts."""
     about = json.loads((run / CHECKPOINTS / "last" / STATE).read_text(encoding="utf-8"))
-    _start(callbacks, Started(run, 0, about["step"], str(plan.where), "float32", ("counted already",), None))
+    _start(callbacks, Started(run, 0, about["step"], str(plan.where), "float32", ("counted already",)))
     finished = Finished(run, "budget", about["step"], about["step"], about["seconds"])
     for callback in callbacks:
         callback.on_finish(finished)
@@ -166,6 +166,7 @@ class _Plan:
 
     table: config.Table
     settings: Settings
+    precision: Precision
     prepared: Prepared
     cache: Path
     where: torch.device
@@ -226,7 +227,7 @@ def _plan(table: config.Table, settings: Settings, run: Path, point: Path | None
     check_augmentation(settings.training.augmentation, prepared.tokenizers.source.signal)
     if teacher:
         teacher.check(prepared.tokenizers)
-    return _Plan(table, settings, prepared, cache, where, predecessor, teacher)
+    return _Plan(table, settings, precision, prepared, cache, where, predecessor, teacher)
 
 
 # --------------------------------------------------------------------- changes

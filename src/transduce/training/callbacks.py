@@ -57,7 +57,7 @@ class Started:
     device: str
     precision: str
     report: tuple[str, ...] = ()
-    events: int | None = 0
+    events: int | None = None
 
 
 @dataclass(frozen=True)

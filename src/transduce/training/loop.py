@@ -281,8 +281,8 @@ class Loop:
         self.trainable.train()
         best = judgement.rank.better_than(self.state.best)
         if best:
-            # an average does not change the count: training that has run out of patience stays so when it is resumed
-            stale = 0 if what == "valid" else self.state.stale
+            # training that has run out of patience stays so when it is resumed, even if the average is better
+            stale = self.state.stale if what == "average" and self._out_of_patience else 0
             self.state = replace(self.state, best_step=self.state.step, best=judgement.rank, stale=stale)
             self._keep_best(judgement, what)
         self._count_event()

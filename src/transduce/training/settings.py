@@ -7,6 +7,7 @@ from typing import Any
 
 from transduce import config
 from transduce.compute.precision import PrecisionSetting
+from transduce.config.checking import UNKNOWN
 from transduce.data.batching import Batching
 from transduce.data.settings import Data
 from transduce.errors import UserError
@@ -15,15 +16,14 @@ from transduce.models.fit import check_fit
 from transduce.objectives.chain import ChainLikelihood
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.protocols import Model, Objective, Search, can
-from transduce.search.beam import Beam
 from transduce.runs.ancestry import Distillation, Init
+from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import Augmentation
 from transduce.training.clocks import Clock
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule, check_at_least
-from transduce.spec import UNKNOWN
-from transduce.types import Facts, Factory
+from transduce.types import Factory, Facts
 
 
 @dataclass(frozen=True)
