@@ -10,7 +10,7 @@ from transduce.metrics.significance import Interval
 from transduce.records.making import new_record, trained_model
 from transduce.records.provenance import fingerprint_of_examples, without_folders
 from transduce.records.record import Figure, MeasuredSystem, Record
-from transduce.runs.layout import Checkpoint, members
+from transduce.runs.layout import Checkpoint
 from transduce.types import Example
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from transduce.answers.answer import Output
 from transduce.data import corpora
-from transduce.directory import members
 from transduce.errors import UserError
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.protocols import Metric
+from transduce.runs.layout import members
 from transduce.transducer import Transducer
 from transduce.types import Example, Prediction
 
