@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -68,6 +69,7 @@ def imports(text: str, module: str, package: bool, known: set[str]) -> Iterator[
                 yield inner if inner in known else base
 
 
+@cache
 def imported(module: str) -> set[str]:
     file = MODULES[module]
     return set(imports(file.read_text(encoding="utf-8"), module, file.name == "__init__.py", set(MODULES))) - {module}

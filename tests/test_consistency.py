@@ -138,6 +138,7 @@ def train(run: Path, settings: dict[str, Any], *callbacks: Callback, **options: 
     api.train("reverse", run, settings, callbacks=callbacks, device="cpu", progress=False, **options)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on(tiny: dict[str, Any], tmp_path: Path) -> None:
     train(tmp_path / "whole", tiny | R_DROP)
     with pytest.raises(KilledError):
@@ -169,6 +170,7 @@ class Divergence(Callback):
         self.found.append(update.parts["divergence"])
 
 
+@pytest.mark.slow
 def test_a_model_learns_to_agree_with_itself(tiny: dict[str, Any], own_run: Path, tmp_path: Path) -> None:
     """From the same start, with the same dropout, after as many updates."""
     settings = tiny | {"training.steps": 60, "training.optimizer.rate": 3e-3, "training.validation.every": 1000}

@@ -14,6 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from families import FAMILIES, all_lengths, build, sources
+from selection import mostly_slow
 from test_laws import padded_targets, pick, sources_alone
 from test_prefix import prefixes
 from test_search import Lookup
@@ -179,7 +180,9 @@ BEGINNINGS = [[4, 5], [], [8, 7, 4, 9], [5], [10, 4], [8, 8, 8], []]
 
 @pytest.mark.parametrize("prefix", [False, True], ids=["free", "prefix"])
 @pytest.mark.parametrize("search", HELD)
-@pytest.mark.parametrize("family", ["luong, coverage, fed", "transformer, pre-norm"])
+@pytest.mark.parametrize(
+    "family", mostly_slow(["luong, coverage, fed", "transformer, pre-norm"], fast=["luong, coverage, fed"])
+)
 def test_company_and_score(family: str, search: str, prefix: bool) -> None:
     """A row alone, in any batch and order, has the same outputs, of the model's own log-probability."""
     model, source, lexicon = build(FAMILIES[family]), sources(all_lengths(family)), Lexicon(TEN)

@@ -234,6 +234,7 @@ def test_a_run_learns_from_two_and_says_so(tiny: dict[str, Any], trained: Path, 
     assert student.model.state_dict().keys() == plain.state_dict().keys(), "the teacher is no part of it"
 
 
+@pytest.mark.slow
 def test_it_comes_closer_to_its_teacher(tiny: dict[str, Any], trained: Path, tmp_path: Path) -> None:
     """Taught by nothing else, with all of the budget."""
     long = tiny | {"training.steps": 60, "model.encoder.dropout": 0.0, "model.decoder.dropout": 0.0}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import weakref
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from families import FAMILIES, build, sources
+from selection import mostly_slow
 from test_prefix import prefixes
 from test_search import VOCABULARY, Lookup, Prefix, all_of, code_after
 from transduce import config
@@ -25,6 +27,7 @@ from transduce.tree import Buffer
 from transduce.types import BOS, EOS, PAD
 
 Tokens = tuple[int, ...]
+LUONG, TRANSFORMER = "luong, gru, scaled dot, fed", "transformer, pre-norm"
 WORDS = [token for token in range(VOCABULARY) if token not in (PAD, BOS, EOS)]
 
 
@@ -38,6 +41,15 @@ def beginnings(model: Lookup, source: int, longest: int) -> dict[Tokens, float]:
     return found
 
 
+@cache
+def rare_ends(seed: int) -> Lookup:
+    """A model of improbable ends, so that a beam of one is wrong now and then."""
+    model = Lookup(seed)
+    model.logits[:, :, EOS] -= 3
+    return model
+
+
+@cache
 def outputs(model: Lookup, source: int, longest: int) -> dict[Tokens, float]:
     every = beginnings(model, source, longest)
     return {(*prefix, EOS): every[prefix] + model.log_probs(source, prefix)[EOS] for prefix in every}
@@ -48,8 +60,7 @@ def outputs(model: Lookup, source: int, longest: int) -> dict[Tokens, float]:
 def test_the_most_probable_of_all(nbest: int, together: int, states: int) -> None:
     wrong = 0
     for seed in range(8):
-        model = Lookup(seed)
-        model.logits[:, :, EOS] -= 3  # so that a beam of one is wrong now and then
+        model = rare_ends(seed)
         for source, found in enumerate(Exact(nbest, 5, beam=1, together=together, states=states)(model, all_of(model))):
             every = outputs(model, source, 5)
             best = sorted(every, key=lambda tokens: -every[tokens])[:nbest]
@@ -150,7 +161,7 @@ class Counting(Lookup):
         return output, Counted(after.source, after.code)
 
 
-@pytest.mark.parametrize(("together", "states"), [(8, 8), (4, 30), (1, 3)])
+@pytest.mark.parametrize(("together", "states"), mostly_slow([(8, 8), (4, 30), (1, 3)], fast=[(8, 8)]))
 def test_states_are_few_however_many_sources_and_steps(together: int, states: int) -> None:
     """64 sources wait with one state each and 64 / together are explored; a step of a beam of one, or of the search,
     has a state for each row that it reads, its parent's and its source's, and joins them, and makes the next."""
@@ -166,6 +177,7 @@ def test_states_are_few_however_many_sources_and_steps(together: int, states: in
     assert most[100, 60] == most[64, 60]
 
 
+@pytest.mark.slow
 def test_prefixes_on_the_way_back_are_few() -> None:
     """Of each depth those of one step at most."""
     model = Counting(1)
@@ -181,7 +193,7 @@ def test_prefixes_on_the_way_back_are_few() -> None:
     assert 8 < most <= 4 * 9
 
 
-@pytest.mark.parametrize("family", ["luong, gru, scaled dot, fed", "transformer, pre-norm", "ctc and attention"])
+@pytest.mark.parametrize("family", mostly_slow([LUONG, TRANSFORMER, "ctc and attention"], fast=[TRANSFORMER]))
 def test_what_is_read_again_is_the_same(family: str) -> None:
     model, source = build(FAMILIES[family]), sources([4, 2, 6])
     kept, again = (Exact(3, 4, beam=1, states=states).explore(model, source) for states in (500, 1))
@@ -191,6 +203,7 @@ def test_what_is_read_again_is_the_same(family: str) -> None:
         assert [h.log_prob for h in ours.hypotheses] == pytest.approx([h.log_prob for h in theirs.hypotheses])
 
 
+@pytest.mark.slow
 def test_attention_looks_no_further_than_the_longest_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of unequal depth are joined and selected again and again; their buffers must not grow with that."""
     capacities: list[int] = []

@@ -157,6 +157,7 @@ def test_no_way_ends_nowhere(beam: float) -> None:
         assert (sums_BQ[:, 0] != 0).all()
 
 
+@pytest.mark.slow
 def test_a_beam_that_ends_at_a_reading_breaks_none(model: Any) -> None:
     """What is on a reading is decided by sums in another order, which round apart: where they do, all of it goes."""
     source, single = sources([9, 8, 9], seed=3), build(EVERYTHING).float()

@@ -55,7 +55,7 @@ def known(unit: str) -> list[str]:
 
 
 @pytest.mark.parametrize("unit", TOKENIZERS)
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_a_phrase_is_found_in_any_tokens_that_spell_it(unit: str, data: st.DataObject) -> None:
     """Tokens at random, many of them from within phrases, rarely as a tokenizer would cut a text."""

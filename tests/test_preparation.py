@@ -254,6 +254,7 @@ def test_of_two_preparations_at_once_either_may_win(data, cache, monkeypatch):
     assert len(list((cache / "prepared").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_text(data, cache, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "LINES", 100)
     peaks = []

@@ -14,6 +14,7 @@ import torch
 
 import transduce
 from families import FAMILIES
+from selection import mostly_slow
 from test_cli import told
 from test_constraints import stands
 from transduce import config
@@ -38,9 +39,12 @@ def written(unit: Any, search: Any) -> Transducer:
     return Transducer(model.double().eval(), search, Tokenizers(tokenizer, tokenizer))
 
 
-@pytest.fixture(params=[Words(), Bpe(50, minimum_count=1), Unigram(60)], ids=["words", "bpe", "unigram"])
+UNITS = {"words": Words(), "bpe": Bpe(50, minimum_count=1), "unigram": Unigram(60)}
+
+
+@pytest.fixture(params=mostly_slow(UNITS, fast=["bpe"]))
 def model(request: pytest.FixtureRequest) -> Transducer:
-    return written(request.param, Beam(8, 3, 40))
+    return written(UNITS[request.param], Beam(8, 3, 40))
 
 
 def test_each_source_has_its_own(model: Transducer) -> None:

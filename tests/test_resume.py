@@ -17,6 +17,7 @@ import pytest
 import torch
 from torch import nn
 
+from selection import mostly_slow
 from transduce import api
 from transduce.files import current_folder, replace_folder
 from transduce.models.weights import save_tensors
@@ -75,7 +76,7 @@ def same_bytes(run: Path, other: Path) -> None:
         assert (run / "checkpoints" / name).read_bytes() == (other / "checkpoints" / name).read_bytes(), name
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 6, 7])
+@pytest.mark.parametrize("step", mostly_slow([1, 2, 3, 6, 7], fast=[3, 7]))
 def test_a_run_killed_at_any_update_ends_in_the_same_bytes(
     step: int, tiny: dict[str, Any], trained: Path, tmp_path: Path
 ) -> None:
@@ -93,6 +94,7 @@ def test_training_is_not_the_same_whatever_its_seed(tiny: dict[str, Any], traine
     assert mine.read_bytes() != other.read_bytes()
 
 
+@pytest.mark.slow
 def test_kills_at_random_moments(tiny: dict[str, Any], tmp_path: Path) -> None:
     longer = tiny | {"training.steps": 40}
     train(tmp_path / "whole", longer)

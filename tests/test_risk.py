@@ -73,14 +73,24 @@ def edits(output: Sequence[int], target: Sequence[int]) -> float:
     return row[-1] / (len(target) - 1)
 
 
+def wrong(output: Sequence[int], target: Sequence[int]) -> bool:
+    return tuple(output) != tuple(target)
+
+
+DEFINITIONS = [*product([LUONG, TRANSFORMER], [("wer", edits), ("exact", wrong)], [1.0, 0.2])]
+
+
 @pytest.mark.parametrize(
-    ("metric", "risk"), [("wer", edits), ("exact", lambda output, target: output != tuple(target))]
+    ("name", "measure", "sharpness"),
+    [
+        pytest.param(*each, marks=[] if each in (DEFINITIONS[0], DEFINITIONS[-1]) else [pytest.mark.slow])
+        for each in DEFINITIONS
+    ],
 )
-@pytest.mark.parametrize("name", [LUONG, TRANSFORMER])
-@pytest.mark.parametrize("sharpness", [1.0, 0.2])
 def test_it_is_its_definition(
-    name: str, metric: str, risk: Any, sharpness: float, monkeypatch: pytest.MonkeyPatch
+    name: str, measure: tuple[str, Any], sharpness: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    metric, risk = measure
     model, given = model_in_training(name), batch()
     search = Beam(size=5, nbest=3, max_length=6)
     objective = ExpectedRisk(metric, 3, Beam(size=5, max_length=6), sharpness, likelihood=0.25).reading(read)
@@ -101,6 +111,7 @@ def test_it_is_its_definition(
     assert_close(torch.autograd.grad(by_parts.total, parameters, allow_unused=True), gradients)
 
 
+@pytest.mark.slow
 def test_with_all_outputs_in_view_it_is_the_models_expectation() -> None:
     """Of up to two words: every output there is, weighted by its own probability."""
     model, given = model_in_training(LUONG), batch()
@@ -112,13 +123,14 @@ def test_with_all_outputs_in_view_it_is_the_models_expectation() -> None:
 
 def test_what_was_drawn_twice_counts_once() -> None:
     model, given = model_in_training(LUONG), batch()
-    search = Sampling(size=40, max_length=4)
+    search = Sampling(size=24, max_length=4)
     found = [list(dict.fromkeys(each.tokens for each in row)) for row in search(model, given.source)]
     assert len(set(map(len, found))) > 1, "rows of unequal width"
-    loss, _ = ExpectedRisk("wer", 40, search, likelihood=0.0).reading(read)(model, given)
+    loss, _ = ExpectedRisk("wer", 24, search, likelihood=0.0).reading(read)(model, given)
     assert_close(loss.total, one_by_one(model, found, edits, 1.0))
 
 
+@pytest.mark.slow
 def test_an_update_makes_better_outputs_more_probable() -> None:
     model, given = model_in_training(TRANSFORMER), batch()
     objective = ExpectedRisk("wer", 4, Beam(size=4, max_length=6), likelihood=0.0).reading(read)
@@ -177,6 +189,7 @@ def train(run: Path, settings: dict[str, Any], *callbacks: Callback, **options: 
     return api.train("reverse", run, settings, callbacks=callbacks, device="cpu", progress=False, **options)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on(tiny: dict[str, Any], trained: Path, tmp_path: Path) -> None:
     train(tmp_path / "whole", tiny | RISK, init=trained)
     with pytest.raises(KilledError):
@@ -193,6 +206,7 @@ class Losses(Callback):
         self.found.append(update.loss)
 
 
+@pytest.mark.slow
 def test_risk_falls_from_where_cross_entropy_has_led(tiny: dict[str, Any], own_run: Path, tmp_path: Path) -> None:
     """From the same start, and as many updates."""
     quiet = {"model.encoder.dropout": 0.0, "model.decoder.dropout": 0.0, "training.validation.every": 1000}

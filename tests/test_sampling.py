@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from selection import mostly_slow
 from test_search import Lookup, all_of
 from transduce import config
 from transduce.protocols import Search
@@ -94,8 +95,9 @@ SAMPLINGS = {
 }
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
-def test_frequencies_are_the_distributions(sampling: Sampling) -> None:
+@pytest.mark.parametrize("name", mostly_slow(SAMPLINGS, fast=["filtered", "one after the other"]))
+def test_frequencies_are_the_distributions(name: str) -> None:
+    sampling = SAMPLINGS[name]
     model, size = Lookup(), 5000
     for source, hypotheses in enumerate(replace(sampling, size=size)(model, all_of(model))):
         expected = enumerated(model, source, sampling, least=3 if sampling.filters else 1)
@@ -116,6 +118,7 @@ def test_the_test_of_frequencies_can_fail() -> None:
     assert chi_square(Counter(h.tokens for h in found), enumerated(model, 0, Sampling(max_length=4))) < 1e-4
 
 
+@pytest.mark.slow
 def test_frequencies_over_seeds_and_over_sources() -> None:
     """Keys of different seeds, and of different sources, are as independent as those of one source's samples."""
     model = Lookup()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -27,7 +28,7 @@ def folder(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     """Where all runs that the page names are, and its files."""
     for name in set(re.findall(r"runs/([\w-]+)", PAGE)):
         (tmp_path / "runs").mkdir(exist_ok=True)
-        shutil.copytree(trained, tmp_path / "runs" / name)
+        shutil.copytree(trained, tmp_path / "runs" / name, copy_function=os.link)
     for name in ("words.txt", "german.txt"):
         (tmp_path / name).write_text("abc\nde\n")
     (tmp_path / "found.tsv").write_text("abc\t-1\tb\nabc\t-2\ta\n")
@@ -39,7 +40,14 @@ def folder(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return tmp_path
 
 
-@pytest.mark.parametrize("command", [each for each in COMMANDS + SAID if each.startswith("transduce")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(each, marks=[pytest.mark.slow] if "--workers" in each else [])
+        for each in COMMANDS + SAID
+        if each.startswith("transduce")
+    ],
+)
 def test_the_commands(command: str, folder: Path, call: Call) -> None:
     arguments = shlex.split(command.partition(" #")[0].replace("RUN", "runs/g2p german.txt"))[1:]
     files = [] if any(each.endswith((".txt", ".jsonl")) for each in arguments) else ["german.txt"]
@@ -57,6 +65,7 @@ def test_there_is_no_other_kind_of_command() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_search_errors_are_counted(trained: Path) -> None:
     arguments = [str(trained), "--sentences=20", "--expansions=30", "--beam", "1", "4", "--threads=1"]
     script = ROOT / "benchmarks" / "search_errors.py"

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from families import FAMILIES, all_lengths, build, sources
+from selection import mostly_slow
 from test_cli import told
 from test_laws import pick, sources_alone
 from test_prefix import BEGINNINGS, prefixes
@@ -150,7 +151,10 @@ INNER: dict[str, Any] = {
 
 @pytest.mark.parametrize("prefix", [False, True], ids=["free", "prefix"])
 @pytest.mark.parametrize("inner", INNER.values(), ids=INNER)
-@pytest.mark.parametrize("family", ["luong, coverage, fed", "pointer over transformer", "ensemble"])
+@pytest.mark.parametrize(
+    "family",
+    mostly_slow(["luong, coverage, fed", "pointer over transformer", "ensemble"], fast=["pointer over transformer"]),
+)
 def test_company(family: str, inner: Any, prefix: bool, tmp_path: Path) -> None:
     """The batch never changes an answer, though its readout has all sentences' words."""
     model, source, search = (

@@ -12,6 +12,7 @@ import pytest
 import sacrebleu
 from sacrebleu.significance import PairedTest
 
+from selection import mostly_slow
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Difference, Resampling, holm, middle
 from transduce.metrics.statistics import Statistics, statistics
@@ -46,9 +47,13 @@ def exact(right: Sequence[int]) -> Statistics:
 # ------------------------------------------------------------------ oracles
 
 
-@pytest.mark.parametrize("references", [1, 2])
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("other", [0.31, 0.34, 0.4])
+@pytest.mark.parametrize(
+    ("name", "other", "references"),
+    mostly_slow(
+        itertools.product(NAMES, [0.31, 0.34, 0.4], [1, 2]),
+        fast=[("bleu", 0.34, 1), ("chrf++", 0.4, 2), ("ter", 0.31, 2)],
+    ),
+)
 def test_paired_bootstrap_is_sacrebleus(name: str, other: float, references: int) -> None:
     systems, streams = corpus([0.3, other], references=references)
     named = [("one", systems[0]), ("other", systems[1])]
@@ -64,7 +69,7 @@ def test_paired_bootstrap_is_sacrebleus(name: str, other: float, references: int
     assert (high - low) / 2 == pytest.approx(expected[key][1].ci, rel=0.04)  # its low end is a rank above ours
 
 
-@pytest.mark.parametrize("name", ["bleu", "ter"])
+@pytest.mark.parametrize("name", mostly_slow(["bleu", "ter"], fast=["bleu"]))
 def test_paired_randomisation_is_sacrebleus(name: str) -> None:
     systems, streams = corpus([0.3, 0.34])
     named = [("one", systems[0]), ("other", systems[1])]
@@ -87,6 +92,7 @@ def test_randomisation_is_the_sum_over_all_assignments() -> None:
 # --------------------------------------------------------------------- laws
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     """95 % of 300 corpora: between 91 and 98 but once in ten thousand, and a little less for there being only 100
     lines."""
@@ -99,6 +105,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     assert 0.90 < inside / 300 < 0.98
 
 
+@pytest.mark.slow
 def test_chance_is_taken_for_more_as_often_as_the_level_says() -> None:
     """Equal systems: the two-sided test finds a difference in at most 5 %, sacreBLEU's bootstrap in about 10 %."""
     draw = np.random.default_rng(4)

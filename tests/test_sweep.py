@@ -550,6 +550,7 @@ def real(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path
     return out
 
 
+@pytest.mark.slow
 def test_a_real_sweep(real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = real
     run = out / "cells" / "decoder.wiring=luong-seed1"

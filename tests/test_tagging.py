@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from selection import mostly_slow
 from test_resume import At, KilledError, kill, same_bytes
 from transduce import api, config
 from transduce.data.corpora import ColumnNames, DataError, Files, read
@@ -57,7 +58,7 @@ RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.fixture(scope="module", params=RECIPES)
+@pytest.fixture(scope="module", params=mostly_slow(RECIPES, fast=["entities", "classification"]))
 def run(request: pytest.FixtureRequest, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The smoke form of each recipe: seconds of training, on a file that can be learned by heart."""
     name, settings = RECIPES[request.param]
@@ -137,6 +138,7 @@ def test_nbest(run: Path) -> None:
     assert found[0].log_prob > found[1].log_prob
 
 
+@pytest.mark.slow
 def test_words_are_dropped_alike_after_a_kill(corpus: Path, tmp_path: Path) -> None:
     """The law *resume*, of a model that takes words for unknown ones as it trains."""
     settings: dict[str, Any] = {f"data.{split}.path": str(corpus / "a.conllu") for split in ("train", "valid")}

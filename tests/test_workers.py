@@ -100,7 +100,13 @@ def _nobody() -> None:
 @pytest.mark.parametrize(
     ("load", "work", "error", "message"),
     [
-        (partial(transduce.load, "no-such-run"), _fail, FileNotFoundError, "no-such-run is no run directory"),
+        pytest.param(
+            partial(transduce.load, "no-such-run"),
+            _fail,
+            FileNotFoundError,
+            "no-such-run is no run directory",
+            marks=pytest.mark.slow,
+        ),
         (_nobody, _vanish, RuntimeError, "a worker process has died"),
     ],
 )
@@ -124,6 +130,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_processes_end_with_a_program_that_is_killed(tmp_path: Path) -> None:
     (tmp_path / "killed.py").write_text(KILLED)
     with subprocess.Popen([sys.executable, str(tmp_path / "killed.py")], stdout=subprocess.PIPE, text=True) as program:
@@ -146,6 +153,7 @@ def test_nobody_can_do_no_work(workers: int, threads: int) -> None:
         Workers(partial(transduce.load, "run"), workers, threads)
 
 
+@pytest.mark.slow
 def test_the_command_line_has_workers(trained: Path, call: Callable[..., tuple[int, str, str]]) -> None:
     asked = b"abc\nab\n\ncab\n"
     alone = call("predict", trained, "--batch-size", 2, stdin=asked)
