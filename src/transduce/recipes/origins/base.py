@@ -18,7 +18,7 @@ TRIES = 50  # draws per requested text, before we give up
 
 
 def hashed_split(key: str) -> Split:
-    """The split of a key, the same on every machine: SHA-1 modulo 100 (below 90 train, below 95 valid, otherwise test)."""
+    """The split of a key, the same everywhere: SHA-1 modulo 100 (below 90 train, below 95 valid, otherwise test)."""
     hundredth = int(hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest(), 16) % 100
     return "train" if hundredth < 90 else "valid" if hundredth < 95 else "test"
 
