@@ -1,6 +1,7 @@
-"""Scores by something that can be counted of an example: the length of its source, how rare its words are.
+"""Scores of groups of examples, by the length of the source or by the rarity of its words.
 
-A model that holds a sentence in one vector gives way with its length; one that copies gives way with unseen words.
+A model that holds a sentence in one vector gets worse with its length. A model that copies gets worse with unseen
+words.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ Unit = Literal["words", "characters"]
 
 @dataclass(frozen=True)
 class Bin:
-    """The examples whose count is ``low`` to ``high``, ``mean`` of them on average; 95 % ``intervals`` of the scores
-    where they were asked for."""
+    """The examples with a count from ``low`` to ``high``, and their ``mean`` count.
+
+    ``intervals`` are the 95 % intervals of the scores, if requested.
+    """
 
     low: int
     high: int
@@ -39,9 +42,10 @@ def binned(
     zero_apart: bool = False,
     resampling: Resampling | None = None,
 ) -> list[Bin]:
-    """The scores of the examples with the lowest counts, the next, ..., in at most ``bins`` groups of about equal size.
+    """The scores of at most ``bins`` groups of about equal size, in the order of their counts.
 
-    With ``zero_apart``, 0 has a group of its own, however small: seldom and never are different things.
+    With ``zero_apart`` the count 0 is a group of its own, even if it is small: rare and unseen words are different
+    cases.
     """
     if bins < 1:
         raise UserError(f"bins = {bins}: at least one group is needed")
@@ -58,8 +62,10 @@ def binned(
 
 
 def unit_of(examples: Sequence[Example]) -> Unit:
-    """What sources are counted in: words, or characters where no source has two words. Of the raw text, they are the
-    same for every model, whatever its units."""
+    """The unit for counting sources: words, or characters if no source has two words.
+
+    Units of the raw text are the same for all models.
+    """
     return "words" if any(len(example.source.split()) > 1 for example in examples) else "characters"
 
 
@@ -68,17 +74,17 @@ def units(source: str, unit: Unit) -> Sequence[str]:
 
 
 def lengths(examples: Sequence[Example], unit: Unit) -> list[int]:
-    """Words or characters of each source."""
+    """The number of words or characters of each source."""
     return [len(units(example.source, unit)) for example in examples]
 
 
 def rarities(examples: Sequence[Example], unit: Unit, frequencies: Mapping[str, int]) -> list[int]:
-    """How often the rarest word (or character) of each source stands in the training sources; 0 is an unseen one."""
+    """For each source, the training frequency of its rarest word or character. 0 means unseen."""
     return [min((frequencies.get(each, 0) for each in units(example.source, unit)), default=0) for example in examples]
 
 
 def _bounds(counts: Sequence[int], bins: int) -> list[tuple[int, int]]:
-    """Lowest and highest of each group: a group is closed by the count that fills its share of what is left."""
+    """The lowest and the highest count of each group. A group ends when it has its share of the remaining examples."""
     present = sorted(Counter(counts).items())
     bounds: list[tuple[int, int]] = []
     left, low, filled = len(counts), present[0][0] if present else 0, 0

@@ -1,7 +1,4 @@
-"""Whether a model is right as often as it believes: Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
-
-N tokens.
-"""
+"""Calibration: is a model right as often as its confidence says? Guo et al., ICML 2017. N tokens."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ Shares = Literal["width", "mass"]
 
 @dataclass(frozen=True)
 class ConfidenceBin:
-    """Tokens that the model is about equally sure of: its mean confidence, and the share of them it has right."""
+    """Tokens with similar confidence: their mean confidence, and the share of right ones."""
 
     low: float
     high: float
@@ -29,8 +26,11 @@ class ConfidenceBin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The reliability curve (``bins`` that hold any tokens, by confidence), and over all tokens: mean ``confidence``,
-    ``accuracy``, and the expected calibration ``error``, sum_b n_b / N |accuracy_b - confidence_b|; all in [0, 1]."""
+    """The reliability curve and its summary over all tokens, all in [0, 1].
+
+    ``bins`` are the non-empty bins, sorted by confidence. The summary is the mean ``confidence``, the ``accuracy``, and
+    the expected calibration ``error``: sum_b n_b / N |accuracy_b - confidence_b|.
+    """
 
     bins: tuple[ConfidenceBin, ...]
     tokens: int
@@ -41,9 +41,9 @@ class Calibration:
 
 
 def calibration(confidence: ArrayLike, right: ArrayLike, bins: int = 15, shares: Shares = "width") -> Calibration:
-    """Of tokens with the model's probability of its first choice [N], and whether that is the right one [N].
+    """The calibration of tokens: the model's probability of its first choice [N], and whether this choice is right [N].
 
-    Bins are of equal ``width``, or of equal ``mass`` (as many tokens each).
+    Bins have equal ``width``, or equal ``mass`` (the same number of tokens).
     """
     confidence_N, right_N = np.asarray(confidence, float), np.asarray(right, float)
     if len(confidence_N) != len(right_N) or not len(right_N):

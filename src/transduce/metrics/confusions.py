@@ -1,4 +1,4 @@
-"""What label metrics are made of: precision and recall of each label, and which is taken for which."""
+"""The errors behind label metrics: precision and recall of each label, and confused pairs of labels."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from transduce.metrics.units import shown
 from transduce.protocols import Metric
 from transduce.types import Example, Prediction
 
-MOST = 20  # labels shown in a matrix
+MOST = 20  # most labels of a matrix
 
 
 @dataclass(frozen=True)
 class Found:
-    """Of one label (or type of entity) how often it was predicted, stands in the references, and both, ``right``."""
+    """The counts of one label or type of entity: predicted, in the references, and ``right``."""
 
     right: int
     predicted: int
@@ -43,10 +43,10 @@ class Found:
 
 @dataclass(frozen=True)
 class LabelBreakdown:
-    """Every label of a corpus (``unit``: label, or entity, by type), the most frequent first.
+    """All labels of a corpus, the most frequent first. ``unit`` is label or entity (counted by type).
 
-    ``confusions`` count pairs of a reference's label and the one predicted in its place, right ones too; "" where
-    there is none. Entities have no place, and so none.
+    ``confusions`` count pairs of the reference's label and the predicted label at the same place, including equal
+    pairs. "" stands for a missing label. Entities have no place, so they have no confusions.
     """
 
     unit: str
@@ -55,7 +55,9 @@ class LabelBreakdown:
 
     @property
     def micro(self) -> Found:
-        """All together; where each place has a label on either side precision, recall and F1 are the accuracy."""
+        """The sum over all labels. If each place has a label on both sides, precision, recall and F1 equal the
+        accuracy.
+        """
         every = list(self.labels.values())
         return Found(sum(f.right for f in every), sum(f.predicted for f in every), sum(f.reference for f in every))
 
@@ -66,7 +68,7 @@ class LabelBreakdown:
         return {name: sum(one[name] for one in each) / max(1, len(each)) for name in ("precision", "recall", "f1")}
 
     def record(self) -> dict[str, Any]:
-        """As JSON takes it; the matrix has a row for each label of the references, a column for each predicted."""
+        """The breakdown for JSON. The matrix has a row per reference label and a column per predicted label."""
         labels = list(self.labels)
         matrix = [[self.confusions[row, column] for column in labels] for row in labels]
         return {
@@ -78,7 +80,7 @@ class LabelBreakdown:
         }
 
     def rows(self) -> list[list[str]]:
-        """Cells of a table: a head, a row for each label, and both averages."""
+        """The cells of a table: a head, a row per label, and both averages."""
         macro, micro = self.macro, self.micro
         return [
             [self.unit, "precision", "recall", "F1", "reference", "predicted"],
@@ -88,8 +90,10 @@ class LabelBreakdown:
         ]
 
     def matrix(self, most: int = MOST) -> list[list[str]]:
-        """Cells of the confusion matrix of the most frequent labels: a row of the reference, a column predicted, an
-        empty cell for 0; nothing where labels have no places."""
+        """The cells of the confusion matrix of the most frequent labels.
+
+        Rows are reference labels, columns are predicted labels, and a cell with 0 is empty. No cells for entities.
+        """
         if not self.confusions:
             return []
         labels = list(self.labels)[:most]
@@ -99,14 +103,14 @@ class LabelBreakdown:
 
 
 def breakable(metrics: Sequence[Metric]) -> bool:
-    """Whether errors behind the metrics can be told apart; ValueError where they can behind none."""
+    """True if a metric supports an error breakdown. Raises ValueError if no metric supports one."""
     return any(isinstance(metric, LabelMetric) for metric in metrics) or bool(error_rates(metrics))
 
 
 def label_breakdowns(
     metrics: Sequence[Metric], predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> list[LabelBreakdown]:
-    """One for each unit that the metrics count; none where none is of labels."""
+    """One breakdown for each unit that the metrics count. Empty if no metric counts labels."""
     units = dict.fromkeys(metric.unit for metric in metrics if isinstance(metric, LabelMetric))
     pairs = list(zip(predictions, examples, strict=True))
     return [_of_entities(pairs) if unit == "entity" else _of_labels(pairs) for unit in units]

@@ -1,4 +1,4 @@
-"""Edit distance for looking: the whole table, and every optimal way through it. Distances in bulk are rapidfuzz's."""
+"""Edit distance with its whole table and all optimal alignments. Bulk distances use rapidfuzz."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Alignment = tuple["Edit[U]", ...]
 
 @dataclass(frozen=True)
 class Costs:
-    """What an edit costs; a match costs nothing. Without a cost, transposing two neighbours is no edit.
+    """The costs of edits. A match costs nothing. Without a cost for it, transposition is not allowed.
 
     Raises ValueError for a cost that is negative or not finite.
     """
@@ -37,8 +37,9 @@ class Costs:
 
 @dataclass(frozen=True)
 class Edit(Generic[U]):
-    """A step of an alignment: the units it reads of the source (none, if it inserts), those it writes of the target
-    (none, if it deletes), and its cost."""
+    """A step of an alignment: its source units (none for an insertion), its target units (none for a deletion), its
+    cost.
+    """
 
     kind: Kind
     source: tuple[U, ...]
@@ -47,7 +48,7 @@ class Edit(Generic[U]):
 
 
 class _Move(NamedTuple):
-    """An edit as the table sees it: how far it goes down and to the right, and its cost in whole parts."""
+    """An edit as a move in the table: rows down, columns to the right, and its cost as an integer."""
 
     kind: Kind
     down: int
@@ -65,19 +66,22 @@ class EditTable(Generic[U]):
                       D[i-1, j]   + deletion                                 delete
                       D[i, j-1]   + insertion)                               insert
 
-    (Levenshtein 1966; Wagner & Fischer 1974). With transpositions it is the optimal string alignment: what was
-    transposed is not edited again, so the triangle inequality may fail. An alignment is a way from D[0, 0] to the last
-    cell, ``distance``; it is optimal if its costs add up to it. Sums are exact (0.1 three times is 0.3), so ties are.
+    (Levenshtein 1966; Wagner & Fischer 1974.) With transpositions this is the optimal string alignment: transposed
+    units are not edited again, so the triangle inequality may fail. An alignment is a path from D[0, 0] to the last
+    cell, ``distance``. It is optimal if the sum of its costs equals ``distance``. Sums are exact (0.1 three times is
+    0.3), so ties are exact too.
 
-    ``source`` and ``target`` are sequences of whatever can be compared by ==; a string is one of characters. Time and
-    memory grow with the product of their lengths.
+    ``source`` and ``target`` are sequences of values that == compares. A string is a sequence of characters. Time and
+    memory grow with the product of the lengths.
     """
 
     def __init__(self, source: Sequence[U], target: Sequence[U], costs: Costs | None = None) -> None:
         self.source, self.target = tuple(source), tuple(target)
         self.costs = costs or Costs()
         given = {name: Fraction(str(cost)) for name, cost in asdict(self.costs).items() if cost is not None}
-        self._parts = math.lcm(*(cost.denominator for cost in given.values()))  # in which all costs are whole
+        self._parts = math.lcm(
+            *(cost.denominator for cost in given.values())
+        )  # the unit in which all costs are integers
         self._cost = {name: int(cost * self._parts) for name, cost in given.items()}
         self._table: list[list[int]] = []
         for i in range(len(self.source) + 1):
@@ -87,22 +91,22 @@ class EditTable(Generic[U]):
 
     @property
     def distance(self) -> float:
-        """The cost of every optimal alignment."""
+        """The cost of each optimal alignment."""
         return self._table[-1][-1] / self._parts
 
     @property
     def distances(self) -> list[list[float]]:
-        """D, a row for each unit of the source and one before them, a column for each of the target and one before."""
+        """D: one row per source unit and one before them, one column per target unit and one before them."""
         return [[cost / self._parts for cost in row] for row in self._table]
 
     @property
     def count(self) -> int:
-        """How many optimal alignments there are; none of them is made for it."""
+        """The number of optimal alignments, computed without listing them."""
         return self.passing[-1][-1]
 
     @cached_property
     def passing(self) -> list[list[int]]:
-        """How many optimal alignments pass through each cell: the ways to it times the ways from it to the end."""
+        """For each cell, the number of optimal alignments through it: paths to it times paths from it."""
         before = [[0] * len(row) for row in self._table]
         after = [[0] * len(row) for row in self._table]
         before[0][0] = after[-1][-1] = 1
@@ -116,23 +120,25 @@ class EditTable(Generic[U]):
         return [[one * other for one, other in zip(*rows, strict=True)] for rows in zip(before, after, strict=True)]
 
     def options(self, i: int, j: int) -> list[tuple[Edit[U], float]]:
-        """Each edit that may lead to a cell, and what the cell would cost by it; the least of them is D[i, j]."""
+        """All edits that lead to a cell, with the cost of the cell by each. The least of these costs is D[i, j]."""
         return [(self._edit(i, j, move), self._total(i, j, move) / self._parts) for move in self._moves(i, j)]
 
     def edits(self, i: int, j: int) -> list[Edit[U]]:
-        """The back-pointers of a cell: edits that lead to it at its cost, from where each begins, ``len(source)`` up
-        and ``len(target)`` to the left."""
+        """The back-pointers of a cell: the edits that lead to it at its cost.
+
+        The predecessor is ``len(source)`` rows up and ``len(target)`` columns to the left.
+        """
         return [self._edit(i, j, move) for move in self._best(i, j)]
 
     def alignment(self) -> Alignment[U]:
-        """One of the optimal alignments: read from its end, diagonal where it can be, else up."""
+        """One optimal alignment: follows back-pointers from the end, diagonal ones first, then upward ones."""
         return next(self.alignments())
 
     def alignments(self) -> Iterator[Alignment[U]]:
-        """The optimal alignments, each made when it is asked for: there can be exponentially many."""
+        """Yields all optimal alignments. There can be exponentially many."""
         unfinished: list[tuple[int, int, Any]] = [(len(self.source), len(self.target), None)]
         while unfinished:
-            i, j, rest = unfinished.pop()  # what follows the cell, as (edit, what follows it)
+            i, j, rest = unfinished.pop()  # the path after the cell as a linked list: (edit, rest)
             moves = self._best(i, j)
             for move in reversed(moves):
                 unfinished.append((i - move.down, j - move.right, (self._edit(i, j, move), rest)))
@@ -177,7 +183,7 @@ def distance(
 ) -> EditTable[Any]:
     """The table of edit distances from source to target: ``distance("intention", "execution").distance`` is 5.
 
-    Strings are cut into ``units``, characters or words; other sequences are taken as they are. Raises ValueError for
+    Strings are split into ``units``, characters or words. Other sequences are used unchanged. Raises ValueError for
     other units and for costs below 0.
     """
     one, other = (split(given, units) if isinstance(given, str) else given for given in (source, target))

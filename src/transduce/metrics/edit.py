@@ -1,4 +1,4 @@
-"""Error rates: edits from the nearest reference, over its length."""
+"""Error rates: the edits to the nearest reference, divided by its length."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from transduce.types import Example, Prediction
 
 
 class ErrorRate:
-    """Insertions, deletions and substitutions in percent of the units in the references, over the whole corpus.
+    """Insertions, deletions and substitutions in percent of the units of the references, over the whole corpus.
 
-    Of several references the nearest one counts, by distance, and its length goes into the denominator; of equally
-    near ones the shortest, which is the stricter choice and does not depend on their order. If all references are
-    empty the rate is 0 where all predictions are too, else 100, as sacreBLEU has it for TER.
+    Of several references the nearest one counts, and its length goes into the denominator. Among equally near
+    references the shortest counts: this is stricter and does not depend on their order. If all references are empty,
+    the rate is 0 if all predictions are empty and 100 otherwise, like sacreBLEU's TER.
     """
 
     name: str
@@ -28,11 +28,11 @@ class ErrorRate:
         return f"unit:{self.unit}|case:mixed|refs:nearest|ties:shortest"
 
     def units(self, text: str) -> Sequence[str]:
-        """What is counted."""
+        """The units of a text that are counted."""
         raise NotImplementedError
 
     def nearest(self, prediction: Prediction, example: Example) -> tuple[int, Sequence[str], Sequence[str]]:
-        """The distance to the nearest reference, the units of that reference, and those of the prediction."""
+        """The distance to the nearest reference, the units of that reference, and the units of the prediction."""
         predicted = self.units(prediction.text)
         given = (self.units(text) for text in references(example))
         edits, _, reference = min((Levenshtein.distance(units, predicted), len(units), units) for units in given)
@@ -50,8 +50,10 @@ class ErrorRate:
 
 
 class CharacterErrorRate(ErrorRate):
-    """``cer``: edits in percent of the length of the nearest reference, in Unicode code points, spaces included,
-    nothing normalised."""
+    """``cer``: edits in percent of the nearest reference's length in Unicode code points.
+
+    Spaces count. Nothing is normalised.
+    """
 
     name = "cer"
     unit = "character"
@@ -61,8 +63,10 @@ class CharacterErrorRate(ErrorRate):
 
 
 class WordErrorRate(ErrorRate):
-    """``wer``: edits in percent of the length of the nearest reference, in words between white space. What the
-    pronunciation literature calls WER is ``item_error``."""
+    """``wer``: edits in percent of the nearest reference's length in words between white space.
+
+    The WER of the pronunciation literature is ``item_error``.
+    """
 
     name = "wer"
     unit = "word"
@@ -72,8 +76,7 @@ class WordErrorRate(ErrorRate):
 
 
 class PhonemeErrorRate(WordErrorRate):
-    """``per``: edits in percent of the length of the nearest reference, in symbols between white space, as phonemes are
-    written."""
+    """``per``: edits in percent of the nearest reference's length in phonemes: symbols between white space."""
 
     name = "per"
     unit = "symbol"

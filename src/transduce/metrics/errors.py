@@ -1,4 +1,4 @@
-"""What an error rate is made of: how many errors of each kind, and which unit is taken for which."""
+"""The errors behind an error rate: the number of each kind, and confused pairs of units."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from transduce.metrics.units import columns, padded, shown
 from transduce.protocols import Metric
 from transduce.types import Example, Prediction
 
-MOST = 20  # of each kind shown
+MOST = 20  # most errors shown of each kind
 
 
 @dataclass(frozen=True)
 class ErrorBreakdown:
-    """The errors of a corpus behind one error rate, each with how often it was made.
+    """The errors of a corpus behind one error rate, with the frequency of each.
 
-    ``substitutions`` are of (unit of the reference, unit predicted in its place), ``deletions`` of units of the
-    reference that are missing, ``insertions`` of units predicted too many; ``length`` counts the references' units.
-    Their sum is what the rate divides by ``length``. Where several sets of so few edits lead from the reference to
-    the prediction, one of them was counted.
+    ``substitutions`` count pairs (reference unit, predicted unit), ``deletions`` missing units, and ``insertions``
+    extra units. ``length`` is the number of units of the references; the rate divides the sum of all errors by it. If
+    several smallest sets of edits exist, one of them is counted.
     """
 
     metric: str
@@ -38,7 +37,7 @@ class ErrorBreakdown:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many errors of each kind there are, and how many units of the references are ``right``."""
+        """The number of errors of each kind, and the number of ``right`` units."""
         substitutions, deletions = self.substitutions.total(), self.deletions.total()
         return {
             "right": self.length - substitutions - deletions,
@@ -48,7 +47,7 @@ class ErrorBreakdown:
         }
 
     def record(self, most: int = MOST) -> dict[str, Any]:
-        """The counts and the most frequent errors of each kind, as JSON takes them."""
+        """The counts and the most frequent errors of each kind, for JSON."""
         return {
             "unit": self.unit,
             "length": self.length,
@@ -62,7 +61,7 @@ class ErrorBreakdown:
         }
 
     def lines(self, most: int = MOST) -> list[str]:
-        """The same for the terminal: a line of counts, and the three lists side by side."""
+        """The same for the terminal: a line of counts, then the three lists side by side."""
         counts = self.counts
         edits = sum(counts.values()) - counts["right"]
         kinds = ", ".join(f"{count:,} {name}" for name, count in counts.items())
@@ -83,7 +82,7 @@ class ErrorBreakdown:
 
 
 def error_rates(metrics: Sequence[Metric]) -> list[ErrorRate]:
-    """Those of the metrics that are error rates; ValueError where none is."""
+    """The error rates among the metrics. Raises ValueError if there is none."""
     rates = [metric for metric in metrics if isinstance(metric, ErrorRate)]
     if not rates:
         raise UserError(
@@ -94,7 +93,7 @@ def error_rates(metrics: Sequence[Metric]) -> list[ErrorRate]:
 
 
 def error_breakdown(rate: ErrorRate, predictions: Sequence[Prediction], examples: Sequence[Example]) -> ErrorBreakdown:
-    """The errors behind an error rate, of predictions in the order of the examples."""
+    """The errors behind an error rate. Predictions are in the order of the examples."""
     length = 0
     substitutions: Counter[tuple[str, str]] = Counter()
     deletions: Counter[str] = Counter()
@@ -113,11 +112,13 @@ def error_breakdown(rate: ErrorRate, predictions: Sequence[Prediction], examples
 
 
 def _frequent(counted: Counter[Any], most: int) -> list[tuple[Any, int]]:
-    """The most frequent first, equally frequent ones in the order of the alphabet, not of the corpus."""
+    """The most frequent items first. Equally frequent ones are sorted alphabetically, so the corpus order has no
+    influence.
+    """
     return sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:most]
 
 
 def _block(name: str, counted: Mapping[str, int]) -> list[str]:
-    """A column of the table: its head, and a count and what is counted on each line."""
+    """One column of the table: its head, then a count and its item per line."""
     wide = len(f"{max(counted.values()):,}")
     return [" " * (wide + 2) + name, *(f"{count:>{wide},}  {unit}" for unit, count in counted.items())]

@@ -1,4 +1,4 @@
-"""How far numbers are from what came: "1.5 2 2.5" in raw units, steps between spaces, channels between commas."""
+"""Metrics of forecasts: "1.5 2 2.5" in raw units, with spaces between steps and commas between channels."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ Steps = list[list[float]]
 
 
 class NumericError:
-    """The mean of what ``error`` makes of each difference, over all steps and channels; of several references each
-    counts. Outputs must have as many numbers as their references."""
+    """The mean of ``error`` over the differences of all steps and channels.
+
+    All references count. Outputs must have as many numbers as their references.
+    """
 
     name: str
     what: str
@@ -54,19 +56,20 @@ class RootMeanSquaredError(NumericError):
     what = "squared"
 
     def error(self, difference: float) -> float:
-        return difference * difference  # infinite, where a power would be an error
+        return difference * difference  # gives infinity; a power would raise OverflowError
 
     def score(self, total: Sequence[float]) -> float:
         return math.sqrt(super().score(total))
 
 
 class MeanAbsoluteScaledError:
-    """``mase``: the absolute error over that of "the same as a step ago" on the sources, the mean over channels
-    (Hyndman and Koehler 2006). Below 1 is better than that forecast is one step ahead.
+    """``mase``: the absolute error divided by that of a naive forecast, averaged over channels (Hyndman and Koehler
+    2006).
 
-    Both errors are averaged over the corpus before one is divided by the other, so that a source that never changes
-    does no harm; where none does the score is infinite, or 0 without an error. A subclass with a ``period`` compares
-    with "the same as a season ago".
+    The naive forecast repeats the last step, and its error is measured one step ahead on the sources. Below 1 is better
+    than this error. Both errors are averaged over the corpus before the division, so a source that never changes does
+    no harm. If no source changes, the score is infinite, or 0 without an error. A subclass with a ``period`` repeats
+    the last season instead.
     """
 
     name = "mase"
@@ -79,7 +82,7 @@ class MeanAbsoluteScaledError:
         return f"error:absolute|scale:naive {self.period} of sources|ratio:of means|channels:mean|refs:each"
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
-        """Of each channel the summed error, and that of the naive forecast; how many steps went into each."""
+        """Each channel's summed errors, those of the naive forecast, and the number of steps of each."""
         apart = [step for reference in references(example) for step in differences(prediction.text, reference)]
         source = numbers(example.source)
         if len(source) <= self.period or len(source[0]) != len(apart[0]):
@@ -105,36 +108,36 @@ def _ratio(error: float, scale: float) -> float:
 
 
 class QuarterlyScaledError(MeanAbsoluteScaledError):
-    """``mase-4``: ``mase`` by a season of 4 steps, as of quarters."""
+    """``mase-4``: ``mase`` with a season of 4 steps, for quarters."""
 
     name, period = "mase-4", 4
 
 
 class WeeklyScaledError(MeanAbsoluteScaledError):
-    """``mase-7``: ``mase`` by a season of 7 steps, as of days."""
+    """``mase-7``: ``mase`` with a season of 7 steps, for days."""
 
     name, period = "mase-7", 7
 
 
 class YearlyScaledError(MeanAbsoluteScaledError):
-    """``mase-12``: ``mase`` by a season of 12 steps, as of months."""
+    """``mase-12``: ``mase`` with a season of 12 steps, for months."""
 
     name, period = "mase-12", 12
 
 
 class DailyScaledError(MeanAbsoluteScaledError):
-    """``mase-24``: ``mase`` by a season of 24 steps, as of hours."""
+    """``mase-24``: ``mase`` with a season of 24 steps, for hours."""
 
     name, period = "mase-24", 24
 
 
 def _channels(steps: Steps) -> list[float]:
-    """The summed absolute values of each channel."""
+    """The sum of absolute values of each channel."""
     return [sum(map(abs, channel)) for channel in zip(*steps, strict=True)]
 
 
 def differences(predicted: str, reference: str) -> Steps:
-    """Step by step; ValueError where the two are not as many."""
+    """The differences of all steps. Raises ValueError if the numbers of steps or channels differ."""
     ours, theirs = numbers(predicted), numbers(reference)
     if [len(step) for step in ours] != [len(step) for step in theirs]:
         raise UserError(
@@ -149,7 +152,7 @@ def subtract(step: Sequence[float], other: Sequence[float]) -> list[float]:
 
 
 def numbers(text: str) -> Steps:
-    """The steps of a line, at least one; ValueError where something is no number, or none that is finite."""
+    """The steps of a line, at least one. Raises ValueError if a value is not a finite number."""
     try:
         steps = [[float(number) for number in step.split(",")] for step in text.split()]
     except ValueError:

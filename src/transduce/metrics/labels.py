@@ -1,4 +1,4 @@
-"""How right labels are: one by one, label for label, and by the entities that they mark."""
+"""Metrics of labels: each label, each class of labels, and the entities that labels mark."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from transduce.errors import UserError
 from transduce.metrics.references import references
 from transduce.types import SPECIALS, UNK, Example, Prediction
 
-NOTHING = ""  # in the place of a label that is missing, or of none in the reference
+NOTHING = ""  # stands for a missing label on either side
 PREFIXES = ("B", "I", "E", "S")
 
 
 class LabelMetric:
-    """Labels stand between white space. A label that is missing is wrong, and so is one too many; of several references
-    the one with the fewest wrong labels counts."""
+    """Labels are separated by white space. Missing and extra labels are wrong.
+
+    Of several references, the one with the fewest wrong labels counts.
+    """
 
     name: str
     unit = "label"
@@ -42,10 +44,10 @@ class Accuracy(LabelMetric):
 
 
 class MacroF1(LabelMetric):
-    """``macro_f1``: the F1 of each label in percent, 2 right / (predicted + reference), averaged over the labels that
-    stand in references or predictions: rare labels count as much as frequent ones.
+    """``macro_f1``: the F1 of each label in percent, averaged over all labels of the references or predictions.
 
-    The statistics have three numbers for each label met so far, so that those of later examples may be more.
+    F1 is 2 right / (predicted + reference). Rare labels count as much as frequent ones. The statistics have three
+    numbers for each label seen so far, so later rows can be longer.
     """
 
     name = "macro_f1"
@@ -59,7 +61,7 @@ class MacroF1(LabelMetric):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Those met so far, in the order of the statistics."""
+        """The labels seen so far, in the order of the statistics."""
         return tuple(self._places)
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
@@ -81,12 +83,12 @@ class MacroF1(LabelMetric):
 
 
 class EntityF1(LabelMetric):
-    """``entity_f1``: F1 in percent of whole entities, right where both ends and the type are (Tjong Kim Sang and De
-    Meulder 2003), of labels as B-place, I-place and O.
+    """``entity_f1``: F1 in percent of whole entities (Tjong Kim Sang and De Meulder 2003), of labels B-type, I-type and
+    O.
 
-    Entities begin and end as in conlleval: at B or S; at I or E that follow no label of their type (so that IOB1,
-    BIO and IOBES all count), and behind E or S; <unk>, which a model may write before it has learned, marks none. Where
-    there is nothing to be found and nothing is, all is right.
+    An entity is right if both ends and the type are right. As in conlleval, an entity begins at B or S, or at I or E
+    after a label of another type; it ends after E or S. So IOB1, BIO and IOBES all work. <unk>, which an untrained
+    model may write, marks no entity. If neither side has an entity, the score is 100.
     """
 
     name = "entity_f1"
@@ -101,17 +103,17 @@ class EntityF1(LabelMetric):
 
 
 def f1(right: float, predicted: float, reference: float) -> float:
-    """The harmonic mean of precision and recall; 0 where both are."""
+    """The harmonic mean of precision and recall; 0 if both are 0."""
     return 2 * right / (predicted + reference) if right else 0.0
 
 
 def label_pairs(prediction: Prediction, example: Example) -> list[tuple[str, str]]:
-    """The label of the reference and the one predicted in each place."""
+    """For each place, the label of the reference and the predicted one."""
     return _side_by_side(*nearest(prediction, example))
 
 
 def nearest(prediction: Prediction, example: Example) -> tuple[str, str]:
-    """The reference with the fewest wrong labels, of several the first, and what was predicted."""
+    """The reference with the fewest wrong labels (the first of several), and the prediction."""
     given = references(example)
     if len(given) > 1:
         wrong = [sum(one != other for one, other in _side_by_side(text, prediction.text)) for text in given]
@@ -124,7 +126,7 @@ def _side_by_side(reference: str, predicted: str) -> list[tuple[str, str]]:
 
 
 def entities(labels: str) -> set[tuple[int, int, str]]:
-    """First place, place behind the last, and type of each entity; ValueError for labels that mark none."""
+    """The first place, the end (exclusive) and the type of each entity. Raises ValueError for labels that mark none."""
     found: set[tuple[int, int, str]] = set()
     begin, last, kind = 0, "O", ""
     tags = ["O" if tag == SPECIALS[UNK] else tag for tag in labels.split()]

@@ -1,4 +1,4 @@
-"""How surprised the model is by the reference."""
+"""Perplexity: how well the model predicts the reference."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from transduce.types import Example, Prediction
 
 
 class Perplexity:
-    """``perplexity``: exp of the mean negative log-probability of a token of the first reference, end included where
-    it is a choice.
+    """``perplexity``: exp of the mean negative log-probability of the first reference's tokens.
 
-    Tokens are the model's own, so only models with the same vocabulary compare.
+    The end counts if the model chooses it. Tokens are the model's own, so compare only models with the same vocabulary.
     """
 
     name = "perplexity"
@@ -35,7 +34,7 @@ class Perplexity:
         return -prediction.forced_log_prob, float(self.length(prediction.forced_length, example))
 
     def length(self, tokens: int, example: Example) -> int:
-        """What the surprise is divided by: units of the first reference, which has so many tokens, and its end."""
+        """The number of units that the negative log-probability is divided by, including the end."""
         return tokens
 
     def score(self, total: Sequence[float]) -> float:
@@ -44,15 +43,15 @@ class Perplexity:
             raise UserError("perplexity of no tokens: each reference needs one that the model has a choice in")
         try:
             return math.exp(surprise / units)
-        except OverflowError:  # beyond what a float can hold
+        except OverflowError:  # larger than the largest float
             return math.inf
 
 
 class PerplexityWord(Perplexity):
-    """``perplexity_word``: the surprise of ``perplexity`` for each word of the first reference, between white space,
-    and its end.
+    """``perplexity_word``: like ``perplexity``, per word of the first reference (between white space), including the
+    end.
 
-    Models with different vocabularies compare, if none of them is spared words it does not know (``<unk>``).
+    It compares models with different vocabularies, unless one of them may replace unknown words by ``<unk>``.
     """
 
     name = "perplexity_word"
@@ -63,9 +62,10 @@ class PerplexityWord(Perplexity):
 
 
 class PerplexityByte(Perplexity):
-    """``perplexity_byte``: the surprise of ``perplexity`` for each byte of the first reference, as UTF-8, and its end.
+    """``perplexity_byte``: like ``perplexity``, per UTF-8 byte of the first reference, including the end.
 
-    Its logarithm to base 2 is bits per byte. Models with different vocabularies compare as in ``perplexity_word``.
+    Its logarithm to base 2 is bits per byte. It compares models with different vocabularies as ``perplexity_word``
+    does.
     """
 
     name = "perplexity_byte"

@@ -1,7 +1,9 @@
-"""How much of a score, and of the difference of two, is the luck of the examples drawn.
+"""Confidence intervals and significance tests: how much of a score, or of a difference, depends on the sampled
+examples.
 
-R resamples of N examples; ``counts_RN`` says how often each took part, so that all sums of statistics [R, K] are one
-product. A resampling depends on its seed and on N alone: systems, and metrics, are compared on the same ones.
+R resamples of N examples. ``counts_RN`` is the number of times that each example was drawn, so all sums of statistics
+[R, K] are one product. A resampling depends only on its seed and on N, so systems and metrics are compared on the same
+resamples.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from transduce.errors import UserError
 from transduce.metrics.statistics import Floats, Statistics
 
 LEVEL = 0.05
-BLOCK = 1 << 22  # entries of counts at a time
+BLOCK = 1 << 22  # counts per block
 
 
 class Interval(NamedTuple):
@@ -26,9 +28,9 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference:
-    """Of two systems' scores, first minus second: its 95 % interval and the probabilities that it is chance.
+    """The difference of two systems' scores, first minus second: its 95 % interval and two p-values.
 
-    ``bootstrap_p`` is sacreBLEU's; ``randomisation_p`` that of the two-sided test.
+    ``bootstrap_p`` is sacreBLEU's. ``randomisation_p`` is that of the two-sided randomisation test.
     """
 
     value: float
@@ -39,7 +41,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Resampling:
-    """How scores are tested: bootstrap ``resamples``, ``trials`` of approximate randomisation, and the ``seed``."""
+    """The settings of the tests: bootstrap ``resamples``, ``trials`` of approximate randomisation, and the ``seed``."""
 
     resamples: int = 1000
     trials: int = 10_000
@@ -52,7 +54,7 @@ class Resampling:
 
     @property
     def signature(self) -> str:
-        """In sacreBLEU's letters."""
+        """The settings in sacreBLEU's form."""
         return f"bs:{self.resamples}|ar:{self.trials}|seed:{self.seed}"
 
     def interval(self, statistics: Statistics) -> Interval:
@@ -66,11 +68,11 @@ class Resampling:
         return statistics.scores(_together(np.concatenate(sums)))
 
     def difference(self, one: Statistics, other: Statistics) -> Difference:
-        """Two systems on the same examples, in the same order; ValueError where their numbers differ, or where two
-        metrics that remember labels measured them.
+        """Compares two systems on the same examples in the same order.
 
-        Where one score is infinite (a perplexity), so is the difference, and of two such it is no number: by chance or
-        not cannot be told, and both probabilities are 1.
+        If one score is infinite (a perplexity), so is the difference; the difference of two infinite scores is nan.
+        Then chance cannot be excluded, and both p-values are 1. Raises ValueError if the numbers of examples differ, or
+        if two metrics that remember labels measured them.
         """
         if len(one.rows_NK) != len(other.rows_NK):
             raise UserError(
@@ -83,14 +85,14 @@ class Resampling:
         return Difference(value, middle(sampled), bootstrap_p(value, sampled), share_beyond(value, np.abs(shuffled)))
 
     def _randomised(self, one: Statistics, other: Statistics) -> Floats:
-        """[R]: the difference where a coin decides for each example which system wrote which output."""
+        """[R]: the difference after a random exchange of the two systems' outputs for each example."""
         one_NK, other_NK = _told_apart(one.rows_NK), _told_apart(other.rows_NK)
         ours_RK = np.concatenate([s @ one_NK + (1 - s) @ other_NK for s in self._coins(len(one_NK))])
         theirs_RK = one_NK.sum(0) + other_NK.sum(0) - ours_RK
         return _difference(one.scores(_together(ours_RK)), other.scores(_together(theirs_RK)))
 
     def _draws(self, examples: int) -> Iterator[Floats]:
-        """[.., N] at a time: how often each example is drawn. The draws are those of sacreBLEU with the same seed."""
+        """Yields blocks [.., N] of how often each example is drawn. The draws equal sacreBLEU's with the same seed."""
         draw = np.random.default_rng(self.seed)
         for rows in _blocks(self.resamples, examples):
             drawn_RN = draw.choice(examples, size=(rows, examples), replace=True)
@@ -104,16 +106,17 @@ class Resampling:
 
 
 def middle(scores_R: Floats) -> Interval:
-    """The percentiles 2.5 and 97.5, each one of the scores."""
+    """The percentiles 2.5 and 97.5. Each is one of the scores."""
     low, high = np.quantile(scores_R, [LEVEL / 2, 1 - LEVEL / 2], method="inverted_cdf")
     return Interval(float(low), float(high))
 
 
 def bootstrap_p(value: float, sampled_R: Floats) -> float:
-    """Paired bootstrap (Koehn, EMNLP 2004), as Moses and sacreBLEU have it: how often a resample's difference, its
-    sign left out and moved to mean 0, is as large as the one seen.
+    """The p-value of the paired bootstrap (Koehn, EMNLP 2004), as in Moses and sacreBLEU.
 
-    Near significance this is a one-sided probability: between equal systems it falls below 0.05 about once in ten.
+    It is the share of resamples whose absolute difference, after a shift to mean 0, is at least as large as the
+    observed one. Near significance this is a one-sided probability: between equal systems it is below 0.05 about once
+    in ten times.
     """
     sizes_R = np.abs(sampled_R)
     mean = sizes_R.mean()
@@ -121,14 +124,16 @@ def bootstrap_p(value: float, sampled_R: Floats) -> float:
 
 
 def share_beyond(value: float, sizes_R: Floats) -> float:
-    """(c + 1) / (R + 1), of which c are at least as large as |value|; equal ones count, or metrics with few values
-    (``exact``) would find in every tie a difference."""
-    smaller_R = sizes_R < abs(value) - 1e-9  # what is not a number is not smaller
+    """(c + 1) / (R + 1), where c values are at least as large as |value|.
+
+    Equal values count. Otherwise a metric with few values (``exact``) would turn each tie into a difference.
+    """
+    smaller_R = sizes_R < abs(value) - 1e-9  # nan is not smaller than any value
     return float((~smaller_R).sum() + 1) / (len(sizes_R) + 1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Probabilities of several tests, adjusted: at most ``LEVEL`` of such families have a false find (Holm 1979)."""
+    """Adjusts the p-values of several tests: at most ``LEVEL`` of such families have a false positive (Holm 1979)."""
     order = sorted(range(len(p_values)), key=lambda test: p_values[test])
     adjusted, highest = [0.0] * len(p_values), 0.0
     for rank, test in enumerate(order):
@@ -138,24 +143,26 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _told_apart(rows_NK: Floats) -> Floats:
-    """[N, 2 K]: finite numbers, and how often infinity stands in their place, as 0 times infinity is no number."""
+    """[N, 2 K]: the finite numbers, and counts of infinity. 0 times infinity would be nan."""
     infinite_NK = rows_NK == np.inf
     return np.concatenate([np.where(infinite_NK, 0.0, rows_NK), infinite_NK], 1)
 
 
 def _together(sums_R2K: Floats) -> Floats:
-    """[R, K], of sums of such rows: infinite where an infinite number is among them."""
+    """[R, K]: the sums of such rows, infinite if one of the numbers is infinite."""
     finite_RK, infinite_RK = np.hsplit(sums_R2K, 2)
     return np.where(infinite_RK > 0, np.inf, finite_RK)
 
 
 def _difference(one_R: Floats, other_R: Floats) -> Floats:
-    with np.errstate(invalid="ignore"):  # of two infinite perplexities it is not a number
+    with np.errstate(invalid="ignore"):  # the difference of two infinite perplexities is nan
         return one_R - other_R
 
 
 def _blocks(rows: int, examples: int) -> Iterator[int]:
-    """``rows`` in portions that fit memory; whole words of random bits, so that their size changes no draw."""
+    """``rows`` in blocks that fit into memory. Each takes whole words of random bits, so the block size changes no
+    draw.
+    """
     most = max(1, BLOCK // examples // 32) * 32
     for start in range(0, rows, most):
         yield min(most, rows - start)

@@ -1,4 +1,4 @@
-"""What corpus scores are made of: rows that add up, of all examples or of any selection of them.
+"""The statistics of corpus scores: rows that add up, over all examples or a selection.
 
 N examples, R resamples, K statistics of a metric.
 """
@@ -21,14 +21,14 @@ Floats = NDArray[np.float64]
 
 @runtime_checkable
 class OfSentences(Protocol):
-    """A metric that scores a sentence otherwise than a corpus of nothing else."""
+    """A metric whose score of a sentence differs from the score of a corpus with only this sentence."""
 
     def sentence_score(self, row: Sequence[float]) -> float: ...
 
 
 @runtime_checkable
 class OfLabels(Protocol):
-    """A metric whose statistics are of the labels that it has met, in that order."""
+    """A metric whose statistics belong to the labels seen so far, in that order."""
 
     @property
     def labels(self) -> Sequence[str]: ...
@@ -36,7 +36,7 @@ class OfLabels(Protocol):
 
 @dataclass(frozen=True)
 class Statistics:
-    """A metric's statistics of every example, [N, K]: their sum gives its score, and the sum of any rows theirs."""
+    """A metric's statistics of each example, [N, K]. Their sum gives the score; the sum of some rows gives theirs."""
 
     metric: Metric
     rows_NK: Floats
@@ -58,9 +58,9 @@ class Statistics:
         return int(self.rows_NK.shape[1])
 
     def beside(self, other: Statistics) -> Statistics:
-        """With zeros for what another system's outputs have shown and this one's not (labels).
+        """Adds zeros for labels that only another system's outputs have.
 
-        Raises ValueError where two metrics have met labels in different orders: their numbers are of different ones.
+        Raises ValueError if two metrics saw labels in different orders, because their columns differ.
         """
         if isinstance(self.metric, OfLabels) and isinstance(other.metric, OfLabels):
             for ours, theirs in zip(self.metric.labels, other.metric.labels, strict=False):
@@ -73,21 +73,21 @@ class Statistics:
         return Statistics(self.metric, np.pad(self.rows_NK, ((0, 0), (0, missing)))) if missing else self
 
     def of(self, examples: Sequence[int] | NDArray[Any]) -> Statistics:
-        """Those of the examples of these numbers."""
+        """The statistics of the examples with these indices."""
         return Statistics(self.metric, self.rows_NK[np.asarray(examples)])
 
     def each(self) -> Floats:
-        """[N]: the score of every example by itself."""
+        """[N]: the score of each example alone."""
         return np.array([sentence_score(self.metric, row) for row in self.rows_NK])
 
 
 def statistics(
     metrics: Sequence[Metric], predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> list[Statistics]:
-    """Those of each metric on predictions in the order of the examples.
+    """The statistics of each metric. Predictions are in the order of the examples.
 
-    Raises ValueError where there is nothing to measure, where the counts differ, or where a metric misses something
-    in an example (a reference).
+    Raises ValueError if there is no example, if the counts differ, or if an example lacks something that a metric needs
+    (a reference).
     """
     if len(predictions) != len(examples):
         raise UserError(f"{len(predictions)} predictions for {len(examples)} examples: give one for each, in order")
@@ -98,17 +98,17 @@ def statistics(
 
 
 def sentence_score(metric: Metric, row: Sequence[float]) -> float:
-    """The score of the statistics of one sentence."""
+    """The score of one sentence's statistics."""
     return metric.sentence_score(row) if isinstance(metric, OfSentences) else metric.score(row)
 
 
 def check_compares_texts(metric: Metric) -> None:
-    """Raise ValueError for one that measures references by a model and not outputs."""
+    """Raises ValueError if a metric measures references by a model instead of outputs."""
     if metric.needs_forcing:
         raise UserError(f"metric {metric.name!r} compares no texts; minimum risk takes bleu, chrf, wer, per, ...")
 
 
 def _equally_wide(rows: Sequence[Sequence[float]]) -> Floats:
-    """[N, K]; a row that has fewer numbers than another (labels not met yet) has zeros for them."""
+    """[N, K]: rows padded with zeros, for labels that were not seen yet."""
     widest = max(map(len, rows))
     return np.array([[*row, *[0.0] * (widest - len(row))] for row in rows], float)

@@ -1,4 +1,4 @@
-"""What a text is cut into to be compared, and how a unit is shown in a table."""
+"""The units of texts for comparison, and their display in tables."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from collections.abc import Callable, Sequence
 from transduce.errors import UserError
 
 SPLITS: dict[str, Callable[[str], Sequence[str]]] = {"characters": tuple, "words": str.split}
-"""The names of the units; both leave the text as it is, not lowercased and not normalised."""
+"""The names of the units. Both keep the text unchanged: no lower case, no normalisation."""
 
 
 def split(text: str, units: str) -> Sequence[str]:
-    """The units of a text; ValueError where there are none of that name."""
+    """The units of a text. Raises ValueError for an unknown name of units."""
     if units not in SPLITS:
         raise UserError(f"units {units!r}: expected {' or '.join(SPLITS)}")
     return SPLITS[units](text)
 
 
 def shown(unit: object) -> str:
-    """A unit as it stands in a table: spaces are seen, line breaks break no line, an accent stands on a circle."""
+    """A unit for a table: spaces are visible, line breaks are replaced, and a lone accent gets a circle."""
     text = str(unit).replace(" ", "␣")
     visible = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
     return f"◌{visible}" if visible and unicodedata.combining(visible[0]) else visible
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal a text takes: two for each wide character, none for an accent."""
+    """The columns that a text takes on a terminal: two for a wide character, none for an accent."""
     wide = (0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
     return sum(wide)
 
 
 def padded(text: str, width: int, align: str = "<") -> str:
-    """A text filled up with spaces to so many columns: < puts it to the left, > to the right, ^ in the middle."""
+    """A text padded with spaces to ``width`` columns: < aligns left, > right, ^ in the middle."""
     return f"{text:{align}{max(0, width - columns(text) + len(text))}}"
 
 
