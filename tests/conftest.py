@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from transduce import api
+from transduce import api, names
 from transduce.cli import app as cli
 
 
@@ -66,6 +66,13 @@ def sister(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Pa
 def own_run(trained: Path, tmp_path: Path) -> Path:
     """A copy of the run, to be broken at will."""
     return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+@pytest.fixture
+def names_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes back what a test registers, which is for the whole process."""
+    monkeypatch.setattr(names, "NAMES", {protocol: dict(known) for protocol, known in names.NAMES.items()})
+    monkeypatch.setattr(names, "_registered", dict(names._registered))
 
 
 @pytest.fixture

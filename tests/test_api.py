@@ -28,13 +28,6 @@ class QuietCell(GRU):
     """A user's own."""
 
 
-@pytest.fixture
-def names_restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Registering is for the whole process; a test's is taken back."""
-    monkeypatch.setattr(names, "NAMES", {protocol: dict(known) for protocol, known in names.NAMES.items()})
-    monkeypatch.setattr(names, "_registered", dict(names._registered))
-
-
 def train(run: Path, settings: Any, **options: Any) -> transduce.Transducer:
     return transduce.train("reverse", run, settings, device="cpu", progress=False, **options)
 

@@ -18,7 +18,7 @@ from transduce.data.corpora import DataError, Files, LineError
 from transduce.data.preparation import Tokenizers, prepare
 from transduce.data.settings import Data, Lines, Units
 from transduce.data.tokenizers.factors import Factored
-from transduce.data.tokenizers.saved import load
+from transduce.data.tokenizers.registry import load
 from transduce.data.tokenizers.text import Characters, Symbols
 from transduce.inspect.attention import attention
 from transduce.modules.factors import ConcatenatedFactors, SummedFactors, grouped

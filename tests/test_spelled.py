@@ -15,7 +15,7 @@ from transduce import config
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.features import Features
-from transduce.data.tokenizers.saved import load
+from transduce.data.tokenizers.registry import load
 from transduce.data.tokenizers.spelled import Spelled
 from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols
 from transduce.models.fit import check_words

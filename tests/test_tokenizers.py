@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import subprocess
 import sys
 import unicodedata
@@ -12,13 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transduce.data.corpora import DataError
-from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols, TextTokenizer, Unigram, Words
+from transduce.data.tokenizers.registry import load
+from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols, Unigram, Words
 from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
 
 ALPHABET = "abcdeAÉéß .,-!'()<>/▁日本\u0301\u2028"
 WORDS = ["the", "The", "cat", "sat", "Straße", "日本", "e\u0301te\u0301", "don't", "a-b", "(", "."]
 CORPUS = [*ALPHABET, ALPHABET, *WORDS, *(f"the cat sat {word} on, the  mat." for word in WORDS), "</s> <pad> <s><unk>"]
 UNITS = [Characters(), Words(), Symbols(), Bpe(size=90, minimum_count=1), Unigram(size=90), Bytes()]
+NORMALISED = [
+    unit(normalisation=form, **options)  # type: ignore[operator]
+    for form in ("none", "NFD", "NFKC")
+    for unit, options in [(Characters, {}), (Words, {}), (Symbols, {}), (Bytes, {}), (Unigram, {"size": 120})]
+] + [Bpe(120, normalisation="NFD", minimum_count=1)]
 LOWER = [Characters(lowercase=True), Words(lowercase=True), Bpe(size=90, lowercase=True), Unigram(80, lowercase=True)]
 
 
@@ -124,7 +131,7 @@ def test_ids_of_another_vocabulary_are_refused(tokenizer):
 
 def test_saved_and_loaded_it_is_the_same(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "t.json")
-    loaded = TextTokenizer.load(tmp_path / "t.json")
+    loaded = load(tmp_path / "t.json")
     assert loaded.fingerprint == tokenizer.fingerprint
     assert len(loaded) == len(tokenizer)
     assert loaded.encode(CORPUS) == tokenizer.encode(CORPUS)  # "</s>" in the text stays text
@@ -136,15 +143,15 @@ def test_fingerprints_tell_vocabularies_apart():
 
 def test_files_that_are_no_tokenizer_are_refused(tmp_path):
     with pytest.raises(DataError, match="nowhere"):
-        TextTokenizer.load(tmp_path / "nowhere.json")
+        load(tmp_path / "nowhere.json")
     (tmp_path / "t.json").write_text("{}")
     with pytest.raises(DataError, match=r"t\.json is not a tokenizer"):
-        TextTokenizer.load(tmp_path / "t.json")
+        load(tmp_path / "t.json")
     tokenizer = Characters().learn(["abc"])
     tokenizer.save(tmp_path / "t.json")
     (tmp_path / "t.json").write_text((tmp_path / "t.json").read_text().replace("<pad>", "[PAD]"))
     with pytest.raises(DataError, match="ids 0 to 3"):
-        TextTokenizer.load(tmp_path / "t.json")
+        load(tmp_path / "t.json")
 
 
 def test_limits_keep_the_most_frequent():
@@ -239,3 +246,57 @@ def test_a_vocabulary_that_cannot_be_extended_says_why(unit, message):
 def test_half_a_character_is_refused(unit):
     with pytest.raises(DataError, match=r"'a\\ud83d': '\\ud83d' is half of a surrogate pair"):
         unit.learn(["abc abd"]).encode(["b", "a\ud83d"])
+
+
+# ---------------------------------------------------------------- normalisation
+
+SCRIPTS = "한국어 각 Ünïcödé e\u0301te\u0301 ﬁn ① Å ß"
+
+
+@pytest.mark.parametrize("unit", NORMALISED, ids=lambda unit: f"{name(unit)}-{unit.normalisation}")
+def test_a_round_trip_returns_the_declared_form(unit, tmp_path):
+    """Korean and Latin accents, composed and decomposed; also when the tokenizer was saved and loaded."""
+    texts = [form(SCRIPTS) for form in (str, lambda text: unicodedata.normalize("NFD", text))]
+    tokenizer = unit.learn([*texts, *CORPUS])
+    tokenizer.save(tmp_path / "t.json")
+    loaded = load(tmp_path / "t.json")
+    for text in texts:
+        expected = text if unit.normalisation == "none" else unicodedata.normalize(unit.normalisation, text)
+        assert tokenizer.normalize(text) == loaded.normalize(text) == expected
+        ids = tokenizer.encode([text])
+        assert loaded.encode([text]) == ids
+        assert UNK not in ids[0]
+        assert tokenizer.decode(ids[0]) == expected
+
+
+def test_korean_letters_are_tokens_of_their_own():
+    syllables, letters = (Characters(normalisation=form).learn(["각하"]) for form in ("NFC", "NFD"))
+    assert syllables.tokens(syllables.encode(["각하"])[0])[:-1] == ["각", "하"]
+    assert letters.tokens(letters.encode(["각하"])[0])[:-1] == [*unicodedata.normalize("NFD", "각하")]
+    assert letters.spans("각하") == [(0, 1), (0, 1), (0, 1), (1, 2), (1, 2), (2, 2)]
+    assert UNK not in letters.encode(["학"])[0]  # a syllable that was not in training, of known letters
+    assert UNK in syllables.encode(["학"])[0]
+
+
+def test_lower_case_is_folded_in_any_form():
+    for form in ("none", "NFC", "NFD", "NFKC"):
+        tokenizer = Bytes(normalisation=form, lowercase=True).learn([])
+        assert unicodedata.normalize("NFC", tokenizer.normalize("ÉİA")) == unicodedata.normalize("NFC", "ÉİA".lower())
+
+
+def test_forms_that_unicode_does_not_have_are_refused():
+    with pytest.raises(DataError, match="normalisation = 'NFX': expected one of none, NFC, NFD, NFKC"):
+        Characters(normalisation="NFX")
+
+
+def test_an_expensive_regular_expression_ends_in_a_line(tmp_path):
+    tokenizer = Characters().learn(["ab"])
+    tokenizer.save(tmp_path / "t.json")
+    record = json.loads((tmp_path / "t.json").read_text())
+    record["pre_tokenizer"]["pattern"] = {"Regex": "(a+)+b|(a|a)*c$"}
+    (tmp_path / "t.json").write_text(json.dumps(record))
+    with pytest.raises(DataError, match="regular expression that needs too many steps, so learn the vocabulary anew"):
+        load(tmp_path / "t.json").encode(["a" * 40_000 + "d"])
+    (tmp_path / "t.json").write_text("[" * 100_000)
+    with pytest.raises(DataError, match="nested too deep"):
+        load(tmp_path / "t.json")

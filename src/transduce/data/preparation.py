@@ -27,7 +27,7 @@ from transduce.data.encoding import chunks, readable
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.settings import Data, Units
 from transduce.data.tokenizers.base import Tokenizer
-from transduce.data.tokenizers.saved import load
+from transduce.data.tokenizers.registry import load
 from transduce.data.tokenizers.text import Characters
 from transduce.files import make_folder, name_from
 from transduce.types import SPECIALS, Example, Facts

@@ -41,6 +41,7 @@ class Clip:
     pixels: int = LARGEST
 
     signal = True
+    tokenizer = SignalTokenizer
     spectral = False
 
     def __post_init__(self) -> None:

@@ -45,6 +45,7 @@ class Picture:
     pixels: int = LARGEST
 
     signal = True
+    tokenizer = SignalTokenizer
     spectral = False
 
     def __post_init__(self) -> None:

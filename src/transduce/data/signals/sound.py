@@ -40,6 +40,7 @@ class Sound:
     seconds: float = 60.0
 
     signal = True
+    tokenizer = SignalTokenizer
     spectral = True
     size = 1
 

@@ -55,6 +55,7 @@ class SignalTokenizer(RecordedNumbers):
     ``mean`` and ``scale`` are those of the training set for each channel, if the unit needs them.
     """
 
+    kind = "signal"
     signal = True
 
     def __init__(self, unit: Signal, mean: Sequence[float] = (), scale: Sequence[float] = ()) -> None:

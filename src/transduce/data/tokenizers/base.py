@@ -1,4 +1,4 @@
-"""What every tokenizer answers, every unit that text can be cut into, and what they share."""
+"""The protocols of tokenizers and of units, and functions that several of them share."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from transduce.types import EOS
 
 
 class Tokenizer(Protocol):
-    """Text to ids, each closed with EOS, and ids to text; ids 0 to 3 are ``types.SPECIALS``.
+    """Converts text to ids, each row ending with EOS, and ids to text. Ids 0 to 3 are ``types.SPECIALS``.
 
-    The first ``labels`` ids of every line stand for what is said beside the text; of those behind them each token has
-    ``factors``. ``entries`` are what the ids stand for, no two alike: equal ones in two vocabularies are one token.
-    ``pieces`` are what each adds to a text, with the space before it that begins a word; nothing, where it is not of
-    the text. ``spans`` say where in a text each of its ids stands, from the first character to behind the last; EOS,
-    and what is said beside the text, have none of it.
-    ``length`` is the number of tokens in a row of ids, EOS and labels not counted.
-    ``extended`` is this vocabulary with what only another knows after it; it raises DataError where that cannot be.
-    A line has at most so many ``columns``, tabs between them; in the last one a tab is text.
-    The last ``words`` ids stand for whole words, which the others spell behind them.
-    One that is ``numeric`` has numbers for ids, and as many entries as a step has numbers. One of a ``signal`` is
-    numeric, too: its texts are paths of files, and a row is an array [S, factors] of float32, a step each, that nothing
-    closes.
+    A row begins with ``labels`` ids that are not text. After them, each token has ``factors`` ids.
+    ``entries`` are what the ids stand for, all different: an equal entry in two vocabularies is the same token.
+    ``pieces`` are the texts that the ids add to an output, with the space that begins a word; empty for ids that are
+    not text. ``spans`` gives the start and end of each id in a text; EOS and ids that are not text have empty spans.
+    ``length`` is the number of tokens in a row of ids, without EOS and labels.
+    ``extended`` is this vocabulary followed by the entries that only ``other`` has. It raises DataError if the
+    vocabulary cannot grow.
+    A line has at most ``columns`` columns, separated by tabs; in the last one a tab is text.
+    The last ``words`` ids stand for whole words; the word's spelling follows such an id.
+    The rows of a ``numeric`` tokenizer are numbers, and it has one entry for each number of a step. A tokenizer of a
+    ``signal`` is numeric too: its texts are paths of files, and a row is an array [S, factors] of float32 without EOS.
+    ``kind`` names the class in a saved file, and ``from_json`` reads what ``as_json`` returns (``registry.py``).
     """
+
+    @property
+    def kind(self) -> str: ...
 
     @property
     def numeric(self) -> bool: ...
@@ -73,14 +76,21 @@ class Tokenizer(Protocol):
 
     def as_json(self) -> Any: ...
 
+    @classmethod
+    def from_json(cls, record: Any) -> Tokenizer: ...
+
     def save(self, path: str | Path) -> None: ...
 
 
 class Unit(Protocol):
-    """What text is cut into; ``learn`` finds the vocabulary in one pass over the texts, the same on every run.
+    """A way to divide text into tokens. ``learn`` finds the vocabulary in one pass over the texts, and always the same.
 
-    One of a ``signal`` reads the files whose paths the texts are.
+    For a unit of a ``signal``, the texts are the paths of the files that it reads. ``tokenizer`` is the class of what
+    ``learn`` returns, which a saved run is loaded with.
     """
+
+    @property
+    def tokenizer(self) -> type[Tokenizer]: ...
 
     @property
     def signal(self) -> bool: ...
@@ -89,7 +99,7 @@ class Unit(Protocol):
 
 
 def checked(ids: Sequence[int], size: int) -> Sequence[int]:
-    """The ids, all of which are in a vocabulary of ``size``; raises DataError where one is not."""
+    """Returns the ids. Raises DataError if one of them is not in a vocabulary of ``size``."""
     wrong = [i for i in ids if not 0 <= i < size]
     if wrong:
         raise DataError(f"id {wrong[0]} is not in a vocabulary of {size}: another tokenizer made it")
@@ -97,7 +107,7 @@ def checked(ids: Sequence[int], size: int) -> Sequence[int]:
 
 
 def divided(text: str, separator: str) -> list[tuple[int, int]]:
-    """The spans of what white space and, within what that divides, a separator divide, and of the end."""
+    """The spans of the parts between white space or separators, and the empty span of the end."""
     found = []
     for token in re.finditer(r"\S+", text):
         start = token.start()
@@ -108,12 +118,12 @@ def divided(text: str, separator: str) -> list[tuple[int, int]]:
 
 
 def shifted(spans: Iterable[tuple[int, int]], by: int) -> list[tuple[int, int]]:
-    """The spans of a text, in a line where so many characters stand before it."""
+    """The spans of a text, moved ``by`` characters."""
     return [(start + by, end + by) for start, end in spans]
 
 
 def cut(row: Any, limit: int, tokenizer: Tokenizer) -> Any:
-    """The beginning of a row longer than ``limit``, closed anew with EOS where its tokenizer closes rows."""
+    """The first ``limit`` items of a row. The last of them becomes EOS if the tokenizer ends rows with EOS."""
     if len(row) <= limit:
         return row
     return row[:limit] if tokenizer.signal else [*row[: limit - 1], EOS]

@@ -28,6 +28,7 @@ class FactoredTokenizer(Recorded):
     ``values`` are those of each factor, in the order of their ids: first the words, then the tags.
     """
 
+    kind = "factored"
     numeric = False
     signal = False
     labels = 0
@@ -148,6 +149,7 @@ class Factored:
             raise DataError(f"size = {self.size}: at least one value of each factor is kept")
 
     signal = False
+    tokenizer = FactoredTokenizer
 
     def learn(self, texts: Iterable[str]) -> FactoredTokenizer:
         counts: list[Counter[str]] = [Counter() for _ in range(self.factors)]

@@ -18,6 +18,7 @@ from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
 from transduce.data.tokenizers.labels import check_text
 from transduce.data.tokenizers.recorded import Recorded
+from transduce.data.tokenizers.registry import from_record, record_of
 from transduce.data.tokenizers.text import SPACE
 from transduce.types import BOS, EOS, PAD, UNK
 
@@ -29,6 +30,7 @@ class FeaturesTokenizer(Recorded):
     alone there are no ``labels``.
     """
 
+    kind = "features"
     numeric = False
     signal = False
     labels = 0
@@ -104,7 +106,11 @@ class FeaturesTokenizer(Recorded):
         return FeaturesTokenizer(features, self._separator, self._text.extended(other._text))
 
     def as_json(self) -> Any:
-        return {"features": self._features, "separator": self._separator, "text": self._text.as_json()}
+        return {"features": self._features, "separator": self._separator, "text": record_of(self._text)}
+
+    @classmethod
+    def from_json(cls, record: Any) -> FeaturesTokenizer:
+        return cls(record["features"], record["separator"], from_record(record["text"]))
 
     def _spelling(self, i: int) -> str:
         return self._features[i - len(self._text)] if i >= len(self._text) else self._text.tokens([i])[0]
@@ -138,6 +144,7 @@ class Features:
             raise DataError(f"separator = {self.separator!r}: features are separated by something other than a tab")
 
     signal = False
+    tokenizer = FeaturesTokenizer
 
     def learn(self, texts: Iterable[str]) -> FeaturesTokenizer:
         counts: Counter[str] = Counter()

@@ -18,6 +18,7 @@ from unicodedata import normalize
 from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
 from transduce.data.tokenizers.recorded import Recorded
+from transduce.data.tokenizers.registry import from_record, record_of
 from transduce.data.tokenizers.text import SPACE, Symbols
 from transduce.types import BOS, EOS, PAD, UNK
 
@@ -28,6 +29,7 @@ class LabelledTokenizer(Recorded):
     ``labels`` are those of each column, in the order of their ids.
     """
 
+    kind = "labelled"
     numeric = False
     signal = False
     factors = 1
@@ -112,7 +114,11 @@ class LabelledTokenizer(Recorded):
         return LabelledTokenizer(labels, text, self._with_text)
 
     def as_json(self) -> Any:
-        return {"labels": self._labels, "with_text": self._with_text, "text": self._text.as_json()}
+        return {"labels": self._labels, "with_text": self._with_text, "text": record_of(self._text)}
+
+    @classmethod
+    def from_json(cls, record: Any) -> LabelledTokenizer:
+        return cls(record["labels"], from_record(record["text"]), record["with_text"])
 
     def _split(self, line: str) -> tuple[list[str], str]:
         return split(line, self.labels, self._with_text)
@@ -164,6 +170,7 @@ class Labelled:
         _check(self.labels)
 
     signal = False
+    tokenizer = LabelledTokenizer
 
     def learn(self, texts: Iterable[str]) -> LabelledTokenizer:
         counts: list[Counter[str]] = [Counter() for _ in range(self.labels)]
@@ -184,6 +191,7 @@ class Labels:
         _check(self.labels)
 
     signal = False
+    tokenizer = LabelledTokenizer
 
     def learn(self, texts: Iterable[str]) -> LabelledTokenizer:
         counts: list[Counter[str]] = [Counter() for _ in range(self.labels)]

@@ -29,6 +29,7 @@ DIGITS = 6  # written of a number, behind the first of its scale
 class NumbersTokenizer(RecordedNumbers):
     """Lines of numbers to scaled numbers and back; ``mean`` and ``scale`` are of each channel, in raw units."""
 
+    kind = "numbers"
     signal = False
 
     def __init__(self, mean: Sequence[float], scale: Sequence[float]) -> None:
@@ -144,6 +145,7 @@ class Numbers:
             raise DataError(f'scaling = "{self.scaling}": numbers are scaled by "channel", "global" or "none"')
 
     signal = False
+    tokenizer = NumbersTokenizer
 
     def learn(self, texts: Iterable[str]) -> NumbersTokenizer:
         moments, channels = Moments(), None

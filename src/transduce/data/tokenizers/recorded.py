@@ -1,49 +1,55 @@
-"""Tokenizers that are what their record says."""
+"""Base classes of tokenizers whose JSON record is all that they are."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from transduce.data.tokenizers import registry
+from transduce.data.tokenizers.base import Tokenizer
 
 
-class Recorded:
-    """A tokenizer that is saved as its record, and told apart by it."""
+class Recorded(ABC):
+    """A tokenizer that is saved as its record. Equal records mean equal tokenizers."""
 
     @property
     def words(self) -> int:
-        """No id stands for a whole word that others spell."""
+        """0: no id stands for a whole word."""
         return 0
 
     @property
     def columns(self) -> int:
-        """A tab is text."""
+        """1: a tab is text."""
         return 1
 
+    kind: str
+
+    @abstractmethod
     def as_json(self) -> Any:
-        """What ``save`` writes."""
-        raise NotImplementedError
+        """All that ``from_json`` needs."""
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the record: equal for tokenizers that agree on everything."""
+        """SHA-256 of the record: equal for equal tokenizers."""
         return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
 
     def save(self, path: str | Path) -> None:
-        Path(path).write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1), encoding="utf-8")
+        registry.save(cast(Tokenizer, self), path)
 
 
 class RecordedNumbers(Recorded):
-    """One whose ids are numbers, ``factors`` of them a step: its entries have no text of their own."""
+    """A tokenizer whose ids are numbers, ``factors`` of them in each step. Its entries have no text."""
 
     numeric = True
     labels = 0
 
     @property
+    @abstractmethod
     def factors(self) -> int:
-        """Numbers of a step."""
-        raise NotImplementedError
+        """The numbers in a step."""
 
     def __len__(self) -> int:
         return self.factors
@@ -54,5 +60,5 @@ class RecordedNumbers(Recorded):
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """No number adds a text of its own."""
+        """Empty texts: no number adds text."""
         return ("",) * self.factors

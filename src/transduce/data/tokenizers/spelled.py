@@ -17,6 +17,7 @@ from typing import Any
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
 from transduce.data.tokenizers.recorded import Recorded
+from transduce.data.tokenizers.registry import from_record, record_of
 from transduce.types import BOS, EOS, SPECIALS, UNK
 
 
@@ -26,6 +27,7 @@ class SpelledTokenizer(Recorded):
     The mark is BOS, or, of a word that ``known`` has as a whole, an id that follows those of the pieces.
     """
 
+    kind = "spelled"
     numeric = False
     signal = False
     labels = 0
@@ -113,8 +115,13 @@ class SpelledTokenizer(Recorded):
         return SpelledTokenizer(self._pieces.extended(other._pieces), known)
 
     def as_json(self) -> Any:
-        known = {"known": self._known.as_json()} if self._known else {}
-        return {"words": self._pieces.as_json(), **known}
+        known = {"known": record_of(self._known)} if self._known else {}
+        return {"words": record_of(self._pieces), **known}
+
+    @classmethod
+    def from_json(cls, record: Any) -> SpelledTokenizer:
+        known = record.get("known")
+        return cls(from_record(record["words"]), known and from_record(known))
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,7 @@ class Spelled:
     words: Unit | None = None
 
     signal = False
+    tokenizer = SpelledTokenizer
 
     def learn(self, texts: Iterable[str]) -> SpelledTokenizer:
         counts = Counter(word for text in texts for word in text.split())

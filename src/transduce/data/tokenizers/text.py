@@ -1,9 +1,8 @@
 """Text to ids and back, and the units text can be cut into.
 
-A ``TextTokenizer`` is one JSON file of the library ``tokenizers``, and nothing else. All text is brought to Unicode
-NFC first (``Bytes`` keeps it as it is); ``normalize`` is what a round trip returns. Spaces are kept, leading, trailing
-and double ones too, except by ``Symbols``. Where a unit marks spaces inside its pieces ("▁", U+2581), a "▁" in the
-text becomes a space.
+A ``TextTokenizer`` is one JSON file of the library ``tokenizers``, and nothing else. Each unit normalises text first
+(``normalisation.py``); ``normalize`` is what a round trip returns. All spaces are kept, except by ``Symbols``. If a
+unit marks spaces inside its pieces ("▁", U+2581), a "▁" in the text becomes a space.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,9 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from transduce.data.corpora import DataError
+from transduce.data.tokenizers import registry
 from transduce.data.tokenizers.base import Tokenizer, checked
+from transduce.data.tokenizers.normalisation import Form, Normalised
 from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
 
 SPACE = "▁"
@@ -34,8 +35,9 @@ _GUARD = pre_tokenizers.Split(Regex(f"<(?={'|'.join(re.escape(special[1:]) for s
 
 
 class TextTokenizer:
-    """A tokenizer of the library's, for text without labels (those: ``labels.py``)."""
+    """A tokenizer of the library ``tokenizers``, for text without labels (with labels: ``labels.py``)."""
 
+    kind = registry.TEXT
     numeric = False
     signal = False
     labels = 0
@@ -64,6 +66,15 @@ class TextTokenizer:
             for text in texts:
                 check_whole(text)
             raise
+        except BaseException as error:
+            # The library's Rust code panics if a regular expression needs too many steps. Its exception cannot be
+            # imported, and is no Exception.
+            if type(error).__name__ != "PanicException":
+                raise
+            raise DataError(
+                f"this tokenizer cannot cut the text: {error}; its file has a regular expression that needs too many "
+                "steps, so learn the vocabulary anew"
+            ) from None
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; padding, BOS and EOS say nothing, wherever they stand, and an unknown is "<unk>"."""
@@ -82,12 +93,14 @@ class TextTokenizer:
         return [*self._library.encode(text).offsets[:-1], (len(text), len(text))]
 
     def normalize(self, text: str) -> str:
-        """The text as a round trip returns it, given that all of it is in the alphabet."""
+        """Returns ``decode(encode(text))``, assuming that the text has no unknown tokens."""
         if self._library.normalizer is None:
             return text
         normal: str = self._library.normalizer.normalize_str(text)
-        # Character by character, so that no decoder takes text for a special.
-        return normal if self._library.decoder is None else str(self._library.decoder.decode(list(normal)))
+        if self._library.decoder is None or isinstance(self._library.decoder, decoders.ByteLevel):
+            return normal
+        # Character by character, so that the decoder takes no text for a special token.
+        return str(self._library.decoder.decode(list(normal)))
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -126,21 +139,10 @@ class TextTokenizer:
         return hashlib.sha256(self._library.to_str().encode()).hexdigest()
 
     def save(self, path: str | Path) -> None:
-        Path(path).write_text(self._library.to_str(pretty=True), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> TextTokenizer:
-        """The tokenizer of a saved JSON file; raises DataError where it is missing or of another kind."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-            return cls(tokenizers.Tokenizer.from_str(text))
-        except DataError:
-            raise
-        except Exception as error:  # the library raises bare Exception
-            raise DataError(f"{path} is not a tokenizer's JSON file: {error}") from error
+        registry.save(self, path)
 
     def as_json(self) -> Any:
-        """What ``save`` writes."""
+        """The JSON of the library ``tokenizers``."""
         return json.loads(self._library.to_str())
 
     @classmethod
@@ -159,45 +161,47 @@ def _cutting(record: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Characters:
+class Characters(Normalised):
     """Every character, spaces too. ``size`` bounds the vocabulary, specials included."""
 
-    lowercase: bool = False
     minimum_count: int = 1
     size: int | None = None
 
     signal = False
+    tokenizer = TextTokenizer
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_counts(self)
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
-        library.normalizer = normalizers.Sequence(_normalizers(self.lowercase))
+        library.normalizer = normalizers.Sequence(self.normalizers())
         library.pre_tokenizer = _CHARACTER
         library.decoder = decoders.Fuse()
         return _counted(library, texts, self.minimum_count, self.size)
 
 
 @dataclass(frozen=True)
-class Words:
+class Words(Normalised):
     """Words and single punctuation marks; a piece that follows a space begins with "▁".
 
     ``size`` keeps the most frequent, specials included; the others are unknown.
     """
 
-    lowercase: bool = False
     minimum_count: int = 1
     size: int | None = None
 
     signal = False
+    tokenizer = TextTokenizer
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_counts(self)
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
-        _mark_spaces(library, self.lowercase)
+        _mark_spaces(library, self.normalizers())
         library.pre_tokenizer = pre_tokenizers.Split(Regex(rf"{SPACE}?(?:\w+|[^\w{SPACE}])|{SPACE}"), "isolated")
         # An unknown word has lost its mark; most begin after a space.
         spaced = decoders.Replace(SPECIALS[UNK], SPACE + SPECIALS[UNK])
@@ -206,7 +210,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Symbols:
+class Symbols(Normalised):
     """What whitespace separates (phonemes, glosses); decoded with one space between.
 
     A symbol spelled like a special token ("</s>") is cut after its "<".
@@ -214,23 +218,24 @@ class Symbols:
 
     minimum_count: int = 1
     size: int | None = None
-    lowercase: bool = False
 
     signal = False
+    tokenizer = TextTokenizer
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_counts(self)
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
         one_space = [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
-        library.normalizer = normalizers.Sequence([*_normalizers(self.lowercase), *one_space])
+        library.normalizer = normalizers.Sequence([*self.normalizers(), *one_space])
         library.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), _GUARD])
         return _counted(library, texts, self.minimum_count, self.size)
 
 
 @dataclass(frozen=True)
-class Bpe:
+class Bpe(Normalised):
     """Byte-pair encoding within words and runs of punctuation (Sennrich et al. 2016).
 
     ``size`` is the most entries there can be, specials included; fewer where the text has no more pairs that occur
@@ -238,17 +243,18 @@ class Bpe:
     """
 
     size: int = 8000
-    lowercase: bool = False
     minimum_count: int = 2
     alphabet: int | None = None
 
     signal = False
+    tokenizer = TextTokenizer
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_counts(self)
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
-        library = _subwords(models.BPE(unk_token=SPECIALS[UNK]), self.lowercase)
+        library = _subwords(models.BPE(unk_token=SPECIALS[UNK]), self.normalizers())
         library.pre_tokenizer, whole = _pieces(LONGEST), library.pre_tokenizer
         options: dict[str, Any] = {} if self.alphabet is None else {"limit_alphabet": self.alphabet}
         trainer = trainers.BpeTrainer(
@@ -267,19 +273,20 @@ class Bpe:
 
 
 @dataclass(frozen=True)
-class Unigram:
+class Unigram(Normalised):
     """Subwords of a unigram language model (Kudo 2018); within what, and ``size``, as in ``Bpe``."""
 
     size: int = 8000
-    lowercase: bool = False
 
     signal = False
+    tokenizer = TextTokenizer
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_counts(self)
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
-        library = _subwords(models.Unigram(), self.lowercase)
+        library = _subwords(models.Unigram(), self.normalizers())
         trainer = trainers.UnigramTrainer(
             vocab_size=self.size, unk_token=SPECIALS[UNK], special_tokens=list(SPECIALS), show_progress=False
         )
@@ -294,14 +301,19 @@ class Unigram:
 
 
 @dataclass(frozen=True)
-class Bytes:
+class Bytes(Normalised):
     """The bytes of UTF-8: 256 of them, whatever the script; nothing is learned and nothing is unknown."""
 
+    normalisation: Form = field(default="none", kw_only=True)
+
     signal = False
+    tokenizer = TextTokenizer
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         vocabulary = {piece: index for index, piece in enumerate([*SPECIALS, *_byte_characters()])}
         library = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIALS[UNK]))
+        if form := self.normalizers():
+            library.normalizer = normalizers.Sequence(form)
         level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         library.pre_tokenizer = pre_tokenizers.Sequence([level, _CHARACTER])
         library.decoder = decoders.ByteLevel()
@@ -329,22 +341,16 @@ def _check_counts(unit: Any) -> None:
             raise DataError(f"{name} = {value}: expected 0 to {_UNLIMITED}")
 
 
-def _normalizers(lowercase: bool) -> list[Any]:
-    # NFC once more, since lower case can leave a letter and its mark apart.
-    lower = [normalizers.Lowercase(), normalizers.NFC()] if lowercase else []
-    return [normalizers.NFC(), *lower]
-
-
-def _mark_spaces(library: tokenizers.Tokenizer, lowercase: bool) -> None:
+def _mark_spaces(library: tokenizers.Tokenizer, form: list[Any]) -> None:
     """Every space becomes "▁", and one is put before the text, so that a word is the same at its beginning."""
     marks = [normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]
-    library.normalizer = normalizers.Sequence([*_normalizers(lowercase), *marks])
+    library.normalizer = normalizers.Sequence([*form, *marks])
     library.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
 
 
-def _subwords(model: Any, lowercase: bool) -> tokenizers.Tokenizer:
+def _subwords(model: Any, form: list[Any]) -> tokenizers.Tokenizer:
     library = tokenizers.Tokenizer(model)
-    _mark_spaces(library, lowercase)
+    _mark_spaces(library, form)
     library.pre_tokenizer = _pieces()
     return library
 

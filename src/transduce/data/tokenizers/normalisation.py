@@ -1,0 +1,39 @@
+"""How text is normalised before it is cut: the options that all units of text share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+from tokenizers import normalizers
+
+from transduce.data.corpora import DataError
+
+Form = Literal["none", "NFC", "NFD", "NFKC"]
+_STEPS: Final[dict[Form, list[Any]]] = {
+    "none": [],
+    "NFC": [normalizers.NFC()],
+    "NFD": [normalizers.NFD()],
+    "NFKC": [normalizers.NFKC()],
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normalised:
+    """``normalisation`` is the Unicode form that text is brought to first: "NFC" composes letters with their accents,
+    "NFD" decomposes them (Hangul syllables into letters), "NFKC" also replaces compatibility characters ("ﬁ", "①"),
+    "none" keeps the text. ``lowercase`` folds case. Outputs are written in this form, so references must be in it too.
+    """
+
+    normalisation: Form = "NFC"
+    lowercase: bool = False
+
+    def __post_init__(self) -> None:
+        if self.normalisation not in get_args(Form):
+            raise DataError(f"normalisation = {self.normalisation!r}: expected one of {', '.join(get_args(Form))}")
+
+    def normalizers(self) -> list[Any]:
+        """The library's normalizers. The tokenizer's file records them."""
+        form = _STEPS[self.normalisation]
+        # The form once more, because lower case can leave a letter and its accent apart.
+        return [*form, normalizers.Lowercase(), *form] if self.lowercase else form

@@ -1,0 +1,75 @@
+"""Saves and loads tokenizers of any kind. ``names.NAMES["Unit"]`` is the table: each unit names its tokenizer's class.
+
+A user's own unit is loaded like the others: its class has ``tokenizer = MyTokenizer``, and ``transduce.register`` puts
+it into the table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transduce import names
+from transduce.data.corpora import DataError
+from transduce.data.tokenizers.base import Tokenizer
+
+TEXT = "text"  # a record without a kind: the library's own JSON has no place for one
+_KINDS_BY_KEYS: Mapping[frozenset[str], str] = {
+    frozenset({"labels", "with_text", "text"}): "labelled",
+    frozenset({"features", "separator", "text"}): "features",
+    frozenset({"factors", "separator"}): "factored",
+    frozenset({"words"}): "spelled",
+    frozenset({"words", "known"}): "spelled",
+    frozenset({"mean", "scale"}): "numbers",
+    frozenset({"signal", "mean", "scale"}): "signal",
+}
+"""The kinds of files that were saved before records named their kind."""
+
+
+def load(path: str | Path) -> Tokenizer:
+    """The tokenizer of a saved file. Raises DataError if the file is missing or is not a tokenizer's."""
+    try:
+        return from_record(json.loads(Path(path).read_text(encoding="utf-8")))
+    except RecursionError:
+        raise DataError(f"{path} is not a tokenizer's JSON file: it is nested too deep") from None
+    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is not a tokenizer's JSON file: {error}") from error
+
+
+def save(tokenizer: Tokenizer, path: str | Path) -> None:
+    """Writes the tokenizer's record as JSON. Raises DataError if ``load`` could not read it again."""
+    Path(path).write_text(json.dumps(record_of(tokenizer), ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+def record_of(tokenizer: Tokenizer) -> Any:
+    """The tokenizer as JSON, with the kind by which ``from_record`` finds its class."""
+    kind = getattr(tokenizer, "kind", None)
+    if _classes().get(kind) is not type(tokenizer):
+        cls = type(tokenizer).__name__
+        raise DataError(
+            f"a {cls} could be saved but not loaded: give {cls} a kind of its own (kind = {cls.lower()!r}) and a "
+            f"from_json, give its unit's class tokenizer = {cls}, and register that class: "
+            'transduce.register("Unit", NAME, CLASS)'
+        )
+    return tokenizer.as_json() if kind == TEXT else {"kind": kind, **tokenizer.as_json()}
+
+
+def from_record(record: Any) -> Tokenizer:
+    """The tokenizer of a record. Raises DataError if no registered unit has a tokenizer of its kind."""
+    kind = record.get("kind") or _KINDS_BY_KEYS.get(frozenset(record), TEXT)
+    classes = _classes()
+    if kind not in classes:
+        raise DataError(
+            f"no registered unit has tokenizers of kind {kind!r}{names.alternatives(str(kind), map(str, classes))}; if "
+            "it is your own, load the plug-in that registers its unit (--plugin)"
+        )
+    found: Tokenizer = classes[kind].from_json({key: value for key, value in record.items() if key != "kind"})
+    return found
+
+
+def _classes() -> dict[str | None, Any]:
+    """The tokenizer classes of all registered units, by their kind."""
+    units: list[Any] = [names.find("Unit", name) for name in names.NAMES["Unit"]]
+    return {unit.tokenizer.kind: unit.tokenizer for unit in units if hasattr(unit, "tokenizer")}
