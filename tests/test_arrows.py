@@ -142,7 +142,34 @@ def test_the_terminal_belongs_to_the_command_line() -> None:
     assert not broken, "\n".join(broken)
 
 
+def raised(text: str) -> set[str]:
+    """The names of the exceptions that a source raises in calls, such as ValueError in ``raise ValueError("...")``."""
+    calls = [node.exc for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Raise)]
+    return {call.func.id for call in calls if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)}
+
+
+def test_users_mistakes_have_a_type_of_their_own() -> None:
+    """The command line prints a UserError in one line, and shows the traceback of all that it takes for bugs."""
+    instead = {
+        "ValueError": "UserError, or RequestError for a request",
+        "ImportError": "MissingPackageError",
+        "RuntimeError": "StoppedError",
+    }
+    broken = [
+        f"{module} raises {name}: raise {instead[name]} of transduce.errors"
+        for module, file in MODULES.items()
+        for name in sorted(raised(file.read_text(encoding="utf-8")) & instead.keys())
+    ]
+    assert not broken, "\n".join(broken)
+
+
 # ------------------------------------------------------------------ the reader of imports, and the rules, can fail
+
+
+def test_what_is_raised_is_found() -> None:
+    assert raised("def f():\n    raise ValueError('x') from None\ntry:\n    g()\nexcept KeyError:\n    raise") == {
+        "ValueError"
+    }
 
 
 def test_imports_are_found_wherever_they_hide() -> None:

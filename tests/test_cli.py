@@ -16,9 +16,9 @@ import pytest
 import torch
 
 import transduce
-from transduce import api, recipes
+from transduce import api, config, recipes
 from transduce.cli import app as cli
-from transduce.cli import formats, reading
+from transduce.cli import formats, inputs
 from transduce.errors import MissingPackageError, RequestError, StoppedError, UserError
 from transduce.metrics.significance import Interval
 from transduce.runs.checkpoints import save_weights_alone
@@ -76,6 +76,21 @@ def test_help_names_every_command(call: Call) -> None:
         COMMANDS
     )
     assert all(command in out for command in COMMANDS)
+
+
+def test_one_recipe_is_shown_with_its_settings(call: Call, tmp_path: Path) -> None:
+    """Those of its base too; what is shown is a file to train."""
+    name = next(
+        name
+        for name in recipes.names()
+        if "base" in config.parse(recipes.FOLDER.joinpath(f"{name}.toml").read_bytes(), name)
+    )
+    status, out, _ = call("recipes", name)
+    assert status == 0
+    assert out.startswith(f"# {recipes.headline(name)}")
+    (tmp_path / "mine.toml").write_text(out, encoding="utf-8")
+    assert config.read(tmp_path / "mine.toml") == recipes.read(name)
+    assert "no recipe 'revers'; did you mean" in told(call("recipes", "revers"))
 
 
 def test_recipes_are_shown_with_what_they_should_score(call: Call) -> None:
@@ -697,7 +712,7 @@ def test_what_is_printed_is_utf_8_in_every_locale(call: Call, monkeypatch: pytes
 def test_a_closed_standard_input_has_nothing_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(ValueError, match="nothing to read: standard input is closed"):
-        list(reading.lines(None))
+        list(inputs.lines(None))
 
 
 def test_a_shortlist_that_is_there_is_whole(own_run: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -751,6 +766,15 @@ def test_score_tab_separated(trained: Path, pair: list[str], tmp_path: Path, cal
         status, _, err = call("score", trained, rows, more, "--device=cpu")
         assert status == 2
         assert f"{more}, line 2 {problem}expected a source, a tab and a target" in err
+
+
+def test_data_of_a_conll_file(tmp_path: Path, call: Call) -> None:
+    rows = tmp_path / "sentences.conll"
+    rows.write_text("dogs\tNOUN\nbark\tVERB\n\ndogs\tNOUN\nbark\tVERB\n\ncats\tNOUN\n")
+    status, out, _ = call("data", rows, "--out", tmp_path)
+    assert status == 0
+    assert "train: 3 pairs" in out
+    assert "1 duplicate pair" in out
 
 
 @pytest.mark.parametrize("name", ["pairs.tsv", "PAIRS.TSV", "targets.TXT"])

@@ -134,6 +134,7 @@ def test_an_output_that_is_nowhere_stops_no_others(run: Path, call: Any) -> None
     assert lines[0].endswith(" ||| ")
     assert len(lines[1].partition(" ||| ")[2].split()) >= 5
     assert "have no alignment with the" in told(call("inspect", run, "a", "--frames", "--target=aaaaa"))
+    assert "has no attention; it aligns outputs with frames: add --frames" in told(call("inspect", run, "a"))
 
 
 def test_frames_are_looked_at(run: Path, call: Any, tmp_path: Path) -> None:

@@ -468,7 +468,7 @@ def test_the_units_of_a_word(counted: Path, call: Call) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["face"], "does not attend"),
+        (["face"], "has no attention; it cuts source and output into units: add --units"),
         (["face", "--units", "--out=units.png"], "have no say: leave them out"),
         (["face", "--units", "--target=F F F F F F F F F"], "'face' cannot be read as 'F F F F F F F F F'"),
     ],

@@ -1,4 +1,4 @@
-"""Where the command line begins. Commands import torch, and what needs it, inside: ``--help`` answers at once."""
+"""The entry point of the command line. Commands import torch inside their functions, so that ``--help`` is quick."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ import sys
 
 import typer
 
-from transduce.cli.commands import data, predict, recipes, score, train
 from transduce.cli.compare import compare
+from transduce.cli.data import data
 from transduce.cli.distance import distance
 from transduce.cli.evaluate import evaluate
 from transduce.cli.inspect import inspect
 from transduce.cli.lattice import lattice
-from transduce.cli.options import spread
+from transduce.cli.options import with_option_groups
+from transduce.cli.predict import predict
+from transduce.cli.recipes import recipes
 from transduce.cli.rerank import rerank
+from transduce.cli.score import score
 from transduce.cli.shortlist import shortlist
 from transduce.cli.sweep import sweep
+from transduce.cli.train import train
 from transduce.errors import StoppedError, UserError
 
 app = typer.Typer(
@@ -32,17 +36,17 @@ COMMANDS = (
     *(inspect, distance, lattice),
 )
 for command in COMMANDS:
-    app.command()(spread(command))
+    app.command()(with_option_groups(command))
 
 
 def main() -> None:
     """The entry point. A user's mistake, a file that cannot be read or written, and work that had to stop are reported
     in one line with status 2. Any other error is a bug and keeps its traceback."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # all text is UTF-8, whatever the locale would have
+    if isinstance(sys.stdout, io.TextIOWrapper):  # all text is UTF-8, for every locale
         sys.stdout.reconfigure(encoding="utf-8", errors=sys.stdout.errors)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
-        app()  # which lets a reader that went away (`| head`) pass, with status 1
+        app()  # it ends with status 1 if the reader closes the pipe (`| head`)
     except (UserError, OSError, StoppedError) as error:
         if os.environ.get("TRANSDUCE_TRACE"):
             raise

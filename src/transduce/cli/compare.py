@@ -43,11 +43,11 @@ def compare(
     record: RecordPath = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """Say which differences between systems are real: runs, or files with a line for each example.
+    """Test which differences between systems are significant. A system is a run, or a file of outputs, one per example.
 
-    Examples are those of --source and --target (or --pairs), a line each, or the split of the first run. Every pair is
-    tested by paired bootstrap and by paired approximate randomisation; a difference is real where p of the latter,
-    with Holm's correction over all pairs, is at most 0.05.
+    The examples are the lines of --source and --target (or --pairs), or the split of the first run. Every pair is
+    tested by paired bootstrap and by paired approximate randomisation. A difference is real if the p of the latter is
+    at most 0.05 after Holm's correction over all pairs.
     """
     from transduce.evaluation.comparison import compare as compared
     from transduce.evaluation.recording import record_systems

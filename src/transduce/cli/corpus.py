@@ -1,4 +1,4 @@
-"""What models are measured on: a split of a run's data, or files."""
+"""The options that choose the examples to evaluate on: a split of a run's data, or files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.cli.inputs import check_sides, examples_of, targets_only
 from transduce.cli.options import SourceFile
-from transduce.cli.reading import check_sides, examples_of, targets_only
 from transduce.errors import UserError
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Corpus:
-    """The options that say which examples: ``--split``, or ``--source`` with ``--target``, or ``--pairs``; of a
-    language model ``--target`` alone."""
+    """The examples to evaluate on: ``--split``, or ``--source`` with ``--target``, or ``--pairs``. A language model has
+    ``--target`` alone."""
 
     split: Annotated[str | None, typer.Option(help="test, valid or train.", show_default="test")] = None
     source: SourceFile = None
     target: Annotated[
-        list[Path] | None, typer.Option(help="Its targets, line by line; several times: several references.")
+        list[Path] | None, typer.Option(help="Its targets, line by line; repeat the option for several references.")
     ] = None
     pairs: Annotated[
         Path | None, typer.Option(help="A .tsv or .jsonl file of sources and targets, instead.", metavar="FILE")
@@ -54,7 +54,7 @@ class Corpus:
         return str(self.pairs or self.source or next(iter(self.target or ()), self.split or "test"))
 
     def read(self, transducer: Transducer, run: Path) -> list[Example]:
-        """The files' examples, or those of the run's split, by its own ``group_references``."""
+        """The examples of the files, or of the run's split; grouped by source if the run's data are."""
         from transduce.runs.run import Run
 
         if self.of_files:
@@ -62,8 +62,11 @@ class Corpus:
         return Run.open(run).examples(self.split or "test")
 
     def read_files(self, transducer: Transducer | None, grouped: bool = False) -> list[Example]:
-        """Those of the files, one for each line unless ``grouped`` by source. What a source is, and which columns of
-        ``--pairs`` are what, the model's run says; without a model a source is text, and may be missing."""
+        """The examples of the files, one for each line unless ``grouped`` by source.
+
+        The model's run decides what a source is, and what the columns of ``--pairs`` are. Without a model a source is
+        text, and may be missing.
+        """
         if transducer is None:
             return examples_of(self.files, grouped)
         columns = _columns(transducer)
@@ -81,7 +84,7 @@ class Corpus:
 
 
 def _columns(transducer: Transducer) -> ColumnNames | None:
-    """``data.columns`` of the run, as ``data.test.path`` is read by them."""
+    """The run's ``data.columns``, by which its own files are read."""
     from transduce import config
     from transduce.data.corpora import ColumnNames
 

@@ -1,4 +1,4 @@
-"""``transduce distance``: what turns one text into another, to be looked at."""
+"""``transduce distance``: the edit distance of two texts, with its table and its alignments."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ if TYPE_CHECKING:
 
 def distance(
     source: Annotated[str, typer.Argument(help="A text.", metavar="SOURCE")],
-    target: Annotated[str, typer.Argument(help="What it is to become.", metavar="TARGET")],
+    target: Annotated[str, typer.Argument(help="The text to change it into.", metavar="TARGET")],
     units: Annotated[str, typer.Option(help="characters or words.")] = "characters",
-    insertion: Annotated[float, typer.Option(help="What it costs to insert a unit,")] = 1,
-    deletion: Annotated[float, typer.Option(help="to delete one,")] = 1,
-    substitution: Annotated[float, typer.Option(help="to put one for another,")] = 1,
-    transposition: Annotated[float | None, typer.Option(help="to exchange neighbours; no edit if not given.")] = None,
+    insertion: Annotated[float, typer.Option(help="The cost of inserting a unit,")] = 1,
+    deletion: Annotated[float, typer.Option(help="of deleting one,")] = 1,
+    substitution: Annotated[float, typer.Option(help="of substituting one,")] = 1,
+    transposition: Annotated[
+        float | None, typer.Option(help="of exchanging two neighbours; not allowed if not given.")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="All optimal alignments instead of one.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write a page (.html) or a drawing (.svg) instead.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """Show the edit distance of two texts: the filled table, the way through it, how many ways there are."""
+    """Show the edit distance of two texts: the filled table, the best path, and the number of optimal alignments."""
     from transduce.metrics import distance as edits
     from transduce.reports.distance.page import save
 
@@ -45,30 +47,30 @@ def distance(
     if out is not None:
         save(table, out)
     elif as_json:
-        print(formats.as_json(_record(table, alignments)))
+        print(formats.as_json(_as_record(table, alignments)))
     else:
         _show(table, alignments)
 
 
 def _show(table: EditTable[Any], alignments: Iterable[Alignment[Any]]) -> None:
-    """The table where the terminal is wide enough for it (a file always is), and alignments under it."""
+    """Prints the table, if the terminal is wide enough for it (a file always is), and the alignments."""
     from transduce.metrics.units import columns
     from transduce.reports.distance.terminal import alignment_lines, lines
 
     drawn = lines(table)
-    there, needed = shutil.get_terminal_size().columns, max(map(columns, drawn))
-    if sys.stdout.isatty() and needed > there:
+    available, needed = shutil.get_terminal_size().columns, max(map(columns, drawn))
+    if sys.stdout.isatty() and needed > available:
         typer.echo(
-            f"the table takes {needed} columns and the terminal has {there}: see it with --out FILE.html", err=True
+            f"the table takes {needed} columns and the terminal has {available}: see it with --out FILE.html", err=True
         )
     else:
         print("\n".join([*drawn, ""]))
     print(f"distance {table.distance:g}, {table.count:,} optimal alignment{'' if table.count == 1 else 's'}")
     for alignment in alignments:
-        print("\n".join(["", *alignment_lines(alignment, there)]))
+        print("\n".join(["", *alignment_lines(alignment, available)]))
 
 
-def _record(table: EditTable[Any], alignments: Iterable[Alignment[Any]]) -> dict[str, Any]:
+def _as_record(table: EditTable[Any], alignments: Iterable[Alignment[Any]]) -> dict[str, Any]:
     return {
         "distance": table.distance,
         "count": table.count,

@@ -1,4 +1,4 @@
-"""``transduce evaluate``: one model, measured."""
+"""``transduce evaluate``: the scores of one model."""
 
 from __future__ import annotations
 
@@ -28,20 +28,22 @@ def evaluate(
     resampled: Resampled,
     measured: Measured,
     bins: Annotated[
-        int | None, typer.Option(min=1, help="Results by length, rarest word, seen or new, in so many groups.")
+        int | None, typer.Option(min=1, help="Results by length, rarest word, seen or new, in this many groups.")
     ] = None,
-    errors: Annotated[bool, typer.Option("--errors", help="Errors by kind, the most frequent; of labels all.")] = False,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="The most frequent errors by kind; for labels, all errors.")
+    ] = False,
     calibration: Annotated[
-        bool, typer.Option("--calibration", help="How sure the model is of tokens, and how often it is right.")
+        bool, typer.Option("--calibration", help="Compare the model's token probabilities with its accuracy.")
     ] = False,
     against: Annotated[
-        Path | None, typer.Option(help="Test the difference from another run, or a file of outputs.", metavar="RUN")
+        Path | None, typer.Option(help="Test the difference to another run, or to a file of outputs.", metavar="RUN")
     ] = None,
     report: Report = None,
     record: RecordPath = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """Measure a model on a split of its data, or on files. --report has all parts, and examples to read."""
+    """Evaluate a model on a split of its data, or on files. --report has all parts, and examples to read."""
     from transduce.evaluation.comparison import compare
     from transduce.evaluation.recording import record_systems
     from transduce.evaluation.run_results import ReportParts, run_results

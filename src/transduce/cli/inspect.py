@@ -1,4 +1,4 @@
-"""``transduce inspect``: what a model reads, what its search saw, and when it heard what it wrote."""
+"""``transduce inspect``: the attention, the frames or the units behind an output, or the beam search's tree."""
 
 from __future__ import annotations
 
@@ -21,70 +21,69 @@ def inspect(
     text: Annotated[
         str, typer.Argument(help="A source: a text, or the path of a picture, a clip, a recording.", metavar="SOURCE")
     ],
-    target: Annotated[str | None, typer.Option(help="Its output; the model's own if not given.")] = None,
+    target: Annotated[str | None, typer.Option(help="Its output; by default the model's own best output.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Draw it (.png, .svg, .pdf; heat maps of a signal: .html too; a tree: .html, .svg; frames: .svg)."
+            help="Draw it in a file (.png, .svg, .pdf; a signal also .html; a beam tree .html, .svg; frames .svg)."
         ),
     ] = None,
-    head: Annotated[int | None, typer.Option(min=0, help="One of many heads; their average if not given.")] = None,
+    head: Annotated[int | None, typer.Option(min=0, help="Show one attention head; by default the average.")] = None,
     beam_tree: Annotated[
-        bool, typer.Option("--beam-tree", help="What the search looked at, as a tree, instead of the attention.")
+        bool, typer.Option("--beam-tree", help="Show the hypotheses of the beam search as a tree.")
     ] = False,
-    pruned: Annotated[bool, typer.Option("--pruned", help="In the tree, also what was looked at and left.")] = False,
+    pruned: Annotated[bool, typer.Option("--pruned", help="Include pruned hypotheses in the tree.")] = False,
     beam: BeamSize = None,
-    frames: Annotated[
-        bool, typer.Option("--frames", help="The frames of each token, of a CTC model, instead of the attention.")
-    ] = False,
+    frames: Annotated[bool, typer.Option("--frames", help="Show the frames of each token, for a CTC model.")] = False,
     units: Annotated[
-        bool, typer.Option("--units", help="How a joint n-gram model cuts source and output, instead of the attention.")
+        bool, typer.Option("--units", help="Show how a joint n-gram model cuts source and output into units.")
     ] = False,
 ) -> None:
-    """Show what a model reads of a source as it writes: its attention or, of a CTC model, the frames, or of a joint
-    n-gram model the units; or what its search saw."""
-    _check(units, frames, beam_tree, pruned, {"--head": head, "--beam": beam, "--target": target, "--out": out})
+    """Show the attention to a source while the model writes its output; or the frames of a CTC model, the units of a
+    joint n-gram model, the hypotheses of a beam search."""
+    _check_options(units, frames, beam_tree, pruned, {"--head": head, "--beam": beam, "--target": target, "--out": out})
     if units:
-        _units(trained, text, target)
+        _show_units(trained, text, target)
     elif frames:
-        _frames(trained, text, target, beam, out)
+        _show_frames(trained, text, target, beam, out)
     elif beam_tree:
-        _tree(trained, text, beam, pruned, out)
+        _show_beam_tree(trained, text, beam, pruned, out)
     else:
-        _attention(trained, text, target, head, out)
+        _show_attention(trained, text, target, head, out)
 
 
-def _check(units: bool, frames: bool, beam_tree: bool, pruned: bool, given: Mapping[str, object]) -> None:
-    """Raise ValueError for an option that has no say in what is to be shown."""
-    there = {name for name, value in given.items() if value is not None}
-    if units and (frames or beam_tree or pruned or there - {"--target"}):
+def _check_options(units: bool, frames: bool, beam_tree: bool, pruned: bool, values: Mapping[str, object]) -> None:
+    """Raises UserError for an option that has no effect on what is shown."""
+    given = {name for name, value in values.items() if value is not None}
+    if units and (frames or beam_tree or pruned or given - {"--target"}):
         raise UserError(
             "--units writes two lines of text, in which --frames, --beam-tree, --pruned, --head, --beam and --out have "
             "no say: leave them out"
         )
-    if frames and (beam_tree or pruned or "--head" in there):
+    if frames and (beam_tree or pruned or "--head" in given):
         raise UserError(
             "--frames is of alignments, in which --beam-tree and --head have no say, nor has --pruned: leave them out"
         )
-    if frames and {"--beam", "--target"} <= there:
+    if frames and {"--beam", "--target"} <= given:
         raise UserError("--beam is of a search, and with --target nothing is searched for: leave out one of them")
     if pruned and not beam_tree:
         raise UserError("--pruned is of the tree of a search: add --beam-tree")
-    if "--beam" in there and not (beam_tree or frames):
+    if "--beam" in given and not (beam_tree or frames):
         raise UserError(
             "--beam is of the search that --beam-tree or --frames show: add one of them, or to see the attention of "
             "another search's output set it, --set search.size=5"
         )
-    if beam_tree and {"--head", "--target"} & there:
+    if beam_tree and {"--head", "--target"} & given:
         raise UserError("--beam-tree is of a search, in which --target and --head have no say: leave them out")
 
 
-def _attention(trained: Trained, text: str, target: str | None, head: int | None, out: Path | None) -> None:
+def _show_attention(trained: Trained, text: str, target: str | None, head: int | None, out: Path | None) -> None:
     from transduce.inspect.attention import attention, plot
 
     transducer = trained.load()
+    _suggest_other_view(type(transducer.model))
     if transducer.source_tokenizer.signal:
-        _gaze(transducer, text, target, head, out)
+        _show_signal_attention(transducer, text, target, head, out)
         return
     found = attention(transducer, text, target, head)
     if out is not None:
@@ -96,7 +95,20 @@ def _attention(trained: Trained, text: str, target: str | None, head: int | None
             print("\n".join([name, *found.lines(name), ""]))
 
 
-def _gaze(transducer: Transducer, path: str, target: str | None, head: int | None, out: Path | None) -> None:
+def _suggest_other_view(model: type) -> None:
+    """Raises UserError, with the option to add, for a class of models without attention but with another view."""
+    from transduce.inspect.units import Segmental
+    from transduce.protocols import Framewise, Joint, can
+
+    if can(model, Segmental):
+        raise UserError(f"this {model.__name__} has no attention; it cuts source and output into units: add --units")
+    if can(model, Framewise) and not can(model, Joint):
+        raise UserError(f"this {model.__name__} has no attention; it aligns outputs with frames: add --frames")
+
+
+def _show_signal_attention(
+    transducer: Transducer, path: str, target: str | None, head: int | None, out: Path | None
+) -> None:
     from transduce.inspect.signal_attention import signal_attention
     from transduce.reports.heat_map import write
 
@@ -107,28 +119,27 @@ def _gaze(transducer: Transducer, path: str, target: str | None, head: int | Non
         write(found, out)
 
 
-def _tree(trained: Trained, text: str, beam: int | None, pruned: bool, out: Path | None) -> None:
+def _show_beam_tree(trained: Trained, text: str, beam: int | None, pruned: bool, out: Path | None) -> None:
     from transduce.inspect.beams import beam_tree
     from transduce.pages.page import write
     from transduce.reports.beam_tree import page, svg
 
     if out is not None and out.suffix not in (".html", ".svg"):
         raise UserError(f"--out {out}: the tree is drawn as .html, a page, or .svg; end the name with one of them")
-    transducer = trained.load(beam)
-    tree = beam_tree(transducer, text)
+    tree = beam_tree(trained.load(beam), text)
     if out is None:
         print("\n".join(tree.lines(pruned)))
     else:
         write(out, svg(tree, pruned) if out.suffix == ".svg" else page(tree, pruned))
 
 
-def _units(trained: Trained, text: str, target: str | None) -> None:
+def _show_units(trained: Trained, text: str, target: str | None) -> None:
     from transduce.inspect.units import units
 
     print("\n".join(units(trained.load(), text, target).lines()))
 
 
-def _frames(trained: Trained, text: str, target: str | None, beam: int | None, out: Path | None) -> None:
+def _show_frames(trained: Trained, text: str, target: str | None, beam: int | None, out: Path | None) -> None:
     from transduce.answers.answer import with_warnings
     from transduce.answers.frames import alignment_lattice, frame_alignments
     from transduce.answers.request import Request

@@ -1,5 +1,4 @@
-"""``transduce lattice``: all alignments of a text with so many frames, as connectionist temporal classification sees
-them."""
+"""``transduce lattice``: all alignments of a text with a number of frames, which CTC sums over."""
 
 from __future__ import annotations
 
@@ -16,12 +15,12 @@ LISTED = 20
 
 
 def lattice(
-    output: Annotated[str, typer.Argument(help="A text, a symbol a letter.", metavar="TEXT")],
+    output: Annotated[str, typer.Argument(help="A text; each letter is a symbol.", metavar="TEXT")],
     frames: Annotated[int, typer.Option(min=1, help="Frames of the source.")],
-    most: Annotated[int | None, typer.Option(min=0, help="Alignments to list; 20 if not given.")] = None,
+    most: Annotated[int | None, typer.Option(min=0, help="The most alignments to list; by default 20.")] = None,
     out: Annotated[Path | None, typer.Option(help="Draw all of them (.svg) instead.")] = None,
 ) -> None:
-    """Show the alignments that CTC sums over: a symbol or the blank, -, for each frame."""
+    """Show the alignments that CTC sums over: for each frame a symbol or the blank, written "-"."""
     from transduce.ctc.paths import alignments, count, least_frames
 
     if BLANK in output:

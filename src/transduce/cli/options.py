@@ -1,4 +1,4 @@
-"""Options that several commands share, each declared once."""
+"""Options that several commands share. Each is declared once."""
 
 from __future__ import annotations
 
@@ -42,9 +42,11 @@ Sets = Annotated[list[str] | None, typer.Option("--set", help="Change a setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Loading:
-    """How a command loads runs, whichever they are."""
+    """Options for loading a run."""
 
-    checkpoint: Annotated[str, typer.Option(help="best, last or average; of several runs the same of each.")] = "best"
+    checkpoint: Annotated[str, typer.Option(help="best, last or average; of several runs, the same one of each.")] = (
+        "best"
+    )
     device: Device = "auto"
     threads: Threads = None
     settings: Annotated[
@@ -54,17 +56,16 @@ class Loading:
         ),
     ] = None
     shortlist: Annotated[
-        bool, typer.Option("--shortlist", help="Search among the words that `transduce shortlist RUN` has learned.")
+        bool, typer.Option("--shortlist", help="Search only among the words that `transduce shortlist RUN` learned.")
     ] = False
     precision: Precision = "float32"
     workers: Annotated[
-        int, typer.Option(min=1, help="Processes that share the work, each with --threads, by default one.")
+        int, typer.Option(min=1, help="Worker processes; each has --threads threads, by default one.")
     ] = 1
     plugin: Plugins = None
 
     def of(self, run: Path, beam: int | None = None, weights: Sequence[float] | None = None) -> Transducer:
-        """A run's model, to be searched with a ``beam`` of that size; ``weights`` mix several runs, as for
-        ``transduce.load``."""
+        """Loads a run, with a beam of this size. ``weights`` mix several runs, as ``fusion`` of ``transduce.load``."""
         import torch
 
         from transduce.compute.workers import Workers
@@ -94,16 +95,16 @@ class Loading:
 
 @dataclass(frozen=True, kw_only=True)
 class Trained(Loading):
-    """What every command that uses a trained model asks: which, and how to load it."""
+    """Options of every command that uses one trained model: the run, and how to load it."""
 
     run: Annotated[
         Path,
         typer.Argument(
-            help="A run directory, as `transduce train` made it; RUN+RUN are several as one.", metavar="RUN"
+            help="A run directory from `transduce train`; RUN+RUN makes one model of several.", metavar="RUN"
         ),
     ]
     fusion: Annotated[
-        str | None, typer.Option(help="Weights of several runs, 0.7,0.3: log-linear instead of the mean.")
+        str | None, typer.Option(help="Weights of several runs, 0.7,0.3: a log-linear mixture instead of the mean.")
     ] = None
 
     def load(self, beam: int | None = None) -> Transducer:
@@ -111,7 +112,7 @@ class Trained(Loading):
 
     @property
     def runs(self) -> list[Path]:
-        """The run directories, the first of which gives search and settings."""
+        """The run directories. Search and settings are those of the first."""
         from transduce.runs.layout import members
 
         return members(self.run)
@@ -119,7 +120,7 @@ class Trained(Loading):
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What is measured of a model, or of several side by side, and by what search."""
+    """Options of ``evaluate`` and ``compare``: which metrics to compute, and which search to decode with."""
 
     metric: Annotated[list[str] | None, typer.Option(help="Metrics instead of the run's own.")] = None
     beam: BeamSize = None
@@ -133,9 +134,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Resampled:
-    """How scores are tested for significance."""
+    """Options for confidence intervals and significance tests."""
 
-    resamples: Annotated[int, typer.Option(min=1, help="Corpora drawn, for intervals and paired bootstrap.")] = 1000
+    resamples: Annotated[int, typer.Option(min=1, help="Resampled corpora for intervals and the paired bootstrap.")] = (
+        1000
+    )
     trials: Annotated[int, typer.Option(min=1, help="Trials of paired approximate randomisation.")] = 10_000
     seed: Annotated[int, typer.Option(min=0, help="Seed of both; 12345 is sacreBLEU's.")] = 12345
 
@@ -180,18 +183,17 @@ def _check_writable(option: str, path: Path, folder: Path) -> None:
 
 
 def numbers(text: str, option: str) -> list[float]:
-    """What an option lists with commas."""
+    """The numbers of an option, separated by commas."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise UserError(f"{option} {text!r}: numbers separated by commas were expected, such as 0.7,0.3") from None
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the fields of a dataclass among its parameters as parameters of their own.
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with each dataclass parameter replaced by the dataclass's fields, as typer needs them.
 
-    typer reads one function's signature and knows no groups of options. A group's required fields come first, the
-    others last.
+    typer reads one function's signature and has no groups of options. Required fields come first, others last.
     """
     hints = typing.get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
@@ -214,7 +216,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Parameters with their annotations evaluated."""
+    """The parameters of a function, with their annotations evaluated."""
     hints = typing.get_type_hints(function, include_extras=True)
     return [
         parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY)

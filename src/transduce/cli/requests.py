@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transduce.cli import reading
+from transduce.cli import inputs
 from transduce.errors import UserError
 from transduce.names import alternatives
 
@@ -53,7 +53,7 @@ class ExtraOptions:
             raise UserError("--attention is for --alignments or --replace-unk: give one of them too")
         unknowns = None
         if self.replace_unk:
-            unknowns = {} if self.dictionary is None else dict(reading.pairs([self.dictionary]))
+            unknowns = {} if self.dictionary is None else dict(inputs.pairs([self.dictionary]))
         return Extras(self.alignments, self.frames, unknowns, self.attention)
 
 
@@ -88,9 +88,9 @@ class RequestOptions:
                 f"--prefix {self.prefix!r} is for all outputs and --prefixes {self.prefixes} has one for each: give one"
             )
         if self.constraints is None:
-            prefix = self.prefix if self.prefixes is None else reading.lines([self.prefixes])
+            prefix = self.prefix if self.prefixes is None else inputs.lines([self.prefixes])
             forbidden = Constraints(forbidden=self.forbid or ())
-            return requests_for(reading.lines(files, longest), prefix=prefix, constraints=forbidden, extras=extras)
+            return requests_for(inputs.lines(files, longest), prefix=prefix, constraints=forbidden, extras=extras)
         if files or self.prefix or self.prefixes:
             raise UserError(
                 f"{self.constraints} has the sources and prefixes too: leave out other files, --prefix and --prefixes"
@@ -102,7 +102,7 @@ class RequestOptions:
         from transduce.answers.request import Request
         from transduce.search.constraints.base import Constraints
 
-        for number, line in enumerate(reading.lines([path]), 1):
+        for number, line in enumerate(inputs.lines([path]), 1):
             try:
                 record = _parse_object(line)
                 forbidden = [*record.get("forbidden", []), *(self.forbid or ())]

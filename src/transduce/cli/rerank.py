@@ -1,4 +1,4 @@
-"""``transduce rerank``: the best of what a model finds, by what other models or a metric make of it."""
+"""``transduce rerank``: reranks a model's outputs with other models or a metric."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transduce.cli import formats, reading
+from transduce.cli import formats, inputs
 from transduce.cli.options import BatchSize, BeamSize, Files, Trained
 from transduce.errors import UserError
 
@@ -28,25 +28,25 @@ log = logging.getLogger("transduce")
 
 @dataclass(frozen=True)
 class Criteria:
-    """By what outputs are ranked: minimum risk, or the weighted log-probabilities of several models."""
+    """How to rank outputs: by minimum risk, or by the weighted log-probabilities of several models."""
 
-    mbr: Annotated[str | None, typer.Option(help="Least risk by this metric: chrf, bleu, cer, ...")] = None
+    mbr: Annotated[str | None, typer.Option(help="Minimum Bayes risk by this metric: chrf, bleu, cer, ...")] = None
     posterior: Annotated[
-        bool, typer.Option("--posterior", help="With --mbr: weigh by probability, for what a beam found.")
+        bool, typer.Option("--posterior", help="With --mbr: weigh by probability, for outputs of a beam.")
     ] = False
     channel: Annotated[
-        Weighted, typer.Option(help="A model of the other direction, p(x|y), and its weight.", metavar="RUN=1.0")
+        Weighted, typer.Option(help="A model of the opposite direction, p(x|y), and its weight.", metavar="RUN=1.0")
     ] = None
     language_model: Annotated[Weighted, typer.Option(help="A model of p(y).", metavar="RUN=1.0")] = None
     direct: Annotated[Weighted, typer.Option(help="Another model of p(y|x).", metavar="RUN=1.0")] = None
     candidates: Annotated[
         Weighted,
-        typer.Option(help="What another program found of the same lines (source, score, output).", metavar="FILE=1.0"),
+        typer.Option(help="Outputs of another program for the same lines (source, score, output).", metavar="FILE=1.0"),
     ] = None
     own: Annotated[float, typer.Option(help="The weight of the model's own log-probability.")] = 1.0
     score: Annotated[float, typer.Option(help="The weight of the search's own score, by search.ranking.")] = 0.0
-    coverage: Annotated[float, typer.Option(help="The weight of how much of the source was read (Wu et al. 2016).")] = 0
-    length: Annotated[float, typer.Option(help="What a token adds.")] = 0.0
+    coverage: Annotated[float, typer.Option(help="The weight of the attention coverage (Wu et al. 2016).")] = 0
+    length: Annotated[float, typer.Option(help="The weight of the number of tokens.")] = 0.0
 
     def reranker(
         self,
@@ -64,9 +64,9 @@ class Criteria:
         return LogLinear((*self._features(transducer, batch_size, load), *candidates))
 
     def check(self) -> None:
-        """Raise ValueError where nothing ranks, two kinds do, or one that what is ranked has none of."""
-        asked = bool(self.channel or self.language_model or self.direct or self.candidates)
-        weighed = asked or bool(self.length or self.score or self.coverage)
+        """Raises UserError if there is no criterion, if two kinds are mixed, or if one cannot apply to all outputs."""
+        models = bool(self.channel or self.language_model or self.direct or self.candidates)
+        weighed = models or bool(self.length or self.score or self.coverage)
         if self.mbr is not None and weighed:
             raise UserError(
                 "--mbr asks a metric, and --channel, --language-model, --direct and --candidates ask models: give "
@@ -112,8 +112,8 @@ class Criteria:
                     log.warning("--language-model %s has learned from sources, and is given an empty one", run)
                 yield kind(model, batch_size), weight
 
-    def listed(self) -> list[tuple[CandidateLists, float]]:
-        """What other programs found, each with its weight."""
+    def candidate_lists(self) -> list[tuple[CandidateLists, float]]:
+        """The outputs of other programs (``--candidates``), each list with its weight."""
         from transduce.reranking.candidates import CandidateLists
 
         named = [_weighted(given, "a file and its weight", "found.tsv=0.5") for given in self.candidates or []]
@@ -124,15 +124,15 @@ def rerank(
     trained: Trained,
     criteria: Criteria,
     files: Files = None,
-    nbest: Annotated[int, typer.Option(min=1, help="Outputs of each source to choose from.")] = 16,
+    nbest: Annotated[int, typer.Option(min=1, help="Outputs per source to choose from.")] = 16,
     beam: BeamSize = None,
-    keep: Annotated[int, typer.Option(min=1, help="Outputs of each source to write.")] = 1,
+    keep: Annotated[int, typer.Option(min=1, help="Outputs per source to write.")] = 1,
     batch_size: BatchSize = 64,
     format: Annotated[
-        str, typer.Option(help="text (a line a hypothesis), tsv (source, score, text) or jsonl.")
+        str, typer.Option(help="text (one line per output), tsv (source, score, text) or jsonl.")
     ] = "text",
 ) -> None:
-    """Turn each line into the best of several outputs: by least risk, or by what other models say of them."""
+    """Write the best of several outputs for each input line: by minimum Bayes risk, or by other models' scores."""
     from transduce.answers.answer import with_warnings
     from transduce.reranking.base import rerank as ranked
     from transduce.runs.loading import load
@@ -144,12 +144,12 @@ def rerank(
             "--shortlist makes another model, which what it leaves out (--candidates) has no probability by: give one"
         )
     transducer = trained.load(beam)
-    candidates = criteria.listed()
-    alike: dict[str, Any] = {"checkpoint": trained.checkpoint, "precision": trained.precision}
-    another = functools.partial(load, device=str(transducer.device), **alike)
-    reranker = criteria.reranker(transducer, candidates, batch_size, another)
+    candidates = criteria.candidate_lists()
+    same: dict[str, Any] = {"checkpoint": trained.checkpoint, "precision": trained.precision}
+    load_another = functools.partial(load, device=str(transducer.device), **same)
+    reranker = criteria.reranker(transducer, candidates, batch_size, load_another)
     search = transducer.search.resized(beam, nbest)
-    lines = reading.lines(files, reading.longest_line(transducer))
+    lines = inputs.lines(files, inputs.longest_line(transducer))
     found = ranked(transducer, lines, reranker, search, batch_size, [lists for lists, _ in candidates])
     for answer in with_warnings(found):
         for line in write(replace(answer, outputs=answer.outputs[:keep])):
@@ -157,7 +157,7 @@ def rerank(
 
 
 def _weighted(given: str, expected: str, example: str) -> tuple[str, float]:
-    """The path and the weight of PATH=0.5, or PATH, which has the weight 1."""
+    """The path and the weight of "PATH=0.5"; "PATH" alone has the weight 1."""
     path, equals, number = given.rpartition("=")
     if not equals or Path(given).exists():
         return given, 1.0

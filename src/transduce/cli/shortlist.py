@@ -1,4 +1,4 @@
-"""``transduce shortlist``: the words to search among, learned from the pairs that a run was trained on."""
+"""``transduce shortlist``: learns, from a run's training pairs, the target words that each source word suggests."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def shortlist(
-    run: Annotated[Path, typer.Argument(help="A run directory; the list is kept there.", metavar="RUN")],
-    best: Annotated[int, typer.Option(min=1, help="Words that each source token suggests.")] = 50,
-    frequent: Annotated[int, typer.Option(min=0, help="The most frequent words, on every list.")] = 200,
+    run: Annotated[Path, typer.Argument(help="A run directory; the list is stored there.", metavar="RUN")],
+    best: Annotated[int, typer.Option(min=1, help="Target words per source token.")] = 50,
+    frequent: Annotated[int, typer.Option(min=0, help="Frequent target words that are on every list.")] = 200,
     iterations: Annotated[int, typer.Option(min=1, help="Passes over the pairs.")] = 5,
     plugin: Plugins = None,
 ) -> None:
-    """Learn which words of the target go with which of the source, to search among these alone: predict --shortlist."""
+    """Learn the likely target words of each source word. `predict --shortlist` then searches among them alone."""
     import torch
 
     from transduce.plugins import load_plugins
@@ -52,7 +52,7 @@ def shortlist(
 
 
 def _coverage(candidates: CandidateWords, pairs: Pairs) -> tuple[float, float]:
-    """The share of the target tokens that are on their source's list, and how long the lists are."""
+    """The share of the target tokens that are on their source's list, and the average length of the lists."""
     import numpy as np
 
     from transduce.types import SPECIALS

@@ -1,4 +1,4 @@
-"""``transduce sweep``: models side by side."""
+"""``transduce sweep``: train a grid of models and compare them."""
 
 from __future__ import annotations
 
@@ -14,29 +14,36 @@ from transduce.errors import UserError
 
 def sweep(
     recipe: Annotated[
-        str | None, typer.Argument(help="A recipe or a .toml file; none where --vary recipe=a,b takes several.")
+        str | None, typer.Argument(help="A recipe or a .toml file; leave it out with --vary recipe=a,b.")
     ] = None,
     vary: Annotated[
         list[str] | None, typer.Option(help="Compare values of a setting, KEY=a,b; several: all combinations.")
     ] = None,
-    seeds: Annotated[str | None, typer.Option(help="How many, from 1 on (3), or those listed: 1,5,7.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="The number of seeds, from 1 (3), or a list of seeds: 1,5,7.")
+    ] = None,
     settings: Sets = None,
-    minutes: Annotated[float | None, typer.Option(help="Train each so long instead of the recipe's budget.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The sweep's directory; sweeps/RECIPE if not given.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs trained at a time.")] = 1,
-    threads: Annotated[int | None, typer.Option(min=1, help="Processor threads of each; cores / jobs.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Train each run for this long instead of the recipe's budget.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The sweep's directory; by default sweeps/RECIPE.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs to train at the same time.")] = 1,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Processor threads of each; by default cores / jobs.")
+    ] = None,
     device: Device = "auto",
     split: Annotated[
-        str | None, typer.Option(help="Measure on valid, to choose by, or on test; as before, at first on test.")
+        str | None,
+        typer.Option(help="Measure on valid, to choose a model, or on test; by default as before, at first on test."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete cells with other settings.")] = False,
     record: RecordPath = None,
     plugin: Plugins = None,
 ) -> None:
-    """Train a grid of models, each with several seeds, and set them side by side in a table and a picture.
+    """Train a grid of models, each with several seeds, and compare them in a table and a picture.
 
-    The same command again goes on with what is not finished; another grid adds to it. Without RECIPE and --vary, all
-    that was asked of --out is gone on with. Status 1: something asked is not finished, which results.md names.
+    The same command again continues what is not finished. Another grid adds runs. Without RECIPE and --vary, it
+    continues everything in --out. Exit status 1: some runs are not finished; results.md names them.
     """
     from transduce.sweeps import grid
     from transduce.sweeps import table as tables
@@ -73,7 +80,7 @@ def sweep(
 
 
 def _seeds(text: str) -> int | list[int]:
-    """A count, or a list: with a comma, as in "7," for seed 7 alone."""
+    """The number of seeds, or a list of them if there is a comma: "7," is seed 7 alone."""
     try:
         return [int(part) for part in text.split(",") if part.strip()] if "," in text else int(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What commands read: lines, pairs of a source and a target, examples to be measured on."""
+"""The inputs of commands: lines, pairs of source and target, and examples to evaluate on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[
 
     Raises DataError at a line of more than ``longest`` bytes (default ``corpora.LONGEST_LINE``).
     """
-    return (line for _, line in _placed(files, longest))
+    return (line for _, line in _numbered_lines(files, longest))
 
 
 def longest_line(transducer: Transducer) -> int | None:
@@ -38,13 +38,16 @@ def pairs(
     signal: bool = False,
     columns: int = 1,
 ) -> Iterator[tuple[str, str]]:
-    """The lines of ``source`` and ``target``, where given, else the rows of the TSV files, or of standard input; where
-    models are not ``conditional``, lines that are targets. A row's source has at most so many ``columns``."""
+    """Pairs of source and target: the lines of ``source`` and ``target``, or the rows of TSV files or standard input.
+
+    A row's source has at most ``columns`` columns. For a language model, which is not ``conditional``, every line is a
+    target and the source is empty.
+    """
     from transduce.data.corpora import Files
 
     check_sides(source is not None, target is not None, conditional)
     if target is None:
-        return _tab_separated(_placed(files), columns) if conditional else (("", line) for line in lines(files))
+        return _tab_separated(_numbered_lines(files), columns) if conditional else (("", line) for line in lines(files))
     if files:
         raise UserError(
             f"{files[0]} would have both sides, and --source or --target are given: leave out one or the other"
@@ -54,13 +57,14 @@ def pairs(
 
 
 def source_columns(transducer: Transducer) -> int:
-    """How many columns of a row the model's source may have: text, and the labels or features before it."""
+    """The number of columns that the model's source may have in a row: the text, and labels or features before it."""
     named = transducer.settings.get("data", {}).get("columns", {}).get("labels", ())
     return max(transducer.source_tokenizer.columns, len(named) + 1)
 
 
 def check_sides(source: bool, target: bool, conditional: bool) -> None:
-    """ValueError unless both sides are given or neither; where models are not ``conditional``, targets alone."""
+    """Raises UserError unless both sides are given or neither; a language model (not ``conditional``) has targets
+    alone."""
     if source and not conditional:
         raise UserError("a language model has no source; give --target alone")
     if (source != target) and conditional:
@@ -68,18 +72,21 @@ def check_sides(source: bool, target: bool, conditional: bool) -> None:
 
 
 def targets_only(files: Files, columns: ColumnNames | None = None) -> bool:
-    """Whether there is no source: the files say so, or the columns of the one file."""
+    """Whether the files, or the columns of one file for both sides, have no source."""
     return files.targets_only or (files.path is not None and columns is not None and not columns.sources)
 
 
 def examples_of(files: Files, grouped: bool, signal: bool = False, columns: ColumnNames | None = None) -> list[Example]:
-    """Every line of the files; the targets of equal sources together, if ``grouped``. The source of a ``signal`` is a
-    path, given from the folder of the file; ``columns`` are those of one file for both sides."""
+    """An example for every line of the files; with ``grouped``, one for each source, with all its targets.
+
+    The source of a ``signal`` is a path, relative to the folder of its file. ``columns`` are the columns of one file
+    with both sides.
+    """
     from transduce.data.preparation import examples
     from transduce.data.settings import Data, Lines, Units
     from transduce.data.tokenizers.text import Characters
 
-    # a line more or less would set the answers against the wrong lines
+    # With a line more or less, answers would be compared with the wrong lines.
     lines = Lines(undecodable="replace", malformed="error")
     units = Units(source=None if targets_only(files, columns) else Characters(), target=Characters())
     data = Data(units=units, test=files, columns=columns, lines=lines, group_references=grouped)
@@ -93,13 +100,13 @@ def _standard_input() -> IO[bytes]:
     return sys.stdin.buffer
 
 
-def _placed(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[tuple[str, str]]:
+def _numbered_lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[tuple[str, str]]:
     """The place of each line, for messages, and the line."""
     from transduce.data import corpora
 
     longest = longest or corpora.LONGEST_LINE
     for path in files or []:
-        path.stat()  # one that is missing is told before the lines of those before it are answered
+        path.stat()  # a missing file is reported before the lines of any other are answered
     if files:
         each = [(f"{path}, line", corpora.lines(path, longest)) for path in files]
     else:
@@ -109,10 +116,10 @@ def _placed(files: Sequence[Path] | None, longest: int | None = None) -> Iterato
             yield f"{where} {number}", line.decode(errors="replace")
 
 
-def _tab_separated(placed: Iterable[tuple[str, str]], columns: int) -> Iterator[tuple[str, str]]:
-    """The last column is the target; those before it, at most so many ``columns``, are the source."""
+def _tab_separated(numbered: Iterable[tuple[str, str]], columns: int) -> Iterator[tuple[str, str]]:
+    """Pairs of source and target: the last column is the target, and at most ``columns`` before it are the source."""
     before = "a source" if columns == 1 else f"a source, labels included, of at most {columns} columns"
-    for place, line in placed:
+    for place, line in numbered:
         source, tab, target = line.rpartition("\t")
         if not tab:
             raise UserError(f"{place} has one column: expected {before}, a tab and a target")

@@ -1,0 +1,59 @@
+"""``transduce data``: a summary of the data that a run would train on."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from transduce.cli.options import Plugins, Sets
+from transduce.plugins import load_plugins
+
+
+def data(
+    recipe: Annotated[
+        str, typer.Argument(help="A recipe, a .toml file, or a file of data: .tsv, .jsonl, .txt, .conllu or .conll.")
+    ],
+    settings: Sets = None,
+    out: Annotated[Path, typer.Option(help="The folder of runs; they reuse the data that is prepared here.")] = Path(
+        "runs"
+    ),
+    plugin: Plugins = None,
+) -> None:
+    """Summarise the data that a run would train on: lengths, unknown tokens, duplicates, overlap between splits, a
+    sample."""
+    from transduce import api, config
+    from transduce import recipes as package
+    from transduce.data.settings import Data
+    from transduce.data.survey import survey
+    from transduce.names import alternatives
+    from transduce.training.settings import Settings
+
+    load_plugins(plugin)
+    table = api.change(_data_only(recipe) if _is_data(recipe) else package.read(recipe), settings or [])
+    tables = [field.name for field in dataclasses.fields(Settings)]
+    for key in table:
+        if key not in tables:
+            raise config.ConfigError(key, f"a run has no such settings{alternatives(key, tables)}")
+    built = config.build(table.get("data", {}), Data, path="data")
+    found = survey(built, built.cache or out / ".cache")
+    for line in (*found.lines(), *built.borrowed()):
+        print(line)
+
+
+def _is_data(path: str) -> bool:
+    """Whether an argument is a file of data and not a recipe or a .toml file."""
+    from transduce.data.corpora import FORMATS
+
+    return path.lower().removesuffix(".gz").endswith(tuple(FORMATS))
+
+
+def _data_only(path: str) -> dict[str, Any]:
+    """The settings of a run whose training set is this file. Units are characters, or symbols in CoNLL files, whose
+    words and tags are separated by spaces."""
+    name = path.lower().removesuffix(".gz")
+    sides = ("target",) if name.endswith(".txt") else ("source", "target")
+    unit = "symbols" if name.endswith((".conll", ".conllu")) else "characters"
+    return {"data": {"train": {"path": path}, "units": dict.fromkeys(sides, unit)}}

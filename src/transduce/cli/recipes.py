@@ -1,0 +1,22 @@
+"""``transduce recipes``: the recipes in the package."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def recipes(
+    name: Annotated[str | None, typer.Argument(help="Show this recipe with all its settings.", metavar="NAME")] = None,
+) -> None:
+    """List the recipes in the package: the expected score, the time and the data of each; or show one recipe."""
+    from transduce import config
+    from transduce import recipes as package
+
+    if name is not None:
+        print("".join(f"# {line}".rstrip() + "\n" for line in package.describe(name).splitlines()))
+        print(config.write(package.read(name)), end="")
+        return
+    for each in package.names():
+        print(f"{each}\n    " + package.describe(each).replace("\n", "\n    ") + "\n")

@@ -1,0 +1,38 @@
+"""``transduce score``: the model's log-probability of given targets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transduce.cli import formats, inputs
+from transduce.cli.options import BatchSize, SourceFile, TargetFile, Trained
+
+
+def score(
+    trained: Trained,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="TSV files of (labels,) source and target; standard input if none.")
+    ] = None,
+    source: SourceFile = None,
+    target: TargetFile = None,
+    format: Annotated[
+        str, typer.Option(help="text (the log-probability), tsv (source, log-probability, target) or jsonl.")
+    ] = "text",
+    batch_size: BatchSize = 64,
+) -> None:
+    """Write the model's log-probability of each target, given its source; for a language model, of each line."""
+    from transduce.answers.answer import with_warnings
+    from transduce.answers.request import Request
+
+    write = formats.choose(format, formats.SCORES)
+    transducer = trained.load()
+    columns = inputs.source_columns(transducer)
+    signal = transducer.source_tokenizer.signal
+    given = inputs.pairs(files, source, target, transducer.conditional, signal, columns)
+    requests = (Request(text, target=output) for text, output in given)
+    for answer in with_warnings(transducer.answer(requests, None, batch_size)):
+        for line in write(answer):
+            print(line)

@@ -1,0 +1,56 @@
+"""``transduce train``: train a model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transduce.cli.options import Device, Plugins, Sets, Threads
+from transduce.plugins import load_plugins
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe (see `transduce recipes`) or a .toml file.")],
+    settings: Sets = None,
+    out: Annotated[Path | None, typer.Option(help="The run directory; by default runs/RECIPE.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Train for this long instead of the recipe's budget.")] = None,
+    init: Annotated[
+        Path | None, typer.Option(help="Start from the parameters of this run that fit.", metavar="RUN")
+    ] = None,
+    teacher: Annotated[Path | None, typer.Option(help="Learn also from this run, or RUN+RUN.", metavar="RUN")] = None,
+    freeze: Annotated[
+        str | None, typer.Option(help="Parameters that keep their values: encoder,decoder.embedding")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete the run that is already there.")] = False,
+    device: Device = "auto",
+    threads: Threads = None,
+    plugin: Plugins = None,
+) -> None:
+    """Train a model. The run directory then has everything that is needed to use it."""
+    from transduce import api
+
+    load_plugins(plugin)
+    changes = list(settings or [])
+    if minutes is not None:
+        changes.append(f"training.minutes={minutes}")
+    if freeze is not None:
+        changes.append(f"training.freeze={json.dumps(freeze.split(','))}")
+    try:
+        run = api.train_run(
+            recipe,
+            out,
+            changes,
+            resume=resume,
+            overwrite=overwrite,
+            device=device,
+            threads=threads,
+            init=init,
+            teacher=teacher,
+        )
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    print(run)
