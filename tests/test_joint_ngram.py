@@ -326,6 +326,14 @@ def test_a_run_is_counted_saved_and_used(counted: Path) -> None:
     assert all(parameter.numel() for parameter in model.model.parameters())
 
 
+def test_an_empty_source_has_one_empty_output(counted: Path) -> None:
+    """Others are impossible but for an escape, and with length normalisation the longest of them would rank first."""
+    transducer = transduce.load(counted)
+    empty, other = transducer.predict(["", "ab"], transducer.search.resized(nbest=3))
+    assert [output.text for output in empty] == [""]
+    assert len(other) == 3
+
+
 def test_a_run_is_counted_again_where_its_settings_changed(counted: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(counted, run)

@@ -19,7 +19,7 @@ from transduce.data.windows import sorted_batches, windows
 from transduce.errors import RequestError, UserError
 from transduce.protocols import Search
 from transduce.search.constraints.base import Constraints, Tokenized, constrained
-from transduce.types import Hypothesis
+from transduce.types import EOS, Hypothesis
 
 R = TypeVar("R")
 
@@ -94,7 +94,16 @@ class Pipeline(TextModel):
             )
             for number, request, source in numbered
         ]
-        return sorted_batches(rows, batch_size, partial(self._each, partial(Pipeline.search_batch, search=search)))
+        every = sorted_batches(rows, batch_size, partial(self._each, partial(Pipeline.search_batch, search=search)))
+        return [
+            found[:1] if self._is_nothing(source, found[0]) else found
+            for (_, _, source), found in zip(numbered, every, strict=True)
+        ]
+
+    def _is_nothing(self, source: SourceRow, best: Hypothesis) -> bool:
+        """Whether an empty source has an empty output. Then other outputs would be made up: with length normalisation,
+        even long ones of hardly any probability."""
+        return self.conditional and list(source.row) == [EOS] and best.tokens == (EOS,)
 
     def _score(
         self, numbered: Sequence[tuple[int, Request, SourceRow]], search: Search[Any], batch_size: int
