@@ -10,9 +10,8 @@ import torch
 from torch.testing import assert_close
 
 from transduce import tree
-from transduce.modules.attention.energies import Additive, Dot, General, ScaledDot
+from transduce.modules.attention.energies import Additive, Dot, General, ScaledDot, causal_bias, mask_bias
 from transduce.modules.attention.heads import CrossAttention
-from transduce.modules.attention.masks import causal_bias, mask_bias
 from transduce.modules.attention.one_head import GlobalAttention
 from transduce.modules.mixers.attention import CausalSelfAttention, SelfAttention
 from transduce.types import Memory, Padded

@@ -16,10 +16,10 @@ from transduce import config
 from transduce.modules.cells.gru import GRU
 from transduce.modules.cells.lstm import LSTM
 from transduce.modules.cells.ssru import SSRU
-from transduce.modules.feedforward import FeedForward, GatedFeedForward, PlainFeedForward
+from transduce.modules.feedforward import GatedFeedForward, PlainFeedForward
 from transduce.modules.mixers.recurrent import CausalRecurrence, Recurrence
 from transduce.modules.residual import PostNorm, PreNorm, RMSNorm
-from transduce.protocols import Encoder
+from transduce.protocols import Encoder, FeedForward
 from transduce.types import Facts, Padded
 
 WIDTH = 6

@@ -33,8 +33,8 @@ from transduce.data.tokenizers.text import Characters
 from transduce.decoders.instant import DenseDecoder, InstantTransformer
 from transduce.inspect.attention import attention
 from transduce.models.fit import check_fit
+from transduce.models.instant import LengthClassifier
 from transduce.models.mixtures import Ensemble
-from transduce.modules.lengths import LengthClassifier
 from transduce.objectives.cross_entropy import CrossEntropy, ParallelCrossEntropy
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy

@@ -6,9 +6,8 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from transduce.modules.attention.energies import General
+from transduce.modules.attention.energies import General, mask_bias
 from transduce.modules.attention.heads import CrossAttention
-from transduce.modules.attention.masks import mask_bias
 from transduce.modules.attention.one_head import GlobalAttention
 from transduce.types import Memory, Padded
 

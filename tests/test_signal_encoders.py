@@ -14,7 +14,7 @@ from transduce import config
 from transduce.encoders.perceptron import PerceptronEncoder
 from transduce.models.classifier import Classifier
 from transduce.models.tagger import Tagger
-from transduce.modules.joining import join
+from transduce.modules.convolution import concatenate_neighbours
 from transduce.modules.mixers.attention import SelfAttention
 from transduce.modules.mixers.conformer import ConvolutionModule
 from transduce.protocols import Encoder
@@ -34,7 +34,7 @@ def picture(steps: list[int], numbers: int) -> Padded:
 
 def test_neighbours_are_joined_in_order_and_the_last_filled_up() -> None:
     values = torch.arange(1.0, 11.0).reshape(1, 5, 2).expand(2, -1, -1)
-    joined = join(Padded(values, torch.tensor([5, 3])), 2)
+    joined = concatenate_neighbours(Padded(values, torch.tensor([5, 3])), 2)
     assert joined.lengths.tolist() == [3, 2]
     assert joined.values[0].tolist() == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 0, 0]]
     assert joined.values[1, :2].tolist() == [[1, 2, 3, 4], [5, 6, 0, 0]]
@@ -49,7 +49,7 @@ def test_a_pyramid_halves_time_in_every_layer_but_the_first() -> None:
     assert encoder.summary_widths == (5,) * 12  # h and c of two directions in three layers
     x = encoder.embedding.embed(source)
     for number, layer in enumerate(encoder.layers):
-        x = join(x, 2) if number else x
+        x = concatenate_neighbours(x, 2) if number else x
         x = Padded(layer.unroll(x.values, x.lengths)[0], x.lengths)
     assert_close(memory.states.values, x.values)
 

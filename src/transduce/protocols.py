@@ -271,6 +271,27 @@ class Attention(Protocol[S]):
     def __call__(self, query_BTD: Tensor, state: S) -> tuple[Tensor, Tensor, S]: ...
 
 
+class Bridge(Protocol):
+    """Makes a recurrent decoder's first state from the leaves of the memory's summary, [B, D] each."""
+
+    def __call__(self, summary: Sequence[Tensor]) -> Sequence[Tensor]: ...
+
+
+class Wiring(Protocol):
+    """Connects the cells of a recurrent decoder with its attention (modules/wirings.py).
+
+    It makes and owns the ``stack`` of cells (``modules.recurrent.Stack``), because only it knows the width of their
+    input. ``start`` takes the cells' first state. A call maps embedded tokens [B, T, E] to features [B, T, ``width``].
+    """
+
+    width: int
+    stack: Any
+
+    def start(self, memory: Memory, cells: Any) -> Any: ...
+
+    def __call__(self, x_BTE: Tensor, state: Any) -> tuple[Tensor, Any]: ...
+
+
 class Mixer(Protocol):
     """Mixes the positions [B, S, D] of each row in an encoder's layer. Returns [B, S, D]; padding changes nothing.
 
@@ -289,6 +310,46 @@ class CausalMixer(Protocol[S]):
     def start(self, rows: int, like: Tensor) -> S: ...
 
     def __call__(self, x_BTD: Tensor, state: S, places_BT: Tensor) -> tuple[Tensor, S]: ...
+
+
+class Positions(Protocol):
+    """Maps positions [B, T] (from 0) to vectors [B, T, width], or to 0.0."""
+
+    def __call__(self, positions_BT: Tensor) -> Tensor | float: ...
+
+
+class Relative(Protocol):
+    """How relative positions enter self-attention. Made with ``heads``, the ``width`` of a head and ``causal``.
+
+    ``turn`` returns query and key, turned by their places. ``bias`` returns the bias [B, 1, T, S] with its own terms
+    added. ``read`` returns a function from the weights [B, H, T, S] to what is added to the values' sum, or None.
+    """
+
+    def turn(self, query_BHTD: Tensor, key_BHTD: Tensor, places_BT: Tensor) -> tuple[Tensor, Tensor]: ...
+
+    def bias(self, bias_B1TS: Tensor, query_BHTD: Tensor, places_BT: Tensor) -> Tensor: ...
+
+    def read(self, places_BT: Tensor, keys: int) -> Callable[[Tensor], Tensor] | None: ...
+
+
+class FeedForward(Protocol):
+    """Maps features [..., width] to features of the same shape, each position alone."""
+
+    def __call__(self, x: Tensor) -> Tensor: ...
+
+
+class Residual(Protocol):
+    """A residual connection around a sublayer f.
+
+    ``enter`` returns f's input for x. ``leave`` returns the connection's output for x and f's output. ``final`` comes
+    after the last connection of a stack.
+    """
+
+    def enter(self, x: Tensor) -> Tensor: ...
+
+    def leave(self, x: Tensor, y: Tensor) -> Tensor: ...
+
+    def final(self) -> nn.Module: ...
 
 
 class Objective(Protocol[M_contra]):

@@ -8,13 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from transduce.errors import UserError
+from transduce.modules import module_list
 from transduce.modules.attention.energies import Dot
 from transduce.modules.attention.one_head import AttentionKeys, GlobalAttention
 from transduce.modules.convolution import HALVE, Convolution, GatedConvolution, scale_gradient
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout, TokenEmbedding
-from transduce.modules.module_list import module_list
-from transduce.modules.positions import Learned, Positions
+from transduce.modules.positions import Learned
+from transduce.protocols import Positions
 from transduce.tree import Shared
 from transduce.types import Factory, Memory, MemoryWidths, Padded
 

@@ -10,18 +10,17 @@ from torch import Tensor, nn
 
 from transduce import tree
 from transduce.errors import UserError
+from transduce.modules import module_list
+from transduce.modules.attention.energies import mask_bias
 from transduce.modules.attention.heads import CrossAttention, CrossKeys
-from transduce.modules.attention.masks import mask_bias
 from transduce.modules.blocks import InstantLayer, sublayers
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout
-from transduce.modules.feedforward import FeedForward
 from transduce.modules.linear import projection
 from transduce.modules.mixers.attention import SelfAttention
-from transduce.modules.module_list import module_list
 from transduce.modules.positions import Sinusoidal
-from transduce.modules.residual import PreNorm, Residual
-from transduce.protocols import Mixer
+from transduce.modules.residual import PreNorm
+from transduce.protocols import FeedForward, Mixer, Residual
 from transduce.tree import Shared
 from transduce.types import Factory, Memory, MemoryWidths
 

@@ -8,12 +8,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from transduce import tree
-from transduce.modules.bridges import Bridge
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout, TokenEmbedding
 from transduce.modules.recurrent import Stack
-from transduce.modules.wirings import Wiring
-from transduce.protocols import Cell
+from transduce.protocols import Bridge, Cell, Wiring
 from transduce.types import Factory, Memory, MemoryWidths
 
 

@@ -9,17 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from transduce.modules import module_list
+from transduce.modules.attention.energies import mask_bias
 from transduce.modules.attention.heads import CrossAttention
-from transduce.modules.attention.masks import mask_bias
 from transduce.modules.blocks import CausalLayer, DecoderLayer, sublayers
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout, TokenEmbedding
-from transduce.modules.feedforward import FeedForward
 from transduce.modules.mixers.attention import CausalSelfAttention
-from transduce.modules.module_list import module_list
-from transduce.modules.positions import Positions
-from transduce.modules.residual import PreNorm, Residual
-from transduce.protocols import CausalMixer
+from transduce.modules.residual import PreNorm
+from transduce.protocols import CausalMixer, FeedForward, Positions, Residual
 from transduce.tree import Shared
 from transduce.types import Factory, Memory, MemoryWidths
 

@@ -6,16 +6,16 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from transduce.modules.attention.relative import Relative, Rotary
+from transduce.modules import module_list
+from transduce.modules.attention.relative import Rotary
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
-from transduce.modules.feedforward import FeedForward, PlainFeedForward
+from transduce.modules.feedforward import PlainFeedForward
 from transduce.modules.mixers.attention import SelfAttention
 from transduce.modules.mixers.conformer import ConvolutionModule
-from transduce.modules.module_list import module_list
 from transduce.modules.pooling import pool
 from transduce.modules.residual import PreNorm
-from transduce.protocols import Embedding, Mixer
+from transduce.protocols import Embedding, FeedForward, Mixer, Relative
 from transduce.types import Factory, Memory, Padded
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from transduce.modules import module_list
 from transduce.modules.convolution import HALVE, Convolution, GatedConvolution, centred, check_centred
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
-from transduce.modules.module_list import module_list
 from transduce.modules.pooling import pool
-from transduce.modules.positions import Learned, Positions
+from transduce.modules.positions import Learned
+from transduce.protocols import Positions
 from transduce.types import Factory, Memory, Padded
 
 

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from transduce.errors import UserError
+from transduce.modules import module_list
 from transduce.modules.convolution import Convolution, centred, check_centred
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.linear import projection
-from transduce.modules.module_list import module_list
 from transduce.modules.pooling import pool
 from transduce.protocols import Embedding
 from transduce.types import Factory, Memory, Padded

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from transduce.errors import UserError
+from transduce.modules import module_list
 from transduce.modules.dropout import Dropout
 from transduce.modules.linear import projection
-from transduce.modules.module_list import module_list
 from transduce.modules.signals.grid import steps
 from transduce.protocols import Mixer
 from transduce.types import Factory, Memory, Padded

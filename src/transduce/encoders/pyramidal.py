@@ -9,10 +9,10 @@ from torch import nn
 
 from transduce import tree
 from transduce.errors import UserError
+from transduce.modules import module_list
+from transduce.modules.convolution import concatenate_neighbours
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
-from transduce.modules.joining import join
-from transduce.modules.module_list import module_list
 from transduce.modules.recurrent import RecurrentLayer
 from transduce.protocols import Cell, Embedding
 from transduce.types import Factory, Memory, Padded
@@ -58,7 +58,7 @@ class PyramidalEncoder(nn.Module):
         x = self.embedding.embed(source)
         summary: list[Any] = []
         for layer in self.layers:
-            x = join(x, self.joined) if summary else x
+            x = concatenate_neighbours(x, self.joined) if summary else x
             y_BSD, state = layer.unroll(self.dropout(x.values), x.lengths)
             x = Padded(y_BSD, x.lengths)
             summary.append(state)

@@ -9,9 +9,9 @@ from torch import nn
 
 from transduce import tree
 from transduce.errors import UserError
+from transduce.modules import module_list
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
-from transduce.modules.module_list import module_list
 from transduce.modules.recurrent import RecurrentLayer
 from transduce.protocols import Cell, Embedding
 from transduce.types import Factory, Memory, Padded

@@ -7,16 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from transduce.modules import module_list
 from transduce.modules.blocks import EncoderLayer, sublayers
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import TokenEmbedding
-from transduce.modules.feedforward import FeedForward
 from transduce.modules.mixers.attention import SelfAttention
-from transduce.modules.module_list import module_list
 from transduce.modules.pooling import pool
-from transduce.modules.positions import Positions
-from transduce.modules.residual import PreNorm, Residual
-from transduce.protocols import Embedding, Mixer
+from transduce.modules.residual import PreNorm
+from transduce.protocols import Embedding, FeedForward, Mixer, Positions, Residual
 from transduce.types import Factory, Memory, Padded
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce import tree
-from transduce.models.tying import share
+from transduce.modules.embedding import share
 from transduce.protocols import Decoder, Encoder, memory_widths
 from transduce.types import Factory, Memory, MemoryWidths, Padded
 

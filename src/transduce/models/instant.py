@@ -5,13 +5,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+import torch
 from torch import Tensor, nn
 
+from transduce import tree
 from transduce.errors import UserError
-from transduce.models.tying import share
-from transduce.modules.lengths import LengthClassifier
+from transduce.modules.embedding import share
+from transduce.modules.linear import projection
+from transduce.modules.positions import Sinusoidal
 from transduce.protocols import Encoder, InstantDecoder, memory_widths
-from transduce.types import Emission, Factory
+from transduce.types import Emission, Factory, Memory, widened
+
+
+class LengthClassifier(nn.Module):
+    """The length of the output: log p(n | x) [B, max_length + 1] for n = 0 to ``max_length`` tokens.
+
+    It is softmax(W [summary; PE(S)] + b), where S is the number of the source's states. An average does not contain S.
+    As a sinusoid S lets a linear layer prefer lengths near it.
+    """
+
+    def __init__(self, summary_widths: tuple[int, ...], max_length: int, width: int = 64) -> None:
+        super().__init__()
+        self.positions = Sinusoidal(width)
+        self.linear = projection(sum(summary_widths) + width, max_length + 1)
+
+    def forward(self, memory: Memory) -> Tensor:
+        size_BD = self.positions(memory.states.lengths)
+        logits_BL = self.linear(torch.cat([*tree.leaves(memory.summary), size_BD], -1))
+        log_probs_BL: Tensor = logits_BL.log_softmax(-1, widened(logits_BL.dtype))
+        return log_probs_BL
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.errors import UserError
-from transduce.modules.module_list import module_list
+from transduce.modules import module_list
 from transduce.protocols import Autoregressive, Model, lacking_verbs
 from transduce.types import PAD, widened
 

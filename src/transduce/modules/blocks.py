@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from transduce.errors import UserError
 from transduce.modules.attention.heads import CrossAttention, CrossKeys
-from transduce.modules.feedforward import FeedForward, PlainFeedForward
-from transduce.modules.residual import Residual
-from transduce.protocols import CausalMixer, Mixer
+from transduce.modules.feedforward import PlainFeedForward
+from transduce.protocols import CausalMixer, FeedForward, Mixer, Residual
 from transduce.tree import Shared
 from transduce.types import Factory, Memory, Padded
 

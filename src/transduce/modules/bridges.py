@@ -6,17 +6,12 @@ Both are lists of [B, D] tensors: the leaves of ``Memory.summary`` and the leave
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from transduce.errors import UserError
 from transduce.modules.linear import projection
-
-
-class Bridge(Protocol):
-    def __call__(self, summary: Sequence[Tensor]) -> Sequence[Tensor]: ...
 
 
 class LinearBridge(nn.Module):

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
+from transduce.types import Padded
 
 HALVE = 0.5**0.5
 """A sum of two terms of equal variance times HALVE has the variance of one term (Gehring et al. 2017, section 3.4)."""
@@ -102,6 +103,17 @@ def band(weight_BHTK: Tensor) -> Tensor:
     B, H, T, K = weight_BHTK.shape
     S = T + K - 1
     return nn.functional.pad(weight_BHTK, (0, T)).flatten(2)[..., : T * S].view(B, H, T, S)
+
+
+def concatenate_neighbours(x: Padded, count: int) -> Padded:
+    """Fewer and wider steps [B, ceil(S / count), count * D]: every ``count`` neighbours side by side.
+
+    If the last ones of a row are fewer, zeros take the place of the others.
+    """
+    real_BSD = x.values.masked_fill(~x.mask[..., None], 0.0)
+    whole_BSD = nn.functional.pad(real_BSD, (0, 0, 0, -real_BSD.shape[1] % count))
+    joined_BSE = torch.unflatten(whole_BSD, 1, (-1, count)).flatten(2)
+    return Padded(joined_BSE, (x.lengths + count - 1) // count)
 
 
 def check_kernel(kernel: int) -> None:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
 from transduce.modules.linear import linear
+from transduce.protocols import Table
 from transduce.types import Padded
 
 
@@ -68,3 +69,22 @@ class Readout(nn.Module):
         if candidates is None:
             return linear(features, self.weight, self.bias)
         return linear(features, self.weight.index_select(0, candidates), self.bias.index_select(0, candidates))
+
+
+def share(taker: Table, giver: Table, what: str) -> None:
+    """Makes ``taker.weight`` the same parameter as ``giver.weight``.
+
+    ``what`` describes the pair in errors. Raises UserError if the taker has no table, or if the shapes differ.
+    """
+    if getattr(taker, "weight", None) is None:
+        raise UserError(
+            f"tie: cannot share {what}: {type(taker).__name__} makes vectors of a signal and has no table of words; "
+            'set tie = "target" or "none"'
+        )
+    theirs, ours = tuple(taker.weight.shape), tuple(giver.weight.shape)
+    if theirs != ours:
+        raise UserError(
+            f"tie: cannot share {what}: they are {theirs} and {ours} [vocabulary, width]; make the widths equal, and "
+            "for tie = 'all' learn one vocabulary (data.units.joint)"
+        )
+    taker.weight = giver.weight

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +18,6 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "swish": silu,
     "sigmoid": torch.sigmoid,
 }
-
-
-class FeedForward(Protocol):
-    """Maps features [..., width] to features of the same shape, each position alone."""
-
-    def __call__(self, x: Tensor) -> Tensor: ...
 
 
 class PlainFeedForward(nn.Module):

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch import Tensor, nn
 
 from transduce.errors import UserError
 from transduce.types import widened
-
-
-class Positions(Protocol):
-    """Maps positions [B, T] (from 0) to vectors [B, T, width], or to 0.0."""
-
-    def __call__(self, positions_BT: Tensor) -> Tensor | float: ...
 
 
 class NoPositions(nn.Module):

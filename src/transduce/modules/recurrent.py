@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from transduce.errors import UserError
+from transduce.modules import module_list
 from transduce.modules.dropout import Dropout
-from transduce.modules.module_list import module_list
 from transduce.protocols import Cell
 from transduce.types import Factory
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,20 +11,6 @@ from transduce.modules.dropout import Dropout
 from transduce.types import widened
 
 Kind = Literal["layer", "rms"]
-
-
-class Residual(Protocol):
-    """A residual connection around a sublayer f.
-
-    ``enter`` returns f's input for x. ``leave`` returns the connection's output for x and f's output. ``final`` comes
-    after the last connection of a stack.
-    """
-
-    def enter(self, x: Tensor) -> Tensor: ...
-
-    def leave(self, x: Tensor, y: Tensor) -> Tensor: ...
-
-    def final(self) -> nn.Module: ...
 
 
 class PostNorm(nn.Module):

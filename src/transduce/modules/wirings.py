@@ -10,7 +10,7 @@ B rows, T positions, W the cells' width, M the context's width, G the width of a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
 from transduce.modules.linear import Linear, projection
 from transduce.modules.recurrent import Stack, State
-from transduce.protocols import Attention
+from transduce.protocols import Attention, Wiring
 from transduce.tree import Shared, leaves
 from transduce.types import Factory, Memory, MemoryWidths
 
@@ -33,15 +33,6 @@ class WiringState:
     cells: State
     feed: Tensor | None
     attention: Any
-
-
-class Wiring(Protocol):
-    width: int
-    stack: Stack
-
-    def start(self, memory: Memory, cells: State) -> Any: ...
-
-    def __call__(self, x_BTE: Tensor, state: Any) -> tuple[Tensor, Any]: ...
 
 
 class Plain(nn.Module):
@@ -198,7 +189,8 @@ class Context(nn.Module):
 
     @property
     def stack(self) -> Stack:
-        return self.wiring.stack
+        stack: Stack = self.wiring.stack
+        return stack
 
     def start(self, memory: Memory, cells: State) -> ContextState:
         context_BM = self.dropout(torch.cat(leaves(memory.summary), -1))

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from transduce.errors import UserError
 from transduce.modules.linear import Linear
+from transduce.types import widened
 
 
 class Dot(nn.Module):
@@ -85,3 +86,18 @@ class ScaledDot(nn.Module):
 
     def forward(self, query_BTD: Tensor, key_BSK: Tensor) -> Tensor:
         return torch.matmul(self.query(query_BTD) * self.scale, key_BSK.transpose(1, 2))
+
+
+def mask_bias(mask_BS: Tensor, dtype: torch.dtype) -> Tensor:
+    """A bias to add to energies: 0 where the mask is True, minus infinity elsewhere.
+
+    It is at least float32, and so are the sums: a softmax over bfloat16 takes the CPU eight times as long.
+    """
+    wide = widened(dtype)
+    return torch.zeros(mask_BS.shape, dtype=wide, device=mask_BS.device).masked_fill_(~mask_BS, float("-inf"))
+
+
+def causal_bias(places_BT: Tensor, positions: int, dtype: torch.dtype) -> Tensor:
+    """The bias [B, 1, T, S] that lets a query at place p read the keys at places 0 to p."""
+    keys_S = torch.arange(positions, device=places_BT.device)
+    return mask_bias(keys_S <= places_BT[:, :, None], dtype)[:, None]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from transduce.modules.attention.energies import mask_bias
 from transduce.modules.attention.heads import Heads, check_heads, laid_out, merge_heads, split_heads
-from transduce.modules.attention.masks import mask_bias
 from transduce.modules.linear import projection
 from transduce.tree import Shared
 from transduce.types import Memory

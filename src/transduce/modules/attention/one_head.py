@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from transduce.modules.attention.masks import mask_bias
+from transduce.modules.attention.energies import mask_bias
 from transduce.modules.dropout import Dropout
 from transduce.protocols import Energy
 from transduce.tree import Shared

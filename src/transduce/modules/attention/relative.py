@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -18,21 +17,6 @@ from transduce.errors import UserError
 from transduce.types import widened
 
 Read = Callable[[Tensor], Tensor]
-
-
-class Relative(Protocol):
-    """Where relative positions may enter attention.
-
-    ``turn`` gives query and key at their places, ``bias`` [B, 1, T, S] with what is added to the energies, and ``read``
-    what is read besides the values, from the weights [B, H, T, S]: None where nothing is.
-    Made with ``heads``, the ``width`` of one, and whether attention is ``causal``.
-    """
-
-    def turn(self, query_BHTD: Tensor, key_BHTD: Tensor, places_BT: Tensor) -> tuple[Tensor, Tensor]: ...
-
-    def bias(self, bias_B1TS: Tensor, query_BHTD: Tensor, places_BT: Tensor) -> Tensor: ...
-
-    def read(self, places_BT: Tensor, keys: int) -> Read | None: ...
 
 
 class NoRelative(nn.Module):

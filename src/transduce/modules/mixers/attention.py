@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from transduce.modules.attention.energies import causal_bias, mask_bias
 from transduce.modules.attention.heads import Heads, check_heads, merge_heads, split_heads
-from transduce.modules.attention.masks import causal_bias, mask_bias
-from transduce.modules.attention.relative import NoRelative, Relative
+from transduce.modules.attention.relative import NoRelative
 from transduce.modules.linear import projection
+from transduce.protocols import Relative
 from transduce.tree import Buffer
 from transduce.types import Factory, Padded
 

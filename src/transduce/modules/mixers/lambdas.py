@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from transduce.modules.attention.energies import mask_bias
 from transduce.modules.attention.heads import check_heads, merge_heads
-from transduce.modules.attention.masks import mask_bias
 from transduce.modules.convolution import centred, check_centred, convolve_at
 from transduce.modules.dropout import Dropout
 from transduce.modules.linear import projection

@@ -8,8 +8,8 @@ from typing import Literal
 from torch import Tensor, nn
 
 from transduce.errors import UserError
+from transduce.modules import module_list
 from transduce.modules.linear import projection
-from transduce.modules.module_list import module_list
 from transduce.modules.signals.grid import Grid, boxes, check_height, picture, shortened
 from transduce.modules.signals.layers import ChannelNorm, GridConvolution, relu
 from transduce.types import Padded

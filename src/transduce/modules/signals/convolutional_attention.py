@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from transduce.errors import UserError
+from transduce.modules import module_list
+from transduce.modules.attention.energies import mask_bias
 from transduce.modules.attention.heads import Heads, check_heads, merge_heads, split_heads
-from transduce.modules.attention.masks import mask_bias
 from transduce.modules.dropout import Dropout
-from transduce.modules.module_list import module_list
-from transduce.modules.signals.grid import Grid, Gridded, Placed
+from transduce.modules.signals.base import Gridded, Placed
+from transduce.modules.signals.grid import Grid
 from transduce.modules.signals.layers import ChannelNorm, GridConvolution
 from transduce.protocols import Embedding
 from transduce.types import Factory, Padded

@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from transduce.modules.signals.grid import Placed
+from transduce.modules.signals.base import Placed
 from transduce.protocols import Embedding
 from transduce.types import Factory, Padded
 

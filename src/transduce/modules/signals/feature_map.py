@@ -7,9 +7,10 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 from transduce.errors import UserError
-from transduce.modules.positions import NoPositions, Positions
+from transduce.modules.positions import NoPositions
 from transduce.modules.signals.grid import Grid, GridPositions, boxes, check_height, picture
 from transduce.modules.signals.layers import ChannelNorm, GridConvolution, ResidualBlock, relu
+from transduce.protocols import Positions
 from transduce.types import Factory, Padded
 
 

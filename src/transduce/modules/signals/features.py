@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.errors import UserError
-from transduce.modules.joining import join
+from transduce.modules.convolution import concatenate_neighbours
 from transduce.modules.linear import linear
 from transduce.modules.signals.grid import boxes, steps
 from transduce.types import Padded
@@ -29,7 +29,7 @@ class FrameEmbedding(nn.Module):
         self.bias = nn.Parameter(self.kernel.new_zeros(width))
 
     def embed(self, source: Padded) -> Padded:
-        frames = join(Padded(steps(source).to(self.kernel.dtype), source.lengths), self.stack)
+        frames = concatenate_neighbours(Padded(steps(source).to(self.kernel.dtype), source.lengths), self.stack)
         return Padded(linear(frames.values, self.kernel, self.bias), frames.lengths)
 
     def boxes(self, source: Padded) -> Tensor:

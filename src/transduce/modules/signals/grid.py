@@ -6,14 +6,12 @@ B sources, S steps, D numbers a step or features of a cell, C channels, H rows o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from transduce.errors import UserError
-from transduce.modules.positions import Positions
-from transduce.protocols import Embedding
+from transduce.protocols import Positions
 from transduce.types import Factory, Padded, real_mask
 
 
@@ -43,22 +41,6 @@ class Grid:
         index_B1N = (row_BN * W + column_BN).clamp_(max=H * W - 1)[:, None]
         cells_BDN = self.values.flatten(2).gather(2, index_B1N.expand(-1, D, -1))
         return Padded(cells_BDN.transpose(1, 2), H * self.widths)
-
-
-class Gridded(Embedding, Protocol):
-    """An embedding whose vectors lie on a grid. ``embed`` returns its cells row by row."""
-
-    def grid(self, source: Padded) -> Grid: ...
-
-
-class Placed(Embedding, Protocol):
-    """An embedding whose vectors have a place in the signal.
-
-    ``boxes`` [B, S', 4] are left, top, right and bottom of the region around each vector's centre, as fractions of the
-    source's own size. For sound these are time and frequency.
-    """
-
-    def boxes(self, source: Padded) -> Tensor: ...
 
 
 def picture(source: Padded, height: int, like: Tensor) -> Grid:

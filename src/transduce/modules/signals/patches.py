@@ -5,8 +5,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from transduce.errors import UserError
-from transduce.modules.positions import Learned, Positions
+from transduce.modules.positions import Learned
 from transduce.modules.signals.grid import Grid, GridPositions, boxes, check_height, picture, shortened
+from transduce.protocols import Positions
 from transduce.types import Factory, Padded
 
 
