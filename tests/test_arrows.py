@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 LAYERS: list[set[str]] = [
     {"errors"},
-    {"types", "protocols", "tree", "chain", "ctc", "names", "config", "files"},
+    {"types", "protocols", "tree", "chain", "ctc", "names", "config", "files", "schedules"},
     {"pages", "compute"},
     {"data", "modules"},
     {"encoders", "decoders", "statistical", "recipes"},

@@ -14,11 +14,11 @@ from torch.testing import assert_close
 from families import FAMILIES, build, sources
 from test_resume import At, KilledError, kill, same_bytes
 from transduce import api
-from transduce.objectives import chunks
+from transduce.objectives import readout
 from transduce.objectives.consistency import RDrop, divergence
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.forcing import ScheduledSampling, WordDropout
-from transduce.objectives.probability import Constant
+from transduce.schedules import Constant
 from transduce.training.callbacks import Callback, TensorBoard, Update
 from transduce.types import EOS, PAD, Batch, Padded
 
@@ -81,7 +81,7 @@ def test_read_out_by_parts_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     model = in_training(TRANSFORMER, dropout=0.0)
     whole, _ = RDrop(0.1)(model, batch())
     expected = torch.autograd.grad(whole.total, list(model.parameters()), allow_unused=True)
-    monkeypatch.setattr(chunks, "CHUNK", 30)
+    monkeypatch.setattr(readout, "CHUNK", 30)
     parts, _ = RDrop(0.1)(model, batch())
     assert_close(parts.total, whole.total)
     assert_close(torch.autograd.grad(parts.total, list(model.parameters()), allow_unused=True), expected)
@@ -186,10 +186,10 @@ def test_a_model_learns_to_agree_with_itself(tiny: dict[str, Any], own_run: Path
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"objective.weight": -1}, r"weight = -1\.0: how much disagreement counts for was expected, 0 or more"),
-        ({"objective.weight": float("nan")}, r"weight = nan: how much"),
+        ({"objective.weight": -1}, r"weight = -1\.0: the weight of the divergence was expected, 0 or more"),
+        ({"objective.weight": float("nan")}, r"weight = nan: the weight"),
         ({"objective.smoothing": 1.0}, r"smoothing = 1\.0: a share"),
-        ({"distillation.teacher": "elsewhere"}, r"by cross-entropy, and the objective is RDrop: leave out one"),
+        ({"distillation.teacher": "elsewhere"}, r"the objective cross-entropy, not RDrop: leave out one"),
     ],
 )
 def test_mistakes_leave_no_run(settings: dict[str, Any], message: str, tiny: dict[str, Any], tmp_path: Path) -> None:

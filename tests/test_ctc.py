@@ -346,28 +346,28 @@ def test_pairs_without_an_alignment(caplog: pytest.LogCaptureFixture) -> None:
     model = build(FAMILIES["ctc, lstm, no attention"] | {"stretch": 1})
     together = batch(LENGTHS, [3, 6, 2])  # of 5, 2 and 4 frames
     with pytest.raises(
-        ValueError, match=r"no alignment for 1 of 3 pairs .* row 1, of 5 symbols, needs \d frames .* 2;"
+        ValueError, match=r"no alignment for 1 of 3 pairs .* row 1 has 5 symbols and needs \d frames, .* 2;"
     ) as told:
         CTCLikelihood()(model, together)
-    assert 'objective.impossible = "skip", in joint training objective.ctc.impossible' in str(told.value)
+    assert 'objective.impossible = "skip" (in joint training objective.ctc.impossible)' in str(told.value)
     with caplog.at_level("INFO"):
         CTCLikelihood("skip")(model, together)
     for said in (str(told.value), caplog.text):
-        assert "raise model.stretch, shorten the encoder's strides, or" in said
+        assert "raise model.stretch, lower the encoder's strides, or" in said
         assert '("stretch"), lower its most' in said
     for by in ("torch", "transduce"):
         loss, _ = CTCLikelihood("skip", by)(model, together)  # type: ignore[arg-type]
         possible = replace(together, source=pick(together.source, [0, 2]), target=pick(together.target, [0, 2]))
         without, _ = CTCLikelihood("error", by)(model, possible)  # type: ignore[arg-type]
         assert_close(loss.total, without.total)
-        assert (loss.count, int(loss.parts["skipped"])) == (without.count, 1) == (5, 1)
+        assert (loss.count, loss.tallies["skipped"]) == (without.count, 1) == (5, 1)
 
 
 def test_a_batch_of_nothing_possible_trains_nothing() -> None:
     model = build(FAMILIES["ctc, lstm, no attention"] | {"stretch": 1})
     loss, _ = CTCLikelihood("skip")(model, batch([2, 1], [6, 5]))
     loss.total.backward()
-    assert (float(loss.total.detach()), loss.count, int(loss.parts["skipped"])) == (0.0, 1, 2)
+    assert (float(loss.total.detach()), loss.count, loss.tallies["skipped"]) == (0.0, 1, 2)
     assert all(p.grad is None or not p.grad.any() for p in model.parameters())
 
 

@@ -17,14 +17,14 @@ from test_resume import At, KilledError, Report, kill, same_bytes
 from transduce import api, config
 from transduce.data.pairs import Pairs, Ragged
 from transduce.models.mixtures import Ensemble
-from transduce.objectives import chunks
+from transduce.objectives import readout
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.forcing import WordDropout
 from transduce.search.forcing import shifted
 from transduce.training import distillation
 from transduce.training.augmentation.masks import SpecAugment
 from transduce.training.callbacks import Callback
-from transduce.training.distillation import AskedAlways, AskedOnce, Distilled
+from transduce.training.distillation import ComputedDistributions, Distilled, StoredDistributions
 from transduce.training.settings import Distillation, Training
 from transduce.types import BOS, EOS, PAD, UNK, Batch, Padded
 
@@ -57,7 +57,7 @@ def student() -> Any:
 def test_it_is_its_definition(teachers: list[str], share: float, student: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     given = batch()
     models = [build(FAMILIES[name]) for name in teachers]
-    loss, _ = Distilled(CrossEntropy(), AskedAlways(Ensemble(models)), share)(student, given)
+    loss, _ = Distilled(CrossEntropy(), ComputedDistributions(Ensemble(models)), share)(student, given)
     log_p = log_probs(student, given)
     q = torch.stack([log_probs(model, given).exp() for model in models]).mean(0).detach()
     nll = -log_p.gather(1, given.target.values[given.target.mask][:, None]).sum()
@@ -68,8 +68,8 @@ def test_it_is_its_definition(teachers: list[str], share: float, student: Any, m
     parameters = list(student.parameters())
     expected = torch.autograd.grad((1 - share) * nll + share * learned, parameters)
     assert_close(torch.autograd.grad(loss.total, parameters), expected)
-    monkeypatch.setattr(chunks, "CHUNK", 30)  # readout in parts
-    by_parts, _ = Distilled(CrossEntropy(), AskedAlways(Ensemble(models)), share)(student, given)
+    monkeypatch.setattr(readout, "CHUNK", 30)  # readout in parts
+    by_parts, _ = Distilled(CrossEntropy(), ComputedDistributions(Ensemble(models)), share)(student, given)
     assert_close(torch.autograd.grad(by_parts.total, parameters), expected)
     assert all(parameter.grad is None for model in models for parameter in model.parameters())
 
@@ -77,14 +77,16 @@ def test_it_is_its_definition(teachers: list[str], share: float, student: Any, m
 def test_who_is_as_good_as_the_teacher_learns_nothing(student: Any) -> None:
     teacher = build(FAMILIES[LUONG])
     teacher.load_state_dict(student.state_dict())
-    loss, _ = Distilled(CrossEntropy(), AskedAlways(teacher), 1.0)(student, batch())
+    loss, _ = Distilled(CrossEntropy(), ComputedDistributions(teacher), 1.0)(student, batch())
     for gradient in torch.autograd.grad(loss.total, list(student.parameters())):
         assert_close(gradient, torch.zeros_like(gradient), rtol=0, atol=1e-12)
 
 
 def test_validation_is_that_of_the_objective(student: Any) -> None:
     student.eval()
-    ours, _ = Distilled(CrossEntropy(smoothing=0.1), AskedAlways(build(FAMILIES[TRANSFORMER])), 0.5)(student, batch())
+    ours, _ = Distilled(CrossEntropy(smoothing=0.1), ComputedDistributions(build(FAMILIES[TRANSFORMER])), 0.5)(
+        student, batch()
+    )
     plain, _ = CrossEntropy(smoothing=0.1)(student, batch())
     assert_close((ours.total, ours.parts), (plain.total, plain.parts))
 
@@ -106,7 +108,7 @@ def test_the_teacher_reads_what_the_student_reads(student: Any) -> None:
 
     read: list[torch.Tensor] = []
     teacher = build(FAMILIES[TRANSFORMER])
-    Distilled(CrossEntropy(forcing=WordDropout(share=1.0)), AskedAlways(Listening()), 0.5)(student, batch())
+    Distilled(CrossEntropy(forcing=WordDropout(share=1.0)), ComputedDistributions(Listening()), 0.5)(student, batch())
     (tokens_BT,) = read
     assert tokens_BT[:, 0].tolist() == [BOS] * 3
     assert set(tokens_BT[:, 1:][batch().target.mask[:, 1:]].tolist()) == {UNK}
@@ -127,7 +129,7 @@ def test_what_both_rule_out_is_no_loss() -> None:
         def readout(self, output: torch.Tensor) -> torch.Tensor:
             return output
 
-    loss, _ = Distilled(CrossEntropy(), AskedAlways(Fixed()), 1.0)(Fixed(), batch())
+    loss, _ = Distilled(CrossEntropy(), ComputedDistributions(Fixed()), 1.0)(Fixed(), batch())
     assert_close(loss.total, 11 * torch.tensor(11.0, dtype=torch.float64).log())
 
 
@@ -170,16 +172,16 @@ def pairs() -> Pairs:
 @pytest.mark.parametrize("questions", [1, 30, 2**14])
 def test_asked_once_it_says_what_it_says_always(questions: int, student: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """To a half-precision number's last bit, in whatever batches, the readout in parts; no sentence is asked twice."""
-    monkeypatch.setattr(distillation, "QUESTIONS", questions)
-    monkeypatch.setattr(chunks, "CHUNK", 100)
+    monkeypatch.setattr(distillation, "TEACHER_TOKENS", questions)
+    monkeypatch.setattr(readout, "CHUNK", 100)
     teacher = Counting(build(FAMILIES[TRANSFORMER]))
-    once = Distilled(CrossEntropy(), AskedOnce(teacher, pairs(), 11, torch.device("cpu")), 0.5)
+    once = Distilled(CrossEntropy(), StoredDistributions(teacher, pairs(), 11, torch.device("cpu")), 0.5)
     given = pairs().batch(np.array([2, 7, 4]))
     assert_close(given.target.values, batch().target.values)
     for _ in range(2):
         ours, _ = once(student, given)
     assert teacher.asked == 10
-    always, _ = Distilled(CrossEntropy(), AskedAlways(teacher), 0.5)(student, given)
+    always, _ = Distilled(CrossEntropy(), ComputedDistributions(teacher), 0.5)(student, given)
     assert_close(ours.parts["teacher"], always.parts["teacher"], rtol=1e-3, atol=0, check_dtype=False)
     assert_close(ours.parts["nll"], always.parts["nll"])
 
@@ -197,16 +199,16 @@ def test_it_is_asked_once_where_epochs_are_alike_and_memory_allows(
     objective: CrossEntropy, settings: dict[str, float], once: bool, trained: Path
 ) -> None:
     teacher = distillation.Teacher(Distillation(trained, **settings), torch.device("cpu"))
-    answers = teacher.taught(objective, pairs(), Training(steps=1)).answers
-    assert isinstance(answers, AskedOnce if once else AskedAlways)
+    answers = teacher.taught(objective, pairs(), Training(steps=1)).teacher
+    assert isinstance(answers, StoredDistributions if once else ComputedDistributions)
     (line,) = teacher.lines(objective, pairs(), Training(steps=1))
-    assert ("asked once, before the first update" in line, "asked with every batch" in line) == (once, not once)
+    assert ("computed once, before the first update" in line, "computed with every batch" in line) == (once, not once)
 
 
 def test_changed_signals_are_asked_about_always(trained: Path) -> None:
     teacher = distillation.Teacher(Distillation(trained), torch.device("cpu"))
     changing = Training(steps=1, augmentation=(SpecAugment(),))
-    assert isinstance(teacher.taught(CrossEntropy(), pairs(), changing).answers, AskedAlways)
+    assert isinstance(teacher.taught(CrossEntropy(), pairs(), changing).teacher, ComputedDistributions)
 
 
 # ------------------------------------------------------------------ whole runs
@@ -221,7 +223,7 @@ def test_a_run_learns_from_two_and_says_so(tiny: dict[str, Any], trained: Path, 
     teachers = f"{trained}+{sister}"
     student = train(tmp_path / "run", tiny | {"distillation.share": 0.25}, report, teacher=teachers)
     count = sum(p.numel() for run in (trained, sister) for p in transduce.load(run, device="cpu").model.parameters())
-    about = f"{count:,} parameters, a share of 0.25, asked once, before the first update"
+    about = f"{count:,} parameters, a share of 0.25, computed once, before the first update"
     assert report.started.report[-1] == f"learns from {teachers}, {about}"
     table = config.read(tmp_path / "run" / "config.toml")
     assert table["distillation"] == {
@@ -294,10 +296,10 @@ def test_from_the_command_line(call: Any, trained: Path, tmp_path: Path) -> None
         ({"distillation.teacher": "nowhere"}, "nowhere is no run directory.*transduce train"),
         ({"distillation.share": 0}, r"distillation: share = 0.0: more than 0 and at most 1"),
         ({"distillation.share": 1.5}, r"share = 1\.5: more than 0 and at most 1"),
-        ({"distillation.room": -1}, r"room = -1.0: 0 GiB, to ask with each batch, or more"),
+        ({"distillation.room": -1}, r"room = -1.0: 0 GiB or more"),
         (
             {"data.units": {"joint": "words"}},
-            "another source and another target .*leave data.units as they are there.*--init",
+            "another source and another target .*use its data.units.*--init",
         ),
     ],
 )
@@ -318,7 +320,7 @@ def test_a_teacher_has_a_distribution_over_each_next_word(monkeypatch: pytest.Mo
 
 
 def test_who_writes_all_at_once_has_no_teacher(trained: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"by cross-entropy, and the objective is ParallelCrossEntropy"):
+    with pytest.raises(ValueError, match=r"objective cross-entropy, not ParallelCrossEntropy"):
         api.train("multi30k-de-en-instant", tmp_path / "run", teacher=trained, device="cpu", progress=False)
     assert not (tmp_path / "run").exists()
 

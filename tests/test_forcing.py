@@ -17,7 +17,7 @@ from families import FAMILIES, build, sources, targets
 from test_resume import At, KilledError, kill, same_bytes, train
 from transduce import config
 from transduce.names import NAMES
-from transduce.objectives import chunks
+from transduce.objectives import readout
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.forcing import (
     Forcing,
@@ -27,8 +27,8 @@ from transduce.objectives.forcing import (
     WordDropout,
     at_quantile,
 )
-from transduce.objectives.probability import Constant, Exponential, InverseSigmoid, Linear, Probability
 from transduce.protocols import Objective
+from transduce.schedules import Constant, Exponential, InverseSigmoid, Linear, Probability
 from transduce.search.forcing import shifted
 from transduce.types import BOS, EOS, PAD, UNK, Batch, Padded
 
@@ -148,7 +148,7 @@ def test_choices_cost_no_gradients_and_no_padding(model: Any, forcing: Any) -> N
 def test_choices_are_read_out_in_chunks(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     forcing, (own_BT, quantile_BT) = ParallelScheduledSampling(EVER, passes=3), draws(0.0)
     whole_BT = forcing.mix(model, model.start(BATCH.source), shifted(TARGET), own_BT, quantile_BT)
-    monkeypatch.setattr(chunks, "CHUNK", 2 * 11)
+    monkeypatch.setattr(readout, "CHUNK", 2 * 11)
     counted = Counted(model)
     assert torch.equal(forcing.mix(counted, model.start(BATCH.source), shifted(TARGET), own_BT, quantile_BT), whole_BT)
     assert counted.most == 2
@@ -386,13 +386,13 @@ def test_schedules_are_the_papers() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Constant(1.5), r"value = 1\.5: a probability"),
-        (lambda: Linear(start=-0.1), r"start = -0\.1: a probability"),
-        (lambda: Linear(floor=math.nan), "floor = nan: a probability"),
+        (lambda: Constant(1.5), r"value = 1\.5: a number from 0 to 1"),
+        (lambda: Linear(start=-0.1), r"start = -0\.1: a number from 0 to 1"),
+        (lambda: Linear(floor=math.nan), "floor = nan: a number from 0 to 1"),
         (lambda: Linear(start=0.5, floor=0.6), r"floor = 0\.6: at most start = 0\.5"),
         (lambda: Linear(slope=-1.0), r"slope = -1\.0: a number of at least 0"),
         (lambda: Exponential(0.0), "end = 0.* try 0.01"),
-        (lambda: Exponential(1.1), r"end = 1\.1: a probability"),
+        (lambda: Exponential(1.1), r"end = 1\.1: a number from 0 to 1"),
         (lambda: InverseSigmoid(steepness=-1.0), r"steepness = -1\.0: a number of at least 0"),
         (lambda: InverseSigmoid(middle=math.inf), "middle = inf: a share of the budget"),
         (lambda: WordDropout(1.5), r"share = 1\.5: a share of the words, from 0 to 1"),

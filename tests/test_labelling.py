@@ -16,7 +16,7 @@ from families import CHAINS, FACTS, PARALLEL, all_lengths, build, chooses_length
 from test_laws import LENGTHS, batch, padded_targets, pick, sources_alone
 from transduce import config
 from transduce.errors import UserError
-from transduce.objectives.chain import ChainLikelihood
+from transduce.objectives.cross_entropy import ChainLikelihood
 from transduce.protocols import Model
 from transduce.search.labels import LabelSearch
 from transduce.search.viterbi import Posterior, Viterbi

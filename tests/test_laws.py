@@ -15,8 +15,8 @@ from transduce import config, tree
 from transduce.objectives.consistency import RDrop
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.forcing import ParallelScheduledSampling, ScheduledSampling
-from transduce.objectives.probability import Constant
 from transduce.protocols import Model
+from transduce.schedules import Constant
 from transduce.search.beam import Beam
 from transduce.search.exact import Exact
 from transduce.search.forcing import force, shifted

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from transduce.objectives import chunks
-from transduce.objectives.cross_entropy import CrossEntropy, Trainable, smoothed_cross_entropy
+from transduce.objectives import readout
+from transduce.objectives.base import Trainable
+from transduce.objectives.cross_entropy import CrossEntropy, smoothed_cross_entropy
 from transduce.types import Batch, Padded
 
 SMOOTHINGS = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
@@ -161,7 +162,7 @@ def test_in_chunks_the_loss_is_the_same(monkeypatch: pytest.MonkeyPatch, rows: i
     model, objective = Bigram(), CrossEntropy(smoothing)
     whole, _ = objective(model, BATCH)
     expected = gradients(model, whole.total)
-    monkeypatch.setattr(chunks, "CHUNK", rows * VOCABULARY)
+    monkeypatch.setattr(readout, "CHUNK", rows * VOCABULARY)
     model.asked.clear()
     loss, _ = objective(model, BATCH)
     assert max(model.asked) <= rows

@@ -10,17 +10,25 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from transduce.training.optimization import Adam, AdamW, Constant, Cosine, InverseSquareRoot, Linear, ReduceOnPlateau
+from transduce.training.optimization import (
+    Adam,
+    AdamW,
+    ConstantRate,
+    CosineDecay,
+    InverseSquareRoot,
+    LinearDecay,
+    ReduceOnPlateau,
+)
 
 
 @pytest.mark.parametrize(
     ("schedule", "step", "progress", "share"),
     [
-        (Constant(), 1, 0.0, 1.0),
-        (Constant(), 10**6, 1.0, 1.0),
-        (Constant(warmup=4), 1, 0.0, 0.25),
-        (Constant(warmup=4), 4, 0.5, 1.0),
-        (Constant(warmup=4), 5, 0.9, 1.0),
+        (ConstantRate(), 1, 0.0, 1.0),
+        (ConstantRate(), 10**6, 1.0, 1.0),
+        (ConstantRate(warmup=4), 1, 0.0, 0.25),
+        (ConstantRate(warmup=4), 4, 0.5, 1.0),
+        (ConstantRate(warmup=4), 5, 0.9, 1.0),
         (InverseSquareRoot(warmup=100), 1, 0.0, 0.01),
         (InverseSquareRoot(warmup=100), 50, 0.0, 0.5),
         (InverseSquareRoot(warmup=100), 100, 0.0, 1.0),
@@ -28,18 +36,18 @@ from transduce.training.optimization import Adam, AdamW, Constant, Cosine, Inver
         (InverseSquareRoot(warmup=100), 10_000, 0.0, 0.1),
         (InverseSquareRoot(warmup=0), 1, 0.0, 1.0),
         (InverseSquareRoot(warmup=0), 25, 0.0, 0.2),
-        (Cosine(), 1, 0.0, 1.0),
-        (Cosine(), 7, 1 / 3, 0.75),
-        (Cosine(), 7, 0.5, 0.5),
-        (Cosine(), 7, 1.0, 0.0),
-        (Cosine(), 7, 1.2, 0.0),  # past the end of the budget it stays where it is
-        (Cosine(floor=0.2), 7, 0.5, 0.6),
-        (Cosine(floor=0.2), 7, 1.0, 0.2),
-        (Cosine(warmup=10), 5, 0.5, 0.25),
-        (Linear(), 7, 0.25, 0.75),
-        (Linear(floor=0.5), 7, 0.5, 0.75),
-        (Linear(floor=0.5), 7, 1.5, 0.5),
-        (Linear(warmup=10), 5, 0.5, 0.25),
+        (CosineDecay(), 1, 0.0, 1.0),
+        (CosineDecay(), 7, 1 / 3, 0.75),
+        (CosineDecay(), 7, 0.5, 0.5),
+        (CosineDecay(), 7, 1.0, 0.0),
+        (CosineDecay(), 7, 1.2, 0.0),  # past the end of the budget it stays where it is
+        (CosineDecay(floor=0.2), 7, 0.5, 0.6),
+        (CosineDecay(floor=0.2), 7, 1.0, 0.2),
+        (CosineDecay(warmup=10), 5, 0.5, 0.25),
+        (LinearDecay(), 7, 0.25, 0.75),
+        (LinearDecay(floor=0.5), 7, 0.5, 0.75),
+        (LinearDecay(floor=0.5), 7, 1.5, 0.5),
+        (LinearDecay(warmup=10), 5, 0.5, 0.25),
     ],
     ids=repr,
 )

@@ -16,7 +16,7 @@ import transduce
 from families import FAMILIES, build, sources
 from test_resume import At, KilledError, kill, same_bytes
 from transduce import api
-from transduce.objectives import chunks
+from transduce.objectives import readout
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.risk import ExpectedRisk
 from transduce.search.beam import Beam
@@ -106,7 +106,7 @@ def test_it_is_its_definition(
     parameters = list(model.parameters())
     gradients = torch.autograd.grad(expected + 0.25 * plain.total, parameters, allow_unused=True)
     assert_close(torch.autograd.grad(loss.total, parameters, allow_unused=True), gradients)
-    monkeypatch.setattr(chunks, "CHUNK", 30)  # readout in parts
+    monkeypatch.setattr(readout, "CHUNK", 30)  # readout in parts
     by_parts, _ = objective(model, given)
     assert_close(torch.autograd.grad(by_parts.total, parameters, allow_unused=True), gradients)
 
@@ -237,5 +237,5 @@ def test_mistakes_leave_no_run(settings: dict[str, Any], message: str, tiny: dic
 
 
 def test_who_has_not_told_it_how_to_read_is_told() -> None:
-    with pytest.raises(ValueError, match=r"tell it how ids are read, ExpectedRisk\(\.\.\.\)\.reading\(decode\)"):
+    with pytest.raises(ValueError, match=r"function that decodes ids, ExpectedRisk\(\.\.\.\)\.reading\(decode\)"):
         ExpectedRisk("wer")(model_in_training(LUONG), batch())

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,18 +22,21 @@ from families import FAMILIES, build, sources, targets
 from transduce import api, config
 from transduce.compute.precision import autocast, choose_precision
 from transduce.data.batching import Place
+from transduce.metrics.base import metric
 from transduce.models.weights import weights
 from transduce.modules.dropout import Dropout
-from transduce.objectives.cross_entropy import CrossEntropy, Trainable
+from transduce.objectives.base import Trainable
+from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.runs.checkpoints import Rank
 from transduce.runs.training_state import State
 from transduce.training.begin import RunExistsError
-from transduce.training.callbacks import Callback, Finished, JsonLines, Started, Update, Validated
-from transduce.training.loop import DivergenceError, Judgement, Loop
-from transduce.training.optimization import Constant, Cosine, InverseSquareRoot, Linear, ReduceOnPlateau
-from transduce.training.settings import Budget, Training, Validation
-from transduce.training.validation import spread
-from transduce.types import EOS, Batch, Example, Padded
+from transduce.training.budget import Budget, Pace
+from transduce.training.callbacks import Callback, Finished, JsonLines, Notice, Started, Update, Validated
+from transduce.training.loop import DivergenceError, Loop
+from transduce.training.optimization import ConstantRate, CosineDecay, InverseSquareRoot, LinearDecay, ReduceOnPlateau
+from transduce.training.settings import Training, Validation
+from transduce.training.validation import Judge, Judgement, spread
+from transduce.types import EOS, Batch, Example, Loss, Padded
 
 CPU = torch.device("cpu")
 
@@ -83,6 +87,9 @@ class Events(Callback):
     def on_validation(self, validated: Validated) -> None:
         self.told.append(validated)
 
+    def on_notice(self, notice: Notice) -> None:
+        self.told.append(notice)
+
     def on_finish(self, finished: Finished) -> None:
         self.told.append(finished)
 
@@ -107,7 +114,7 @@ class Script:
     def __init__(self, model: Any, values: Sequence[float]) -> None:
         self.model, self.values, self.seen = model, iter(values), []
 
-    def __call__(self) -> Judgement:
+    def __call__(self, allowed: float) -> Judgement:
         assert not self.model.training
         self.seen.append({name: tensor.clone() for name, tensor in weights(self.model).items()})
         value = next(self.values)
@@ -144,7 +151,7 @@ def loop(
 
 
 def steady(**options: Any) -> Training:
-    return Training(schedule=Constant(), **{"clip": 0.0, **options})
+    return Training(schedule=ConstantRate(), **{"clip": 0.0, **options})
 
 
 def saved(run: Path, name: str) -> dict[str, torch.Tensor]:
@@ -185,7 +192,8 @@ def test_patience_ends_training_at_the_best_model(tmp_path: Path) -> None:
 def test_patience_counts_from_the_best_by_loss_where_metrics_are_level(tmp_path: Path) -> None:
     validation = Validation(every=1, patience=2)
     made, events = loop(tmp_path, steady(steps=100, validation=validation), values=[])
-    made.judge = iter([Judgement(loss, {}, 0.0) for loss in (4, 3, 2, 1, 2, 1)]).__next__
+    losses = iter([4, 3, 2, 1, 2, 1])
+    made.judge = lambda allowed: Judgement(next(losses), {}, 0.0)
     assert (made().reason, made.state.step, made.state.best_step) == ("patience", 6, 4)
     assert [event.best for event in events.of(Validated)] == [True] * 4 + [False] * 2
 
@@ -268,7 +276,7 @@ def test_a_validation_that_takes_long_is_not_made_up_for(tmp_path: Path) -> None
         now += 1
         yield
 
-    def judge() -> Judgement:
+    def judge(allowed: float) -> Judgement:
         nonlocal now
         now += 13
         return Judgement(0.0, {}, 0.0)
@@ -310,6 +318,194 @@ def test_minutes_end_training(tmp_path: Path) -> None:
     assert events.of(Update)[-1].progress <= 1
 
 
+def test_the_last_updates_are_checked_before_a_best_model_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without validation data, and between two reports: there are ten updates from one to the next."""
+    explode(monkeypatch, 5)
+    made, _ = loop(tmp_path, steady(steps=7))
+    with pytest.raises(DivergenceError, match="update 5: the loss is nan"):
+        made()
+    assert not (tmp_path / "checkpoints" / "best").exists()
+
+
+class Carrying:
+    """An objective that counts its batches in ``carry``, and tallies three events in each."""
+
+    def __init__(self) -> None:
+        self.carried: list[Any] = []
+
+    def __call__(self, model: Any, given: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+        self.carried.append(carry)
+        loss, _ = CrossEntropy()(model, given, progress)
+        return Loss(loss.total, loss.count, loss.parts, {"events": 3}), (carry or 0) + 1
+
+
+def test_what_an_objective_carries_is_handed_from_batch_to_batch(tmp_path: Path) -> None:
+    made, _ = loop(tmp_path, steady(steps=2, accumulate=2))
+    made.trainable.objective = objective = Carrying()
+    made()
+    assert objective.carried == [None, 1, 2, 3]
+    assert made.carry == 4
+
+
+def test_tallies_are_reported_as_sums_and_not_a_token(tmp_path: Path) -> None:
+    made, events = loop(tmp_path, steady(steps=12, accumulate=2, checkpoint_every=12))
+    made.trainable.objective = Carrying()
+    made()
+    assert [update.tallies for update in events.of(Update)] == [{"events": 60}, {"events": 12}]
+
+
+# ------------------------------------------------ a budget for validation, advice
+
+
+@dataclass
+class Timed:
+    """A loop whose clock is ours: each update takes ``update`` seconds, each loss 1 and each search ``search``."""
+
+    run: Path
+    training: Training
+    update: float
+    search: float
+    fresh: bool = True
+    now: float = 0.0
+    allowed: list[float] = field(default_factory=list)
+
+    def __call__(self) -> tuple[Loop, Events]:
+        made, events = loop(self.run, self.training, [batch()] * 1000, values=[], rate=1e-3)
+        made.autocast, made.judge, made.clock, made.began = self.second, self.judge, lambda: self.now, 0.0
+        made.reported, made.fresh = 0.0, self.fresh
+        made()
+        return made, events
+
+    @contextlib.contextmanager
+    def second(self) -> Iterator[None]:
+        self.now += self.update
+        yield
+
+    def judge(self, allowed: float) -> Judgement:
+        self.allowed.append(allowed)
+        self.now += 1
+        if 1 + self.search > allowed:
+            return Judgement(9 - self.now / 100, {}, None, "exact", self.search)
+        self.now += self.search
+        return Judgement(9 - self.now / 100, {"exact": self.now}, -self.now, "exact", self.search)
+
+
+def test_validation_takes_its_share_of_the_time_and_the_last_one_searches(tmp_path: Path) -> None:
+    """Ten validations in ten minutes, with searches of 40 seconds: two thirds of the time, if all of them searched."""
+    validation = Validation(times=10, share=0.15, metrics=("exact",), patience=2)
+    made, events = Timed(tmp_path, steady(minutes=10, validation=validation), update=1.0, search=40.0, fresh=False)()
+    searched = [bool(each.metrics) for each in events.of(Validated)]
+    assert not any(searched[:4]), "15 % of the first four minutes is less than a search takes"
+    assert searched[-1]
+    assert 1 < sum(searched) < 5
+    assert made.state.validating - 41 <= 0.15 * (made.seconds - 41)
+    assert made.seconds <= 601, "the last search has its time in reserve"
+    (notice,) = events.of(Notice)
+    assert "would take about 40 s, and validation may take 15 % of the time (training.validation.share)" in notice.text
+
+
+def test_a_model_is_the_best_by_its_loss_only_until_one_was_searched_with(tmp_path: Path) -> None:
+    """And a validation of the loss alone counts neither for patience nor for a schedule."""
+    made, events = loop(tmp_path, steady(minutes=1, validation=Validation(every=1, patience=2)), values=[])
+    judgements = iter(
+        [
+            *(Judgement(loss, {}, None, "exact") for loss in (3.0, 2.0, 2.5, 2.5, 2.5)),
+            Judgement(4.0, {"exact": 1.0}, -1.0, "exact"),
+            *(Judgement(loss, {}, None, "exact") for loss in (0.5, 0.5)),
+            *(Judgement(5.0, {"exact": 0.5}, -0.5, "exact") for _ in range(2)),
+        ]
+    )
+    made.judge = lambda allowed: next(judgements)
+    finished = made()
+    assert [event.best for event in events.of(Validated)] == [True, True, *[False] * 3, True, *[False] * 4]
+    assert (finished.reason, finished.step, finished.best_step) == ("patience", 10, 6)
+    assert made.state.validations == (-1.0, -0.5, -0.5)
+
+
+def test_a_budget_without_minutes_leaves_validation_all_the_time_it_takes(tmp_path: Path) -> None:
+    """What it computes must not depend on the clock: the law of resuming."""
+    timed = Timed(tmp_path, steady(steps=20, validation=Validation(times=4)), update=1.0, search=1000.0)
+    _, events = timed()
+    assert timed.allowed == [math.inf] * 4
+    assert not events.of(Notice)
+
+
+def judge_with_clock(examples: int, seconds_each: float) -> tuple[Judge, list[int]]:
+    """A judge whose search takes time by our clock, and how many examples each search was for."""
+    judge, searched, now = object.__new__(Judge), [], [0.0]
+
+    class Searcher:
+        def evaluate(self, chosen: Sequence[Example], metrics: Any, batch_size: int) -> Any:
+            searched.append(len(chosen))
+            now[0] += seconds_each * len(chosen)
+            return SimpleNamespace(scores={"exact": 50.0})
+
+    judge.metrics = [metric("exact")]
+    judge.examples = [Example(str(number)) for number in range(examples)]
+    judge.transducer, judge.clock, judge.search_seconds = Searcher(), lambda: now[0], None  # type: ignore[assignment]
+    judge._loss = lambda: 2.0  # type: ignore[method-assign]
+    return judge, searched
+
+
+def test_a_search_is_timed_on_a_sample_before_it_is_begun() -> None:
+    judge, searched = judge_with_clock(640, seconds_each=0.1)
+    assert judge(30.0) == Judgement(2.0, {}, None, "exact", pytest.approx(64.0))
+    assert searched == [64]
+    assert judge(70.0) == Judgement(2.0, {"exact": 50.0}, -50.0, "exact", pytest.approx(64.0))
+    assert searched == [64, 640], "what it takes was known"
+    assert judge(-1.0) == Judgement(2.0, {}, None, "exact", pytest.approx(64.0))
+    assert searched == [64, 640], "there was no time for a sample either"
+
+
+def test_a_search_that_takes_as_long_as_it_takes_is_not_timed_first() -> None:
+    judge, searched = judge_with_clock(640, seconds_each=0.1)
+    assert judge().metrics == {"exact": 50.0}
+    assert searched == [640]
+
+
+@pytest.mark.parametrize("share", [0.0, 1.5, math.nan])
+def test_a_share_for_validation_without_sense_is_refused(share: float) -> None:
+    with pytest.raises(ValueError, match=rf"training\.validation\.share = {share}: more than 0 and at most 1"):
+        Validation(share=share)
+
+
+@pytest.mark.parametrize(
+    ("pace", "budget", "expected"),
+    [
+        (
+            Pace(20, 0.1, 60),
+            Budget(minutes=30),
+            "30 minutes end after about 600 updates and 3.0 passes",
+        ),
+        (Pace(20, 0.1, 60), Budget(minutes=30, steps=2000), r"--minutes 50 reaches 1,000 updates"),
+        (Pace(20, 1.0, 60), Budget(minutes=30), None),  # 30 passes over small data
+        (Pace(60, 0.01, 60), Budget(minutes=30), None),  # 1,800 updates on large data
+        (Pace(20, 0.1, 60), Budget(minutes=30, steps=500), None),  # as few as were asked for
+        (Pace(20, 0.1, 60), Budget(minutes=30, epochs=2), None),
+        (Pace(20, 0.1, 60), Budget(steps=10**6), None),
+        (Pace(0, 0.0, 60), Budget(minutes=1), None),
+    ],
+)
+def test_a_budget_that_ends_too_soon_is_told(pace: Pace, budget: Budget, expected: str | None) -> None:
+    warning = pace.warning(budget)
+    assert (warning is None) == (expected is None)
+    assert expected is None or expected in str(warning)
+
+
+@pytest.mark.parametrize(("seconds", "fresh", "told"), [(3.0, True, 1), (3.0, False, 0), (0.1, True, 0)])
+def test_the_budget_is_looked_at_once_after_the_first_minute(
+    seconds: float, fresh: bool, told: int, tmp_path: Path
+) -> None:
+    """A model that starts from trained weights (``--init``) needs fewer updates, and is not warned."""
+    training = steady(minutes=3, validation=Validation(times=0))
+    _, events = Timed(tmp_path, training, update=seconds, search=0.0, fresh=fresh)()
+    notices = events.of(Notice)
+    assert len(notices) == told
+    assert all(60 <= notice.step * seconds <= 100 for notice in notices)
+
+
 # -------------------------------------------------------------------- budgets
 
 
@@ -347,16 +543,16 @@ def test_validation_without_sense_is_refused(name: str) -> None:
         Validation(**{name: 0})
 
 
-@pytest.mark.parametrize("schedule", [Constant, InverseSquareRoot, Cosine, Linear, ReduceOnPlateau])
+@pytest.mark.parametrize("schedule", [ConstantRate, InverseSquareRoot, CosineDecay, LinearDecay, ReduceOnPlateau])
 def test_a_schedule_without_sense_is_refused(schedule: Any) -> None:
     with pytest.raises(ValueError, match="warmup = -5: at least 0 was expected"):
         schedule(warmup=-5)
 
 
-@pytest.mark.parametrize("schedule", [Cosine, Linear])
+@pytest.mark.parametrize("schedule", [CosineDecay, LinearDecay])
 @pytest.mark.parametrize("floor", [-1.0, 1.5, math.nan])
 def test_a_rate_ends_at_a_share_of_its_peak(schedule: Any, floor: float) -> None:
-    with pytest.raises(ValueError, match=rf"floor = {floor}: a share of the peak, from 0 to 1"):
+    with pytest.raises(ValueError, match=rf"floor = {floor}: a number from 0 to 1"):
         schedule(floor=floor)
 
 

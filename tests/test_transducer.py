@@ -322,5 +322,5 @@ def test_devices_that_are_not_there_are_told() -> None:
     assert choose_device("auto").type in ("cpu", "cuda", "mps")
     with pytest.raises(ValueError, match="device 'gpu': expected cpu, cuda"):
         choose_device("gpu")
-    with pytest.raises(ValueError, match="device 'xpu' is not on this machine; there is: cpu"):
+    with pytest.raises(ValueError, match="device 'xpu' is not on this machine; available: cpu"):
         choose_device("xpu")

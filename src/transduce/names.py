@@ -151,7 +151,7 @@ NAMES: dict[str, dict[str, str]] = {
         "parallel-cross-entropy": "transduce.objectives.cross_entropy:ParallelCrossEntropy",
         "r-drop": "transduce.objectives.consistency:RDrop",
         "minimum-risk": "transduce.objectives.risk:ExpectedRisk",
-        "chain-likelihood": "transduce.objectives.chain:ChainLikelihood",
+        "chain-likelihood": "transduce.objectives.cross_entropy:ChainLikelihood",
         "ctc": "transduce.objectives.ctc:CTCLikelihood",
         "joint-ctc": "transduce.objectives.ctc:JointLikelihood",
         "squared-error": "transduce.objectives.regression:SquaredError",
@@ -165,10 +165,10 @@ NAMES: dict[str, dict[str, str]] = {
         "parallel-scheduled-sampling": "transduce.objectives.forcing:ParallelScheduledSampling",
     },
     "Probability": {
-        "constant": "transduce.objectives.probability:Constant",
-        "linear": "transduce.objectives.probability:Linear",
-        "exponential": "transduce.objectives.probability:Exponential",
-        "inverse-sigmoid": "transduce.objectives.probability:InverseSigmoid",
+        "constant": "transduce.schedules:Constant",
+        "linear": "transduce.schedules:Linear",
+        "exponential": "transduce.schedules:Exponential",
+        "inverse-sigmoid": "transduce.schedules:InverseSigmoid",
     },
     "Augmentation": {
         "spec-augment": "transduce.training.augmentation.masks:SpecAugment",
@@ -181,10 +181,10 @@ NAMES: dict[str, dict[str, str]] = {
         "adamw": "transduce.training.optimization:AdamW",
     },
     "Schedule": {
-        "constant": "transduce.training.optimization:Constant",
+        "constant": "transduce.training.optimization:ConstantRate",
         "inverse-sqrt": "transduce.training.optimization:InverseSquareRoot",
-        "cosine": "transduce.training.optimization:Cosine",
-        "linear": "transduce.training.optimization:Linear",
+        "cosine": "transduce.training.optimization:CosineDecay",
+        "linear": "transduce.training.optimization:LinearDecay",
         "plateau": "transduce.training.optimization:ReduceOnPlateau",
     },
     "Search": {

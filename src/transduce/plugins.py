@@ -1,4 +1,4 @@
-"""Python that a user brings along: classes of their own, registered before a configuration names them."""
+"""Plug-ins: a user's Python files or modules, which register classes of their own before a configuration names them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,26 @@ from transduce.errors import MissingPackageError
 
 
 def load_plugins(plugins: Iterable[str] | None) -> None:
-    """Import each file or module; it calls ``transduce.register``. Named on the command line, never by a run's file."""
+    """Import each plug-in, a Python file or an installed module, which then calls ``transduce.register``.
+
+    Only the command line names plug-ins; a run's configuration cannot. Raises FileNotFoundError for a missing file and
+    MissingPackageError for a missing module.
+    """
     for name in plugins or ():
-        if not name.endswith(".py"):
+        if name.endswith(".py"):
+            _import_file(name)
+        else:
             _import_module(name)
-            continue
-        # named apart from what is installed: a plugin called json.py must not stand in for json
-        spec = importlib.util.spec_from_file_location(f"plugin_{Path(name).stem}", name)
-        if spec is None or spec.loader is None or not Path(name).exists():
-            raise FileNotFoundError(f"--plugin {name}: no such Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
+
+
+def _import_file(name: str) -> None:
+    # the prefix keeps a plug-in called json.py from replacing the module json
+    spec = importlib.util.spec_from_file_location(f"plugin_{Path(name).stem}", name)
+    if spec is None or spec.loader is None or not Path(name).exists():
+        raise FileNotFoundError(f"--plugin {name}: no such Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
 
 
 def _import_module(name: str) -> None:

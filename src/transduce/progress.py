@@ -1,4 +1,4 @@
-"""The progress bar of a training run, on standard error: a line per validation stays, the bar moves on."""
+"""The progress bar of a training run, on standard error. Lines about validations stay; the bar moves below them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from transduce.training.callbacks import Callback, Finished, Started, Update, Validated
+from transduce.training.callbacks import Callback, Finished, Notice, Started, Update, Validated
 
-MUCH, LONG = 0.15, 30.0  # of a run's time, and in seconds: validation may take less without a word
+MUCH, LONG = 0.15, 30.0  # a share of the run's time, and seconds: validation is mentioned if it took more than both
 
 
 class ProgressBar(Callback):
-    """Updates, loss, last metric, tokens a second and the time left."""
+    """Shows updates, loss, last metric, tokens per second and the time left."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
@@ -20,10 +20,10 @@ class ProgressBar(Callback):
 
     def on_start(self, started: Started) -> None:
         for line in started.report:
-            self._say(line)
+            self._print(line)
         size = f"{started.parameters / 1e6:.2f} M parameters, " if started.parameters else "counted, "
         where = f"{size}{started.device}, {started.precision}"
-        self._say(f"training {started.run}: {where}" + (f", from update {started.step:,}" if started.step else ""))
+        self._print(f"training {started.run}: {where}" + (f", from update {started.step:,}" if started.step else ""))
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -38,34 +38,39 @@ class ProgressBar(Callback):
 
     def on_update(self, update: Update) -> None:
         left = update.seconds * (1 - update.progress) / update.progress if update.progress else 0.0
-        told = f"update {update.step:,}  loss {update.nll:.3f}  {self.metric}{update.tokens_per_second:,.0f} tokens/s"
-        self.bar.update(self.task, completed=update.progress, description=told, left=_clock(left))
+        speed = f"{update.tokens_per_second:,.0f} tokens/s"
+        description = f"update {update.step:,}  loss {update.nll:.3f}  {self.metric}{speed}"
+        self.bar.update(self.task, completed=update.progress, description=description, left=_clock(left))
 
     def on_validation(self, validated: Validated) -> None:
         scores = {"loss": validated.loss, **validated.metrics}
         shown = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
-        self.metric = "".join(f"{name} {value:.2f}  " for name, value in list(validated.metrics.items())[:1])
+        for name, value in list(validated.metrics.items())[:1]:
+            self.metric = f"{name} {value:.2f}  "
         star = "  *" if validated.best else ""
-        self._say(f"{_clock(validated.seconds):>7}  update {validated.step:>6,}  {validated.what}  {shown}{star}")
+        self._print(f"{_clock(validated.seconds):>7}  update {validated.step:>6,}  {validated.what}  {shown}{star}")
+
+    def on_notice(self, notice: Notice) -> None:
+        self._print(notice.text)
 
     def on_finish(self, finished: Finished) -> None:
         self.bar.stop()
-        again = {"budget": "", "patience": " (no better for long enough)"}.get(
+        reason = {"budget": "", "patience": " (no better for long enough)"}.get(
             finished.reason, f" by {finished.reason}; go on with --resume"
         )
         best = (
             f"the best model is of update {finished.best_step:,}" if finished.best_step else "no model is the best yet"
         )
-        self._say(
-            f"stopped after update {finished.step:,}, {_clock(finished.seconds)}{again}; {best}, in {finished.run}"
+        self._print(
+            f"stopped after update {finished.step:,}, {_clock(finished.seconds)}{reason}; {best}, in {finished.run}"
         )
         if finished.validating > max(MUCH * finished.seconds, LONG):
-            self._say(
+            self._print(
                 f"{_clock(finished.validating)} of it went into validation: less with fewer examples "
                 "(training.validation.examples) or times (training.validation.times)"
             )
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         self.console.print(Text(line), soft_wrap=True)
 
 

@@ -355,7 +355,8 @@ class Residual(Protocol):
 class Objective(Protocol[M_contra]):
     """The function that training minimises.
 
-    ``progress`` in [0, 1] is for schedules. ``carry`` is a value that one batch passes on to the next.
+    ``progress`` in [0, 1] is for schedules. ``carry`` is a value that one batch passes on to the next: None for the
+    first batch, and after a resume. Validation passes None.
     """
 
     def __call__(self, model: M_contra, batch: Batch, progress: float, carry: Any) -> tuple[Loss, Any]: ...

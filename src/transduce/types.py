@@ -155,12 +155,14 @@ class Batch:
 class Loss:
     """Sums, not means: the training loop divides once, after accumulation and after all ranks.
 
-    ``total`` is differentiated. ``parts`` are reported, for example ``nll``: the cross-entropy without smoothing.
+    ``total`` is differentiated. ``count`` is the number of target tokens. ``parts`` are reported per token, for example
+    ``nll``: the cross-entropy without smoothing. ``tallies`` are reported as sums, for example the pairs ``skipped``.
     """
 
     total: Tensor
     count: int
     parts: dict[str, Tensor] = field(default_factory=dict)
+    tallies: dict[str, int] = field(default_factory=dict)
 
     @property
     def plain(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Learning to think the same of the same words, whatever dropout leaves out.
+"""Consistency under dropout: two passes over a batch should predict the same distributions.
 
 N real target positions, V vocabulary.
 """
@@ -13,22 +13,23 @@ from torch import Tensor
 
 from transduce import tree
 from transduce.errors import UserError
-from transduce.objectives.chunks import summed
 from transduce.objectives.cross_entropy import CrossEntropy, check_smoothing, smoothed_cross_entropy
 from transduce.objectives.forcing import Forcing, TeacherForcing
+from transduce.objectives.readout import sum_chunks
 from transduce.protocols import Autoregressive
 from transduce.types import Batch, Loss, widened
 
 
 @dataclass(frozen=True)
 class RDrop:
-    """R-Drop (Liang et al. 2021, eq. 4, halved, so that it is of cross-entropy's size): all pairs of a batch go through
-    the model twice, and dropout makes two distributions P and Q of each next word:
+    """R-Drop (Liang et al. 2021, eq. 4). The model reads each batch twice, and dropout makes two distributions P and Q
+    of each next word:
 
     (cross-entropy of P + cross-entropy of Q) / 2 + ``weight`` / 2 (KL(P || Q) + KL(Q || P)) / 2.
 
-    Cross-entropy has its ``smoothing`` and ``forcing``. Reports ``nll``, the mean of both, and ``divergence``, that of
-    the two KL. In validation, where there is no dropout, it is cross-entropy.
+    This is half the paper's loss, so that it has the scale of cross-entropy. ``smoothing`` and ``forcing`` are those
+    of cross-entropy. Reports ``nll``, the mean of P's and Q's, and ``divergence``, the mean of the two KL terms. In
+    validation there is no dropout, and the loss is cross-entropy.
     """
 
     smoothing: float = 0.0
@@ -38,7 +39,7 @@ class RDrop:
     def __post_init__(self) -> None:
         check_smoothing(self.smoothing)
         if not self.weight >= 0:
-            raise UserError(f"weight = {self.weight}: how much disagreement counts for was expected, 0 or more")
+            raise UserError(f"weight = {self.weight}: the weight of the divergence was expected, 0 or more")
 
     def __call__(
         self, model: Autoregressive[Any], batch: Batch, progress: float = 0.0, carry: Any = None
@@ -55,39 +56,41 @@ class RDrop:
         first = tree.map(lambda leaf: leaf.chunk(2)[0], real)
         second = tree.map(lambda leaf: leaf.chunk(2)[1], real)
 
-        def part(first: Any, second: Any, target: Tensor) -> tuple[Tensor, ...]:
+        def sums(first: Any, second: Any, target: Tensor) -> tuple[Tensor, ...]:
             p_NV, q_NV = model.readout(first), model.readout(second)
             (total_p, nll_p), (total_q, nll_q) = (
                 smoothed_cross_entropy(logits_NV, target, self.smoothing) for logits_NV in (p_NV, q_NV)
             )
             return (total_p + total_q) / 2, (nll_p + nll_q) / 2, divergence(p_NV, q_NV)
 
-        total, nll, apart = summed(model, part, first, second, target_N)
-        parts = {"nll": nll, "divergence": apart.detach()}
-        return Loss(total + self.weight / 2 * apart, len(target_N), parts), carry
+        total, nll, disagreement = sum_chunks(model, sums, first, second, target_N)
+        parts = {"nll": nll, "divergence": disagreement.detach()}
+        return Loss(total + self.weight / 2 * disagreement, len(target_N), parts), carry
 
 
 def divergence(p_NV: Tensor, q_NV: Tensor) -> Tensor:
-    """(KL(P || Q) + KL(Q || P)) / 2 of the distributions that two logits are of, summed over N; differentiable."""
-    apart: Tensor = _Divergence.apply(p_NV, q_NV)  # type: ignore[no-untyped-call]
-    return apart
+    """(KL(P || Q) + KL(Q || P)) / 2, summed over N, of the distributions with these logits; differentiable."""
+    total: Tensor = _Divergence.apply(p_NV, q_NV)  # type: ignore[no-untyped-call]
+    return total
 
 
 class _Divergence(torch.autograd.Function):
-    """sum_v (p_v - q_v) d_v / 2, where d = log p - log q; by the logits of P, (p (d - sum_v p_v d_v) + p - q) / 2, and
-    the same of Q with d the other way round. Both gradients are made with the sum, in place: two fifths of the time
-    that autograd takes for it with thousands of words (benchmarks/divergence_speed.py)."""
+    """sum_v (p_v - q_v) d_v / 2, where d = log p - log q.
+
+    The gradient in the logits of P is (p (d - sum_v p_v d_v) + p - q) / 2; that of Q swaps p and q and negates d. The
+    forward pass computes both gradients in place. With thousands of words that takes two fifths of autograd's time
+    (benchmarks/divergence_speed.py)."""
 
     @staticmethod
     def forward(ctx: Any, p_NV: Tensor, q_NV: Tensor) -> Tensor:
         wide = widened(p_NV.dtype)
         log_p, log_q = p_NV.log_softmax(-1, wide), q_NV.log_softmax(-1, wide)
-        # what both rule out is infinity less infinity, and no disagreement
-        apart_NV = (log_p - log_q).nan_to_num_(0.0, torch.inf, -torch.inf)
+        # a word that both rule out gives infinity minus infinity: no disagreement
+        d_NV = (log_p - log_q).nan_to_num_(0.0, torch.inf, -torch.inf)
         p, q = log_p.exp_(), log_q.exp_()
-        by_p_N1, by_q_N1 = _row_sums(p, apart_NV), _row_sums(q, apart_NV)
-        gradient_p = (apart_NV + (1 - by_p_N1)).mul_(p).sub_(q)
-        gradient_q = apart_NV.neg_().add_(1 + by_q_N1).mul_(q).sub_(p)
+        by_p_N1, by_q_N1 = _row_sums(p, d_NV), _row_sums(q, d_NV)
+        gradient_p = (d_NV + (1 - by_p_N1)).mul_(p).sub_(q)
+        gradient_q = d_NV.neg_().add_(1 + by_q_N1).mul_(q).sub_(p)
         ctx.save_for_backward(gradient_p.to(p_NV.dtype), gradient_q.to(q_NV.dtype))
         return (by_p_N1 - by_q_N1).sum() / 2
 
@@ -98,7 +101,7 @@ class _Divergence(torch.autograd.Function):
 
 
 def _row_sums(a_NV: Tensor, b_NV: Tensor) -> Tensor:
-    """[N, 1] of a * b, as products of vectors: the elements' would be one more [N, V]. Products, which autocast would
-    have in bfloat16."""
+    """Row sums [N, 1] of a * b, as products of vectors, which need no further [N, V]. Autocast is off, because it would
+    compute these products in bfloat16."""
     with torch.autocast(a_NV.device.type, enabled=False):
         return torch.bmm(a_NV[:, None], b_NV[:, :, None])[:, 0]

@@ -1,4 +1,4 @@
-"""What training minimises. N real target positions, V vocabulary."""
+"""The negative log-likelihood of a target. N real target positions, V vocabulary."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from transduce import tree
 from transduce.errors import UserError
-from transduce.objectives.chunks import summed
 from transduce.objectives.forcing import Forcing, TeacherForcing
-from transduce.protocols import Autoregressive, Distribution, Objective, Parallel
+from transduce.objectives.readout import sum_chunks
+from transduce.protocols import Autoregressive, Chain, Distribution, Parallel
 from transduce.types import Batch, Loss, Padded, widened
 
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """Cross-entropy at real positions, the target's distribution smoothed (Szegedy et al. 2016, section 7):
+    """Cross-entropy at real positions, with label smoothing (Szegedy et al. 2016, section 7):
 
-    q(v) = (1 - smoothing) [v = y] + smoothing / V. Reports ``nll``, the part without smoothing. ``forcing`` says after
-    which words, the target's or the model's own, a model in training predicts the next; any other is measured after
-    the target's.
+    the target's distribution is q(v) = (1 - smoothing) [v = y] + smoothing / V. Reports ``nll``, the part without
+    smoothing. In training, ``forcing`` chooses the words that the model reads before each prediction: the target's or
+    its own. In validation it reads the target's words.
     """
 
     smoothing: float = 0.0
@@ -37,7 +37,7 @@ class CrossEntropy:
         return self.of(model, model.start(batch.source), batch.target, progress), carry
 
     def of(self, model: Any, state: Any, target: Padded, progress: float = 0.0) -> Loss:
-        """The loss of a model, or a decoder, that has started already."""
+        """The loss of a model or decoder, from the ``state`` that its ``start`` returned."""
         output, _ = model.extend(self.read(model, state, target, progress), state)
         mask_BT = target.mask
         target_N = target.values[mask_BT]
@@ -46,17 +46,17 @@ class CrossEntropy:
         return Loss(total, len(target_N), {"nll": nll})
 
     def read(self, model: Any, state: Any, target: Padded, progress: float) -> Tensor:
-        """What the model reads, ids [B, T]."""
+        """The ids [B, T] that the model reads."""
         forcing = self.forcing if model.training else TeacherForcing()
         return forcing(model, state, target, progress)
 
 
 @dataclass(frozen=True)
 class ParallelCrossEntropy:
-    """Cross-entropy of a model that writes all at once: of each word given the target's length, smoothed as in
-    ``CrossEntropy``, and of that length, which stands for EOS.
+    """Cross-entropy of a parallel model: of the target's length, and of each word given that length.
 
-    - log p(n | x) - sum_t log p(y_t | t, n, x). Reports ``nll``, without smoothing, and ``length``, its first term.
+    - log p(n | x) - sum_t log p(y_t | t, n, x). The length takes the place of EOS. The words have the label smoothing
+    of ``CrossEntropy``. Reports ``nll``, without smoothing, and ``length``, the first term.
     """
 
     smoothing: float = 0.0
@@ -77,48 +77,65 @@ class ParallelCrossEntropy:
         return Loss(words + length, len(target_N) + len(emission.lengths), parts), carry
 
 
+@dataclass(frozen=True)
+class ChainLikelihood:
+    """- log p(y | x) = log Z - s(y) of whole label sequences; the forward recursion computes Z (Lafferty et al. 2001).
+
+    The count includes each label and the end, as in cross-entropy, so losses have one scale.
+    """
+
+    def __call__(self, model: Chain, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+        trellis = model.trellis(batch.source)
+        labels_BT = trellis.own(batch.target.values, batch.target.lengths - 1)
+        total = (trellis.log_normaliser - trellis.score(labels_BT)).sum()
+        return Loss(total, int(batch.target.lengths.sum())), carry
+
+
 def check_smoothing(smoothing: float) -> None:
     if not 0 <= smoothing < 1:
         raise UserError(f"smoothing = {smoothing}: a share of at least 0 and less than 1 was expected")
 
 
 def cross_entropy(model: Distribution, output: Any, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Sums over N features, smoothed and plain, as ``smoothed_cross_entropy`` has them; where their logits would not
-    fit in a chunk they are made again for the backward pass. Raises ValueError where the target is numbers."""
+    """The sums of ``smoothed_cross_entropy`` over N features, read out in chunks.
+
+    Raises ValueError if the target is numbers."""
     if target_N.is_floating_point():
         raise UserError(
-            'the target is numbers, and cross-entropy is of tokens: set model.type = "forecaster" and objective = '
-            '"squared-error", or other data.units.target'
+            'the target is numbers, and cross-entropy needs tokens: set model.type = "forecaster" and objective = '
+            '"squared-error", or another data.units.target'
         )
 
-    def part(output: Any, target: Tensor) -> tuple[Tensor, Tensor]:
+    def sums(output: Any, target: Tensor) -> tuple[Tensor, Tensor]:
         return smoothed_cross_entropy(model.readout(output), target, smoothing)
 
-    total, nll = summed(model, part, output, target_N)
+    total, nll = sum_chunks(model, sums, output, target_N)
     return total, nll
 
 
 def smoothed_cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Sums over N of the smoothed cross-entropy (differentiable in the logits) and of the plain one (reported)."""
+    """Sums over N: the smoothed cross-entropy, differentiable in the logits, and the plain one, only reported."""
     total, nll = _SmoothedCrossEntropy.apply(logits_NV, target_N, smoothing)  # type: ignore[no-untyped-call]
     return total, nll
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
-    """One softmax forwards, whose result becomes the gradient p - q in place: a third of the time of
-    ``torch.nn.functional.cross_entropy`` with smoothing on the CPU, which goes over the logits again and again."""
+    """Computes one softmax in the forward pass, and turns it into the gradient p - q in place.
+
+    On the CPU that takes a third of the time of ``torch.nn.functional.cross_entropy`` with smoothing, which reads the
+    logits several times."""
 
     @staticmethod
     def forward(ctx: Any, logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         probability_NV = torch.softmax(logits_NV, -1)
         wide = widened(logits_NV.dtype)
-        # log p = logit - normaliser, and the normaliser is known exactly where p is largest
+        # log p = logit - normaliser; the largest p gives the normaliser with the smallest error
         normaliser_N = logits_NV.amax(-1).to(wide) - probability_NV.amax(-1).to(wide).log()
         nll = (normaliser_N - logits_NV.gather(1, target_N[:, None])[:, 0]).sum()
         total = nll
         if smoothing:
             V = logits_NV.shape[1]
-            mean_N = torch.mv(logits_NV, logits_NV.new_full((V,), 1 / V))  # as a product: bf16 sums are 20 times slower
+            mean_N = torch.mv(logits_NV, logits_NV.new_full((V,), 1 / V))  # bf16 sums are 20 times slower
             total = (1 - smoothing) * nll + smoothing * (normaliser_N - mean_N).sum()
         ctx.save_for_backward(probability_NV, target_N)
         ctx.smoothing = smoothing
@@ -132,19 +149,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         N, V = gradient_NV.shape
         if ctx.smoothing:
             gradient_NV = gradient_NV.sub_(ctx.smoothing / V)
-        # flat, because scattering bf16 along an axis takes longer than the softmax
-        places_N = torch.arange(N, device=target_N.device) * V + target_N
-        gradient_NV.view(-1).index_add_(0, places_N, gradient_NV.new_full((N,), ctx.smoothing - 1))
+        # on the flat tensor, because scattering bfloat16 along an axis takes longer than the softmax
+        index_N = torch.arange(N, device=target_N.device) * V + target_N
+        gradient_NV.view(-1).index_add_(0, index_N, gradient_NV.new_full((N,), ctx.smoothing - 1))
         return gradient_NV.mul_(grad), None, None
-
-
-class Trainable(nn.Module):
-    """A model with its objective: the one module that DDP and ``torch.compile`` see."""
-
-    def __init__(self, model: nn.Module, objective: Objective[Any]) -> None:
-        super().__init__()
-        self.model = model
-        self.objective = objective
-
-    def forward(self, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
-        return self.objective(self.model, batch, progress, carry)

@@ -1,4 +1,4 @@
-"""What models of alignments minimise. B rows, S frames, V symbols."""
+"""Connectionist temporal classification, alone or with cross-entropy. B rows, S frames, V symbols."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ log = logging.getLogger("transduce")
 
 CTCS = ("torch", "transduce")
 MORE_FRAMES = (
-    "raise model.stretch, shorten the encoder's strides, or, where training.augmentation makes sources shorter "
-    '("stretch"), lower its most'
+    'raise model.stretch, lower the encoder\'s strides, or, if training.augmentation shortens sources ("stretch"), '
+    "lower its most"
 )
 
 
 @dataclass(frozen=True)
 class CTCLikelihood:
-    """- log p(y | x), the sum over all alignments (Graves et al. 2006); ``nll``, and ``skipped``, how many pairs had
-    none.
+    """- log p(y | x), where p sums over all alignments (Graves et al. 2006). Reports ``nll``, and ``skipped``, the
+    number of pairs without an alignment.
 
-    An output of more symbols than its source has frames, a blank between equal ones included, has no alignment, and an
-    infinite loss: ``impossible`` "error" raises a ValueError that names the pair, "skip" leaves it out and tells.
-    ``by`` says who computes: "torch", or "transduce" (``ctc.lattice``, for reading).
+    A pair has no alignment if its output needs more frames than its source has: one for each symbol, and one for the
+    blank between equal symbols. Its loss is infinite. ``impossible`` "error" raises a ValueError that names the pair;
+    "skip" leaves the pair out and logs it. ``by`` chooses the implementation: "torch", or "transduce", which is slower
+    and easier to read (``ctc.lattice``).
     """
 
     impossible: Literal["error", "skip"] = "error"
@@ -48,39 +49,38 @@ class CTCLikelihood:
         return self.of(model.frames(batch.source), batch), carry
 
     def of(self, frames: Padded, batch: Batch) -> Loss:
-        """The loss of frames that are known already."""
+        """The loss of a batch from its ``frames``."""
         outputs = Padded(batch.target.values, batch.target.lengths - 1)
         impossible_B = least_frames(outputs) > frames.lengths
         skipped = int(impossible_B.sum())
         if skipped:
-            self._tell(impossible_B, outputs, frames, batch)
+            self._report_impossible(impossible_B, outputs, frames, batch)
             frames, outputs = tree.select((frames, outputs), (~impossible_B).nonzero()[:, 0])
         if skipped == len(impossible_B):
-            total = frames.values.sum()  # of nothing, 0, with a gradient of 0
+            total = frames.values.sum()  # the sum of no rows: 0, with a gradient of 0
         elif self.by == "torch":
             total = _by_torch(frames, outputs)
         else:
             total = -log_likelihood(frames, outputs).sum()
-        # the end counts as a token, as everywhere; a batch of impossible pairs alone as one, to be divided by
+        # the end counts as a token, as in every objective; at least 1, because the loop divides by the count
         count = int((outputs.lengths + 1).sum()) or 1
-        return Loss(total, count, {"nll": total.detach(), "skipped": impossible_B.sum()})
+        return Loss(total, count, {"nll": total.detach()}, {"skipped": skipped})
 
-    def _tell(self, impossible_B: Tensor, outputs: Padded, frames: Padded, batch: Batch) -> None:
+    def _report_impossible(self, impossible_B: Tensor, outputs: Padded, frames: Padded, batch: Batch) -> None:
+        """Raise ValueError about the pairs without an alignment, or log them, as ``impossible`` says."""
         skipped = int(impossible_B.sum())
         row = int(impossible_B.nonzero()[0])
-        needed, there = int(least_frames(outputs)[row]), int(frames.lengths[row])
-        about = (
-            f"the pair of row {int(batch.ids[row])}, of {int(outputs.lengths[row])} symbols, needs {needed} frames and "
-            f"its source gives {there}"
+        needed, given = int(least_frames(outputs)[row]), int(frames.lengths[row])
+        example = (
+            f"the pair of row {int(batch.ids[row])} has {int(outputs.lengths[row])} symbols and needs {needed} frames, "
+            f"but its source gives {given}"
         )
         if self.impossible == "error":
             raise UserError(
-                f"CTC has no alignment for {skipped} of {len(impossible_B)} pairs of a batch: {about}; {MORE_FRAMES}; "
-                'or leave such pairs out: objective.impossible = "skip", in joint training objective.ctc.impossible'
+                f"CTC has no alignment for {skipped} of {len(impossible_B)} pairs of a batch: {example}; {MORE_FRAMES}"
+                '; or skip such pairs: objective.impossible = "skip" (in joint training objective.ctc.impossible)'
             )
-        log.info(
-            "CTC leaves out %d of %d pairs of a batch: %s; for none, %s", skipped, len(impossible_B), about, MORE_FRAMES
-        )
+        log.info("CTC skips %d of %d pairs of a batch: %s; %s", skipped, len(impossible_B), example, MORE_FRAMES)
 
 
 def _by_torch(frames: Padded, outputs: Padded) -> Tensor:
@@ -92,10 +92,10 @@ def _by_torch(frames: Padded, outputs: Padded) -> Tensor:
 
 @dataclass(frozen=True)
 class JointLikelihood:
-    """``weight`` times the loss of CTC, and the rest of 1 times cross-entropy, of one encoding (Kim et al. 2017,
+    """``weight`` times the CTC loss plus (1 - ``weight``) times cross-entropy, of one encoding (Kim et al. 2017,
     eq. 14).
 
-    ``nll`` mixes the two likelihoods alike; ``ctc`` and ``attention`` are its parts, without smoothing.
+    Reports ``nll``, the same mixture without smoothing, its terms ``ctc`` and ``attention``, and ``skipped``.
     """
 
     weight: float = 0.3
@@ -110,11 +110,12 @@ class JointLikelihood:
         frames, decoder, state = model.parts(batch.source)
         ctc = self.ctc.of(frames, batch)
         attention = self.attention.of(decoder, state, batch.target, progress)
-        parts = {"ctc": ctc.plain, "attention": attention.plain, "skipped": ctc.parts["skipped"]}
+        parts = {"ctc": ctc.plain, "attention": attention.plain}
         return Loss(
             self._mixed(ctc.total, attention.total),
             attention.count,
             {"nll": self._mixed(ctc.plain, attention.plain), **parts},
+            ctc.tallies,
         ), carry
 
     def _mixed(self, ctc: Tensor, attention: Tensor) -> Tensor:

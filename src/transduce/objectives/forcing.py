@@ -1,7 +1,7 @@
-"""What a decoder reads while it learns to write a target: the target itself, or here and there its own words, or
-nothing.
+"""The words that a decoder reads in training: the target's, its own, or unknown words.
 
-Rows B, target positions T, N of them, V vocabulary. Position t of what is read is BOS, or the word before word t.
+Rows B, target positions T, N of them, V vocabulary. Position 0 of the ids that are read is BOS; position t is the word
+before word t.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from torch import Tensor
 from transduce import tree
 from transduce.compute.precision import unrecorded
 from transduce.errors import UserError
-from transduce.objectives.chunks import chunks
-from transduce.objectives.probability import Probability
+from transduce.objectives.readout import chunk_slices
 from transduce.protocols import Autoregressive
+from transduce.schedules import Probability
 from transduce.search.forcing import shifted
 from transduce.search.step import forbid_specials
 from transduce.types import EOS, UNK, Padded, widened
@@ -27,15 +27,16 @@ S = TypeVar("S")
 
 
 class Forcing(Protocol):
-    """Ids [B, T] to read for a target [B, T], by a model whose ``state`` is what ``start`` gave; the state is left as
-    it is. ``progress`` in [0, 1] is for schedules."""
+    """Returns the ids [B, T] that a model reads for a target [B, T].
+
+    ``state`` is the model's start state, which the call does not change. ``progress`` in [0, 1] is for schedules."""
 
     def __call__(self, model: Autoregressive[S], state: S, target: Padded, progress: float) -> Tensor: ...
 
 
 @dataclass(frozen=True)
 class TeacherForcing:
-    """The target's own words (Williams and Zipser 1989)."""
+    """The model reads the target's words (Williams and Zipser 1989)."""
 
     def __call__(self, model: Autoregressive[S], state: S, target: Padded, progress: float) -> Tensor:
         return shifted(target)
@@ -43,8 +44,8 @@ class TeacherForcing:
 
 @dataclass(frozen=True)
 class WordDropout:
-    """The target's words, of which a ``share`` is not told: the unknown word is read in their place (Bowman et al.
-    2016, section 3.1). What is left to the decoder is the source, and it learns less of which words go together."""
+    """The model reads the target's words, with a random ``share`` of them replaced by the unknown word (Bowman et al.
+    2016, section 3.1). The decoder then relies more on the source and less on the words before."""
 
     share: float = 0.3
 
@@ -54,19 +55,19 @@ class WordDropout:
 
     def __call__(self, model: Autoregressive[S], state: S, target: Padded, progress: float) -> Tensor:
         gold_BT = shifted(target)
-        untold_BT = target.mask & (torch.rand(gold_BT.shape, device=gold_BT.device) < self.share)
-        untold_BT[:, 0] = False
-        return gold_BT.masked_fill(untold_BT, UNK)
+        dropped_BT = target.mask & (torch.rand(gold_BT.shape, device=gold_BT.device) < self.share)
+        dropped_BT[:, 0] = False
+        return gold_BT.masked_fill(dropped_BT, UNK)
 
 
 @dataclass(frozen=True)
 class ScheduledSampling:
-    """Each of the target's words with ``probability`` p, else the model's own, chosen after all that it read before
-    (Bengio et al. 2015), token by token.
+    """The model reads each of the target's words with ``probability`` p, and its own word otherwise (Bengio et al.
+    2015). It chooses its own words token by token, after everything that it read before.
 
-    ``choose`` "sample" draws the model's word from its distribution, "argmax" takes the most probable one: any word
-    that a search could go on from, so no padding, beginning or end. Gradients do not go through the choice. Where
-    p = 1 nothing is drawn, and training is plain teacher forcing to the last bit.
+    ``choose`` "sample" draws the word from the model's distribution; "argmax" takes the most probable word. Padding,
+    BOS and EOS are never chosen. The choice has no gradient. If p = 1, no random number is drawn, and training equals
+    teacher forcing bit for bit.
     """
 
     probability: Probability
@@ -87,7 +88,9 @@ class ScheduledSampling:
 
     @unrecorded()
     def mix(self, model: Autoregressive[S], state: S, gold_BT: Tensor, own_BT: Tensor, quantile_BT: Tensor) -> Tensor:
-        """``gold_BT`` with the model's word where ``own_BT``: the one at that quantile of its distribution."""
+        """Returns ``gold_BT`` with the model's own word wherever ``own_BT`` is True.
+
+        For "sample" that is the word at ``quantile_BT`` of the model's distribution."""
         state = tree.reserve(tree.fork(state), gold_BT.shape[1])
         mixed_BT, read = gold_BT.clone(), 0
         for t in own_BT.any(0).nonzero()[:, 0].tolist():
@@ -106,10 +109,10 @@ class ScheduledSampling:
 @dataclass(frozen=True)
 class ParallelScheduledSampling(ScheduledSampling):
     """Scheduled sampling for models that read a whole target at once (Mihaylova and Martins 2019, Duckworth et al.
-    2019): all words are chosen together, after what was read in the pass before, at first the target.
+    2019). Each pass chooses all words together, after the words of the pass before; the first pass reads the target.
 
-    After n ``passes`` the first n words after BOS are those of token-by-token sampling with the same draws, and after
-    as many as the target has words all of them are. One pass is the two-pass form: it chooses, training is the other.
+    After n ``passes`` the first n words after BOS equal those of token-by-token sampling with the same random numbers.
+    One pass is the papers' two-pass form: the second pass is the training step.
     """
 
     passes: int = 1
@@ -117,34 +120,34 @@ class ParallelScheduledSampling(ScheduledSampling):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.passes < 1:
-            raise UserError(f'passes = {self.passes}: at least 1 was expected; for none, forcing = "teacher"')
+            raise UserError(f'passes = {self.passes}: at least 1 was expected; for no pass set forcing = "teacher"')
 
     @unrecorded()
     def mix(self, model: Autoregressive[S], state: S, gold_BT: Tensor, own_BT: Tensor, quantile_BT: Tensor) -> Tensor:
         mixed_BT = gold_BT
         if not own_BT.any():
             return mixed_BT
-        before_BT = own_BT[:, 1:]  # the positions that choose what is read at the next
+        choosing_BT = own_BT[:, 1:]  # position t chooses the word that is read at t + 1
         for _ in range(self.passes):
             output, _ = model.extend(mixed_BT[:, :-1], tree.fork(state))
-            features = tree.map(lambda leaf: leaf[before_BT], output)
+            features = tree.map(lambda leaf: leaf[choosing_BT], output)
             choices = [
                 self._choice(model.readout(tree.map(itemgetter(part), features)), quantile_BT[own_BT][part])
-                for part in chunks(model, features)
+                for part in chunk_slices(model, features)
             ]
             last_BT, mixed_BT = mixed_BT, gold_BT.masked_scatter(own_BT, torch.cat(choices))
             if torch.equal(mixed_BT, last_BT):
-                break  # every further pass would read, and so choose, the same
+                break  # every further pass would read, and therefore choose, the same words
         return mixed_BT
 
 
 def at_quantile(logits_NV: Tensor, quantile_N: Tensor) -> Tensor:
-    """The first word below and with which lies more than ``quantile_N`` in [0, 1) of the distribution.
+    """The first word whose cumulative probability is more than ``quantile_N`` in [0, 1).
 
-    For uniform quantiles a sample (by inversion: one random number a word, where Gumbel noise takes V of them), and
-    one that can be drawn again: the same quantile of the same distribution is the same word.
+    Uniform quantiles give samples (inverse transform sampling). This needs one random number for each word, where
+    Gumbel noise needs V, and the same quantile of the same distribution gives the same word again.
     """
     wide = widened(logits_NV.dtype)
     below_NV = torch.softmax(logits_NV, -1, wide).cumsum(-1)
-    sought_N = quantile_N * below_NV[:, -1]  # of a sum that is 1 but for rounding
-    return torch.searchsorted(below_NV, sought_N[:, None], right=True)[:, 0]
+    threshold_N = quantile_N * below_NV[:, -1]  # the sum is 1 except for rounding
+    return torch.searchsorted(below_NV, threshold_N[:, None], right=True)[:, 0]

@@ -1,4 +1,4 @@
-"""What training minimises where numbers are wanted, in scaled units. N real numbers of a batch."""
+"""Losses of regressors, in scaled units. N real numbers of a batch."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from transduce.types import Batch, Loss, real_mask, widened
 
 @dataclass(frozen=True)
 class SquaredError:
-    """(y - f(x))^2, over all steps and channels, which the mean of what may come minimises."""
+    """(y - f(x))^2, summed over all steps and channels. Its minimum is the mean of the possible targets."""
 
     def __call__(self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
-        predicted_N, target_N = compared(model, batch)
+        predicted_N, target_N = predicted_and_target(model, batch)
         return Loss(nn.functional.mse_loss(predicted_N, target_N, reduction="sum"), len(target_N)), carry
 
 
 @dataclass(frozen=True)
 class AbsoluteError:
-    """|y - f(x)|, which the median minimises."""
+    """|y - f(x)|, summed over all steps and channels. Its minimum is the median of the possible targets."""
 
     def __call__(self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
-        predicted_N, target_N = compared(model, batch)
+        predicted_N, target_N = predicted_and_target(model, batch)
         return Loss(nn.functional.l1_loss(predicted_N, target_N, reduction="sum"), len(target_N)), carry
 
 
 @dataclass(frozen=True)
 class Huber:
-    """e^2 / 2 for errors of at most ``delta``, delta (|e| - delta / 2) beyond: single outliers count less (Huber 1964).
+    """e^2 / 2 for errors of at most ``delta``, and delta (|e| - delta / 2) for larger errors (Huber 1964).
 
-    In scaled units, in which the deviation of the training set is 1.
+    Outliers count less than in the squared error. ``delta`` is in scaled units: the training set's standard deviation
+    is 1.
     """
 
     delta: float = 1.0
@@ -44,19 +45,20 @@ class Huber:
             raise UserError(f"delta = {self.delta}: more than 0 was expected")
 
     def __call__(self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
-        predicted_N, target_N = compared(model, batch)
+        predicted_N, target_N = predicted_and_target(model, batch)
         total = nn.functional.huber_loss(predicted_N, target_N, reduction="sum", delta=self.delta)
         return Loss(total, len(target_N)), carry
 
 
-def compared(model: Regressor, batch: Batch) -> tuple[Tensor, Tensor]:
-    """What the model says and what is true, [N] each, in float32 at least; ValueError where the target is tokens."""
+def predicted_and_target(model: Regressor, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The model's numbers [N] and the target's [N], at least in float32. Raises ValueError if the target is tokens."""
     target = batch.target
     if not target.values.is_floating_point():
         raise UserError(
-            'the target is tokens, and a regressor writes numbers: set data.units.target = "numbers", or another model'
+            'the target is tokens, and a regressor writes numbers: set data.units.target = "numbers", or choose '
+            "another model"
         )
     predicted_BN = model.predict(batch.source, (target.lengths - 1) // model.channels).flatten(1)
-    real_BN = real_mask(target.lengths - 1, predicted_BN.shape[1])  # EOS is no number
+    real_BN = real_mask(target.lengths - 1, predicted_BN.shape[1])  # EOS is not a number
     wide = widened(predicted_BN.dtype)
     return predicted_BN[real_BN].to(wide), target.values[:, : predicted_BN.shape[1]][real_BN].to(wide)

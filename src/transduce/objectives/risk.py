@@ -1,4 +1,4 @@
-"""Learning from a metric: outputs that it likes become more probable at the cost of those that it does not.
+"""Minimum risk training: the model's outputs with better metric scores become more probable.
 
 B sources, K outputs of each, N = B * K rows of T positions, M of them real, V vocabulary.
 """
@@ -18,8 +18,8 @@ from transduce.compute.precision import unrecorded
 from transduce.errors import UserError
 from transduce.metrics.base import metric as named
 from transduce.metrics.statistics import check_compares_texts, sentence_score
-from transduce.objectives.chunks import by_parts
 from transduce.objectives.cross_entropy import CrossEntropy
+from transduce.objectives.readout import map_chunks
 from transduce.protocols import Autoregressive, Search
 from transduce.search.beam import Beam
 from transduce.search.forcing import shifted
@@ -30,27 +30,31 @@ Decode = Callable[[Sequence[int]], str]
 
 
 class ExpectedRisk:
-    """The risk that is to be expected of a model's own outputs (Shen et al. 2016, eq. 9 to 11; over the n best:
-    Prabhavalkar et al. 2018, eq. 5), to go on with where cross-entropy has led (``--init``):
+    """The expected risk of a model's own outputs (Shen et al. 2016, eq. 9 to 11; n-best lists: Prabhavalkar et al.
+    2018, eq. 5). Start it from a model that cross-entropy has trained (``--init``):
 
-    sum over y of q(y | x) risk(y), where y are the ``outputs`` best that ``candidates`` finds, without dropout, with
-    the model as it is; q(y | x) is p(y | x) to the power of ``sharpness``, made to sum to 1 over them; and the risk is
-    the ``metric`` of one sentence as a share, or what it lacks of 1, times the target's tokens. ``likelihood`` times
-    plain cross-entropy is added. Reports ``nll``, and ``risk``, the first sum. In validation it is cross-entropy.
+    sum over y of q(y | x) risk(y) + ``likelihood`` * cross-entropy.
+
+    The y are the ``outputs`` best hypotheses that the search ``candidates`` finds with the current model, without
+    dropout. q(y | x) is p(y | x) to the power of ``sharpness``, normalised over them. The risk is 1 minus the
+    sentence's ``metric`` (or the metric itself, if lower is better), as a share, times the number of target tokens.
+    Reports ``nll``, and ``risk``, the first sum. In validation the loss is cross-entropy.
     """
 
     def __init__(
         self,
         metric: str,
         outputs: int = 4,
-        candidates: Search[Autoregressive[Any]] = Beam(size=4),  # noqa: B008 it is frozen
+        candidates: Search[Autoregressive[Any]] = Beam(size=4),  # noqa: B008 a frozen dataclass
         sharpness: float = 1.0,
         likelihood: float = 0.1,
     ) -> None:
         self.metric = named(metric)
         check_compares_texts(self.metric)
         if outputs < 2:
-            raise UserError(f"outputs = {outputs}: what one output risks no other can save; at least 2 were expected")
+            raise UserError(
+                f"outputs = {outputs}: at least 2 were expected, because a single output always has probability 1"
+            )
         if not sharpness > 0:
             raise UserError(f"sharpness = {sharpness}: more than 0 was expected")
         if not likelihood >= 0:
@@ -58,7 +62,7 @@ class ExpectedRisk:
         self.search = candidates.resized(nbest=outputs)
         self.sharpness, self.likelihood = sharpness, likelihood
         self.cross_entropy = CrossEntropy()
-        self.decode: Decode = _unread
+        self.decode: Decode = _no_decoder
 
     def reading(self, decode: Decode) -> ExpectedRisk:
         own = copy.copy(self)
@@ -71,29 +75,29 @@ class ExpectedRisk:
         if not model.training:
             return self.cross_entropy(model, batch)
         outputs = self._candidates(model, batch)
-        most = max(map(len, outputs))
+        most = max(map(len, outputs))  # K
         state = model.start(batch.source)
         likelihood = self.cross_entropy.of(model, tree.fork(state), batch.target)
         log_prob_BK = log_probs(model, tree.repeat(state, most), _padded(outputs, most, batch)).view(-1, most)
         risk_BK = self._risks(outputs, most, batch).to(log_prob_BK)
-        none_BK = risk_BK.isnan()
-        q_BK = (self.sharpness * log_prob_BK).masked_fill(none_BK, -torch.inf).softmax(-1)
-        risk = (q_BK * risk_BK.masked_fill(none_BK, 0)).sum()
+        missing_BK = risk_BK.isnan()
+        q_BK = (self.sharpness * log_prob_BK).masked_fill(missing_BK, -torch.inf).softmax(-1)
+        risk = (q_BK * risk_BK.masked_fill(missing_BK, 0)).sum()
         total = risk + self.likelihood * likelihood.total
         return Loss(total, likelihood.count, {"nll": likelihood.plain, "risk": risk.detach()}), carry
 
     def _candidates(self, model: Any, batch: Batch) -> list[list[Tokens]]:
-        """Outputs of each source, closed with EOS, no two alike."""
-        with _at_rest(model), unrecorded():
+        """Distinct outputs of each source, with their closing EOS."""
+        with _evaluation_mode(model), unrecorded():
             found = self.search(model, batch.source)
-        return [list(dict.fromkeys(each.tokens for each in of_one)) for of_one in found]
+        return [list(dict.fromkeys(hypothesis.tokens for hypothesis in own)) for own in found]
 
     def _risks(self, outputs: list[list[Tokens]], most: int, batch: Batch) -> Tensor:
-        """[B, K], NaN where there is no output."""
+        """Risks [B, K]; NaN for a source with fewer than K outputs."""
         rows = []
-        for of_one, target, length in zip(outputs, batch.target.values.tolist(), batch.target.lengths, strict=True):
+        for own, target, length in zip(outputs, batch.target.values.tolist(), batch.target.lengths, strict=True):
             reference = Example("", (self.decode(target[: int(length)]),))
-            risks = [int(length) * self._risk(self.decode(tokens), reference) for tokens in of_one]
+            risks = [int(length) * self._risk(self.decode(tokens), reference) for tokens in own]
             rows.append([*risks, *[float("nan")] * (most - len(risks))])
         return torch.tensor(rows)
 
@@ -103,37 +107,39 @@ class ExpectedRisk:
 
 
 def log_probs(model: Autoregressive[Any], state: Any, target: Padded) -> Tensor:
-    """log p(y | x) [N] of each row of ``target``, differentiable."""
+    """log p(y | x) [N] of each row of ``target``; differentiable."""
     output, _ = model.extend(shifted(target), state)
     mask_NT = target.mask
     real, target_M = tree.map(lambda leaf: leaf[mask_NT], output), target.values[mask_NT]
 
-    def part(output: Any, target: Tensor) -> Tensor:
+    def token_log_probs(output: Any, target: Tensor) -> Tensor:
         logits_MV = model.readout(output)
         wide = widened(logits_MV.dtype)
         return logits_MV.log_softmax(-1, wide).gather(1, target[:, None])[:, 0]
 
-    log_prob_M = torch.cat(by_parts(model, part, real, target_M))
+    log_prob_M = torch.cat(map_chunks(model, token_log_probs, real, target_M))
     return log_prob_M.new_zeros(mask_NT.shape).masked_scatter(mask_NT, log_prob_M).sum(1)
 
 
 @contextmanager
-def _at_rest(model: nn.Module) -> Iterator[None]:
-    """Without dropout, as it is when it is used; whatever of it was in training is again afterwards."""
-    at_work = [part for part in model.modules() if part.training]
+def _evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Put all modules in evaluation mode, and put those that were in training mode back afterwards."""
+    training = [module for module in model.modules() if module.training]
     model.eval()
     try:
         yield
     finally:
-        for part in at_work:
-            part.training = True
+        for module in training:
+            module.training = True
 
 
 def _padded(outputs: list[list[Tokens]], most: int, batch: Batch) -> Padded:
-    """[B * K, T]; in the place of an output that is not there stands the first."""
-    rows = [row for of_one in outputs for row in (*of_one, *of_one[:1] * (most - len(of_one)))]
+    """All outputs as rows [B * K, T]. A source with fewer than K outputs repeats its first one."""
+    rows = [row for own in outputs for row in (*own, *own[:1] * (most - len(own)))]
     return Padded.of(rows).to(batch.target.values.device)
 
 
-def _unread(tokens: Sequence[int]) -> str:
-    raise UserError("minimum risk compares texts: tell it how ids are read, ExpectedRisk(...).reading(decode)")
+def _no_decoder(tokens: Sequence[int]) -> str:
+    raise UserError(
+        "minimum risk compares texts: give it the function that decodes ids, ExpectedRisk(...).reading(decode)"
+    )

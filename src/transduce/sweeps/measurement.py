@@ -28,7 +28,7 @@ from transduce.records.making import validation_scores
 from transduce.runs.layout import ASKED, CHECKPOINTS, MEASURED, METRICS, STATE
 from transduce.runs.run import Run
 from transduce.sweeps.question import SPLITS
-from transduce.training.clocks import CLOCKS
+from transduce.training.budget import CLOCKS
 from transduce.transducer import Transducer
 
 

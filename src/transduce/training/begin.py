@@ -19,7 +19,7 @@ from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.files import current_folder
 from transduce.models.fit import check_words
-from transduce.objectives.cross_entropy import Trainable
+from transduce.objectives.base import Trainable
 from transduce.protocols import ComparesTexts, Objective, can
 from transduce.runs import old_formats
 from transduce.runs.ancestry import check_parents, parents
@@ -34,9 +34,9 @@ from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, ForgetReplaced, JsonLines, Started
 from transduce.training.counting import Counting
 from transduce.training.distillation import Teacher
-from transduce.training.freezing import freeze
 from transduce.training.initialisation import Inheritance, Predecessor
 from transduce.training.loop import Loop
+from transduce.training.optimization import freeze
 from transduce.training.settings import Settings, read_settings
 from transduce.training.validation import judge_of
 
@@ -127,6 +127,7 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
         run=run,
         configuration=config.write(plan.table),
         state=state,
+        fresh=plan.settings.init is None,
     )
 
 

@@ -1,6 +1,6 @@
-"""What a training run tells: to people's own loggers, the progress bar, files.
+"""Callbacks: a training run reports its events to loggers, to the progress bar and to files.
 
-Subclass ``Callback`` and hand it to ``transduce.train(..., callbacks=[mine])``.
+Subclass ``Callback`` and pass an instance to ``transduce.train(..., callbacks=[mine])``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from transduce.runs.replacement import forget_replaced
 
 @dataclass(frozen=True)
 class Update:
-    """Some updates, up to number ``step``: means a target token of the training loss, of nll and of the other ``parts``
-    that the objective names, the gradient's norm before clipping, the learning rate, non-pad target tokens per second,
-    the share of the budget used."""
+    """The updates since the last report, up to number ``step``.
+
+    ``loss``, ``nll`` and the objective's other ``parts`` are means per target token. ``tallies`` are sums, for example
+    the pairs ``skipped``. ``norm`` is the mean gradient norm before clipping, ``rate`` the learning rate.
+    ``tokens_per_second`` counts target tokens without padding. ``progress`` is the share of the budget used.
+    """
 
     step: int
     loss: float
@@ -29,11 +32,15 @@ class Update:
     progress: float
     seconds: float
     parts: dict[str, float] = field(default_factory=dict)
+    tallies: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Validated:
-    """A validation: mean loss a token, the metrics' scores, and whether it is the best so far."""
+    """A validation: the mean loss per token, the metrics' scores, and whether the model is the best so far.
+
+    ``metrics`` is empty if the validation computed only the loss.
+    """
 
     step: int
     loss: float
@@ -41,6 +48,14 @@ class Validated:
     best: bool
     seconds: float
     what: str = "valid"  # or "average": the average of the last models
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Advice to the user: a setting that does not suit this machine, and what to change."""
+
+    step: int
+    text: str
 
 
 @dataclass(frozen=True)
@@ -70,9 +85,10 @@ class Saved:
 
 @dataclass(frozen=True)
 class Finished:
-    """Why training ended (budget, patience, a signal's or an exception's name), the last update and the best one.
+    """The end of training: its ``reason`` (budget, patience, or the name of a signal or an exception), the last update
+    and the best one.
 
-    ``validating`` are those of its seconds in which it was validated.
+    ``validating`` is the part of ``seconds`` that validations took.
     """
 
     run: Path
@@ -84,7 +100,7 @@ class Finished:
 
 
 class Callback:
-    """Does nothing; override what interests you."""
+    """Ignores every event. Override the methods of the events that interest you."""
 
     def on_start(self, started: Started) -> None: ...
 
@@ -93,6 +109,7 @@ class Callback:
     def on_validation(self, validated: Validated) -> None: ...
 
     def on_checkpoint(self, saved: Saved) -> None: ...
+    def on_notice(self, notice: Notice) -> None: ...
 
     def on_finish(self, finished: Finished) -> None: ...
 
@@ -116,21 +133,24 @@ class JsonLines(Callback):
 
     def on_start(self, started: Started) -> None:
         lines = self.path.read_text().splitlines() if self.path.exists() else []
-        kept = [line for line in lines if _whole(line) and json.loads(line)["step"] <= started.step]
+        kept = [line for line in lines if _is_complete(line) and json.loads(line)["step"] <= started.step]
         write_lines(self.path, kept[: started.events])
 
     def on_update(self, update: Update) -> None:
-        self._write({"event": "update", **_plain(update)})
+        self._write({"event": "update", **_as_json(update)})
 
     def on_validation(self, validated: Validated) -> None:
-        self._write({"event": "validation", **_plain(validated)})
+        self._write({"event": "validation", **_as_json(validated)})
+
+    def on_notice(self, notice: Notice) -> None:
+        self._write({"event": "notice", **_as_json(notice)})
 
     def _write(self, record: dict[str, Any]) -> None:
         append_line(self.path, json.dumps(record))
 
 
 class TensorBoard(Callback):
-    """TensorBoard events in the run directory; needs the extra ``tensorboard``."""
+    """Writes TensorBoard events into the run directory; needs the extra ``tensorboard``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -141,8 +161,8 @@ class TensorBoard(Callback):
         self.writer: Any = SummaryWriter(str(self.folder), purge_step=started.step + 1)
 
     def on_update(self, update: Update) -> None:
-        told = {name: getattr(update, name) for name in ("loss", "nll", "norm", "rate", "tokens_per_second")}
-        for name, value in {**told, **update.parts}.items():
+        values = {name: getattr(update, name) for name in ("loss", "nll", "norm", "rate", "tokens_per_second")}
+        for name, value in {**values, **update.parts, **update.tallies}.items():
             self.writer.add_scalar(f"train/{name}", value, update.step)
 
     def on_validation(self, validated: Validated) -> None:
@@ -153,18 +173,19 @@ class TensorBoard(Callback):
         self.writer.close()
 
 
-def _plain(event: Any) -> dict[str, Any]:
+def _as_json(event: Any) -> dict[str, Any]:
     return {name: _rounded(value) for name, value in vars(event).items()}
 
 
 def _rounded(value: Any) -> Any:
+    """Numbers with six significant digits, in dicts too; everything else unchanged."""
     if isinstance(value, dict):
         return {name: _rounded(each) for name, each in value.items()}
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def _whole(line: str) -> bool:
-    """Not cut off by a kill."""
+def _is_complete(line: str) -> bool:
+    """False for a line that a kill cut off."""
     try:
         return "step" in json.loads(line)
     except ValueError:

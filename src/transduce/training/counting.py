@@ -1,4 +1,4 @@
-"""Learning by counting: passes of expectation maximisation in the place of updates by gradients."""
+"""Training by counting: passes of expectation maximisation instead of gradient updates."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from typing import Any
 from transduce.runs.checkpoints import save_weights_alone
 from transduce.runs.layout import CHECKPOINTS, Checkpoint
 from transduce.statistical.counted import Counts
+from transduce.training.budget import CLOCKS
 from transduce.training.callbacks import Callback, Finished, Saved, Update, Validated
-from transduce.training.clocks import CLOCKS
 from transduce.training.interruption import Interruption
-from transduce.training.loop import Judgement
 from transduce.training.settings import Training
+from transduce.training.validation import Judgement
 
-GAIN = 1e-3  # of the log-probability: a pass that gains a smaller share is the last
+GAIN = 1e-3  # of the log-probability; counting stops after a pass that gains a smaller share
 
 
 @dataclass
 class Counting:
-    """Passes over all pairs until the budget ends (a pass is a step, and an epoch) or they gain no more, and a
-    validation at the end. What is interrupted before keeps nothing: the same pairs have the same counts again."""
+    """Passes over all pairs until the budget ends or a pass gains too little, then one validation.
+
+    A pass is a step and an epoch. An interrupted run saves nothing: counting the same pairs again gives the same
+    counts.
+    """
 
     model: Any
     counts: Counts
@@ -36,20 +39,20 @@ class Counting:
     def __call__(self) -> Finished:
         self.clock = CLOCKS[self.training.clock]
         self.began = self.clock()
-        step, kept, reason, self.validating = 0, 0, "budget", 0.0
+        step, saved_step, reason, self.validating = 0, 0, "budget", 0.0
         try:
             with Interruption() as interruption:
                 step = self._passes(interruption)
                 if not interruption.signal:
                     self.counts.settle()
-                    self._keep(step)
-                    kept = step
+                    self._save(step)
+                    saved_step = step
                 reason = interruption.signal or reason
         except BaseException as error:
             reason = type(error).__name__
             raise
         finally:
-            finished = Finished(self.run, reason, step, kept, self.clock() - self.began, self.validating)
+            finished = Finished(self.run, reason, step, saved_step, self.clock() - self.began, self.validating)
             for callback in self.callbacks:
                 callback.on_finish(finished)
         return finished
@@ -59,28 +62,29 @@ class Counting:
         while not interruption.signal and self.training.budget.progress(step, step, seconds) < 1:
             log_prob = self.counts.reestimate()
             step, passed, seconds = step + 1, seconds, self.clock() - self.began
-            self._tell(step, log_prob, seconds, seconds - passed)
+            self._report(step, log_prob, seconds, seconds - passed)
             if log_prob - before <= GAIN * abs(log_prob):
                 break
             before = log_prob
         return step
 
-    def _tell(self, step: int, log_prob: float, seconds: float, took: float) -> None:
+    def _report(self, step: int, log_prob: float, seconds: float, pass_seconds: float) -> None:
         tokens = self.counts.tokens
         loss = -log_prob / tokens
         progress = min(self.training.budget.progress(step, step, seconds), 1.0)
-        told = Update(step, loss, loss, 0.0, 0.0, tokens / max(took, 1e-9), progress, seconds)
+        update = Update(step, loss, loss, 0.0, 0.0, tokens / max(pass_seconds, 1e-9), progress, seconds)
         for callback in self.callbacks:
-            callback.on_update(told)
+            callback.on_update(update)
 
-    def _keep(self, step: int) -> None:
+    def _save(self, step: int) -> None:
+        """Validate the model and save it as both the best and the last."""
         about: dict[str, Any] = {"step": step, "what": "counted"}
         self.model.eval()
         if self.judge is not None:
             began = self.clock()
-            judged = self.judge()
+            judgement = self.judge()
             self.validating = self.clock() - began
-            about |= {"loss": judged.loss, **judged.metrics}
+            about |= {"loss": judgement.loss, **judgement.metrics}
         about |= {"seconds": self.clock() - self.began, "tokens": step * self.counts.tokens}
         checkpoints: tuple[Checkpoint, ...] = ("best", "last")
         for checkpoint in checkpoints:
@@ -88,6 +92,6 @@ class Counting:
             for callback in self.callbacks:
                 callback.on_checkpoint(Saved(checkpoint, step))
         if self.judge is not None:
-            told = Validated(step, judged.loss, judged.metrics, True, about["seconds"])
+            validated = Validated(step, judgement.loss, judgement.metrics, True, about["seconds"])
             for callback in self.callbacks:
-                callback.on_validation(told)
+                callback.on_validation(validated)

@@ -1,4 +1,4 @@
-"""Learning from another model: what it thinks of every next word, beside the word that is right."""
+"""Knowledge distillation: a model learns from a teacher's distribution over each next word, and from the target."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from transduce.data.pairs import Pairs
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Data
 from transduce.errors import UserError
-from transduce.objectives.chunks import chunks, summed
 from transduce.objectives.cross_entropy import CrossEntropy, smoothed_cross_entropy
 from transduce.objectives.forcing import TeacherForcing
+from transduce.objectives.readout import chunk_slices, sum_chunks
 from transduce.protocols import Autoregressive, lacking_verbs
 from transduce.runs.ancestry import Distillation
 from transduce.runs.loading import load
@@ -26,11 +26,11 @@ from transduce.search.forcing import shifted
 from transduce.training.settings import Training
 from transduce.types import Batch, Loss, widened
 
-QUESTIONS = 2**14  # tokens of a batch, where a teacher is asked about all pairs
+TEACHER_TOKENS = 2**14  # tokens of a batch, when the teacher reads all pairs before training
 
 
 class Teacher:
-    """The run, or several as one, that another learns from; on ``device``, and left as it is."""
+    """The run, or the ensemble of runs, that another run learns from. It is on ``device`` and does not change."""
 
     def __init__(self, settings: Distillation, device: torch.device) -> None:
         self.settings, self.device = settings, device
@@ -38,12 +38,12 @@ class Teacher:
         self.model: Any = self.transducer.model
 
     def vocabularies(self, data: Data) -> Tokenizers | None:
-        """Its own, for a student of the same units, whatever its data; None for another, who cannot have them."""
+        """The teacher's tokenizers, if the student has the same units, whatever its data; otherwise None."""
         theirs = config.build(self.transducer.settings["data"], Data, path="data")
         return self.transducer.tokenizers if self.transducer.conditional and theirs.units == data.units else None
 
     def check(self, tokenizers: Tokenizers) -> None:
-        """Raise ValueError unless it has a distribution over each next word, of the vocabularies that a run has."""
+        """Raise UserError unless the teacher has a distribution over each next word, and these vocabularies."""
         name = self.settings.teacher
         if lacking := lacking_verbs(type(self.model), Autoregressive):
             raise UserError(
@@ -53,51 +53,53 @@ class Teacher:
         if differing := self.transducer.tokenizers.differing(tokenizers, self.transducer.conditional):
             raise UserError(
                 f"distillation.teacher: {name} has another {' and another '.join(differing)} vocabulary than this run; "
-                "leave data.units as they are there, or start from a run of its vocabularies (--init)"
+                "use its data.units, or start from a run that has its vocabularies (--init)"
             )
 
     def taught(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> Distilled:
-        """The objective of a run that learns ``pairs`` from it."""
-        return Distilled(objective, self._answers(objective, pairs, training), self.settings.share)
+        """The objective of a run that learns ``pairs`` from this teacher."""
+        return Distilled(objective, self._distributions(objective, pairs, training), self.settings.share)
 
-    def _answers(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> Answers:
+    def _distributions(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> TeacherDistributions:
         if self._once(objective, pairs, training):
-            return AskedOnce(self.model, pairs, len(self.transducer.target_tokenizer), self.device)
-        return AskedAlways(self.model)
+            return StoredDistributions(self.model, pairs, len(self.transducer.target_tokenizer), self.device)
+        return ComputedDistributions(self.model)
 
     def _once(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> bool:
-        """Whether it is asked once: where each epoch asks the same, and there is room for its answers."""
+        """Whether to compute the distributions once: each epoch reads the same words, and there is room for them."""
         tokens, vocabulary = int(pairs.target.offsets[-1]), len(self.transducer.target_tokenizer)
         gibibytes = tokens * vocabulary * torch.float16.itemsize / 2**30
-        alike = objective.forcing == TeacherForcing() and not training.augmentation
-        return alike and gibibytes <= self.settings.room
+        same_words = objective.forcing == TeacherForcing() and not training.augmentation
+        return same_words and gibibytes <= self.settings.room
 
     def lines(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> list[str]:
-        """For people."""
+        """Lines for the run's report."""
         parameters = sum(p.numel() for p in self.model.parameters())
         once = self._once(objective, pairs, training)
-        asked = "asked once, before the first update" if once else "asked with every batch"
-        about = f"{parameters:,} parameters, a share of {self.settings.share:g}, {asked}"
+        when = "computed once, before the first update" if once else "computed with every batch"
+        about = f"{parameters:,} parameters, a share of {self.settings.share:g}, {when}"
         return [f"learns from {self.settings.teacher}, {about}"]
 
 
-class Answers(Protocol):
-    """What a teacher thinks of each next word of a batch, N in all: ``of`` finds it before the words are read out, and
-    ``probabilities`` makes distributions [N, V] of it, or of a part of its rows."""
+class TeacherDistributions(Protocol):
+    """A teacher's distributions over each of the N next words of a batch, before which the student reads ``read_BT``.
 
-    def of(self, batch: Batch, read_BT: Tensor) -> Any: ...
+    ``find`` returns a tree with N rows, and ``probabilities`` turns it, or a part of its rows, into distributions
+    [N, V]."""
+
+    def find(self, batch: Batch, read_BT: Tensor) -> Any: ...
 
     def probabilities(self, found: Any) -> Tensor: ...
 
 
 @dataclass(frozen=True)
-class AskedAlways:
-    """Those of a teacher that is asked with every batch, after the words that the student reads."""
+class ComputedDistributions:
+    """The teacher reads every batch, with the same words as the student."""
 
     teacher: Autoregressive[Any]
 
     @torch.no_grad()
-    def of(self, batch: Batch, read_BT: Tensor) -> Any:
+    def find(self, batch: Batch, read_BT: Tensor) -> Any:
         output, _ = self.teacher.extend(read_BT, self.teacher.start(batch.source))
         mask_BT = batch.target.mask
         return tree.map(lambda leaf: leaf[mask_BT], output)
@@ -109,54 +111,56 @@ class AskedAlways:
         return probability_NV
 
 
-class AskedOnce:
-    """Those of a teacher that is asked about all ``pairs`` before the first batch, after their targets' own words, on
-    ``device``; kept in half precision.
+class StoredDistributions:
+    """The teacher reads all ``pairs`` once, on ``device``, with their targets' words. Its distributions are stored in
+    half precision.
 
-    The questions are the same whenever it is asked, lest a run that is resumed learn from answers that differ in their
-    last bits.
+    The batches that it reads are always the same. Other batches could change the last bits, and a resumed run would
+    learn from other numbers.
     """
 
     def __init__(self, teacher: Autoregressive[Any], pairs: Pairs, vocabulary: int, device: torch.device) -> None:
         self.teacher, self.pairs, self.vocabulary, self.device = teacher, pairs, vocabulary, device
         self.offsets_N = torch.tensor(pairs.target.offsets)
 
-    def of(self, batch: Batch, read_BT: Tensor) -> Tensor:
-        return self.probability_MV[self._places(batch)].to(self.device)
+    def find(self, batch: Batch, read_BT: Tensor) -> Tensor:
+        return self.probability_MV[self._rows(batch)].to(self.device)
 
     def probabilities(self, found: Tensor) -> Tensor:
         return found.float()
 
     @cached_property
     def probability_MV(self) -> Tensor:
-        """[target tokens of all pairs, V], a pair's from its offset on."""
-        asked = AskedAlways(self.teacher)
-        known_MV = torch.empty(int(self.offsets_N[-1]), self.vocabulary, dtype=torch.float16)
-        for ids_B in Batches(self.pairs, Batching(tokens=QUESTIONS), seed=0).epoch(0):
+        """Distributions [target tokens of all pairs, V]; those of a pair begin at its offset."""
+        computed = ComputedDistributions(self.teacher)
+        stored_MV = torch.empty(int(self.offsets_N[-1]), self.vocabulary, dtype=torch.float16)
+        for ids_B in Batches(self.pairs, Batching(tokens=TEACHER_TOKENS), seed=0).epoch(0):
             batch = self.pairs.batch(ids_B).to(self.device)
-            found, places_N = asked.of(batch, shifted(batch.target)), self._places(batch)
-            for part in chunks(self.teacher, found):
-                known_MV[places_N[part]] = asked.probabilities(tree.map(itemgetter(part), found)).to(known_MV)
-        return known_MV
+            found, rows_N = computed.find(batch, shifted(batch.target)), self._rows(batch)
+            for part in chunk_slices(self.teacher, found):
+                stored_MV[rows_N[part]] = computed.probabilities(tree.map(itemgetter(part), found)).to(stored_MV)
+        return stored_MV
 
-    def _places(self, batch: Batch) -> Tensor:
-        """Rows of ``probability_MV``, of the batch's N real target positions."""
+    def _rows(self, batch: Batch) -> Tensor:
+        """The rows of ``probability_MV`` for the batch's N real target positions."""
         mask_BT = batch.target.mask.cpu()
-        places_BT: Tensor = self.offsets_N[batch.ids][:, None] + torch.arange(mask_BT.shape[1])
-        return places_BT[mask_BT]
+        rows_BT: Tensor = self.offsets_N[batch.ids][:, None] + torch.arange(mask_BT.shape[1])
+        return rows_BT[mask_BT]
 
 
 @dataclass(frozen=True)
 class Distilled:
     """Knowledge distillation, word by word (Hinton et al. 2015; Kim and Rush 2016, section 3.1):
 
-    (1 - share) of the cross-entropy with the target, smoothed as ``objective`` has it, and ``share`` of that with the
-    teacher, - sum_v q(v | y_<t, x) log p(v | y_<t, x), both after the words that the model reads. Reports ``nll``, of
-    the target alone, and ``teacher``, the teacher's part. In validation it is ``objective``.
+    (1 - share) * cross-entropy with the target + share * cross-entropy with the teacher.
+
+    The first term is ``objective``, with its label smoothing. The second is - sum_v q(v | y_<t, x) log p(v | y_<t, x),
+    where q is the teacher's distribution after the words that the student reads. Reports ``nll``, of the target alone,
+    and ``teacher``, the second term. In validation the loss is ``objective``.
     """
 
     objective: CrossEntropy
-    answers: Answers
+    teacher: TeacherDistributions
     share: float
 
     def __call__(self, model: Any, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
@@ -164,22 +168,22 @@ class Distilled:
             return self.objective(model, batch, progress, carry)
         state, mask_BT = model.start(batch.source), batch.target.mask
         read_BT = self.objective.read(model, state, batch.target, progress)
-        taught = self.answers.of(batch, read_BT)
+        found = self.teacher.find(batch, read_BT)
         output, _ = model.extend(read_BT, state)
         real = tree.map(lambda leaf: leaf[mask_BT], output)
         target_N = batch.target.values[mask_BT]
 
-        def part(output: Any, taught: Any, target: Tensor) -> tuple[Tensor, ...]:
+        def sums(output: Any, found: Any, target: Tensor) -> tuple[Tensor, ...]:
             logits_NV = model.readout(output)
             total, nll = smoothed_cross_entropy(logits_NV, target, self.objective.smoothing)
-            return total, nll, self._from_teacher(logits_NV, taught)
+            return total, nll, self._from_teacher(logits_NV, found)
 
-        total, nll, learned = summed(model, part, real, taught, target_N)
-        mixed = (1 - self.share) * total + self.share * learned
-        return Loss(mixed, len(target_N), {"nll": nll, "teacher": learned.detach()}), carry
+        total, nll, from_teacher = sum_chunks(model, sums, real, found, target_N)
+        mixed = (1 - self.share) * total + self.share * from_teacher
+        return Loss(mixed, len(target_N), {"nll": nll, "teacher": from_teacher.detach()}), carry
 
-    def _from_teacher(self, logits_NV: Tensor, taught: Any) -> Tensor:
-        probability_NV = self.answers.probabilities(taught)
-        # what both rule out is 0 times minus infinity
+    def _from_teacher(self, logits_NV: Tensor, found: Any) -> Tensor:
+        probability_NV = self.teacher.probabilities(found)
+        # a word that both rule out would give 0 times minus infinity
         log_NV = logits_NV.log_softmax(-1, probability_NV.dtype).masked_fill(probability_NV == 0, 0)
         return -(probability_NV * log_NV).sum()

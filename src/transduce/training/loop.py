@@ -1,11 +1,12 @@
-"""The training loop: one for every model. It knows nothing but ``loss(batch)``."""
+"""The training loop, which trains every model. All it knows of a model is the loss of a batch."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,75 +16,62 @@ from torch import Tensor, nn
 from transduce.data.batching import Batches
 from transduce.errors import StoppedError
 from transduce.models.weights import set_weights, weights
-from transduce.objectives.cross_entropy import Trainable
-from transduce.runs.checkpoints import Rank, best_rank, save_weights_alone
+from transduce.objectives.base import Trainable
+from transduce.runs.checkpoints import best_rank, save_weights_alone
 from transduce.runs.layout import CHECKPOINTS, Checkpoint
 from transduce.runs.recent_weights import average_recent, forget_recent, keep_recent
 from transduce.runs.training_state import State, save_training
 from transduce.training.augmentation.base import augmented
-from transduce.training.callbacks import Callback, Finished, Saved, Update, Validated
-from transduce.training.clocks import CLOCKS
+from transduce.training.budget import CLOCKS, KNOWN_AFTER, Pace
+from transduce.training.callbacks import Callback, Finished, Notice, Saved, Update, Validated
 from transduce.training.interruption import Interruption
 from transduce.training.settings import Training
+from transduce.training.validation import Judgement
 from transduce.types import Loss
 
-SAVES = 10  # in a budget, where no validation is an occasion
-REPORT_EVERY = 10  # updates between looks at the loss: on a GPU each look waits for the device
+SAVES = 10  # checkpoints in a budget, if there are no validations to save at
+REPORT_EVERY = 10  # updates between reports; reading the loss makes a GPU wait
 
 
 class DivergenceError(StoppedError):
-    """The loss or the gradient is no longer a number."""
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What a validation found: mean loss, metrics, and ``value``, lower being better, that chooses the best model.
-
-    ``measure`` names the metric that the value is of, or is "loss".
-    """
-
-    loss: float
-    metrics: dict[str, float]
-    value: float
-    measure: str = "loss"
-
-    @property
-    def rank(self) -> Rank:
-        """A value or a loss that is not a number is the worst."""
-        return Rank(self.measure, _worst_if_nan(self.value), _worst_if_nan(self.loss))
+    """The loss or the gradient is no longer finite."""
 
 
 @dataclass
 class Loop:
     """Updates, validations and checkpoints until the budget ends.
 
-    ``judge`` validates the model as it is (None: there is nothing to validate on, and the last model is the best);
-    ``state`` is where training stands, replaced as it goes.
+    ``judge`` validates the current model within the seconds allowed. If it is None, there is no validation data, and
+    the last model is the best. ``state`` is replaced as training proceeds. ``fresh`` is False for a model that starts
+    from trained weights, which needs fewer updates.
     """
 
     trainable: Trainable
     optimizer: torch.optim.Optimizer
     batches: Batches
     training: Training
-    judge: Callable[[], Judgement] | None
+    judge: Callable[[float], Judgement] | None
     autocast: Callable[[], AbstractContextManager[Any]]
     callbacks: Sequence[Callback]
     run: Path
     configuration: str
     state: State
+    fresh: bool = True
 
     def __post_init__(self) -> None:
         self.checkpoints = self.run / CHECKPOINTS
         self.parameters = [p for p in self.trainable.parameters() if p.requires_grad]
         self.peaks = [group["lr"] for group in self.optimizer.param_groups]
         self.device = self.parameters[0].device
-        self.recent: list[_Recent] = []
+        self.unreported: list[_Unreported] = []
         self.fetched: Iterator[Any] = self.batches.iterate(self.state.place)
         self.carry: Any = None
         self.clock = CLOCKS[self.training.clock]
         self.began = self.clock() - self.state.seconds
         self.reported = self.began + self.state.seconds
-        self.passed = self.progress  # of the budget, when last asked whether a validation is due
+        self.previous_progress = self.progress  # when last asked whether a validation is due
+        self.training_began = self.state.seconds - self.state.validating
+        self.pace_known = self.search_noticed = False
         self.kept = best_rank(self.checkpoints) if self.state.step else None  # of the weights in checkpoints/best
 
     # ------------------------------------------------------------- the loop
@@ -120,9 +108,10 @@ class Loop:
             step = self.state.step
             if step % REPORT_EVERY == 0:
                 self._report()
+                self._notice_pace()
             due = self._due()
             if due and self.validates:
-                self._validate()
+                self._validate(self._allowed_seconds)
             every = self.training.checkpoint_every
             if (every and step % every == 0) or (not every and due):
                 self._save()
@@ -135,17 +124,16 @@ class Loop:
     @property
     def epochs(self) -> float:
         place = self.state.place
-        if self.training.epochs is None:
-            return 0.0  # nobody asks, and counting an epoch's batches is work
         return place.epoch + min(place.batch / self.batches.per_epoch, 1.0)
 
     @property
     def progress(self) -> float:
-        return self.training.budget.progress(self.state.step, self.epochs, self.seconds, self.state.reserve)
+        epochs = 0.0 if self.training.epochs is None else self.epochs  # not needed; counting batches takes time
+        return self.training.budget.progress(self.state.step, epochs, self.seconds, self.state.reserve)
 
     @property
     def validates(self) -> bool:
-        """Whether it validates on the way, and not only in the end, if at all."""
+        """Whether there are validations before the last one."""
         validation = self.training.validation
         return self.judge is not None and bool(validation.every or validation.times)
 
@@ -173,8 +161,8 @@ class Loop:
             group["lr"] = peak * share
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.recent.append(
-            _Recent(
+        self.unreported.append(
+            _Unreported(
                 step,
                 _sum(loss.total.detach() for loss in losses),
                 _sum(loss.plain for loss in losses),
@@ -182,12 +170,13 @@ class Loop:
                 norm,
                 count,
                 self.peaks[0] * share,
+                sum((Counter(loss.tallies) for loss in losses), Counter()),
             )
         )
         self.state = replace(self.state, step=step, place=place, tokens=self.state.tokens + count)
 
     def _scale_gradients(self, count: int) -> Tensor:
-        """Sums to means, clipped by norm, in one multiplication; returns the norm before clipping."""
+        """Turn sums into means and clip their norm, in one multiplication. Returns the norm before clipping."""
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients) / count
         scale = torch.ones_like(norm)
@@ -197,61 +186,92 @@ class Loop:
         return norm
 
     def _report(self) -> None:
-        """Tell of the updates since the last report; stop where the numbers have gone."""
-        if not self.recent:
+        """Report the updates since the last report. Raises DivergenceError if a loss or a gradient is not finite."""
+        if not self.unreported:
             return
-        recent, self.recent = self.recent, []
-        for update in recent:
+        updates, self.unreported = self.unreported, []
+        for update in updates:
             if not math.isfinite(float(update.total) + float(update.norm)):
-                raise DivergenceError(self._divergence(update))
-        count, now = sum(update.count for update in recent), self.clock()
-        told = Update(
+                raise DivergenceError(self._divergence_message(update))
+        count, now = sum(update.count for update in updates), self.clock()
+        report = Update(
             step=self.state.step,
-            loss=sum(float(update.total) for update in recent) / count,
-            nll=sum(float(update.nll) for update in recent) / count,
-            norm=sum(float(update.norm) for update in recent) / len(recent),
-            rate=recent[-1].rate,
+            loss=sum(float(update.total) for update in updates) / count,
+            nll=sum(float(update.nll) for update in updates) / count,
+            norm=sum(float(update.norm) for update in updates) / len(updates),
+            rate=updates[-1].rate,
             tokens_per_second=count / max(now - self.reported, 1e-9),
             progress=min(self.progress, 1.0),
             seconds=self.seconds,
-            parts={name: sum(float(update.parts[name]) for update in recent) / count for name in recent[0].parts},
+            parts={name: sum(float(update.parts[name]) for update in updates) / count for name in updates[0].parts},
+            tallies=dict(sum((update.tallies for update in updates), Counter())),
         )
         self.reported = now
         self._count_event()
         for callback in self.callbacks:
-            callback.on_update(told)
+            callback.on_update(report)
 
     def _count_event(self) -> None:
-        """Counts a line of metrics.jsonl, before it is written: a resumed run drops the lines after its checkpoint."""
+        """Count a line of metrics.jsonl, before it is written: a resumed run drops the lines after its checkpoint."""
         if self.state.events is not None:
             self.state = replace(self.state, events=self.state.events + 1)
 
-    def _divergence(self, update: _Recent) -> str:
+    def _divergence_message(self, update: _Unreported) -> str:
         last = self.checkpoints / "last"
-        kept = (
-            f"The last good state is kept in {last} (--resume goes on from there)" if last.exists() else "None is saved"
-        )
+        saved = f"The last good state is in {last} (--resume continues it)" if last.exists() else "None is saved"
         return (
             f"update {update.step}: the loss is {float(update.total) / update.count:.4g} and the gradient's norm "
-            f"{float(update.norm):.4g}. {kept}; lower training.optimizer.rate or training.clip, or lengthen the "
+            f"{float(update.norm):.4g}. {saved}; lower training.optimizer.rate or training.clip, or lengthen the "
             "warm-up, and train again"
+        )
+
+    # ------------------------------------------------------------------ advice
+
+    def _notice(self, text: str) -> None:
+        self._count_event()
+        for callback in self.callbacks:
+            callback.on_notice(Notice(self.state.step, text))
+
+    def _notice_pace(self) -> None:
+        """After the first minute, warn once if the budget ends too soon to learn much."""
+        trained = self.seconds - self.state.validating
+        if self.pace_known or trained - self.training_began < KNOWN_AFTER:
+            return
+        self.pace_known = True
+        warning = Pace(self.state.step, self.epochs, trained).warning(self.training.budget)
+        if warning and self.fresh:
+            self._notice(warning)
+
+    def _notice_search(self, judgement: Judgement) -> None:
+        """Say once that validation computes only the loss, and why."""
+        if self.search_noticed:
+            return
+        self.search_noticed = True
+        validation = self.training.validation
+        self._notice(
+            f"validated by the loss alone: a search for {', '.join(validation.metrics)} would take about "
+            f"{judgement.search_seconds:.0f} s, and validation may take {100 * validation.share:g} % of the time "
+            "(training.validation.share). Validations search again when there is time, and the last one always does. "
+            "Fewer examples (training.validation.examples) take less time"
         )
 
     # ------------------------------------------------- validation, checkpoints
 
     def _due(self) -> bool:
-        """Whether it is time to validate, or to save where there is nothing to validate by: at every so many updates,
-        or where one has passed a mark of the budget, which a larger budget moves."""
+        """Whether it is time to validate, or to save if there is nothing to validate on.
+
+        That is after ``every`` n updates, or when progress passes a multiple of 1 / ``times``."""
         validation = self.training.validation
-        before, self.passed = self.passed, self.progress
-        if self.passed >= 1:
-            return False  # the last validation is _finish's
+        before, self.previous_progress = self.previous_progress, self.progress
+        if self.previous_progress >= 1:
+            return False  # _finish does the last validation
         if validation.every is not None:
             return self.state.step % validation.every == 0
         times = validation.times if self.validates else SAVES
-        return int(self.passed * times) > int(before * times)
+        return int(self.previous_progress * times) > int(before * times)
 
-    def _validate(self) -> None:
+    def _validate(self, allowed: float = math.inf) -> None:
+        """Validate the current model, unless that has been done; a search may take ``allowed`` seconds."""
         if self.state.validations and self.state.validated_step == self.state.step:
             return
         self._report()
@@ -260,40 +280,56 @@ class Loop:
             state, count = self.state, self.training.average
             steps = keep_recent(self.checkpoints, self.trainable.model, state.recent, state.step, count)
             self.state = replace(state, recent=steps)
-        self.state = replace(self.state, stale=self.state.stale + 1)  # unless it is the best
-        judgement = self._judge("valid")
-        took = self.clock() - began
-        self.state = replace(
-            self.state,
-            validated_step=self.state.step,
-            validations=(*self.state.validations, judgement.value),
-            reserve=max(self.state.reserve, 1.2 * took * (2 if self.training.average > 1 else 1)),
-        )
+        judgement = self._judge("valid", allowed)
+        seconds = self.clock() - began
+        if judgement.value is None:
+            seconds += judgement.search_seconds  # the last validation searches
+            self._notice_search(judgement)
+        else:
+            self.state = replace(
+                self.state,
+                validated_step=self.state.step,
+                validations=(*self.state.validations, judgement.value),
+            )
+        reserve = 1.2 * seconds * (2 if self.training.average > 1 else 1)
+        self.state = replace(self.state, reserve=max(self.state.reserve, reserve))
         self.reported = self.clock()
-        self.passed = self.progress  # marks that a long validation has passed are not made up for
+        self.previous_progress = self.progress  # a validation that is long past its time is not made up for
 
-    def _judge(self, what: str) -> Judgement:
-        """Validate the model as it is, keep it where it is the best so far, and tell; what is no number is worst."""
+    @property
+    def _allowed_seconds(self) -> float:
+        """Seconds that a validation may take now.
+
+        Only minutes limit them. What a budget of updates or epochs computes must not depend on the clock: an
+        interrupted run must end with the same bits."""
+        if self.training.minutes is None:
+            return math.inf
+        return self.training.validation.share * self.seconds - self.state.validating
+
+    def _judge(self, what: str, allowed: float = math.inf) -> Judgement:
+        """Validate the current model, save it if it is the best so far, and report. NaN ranks last."""
         assert self.judge is not None
         began = self.clock()
         self.trainable.eval()
-        judgement = self.judge()
+        judgement = self.judge(allowed)
         self.trainable.train()
         best = judgement.rank.better_than(self.state.best)
         if best:
             # training that has run out of patience stays so when it is resumed, even if the average is better
             stale = self.state.stale if what == "average" and self._out_of_patience else 0
             self.state = replace(self.state, best_step=self.state.step, best=judgement.rank, stale=stale)
-            self._keep_best(judgement, what)
+            self._save_best(judgement, what)
+        elif judgement.value is not None and what == "valid":
+            self.state = replace(self.state, stale=self.state.stale + 1)
         self._count_event()
-        told = Validated(self.state.step, judgement.loss, judgement.metrics, best, self.seconds, what)
+        validated = Validated(self.state.step, judgement.loss, judgement.metrics, best, self.seconds, what)
         for callback in self.callbacks:
-            callback.on_validation(told)
+            callback.on_validation(validated)
         self.state = replace(self.state, validating=self.state.validating + self.clock() - began)
         return judgement
 
-    def _keep_best(self, judgement: Judgement, what: str) -> None:
-        """Writes weights and rank in one step, unless better weights are kept from updates that a kill has lost.
+    def _save_best(self, judgement: Judgement, what: str) -> None:
+        """Save weights and rank in one step, unless better weights are there from updates that a kill has lost.
 
         Training that was killed goes on from before its best weights, if those were newer than its last state.
         """
@@ -305,20 +341,21 @@ class Loop:
 
     def _save_weights(self, checkpoint: Checkpoint, about: dict[str, Any]) -> None:
         save_weights_alone(self.checkpoints / checkpoint, self.trainable.model, about)
-        self._tell_saved(checkpoint)
+        self._report_saved(checkpoint)
 
-    def _tell_saved(self, checkpoint: Checkpoint) -> None:
+    def _report_saved(self, checkpoint: Checkpoint) -> None:
         for callback in self.callbacks:
             callback.on_checkpoint(Saved(checkpoint, self.state.step))
 
     def _finish(self) -> None:
-        """The last validation, and that of the average of the last models."""
+        """Validate the last model, and the average of the last models."""
+        self._report()  # raises if the last updates have diverged, before anything is saved as the best
         if self.judge is None:
             self.state = replace(self.state, best_step=self.state.step)
             self._save_weights("best", {"step": self.state.step, "what": "last"})
             return
         self._validate()
-        recent = self.state.recent[-self.training.average :]  # of a run that was resumed there may be more
+        recent = self.state.recent[-self.training.average :]  # a resumed run may have kept more
         if len(recent) < 2:
             return
         model = self.trainable.model
@@ -327,20 +364,20 @@ class Loop:
         self._save_weights("average", {"steps": recent})
         self._judge("average")
         set_weights(model, last, "the last")
-        self.state = replace(self.state, recent=())  # done: resuming a finished run must not average them again
+        self.state = replace(self.state, recent=())  # resuming a finished run must not average them again
 
     def _save(self) -> None:
         self._report()
         self.state = replace(self.state, seconds=self.seconds)
         model: nn.Module = self.trainable.model
         save_training(self.checkpoints / "last", model, self.optimizer, self.state, self.configuration)
-        self._tell_saved("last")
+        self._report_saved("last")
         forget_recent(self.checkpoints, self.state.recent)
 
 
 @dataclass(frozen=True)
-class _Recent:
-    """An update not yet reported: tensors, so that nothing waits for the device."""
+class _Unreported:
+    """An update that is not reported yet. Tensors stay on the device, so that nothing waits for it."""
 
     step: int
     total: Tensor
@@ -349,10 +386,7 @@ class _Recent:
     norm: Tensor
     count: int
     rate: float
-
-
-def _worst_if_nan(value: float) -> float:
-    return math.inf if math.isnan(value) else value
+    tallies: Counter[str] = field(default_factory=Counter)
 
 
 def _sum(tensors: Iterable[Tensor]) -> Tensor:

@@ -1,20 +1,28 @@
-"""Optimisers, and schedules of their learning rate."""
+"""What an update changes, and by how much: optimisers, schedules of their learning rate, frozen parameters."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Protocol
 
 import torch
 from torch import nn
 
+from transduce import schedules
+from transduce.config import ConfigError
 from transduce.errors import UserError
+from transduce.models.weights import prefixes, summarise
+from transduce.names import alternatives
+from transduce.schedules import check_share
+
+# ----------------------------------------------------------------- optimisers
 
 
 class Optimizer(Protocol):
-    """What to build over a model's parameters; ``rate`` is the peak learning rate the schedule multiplies."""
+    """Builds an optimiser over a model's parameters. ``rate`` is the peak learning rate, which the schedule scales."""
 
     @property
     def rate(self) -> float: ...
@@ -24,7 +32,7 @@ class Optimizer(Protocol):
 
 @dataclass(frozen=True)
 class Adam:
-    """Kingma and Ba 2015, with the constants of Vaswani et al. 2017, section 5.3."""
+    """Adam (Kingma and Ba 2015), with the constants of Vaswani et al. 2017, section 5.3."""
 
     rate: float = 1e-3
     beta1: float = 0.9
@@ -37,7 +45,7 @@ class Adam:
 
 @dataclass(frozen=True)
 class AdamW:
-    """Adam with decoupled weight decay of matrices, not of biases and norms (Loshchilov and Hutter 2019)."""
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019). It decays matrices, but not biases and norms."""
 
     rate: float = 1e-3
     beta1: float = 0.9
@@ -54,11 +62,22 @@ class AdamW:
         return torch.optim.AdamW(groups, self.rate, (self.beta1, self.beta2), self.epsilon, fused=True)
 
 
+# -------------------------------------------------------------- learning rate
+
+
 class Schedule(Protocol):
-    """The learning rate as a share of its peak: a function of the update's number (from 1), of the share of the
-    budget used, and of the validation results so far, lower being better. A function: nothing to save or resume."""
+    """The learning rate as a share of its peak.
+
+    It is a function of the number ``step`` of the update (from 1), of ``progress``, the share of the budget used, and
+    of the results of the ``validations`` so far, lower being better. A checkpoint has nothing to save.
+    """
 
     def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float: ...
+
+
+def warm_up(step: int, warmup: int) -> float:
+    """Rises linearly to 1 over ``warmup`` updates, then stays at 1."""
+    return min(1.0, step / warmup) if warmup else 1.0
 
 
 def check_at_least(name: str, value: float | None, least: int) -> None:
@@ -66,18 +85,9 @@ def check_at_least(name: str, value: float | None, least: int) -> None:
         raise UserError(f"{name} = {value}: at least {least} was expected")
 
 
-def check_floor(floor: float) -> None:
-    if not 0 <= floor <= 1:
-        raise UserError(f"floor = {floor}: a share of the peak, from 0 to 1, was expected")
-
-
-def warming(step: int, warmup: int) -> float:
-    return min(1.0, step / warmup) if warmup else 1.0
-
-
 @dataclass(frozen=True)
-class Constant:
-    """Always the peak, after ``warmup`` updates of linear rise."""
+class ConstantRate:
+    """The peak, after a linear warm-up of ``warmup`` updates."""
 
     warmup: int = 0
 
@@ -85,12 +95,12 @@ class Constant:
         check_at_least("warmup", self.warmup, 0)
 
     def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float:
-        return warming(step, self.warmup)
+        return warm_up(step, self.warmup)
 
 
 @dataclass(frozen=True)
 class InverseSquareRoot:
-    """Linear rise over ``warmup`` updates, then sqrt(warmup / step): Vaswani et al. 2017, eq. 3."""
+    """A linear warm-up of ``warmup`` updates, then sqrt(warmup / step): Vaswani et al. 2017, eq. 3."""
 
     warmup: int = 4000
 
@@ -102,39 +112,39 @@ class InverseSquareRoot:
 
 
 @dataclass(frozen=True)
-class Cosine:
-    """Half a cosine from the peak to ``floor`` of it over the budget (Loshchilov and Hutter 2017), after a warm-up."""
+class CosineDecay:
+    """A linear warm-up, times half a cosine that falls from the peak to ``floor`` of it over the budget (Loshchilov and
+    Hutter 2017)."""
 
     warmup: int = 0
     floor: float = 0.0
 
     def __post_init__(self) -> None:
         check_at_least("warmup", self.warmup, 0)
-        check_floor(self.floor)
+        check_share("floor", self.floor)
 
     def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float:
-        fallen = (1 + math.cos(math.pi * min(progress, 1.0))) / 2
-        return warming(step, self.warmup) * (self.floor + (1 - self.floor) * fallen)
+        return warm_up(step, self.warmup) * schedules.HalfCosine(self.floor)(progress)
 
 
 @dataclass(frozen=True)
-class Linear:
-    """A straight line from the peak to ``floor`` of it over the budget, after a warm-up."""
+class LinearDecay:
+    """A linear warm-up, times a straight line that falls from the peak to ``floor`` of it over the budget."""
 
     warmup: int = 0
     floor: float = 0.0
 
     def __post_init__(self) -> None:
         check_at_least("warmup", self.warmup, 0)
-        check_floor(self.floor)
+        check_share("floor", self.floor)
 
     def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float:
-        return warming(step, self.warmup) * (1 - (1 - self.floor) * min(progress, 1.0))
+        return warm_up(step, self.warmup) * schedules.Linear(1.0, 1 - self.floor, self.floor)(progress)
 
 
 @dataclass(frozen=True)
 class ReduceOnPlateau:
-    """Multiplied by ``factor`` each time ``patience`` validations in a row were no better than the best before."""
+    """Multiplies the rate by ``factor`` after every ``patience`` validations in a row without a new best result."""
 
     factor: float = 0.5
     patience: int = 3
@@ -152,4 +162,30 @@ class ReduceOnPlateau:
             best, waited = (value, 0) if value < best else (best, waited + 1)
             if waited == self.patience:
                 share, waited = share * self.factor, 0
-        return warming(step, self.warmup) * share
+        return warm_up(step, self.warmup) * share
+
+
+# ---------------------------------------------------------- frozen parameters
+
+
+def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
+    """Exclude the parameters that ``patterns`` name from training. Returns lines for the run's report.
+
+    A pattern is the dotted name of a parameter, or of a module for all its parameters. It may have shell wildcards. A
+    shared parameter is frozen under all of its names. Modules stay in training mode, so dropout stays on. Raises
+    ConfigError if a pattern matches nothing, or if no parameter is left to train.
+    """
+    every = dict(model.named_parameters(remove_duplicate=False))
+    for pattern in patterns:
+        found = [name for name in every if any(fnmatchcase(prefix, pattern) for prefix in prefixes(name))]
+        if not found:
+            depth = pattern.count(".") + 1
+            near = {prefix for name in every for prefix in prefixes(name) if prefix.count(".") < depth}
+            raise ConfigError("training.freeze", f'"{pattern}" is no part of this model{alternatives(pattern, near)}')
+        for name in found:
+            every[name].requires_grad_(False)
+    frozen = [name for name, parameter in every.items() if not parameter.requires_grad]
+    if len(frozen) == len(every):
+        raise ConfigError("training.freeze", f"{list(patterns)} leaves nothing to train; freeze less")
+    count = sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
+    return [f"frozen: {', '.join(summarise(frozen, every))}, {count:,} parameters"] if frozen else []

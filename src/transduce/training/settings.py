@@ -1,4 +1,4 @@
-"""What a run is: the tables of its configuration file, each a constructor's arguments."""
+"""The settings of a run: each table of its configuration file has a constructor's arguments."""
 
 from __future__ import annotations
 
@@ -13,61 +13,35 @@ from transduce.data.settings import Data
 from transduce.errors import UserError
 from transduce.metrics.base import metric
 from transduce.models.fit import check_fit
-from transduce.objectives.chain import ChainLikelihood
-from transduce.objectives.cross_entropy import CrossEntropy
+from transduce.objectives.cross_entropy import ChainLikelihood, CrossEntropy
 from transduce.protocols import Model, Objective, Search, can
 from transduce.runs.ancestry import Distillation, Init
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import Augmentation
-from transduce.training.clocks import Clock
+from transduce.training.budget import Budget, Clock
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule, check_at_least
 from transduce.types import Factory, Facts
 
 
 @dataclass(frozen=True)
-class Budget:
-    """How long to train: any of updates, passes over the data and minutes (validation included); the first to run out.
-
-    Only a budget without minutes is repeated bit for bit by a run that was interrupted.
-    """
-
-    steps: int | None = None
-    epochs: float | None = None
-    minutes: float | None = None
-
-    def __post_init__(self) -> None:
-        given = {"steps": self.steps, "epochs": self.epochs, "minutes": self.minutes}
-        if all(limit is None for limit in given.values()):
-            raise UserError("training has no end: set training.steps, training.epochs or training.minutes")
-        for name, limit in given.items():
-            if limit is not None and not limit > 0:
-                raise UserError(f"training.{name} = {limit}: more than 0 was expected")
-
-    def progress(self, steps: int, epochs: float, seconds: float, reserve: float = 0.0) -> float:
-        """The share used, from 0 to 1 (or just past it); ``reserve`` seconds are kept for the last validation."""
-        shares = [0.0]
-        if self.steps is not None:
-            shares.append(steps / self.steps)
-        if self.epochs is not None:
-            shares.append(epochs / self.epochs)
-        if self.minutes is not None:
-            shares.append(seconds / max(60 * self.minutes - reserve, 1e-9))
-        return max(shares)
-
-
-@dataclass(frozen=True)
 class Validation:
-    """Loss and metrics on ``data.valid``: ``times`` in the budget, or ``every`` so many updates.
+    """Computes the loss and the metrics on ``data.valid``: ``times`` in the budget, or after ``every`` n updates.
 
-    The first metric (or ``loss``) chooses the best checkpoint; training stops early after ``patience`` validations
-    without a better one. ``search`` is what the metrics are computed through, on ``examples`` examples, evenly spaced
-    (all, if not given), and the loss of about as many; without metrics the loss is of all.
+    The first metric chooses the best checkpoint; without metrics the loss does. Training stops after ``patience``
+    validations without a better one. Metrics need the outputs of ``search`` for ``examples`` examples, evenly spaced
+    (default: all). The loss then uses about as many examples; without metrics it uses all.
+
+    If the budget has minutes, validation takes at most a ``share`` of the time so far. A validation whose search would
+    take longer computes only the loss: it does not count for ``patience``, and its model can be the best only until one
+    has been searched with. The last validation always searches. A budget of updates or epochs alone has no such limit,
+    because an interrupted run must end with the same bits.
     """
 
     times: int = 10
     every: int | None = None
+    share: float = 0.15
     metrics: tuple[str, ...] = ()
     search: Search[Any] = field(default_factory=Greedy)
     examples: int | None = None
@@ -75,21 +49,24 @@ class Validation:
 
     def __post_init__(self) -> None:
         check_at_least("training.validation.times", self.times, 0)
+        if not 0 < self.share <= 1:
+            raise UserError(f"training.validation.share = {self.share}: more than 0 and at most 1 was expected")
         for name in ("every", "examples", "patience"):
             check_at_least(f"training.validation.{name}", getattr(self, name), 1)
 
 
 @dataclass(frozen=True)
 class Training:
-    """One loop for every model.
+    """How to train; one loop trains every model.
 
-    ``clock`` "processor" counts ``minutes`` by the processor's work for this run alone, whatever else the machine does
-    (on a GPU that is not the time that it takes). ``batching`` forms the batches, ``accumulate`` of them make an
-    update; ``augmentation`` changes the signals in them, one after the other, anew in each epoch; ``clip`` bounds the
-    gradient's norm (0: nothing does); ``precision`` "auto" is bfloat16 where the machine multiplies it natively;
-    ``checkpoint_every`` updates the state is saved (default: at each validation); the last ``average`` validated models
-    are averaged at the end, and the average becomes the best where it is. ``freeze`` names modules or parameters
-    ("encoder", "decoder.embedding", "*.bias") that keep their values.
+    The first of ``steps`` (updates), ``epochs`` and ``minutes`` ends training. ``clock`` "processor" counts the minutes
+    of processor time that this run uses, so other programs do not matter; do not use it with a GPU. ``batching`` forms
+    the batches, and ``accumulate`` of them make one update. Each ``augmentation`` changes the signals, anew in each
+    epoch. ``clip`` bounds the gradient's norm (0: no bound). ``precision`` "auto" is bfloat16 where this machine
+    computes it faster. The state is saved after every ``checkpoint_every`` updates (default: at each validation). At
+    the end the last ``average`` validated models are averaged, and the average becomes the best checkpoint if it is
+    better.
+    ``freeze`` names modules or parameters ("encoder", "decoder.embedding", "*.bias") that keep their values.
     """
 
     steps: int | None = None
@@ -114,7 +91,7 @@ class Training:
         return Budget(self.steps, self.epochs, self.minutes)
 
     def __post_init__(self) -> None:
-        Budget(self.steps, self.epochs, self.minutes)  # refuses what is no budget
+        Budget(self.steps, self.epochs, self.minutes)  # raises if there is no limit
         for name in ("accumulate", "average", "checkpoint_every"):
             check_at_least(f"training.{name}", getattr(self, name), 1)
         check_at_least("training.clip", self.clip, 0)
@@ -123,7 +100,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Settings:
-    """A run, written down: ``transduce train`` reads it from a TOML file and keeps it in the run directory."""
+    """A run: ``transduce train`` reads it from a TOML file and keeps it in the run directory."""
 
     data: Data
     model: Factory[Model]
@@ -142,21 +119,21 @@ class Settings:
         check_fit("search", "Search", type(self.search), model)
         if self.distillation and not isinstance(self.objective, CrossEntropy):
             raise UserError(
-                f"distillation is of what is learned by cross-entropy, and the objective is "
-                f"{type(self.objective).__name__}: leave out one, or train on the outputs of `transduce predict`"
+                f"distillation needs the objective cross-entropy, not {type(self.objective).__name__}: "
+                "leave out one of them, or train on the outputs of `transduce predict`"
             )
         if self.training.validation.metrics:
             check_fit("training.validation.search", "Search", type(self.training.validation.search), model)
 
     def _check_counted(self, model: str) -> None:
-        """Raise ConfigError for what only gradients can follow."""
-        asked = {
-            "objective": self.objective not in (CrossEntropy(), ChainLikelihood()),  # by which it is measured
+        """Raise ConfigError for settings that need gradients."""
+        given = {
+            "objective": self.objective not in (CrossEntropy(), ChainLikelihood()),  # these only measure it
             "distillation": self.distillation is not None,
             "training.freeze": bool(self.training.freeze),
             "training.augmentation": bool(self.training.augmentation),
         }
-        for key in (key for key, there in asked.items() if there):
+        for key in (key for key, is_set in given.items() if is_set):
             raise config.ConfigError(key, f"{model} is counted, and not trained by gradients: leave {key} out")
 
 

@@ -1,9 +1,11 @@
-"""Validation: how good the model is on data.valid while it trains."""
+"""Validation: how good the model is on data.valid during training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +15,41 @@ from transduce.data.batching import Batches
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import Prepared, examples
 from transduce.metrics.base import metric
-from transduce.objectives.cross_entropy import Trainable
-from transduce.training.loop import Judgement
+from transduce.objectives.base import Trainable
+from transduce.runs.checkpoints import Rank
+from transduce.training.budget import CLOCKS
 from transduce.training.settings import Settings, Training
 from transduce.transducer import Transducer
 from transduce.types import Example
 
+SAMPLE = 64  # examples to search for, to learn what searching for all of them takes
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The result of a validation: the mean loss, the metrics, and ``value``, which chooses the best model (lower is
+    better).
+
+    ``measure`` names the metric of the value, or is "loss". The value is None if the search did not fit into the
+    allowed time: there is only the loss, and the search would have taken about ``search_seconds``.
+    """
+
+    loss: float
+    metrics: dict[str, float]
+    value: float | None
+    measure: str = "loss"
+    search_seconds: float = 0.0
+
+    @property
+    def rank(self) -> Rank:
+        """Orders judgements. NaN and a missing value are the worst, so a model that was searched with is better."""
+        return Rank(self.measure, _infinite_if_nan(self.value), _infinite_if_nan(self.loss))
+
 
 class Judge:
-    """Validates: the loss as training computes it, over data.valid, and the metrics through search in float32.
+    """Validates a model: the loss over data.valid, computed as in training, and the metrics of a search in float32.
 
-    Where the metrics look at one in so many of the examples (``one_in``), the loss does at one in so many batches.
+    If the metrics use one in ``one_in`` of the examples, the loss uses one in ``one_in`` of the batches.
     """
 
     def __init__(
@@ -44,15 +70,41 @@ class Judge:
         self.autocast = autocast
         self.one_in = one_in
         self.metrics = [metric(name) for name in training.validation.metrics]
+        self.clock = CLOCKS[training.clock]
+        self.search_seconds: float | None = None  # of all examples, when last measured or estimated
 
-    def __call__(self) -> Judgement:
+    def __call__(self, allowed: float = math.inf) -> Judgement:
+        """The judgement of the current model; without a search if that would end after ``allowed`` seconds."""
+        began = self.clock()
         loss = self._loss()
         if not self.metrics:
             return Judgement(loss, {}, loss)
-        scores = self.transducer.evaluate(self.examples, self.metrics, batch_size=128).scores
+        left = allowed - (self.clock() - began)
+        expected = self._expected_seconds(left)
+        if expected > left:
+            return Judgement(loss, {}, None, self.metrics[0].name, expected)
+        scores, self.search_seconds = self._search(self.examples)
         first = self.metrics[0]
         value = scores[first.name]
-        return Judgement(loss, scores, -value if first.higher_is_better else value, first.name)
+        return Judgement(loss, scores, -value if first.higher_is_better else value, first.name, self.search_seconds)
+
+    def _expected_seconds(self, left: float) -> float:
+        """Seconds that the search is expected to take, given that ``left`` seconds are left for it.
+
+        It is timed on a sample if the last time is unknown or too long: a model that learns writes shorter outputs.
+        """
+        if left == math.inf:
+            return 0.0
+        if left > 0 and len(self.examples) > SAMPLE and (self.search_seconds or math.inf) > left:
+            sample = spread(self.examples, SAMPLE)
+            self.search_seconds = self._search(sample)[1] * len(self.examples) / len(sample)
+        return self.search_seconds or 0.0
+
+    def _search(self, chosen: Sequence[Example]) -> tuple[dict[str, float], float]:
+        """The metrics' scores of the outputs for these examples, and the seconds that they took."""
+        began = self.clock()
+        scores = self.transducer.evaluate(chosen, self.metrics, batch_size=128).scores
+        return scores, self.clock() - began
 
     @torch.no_grad()
     def _loss(self) -> float:
@@ -72,16 +124,16 @@ def judge_of(
     cache: Path,
     autocast: Callable[[], AbstractContextManager[Any]],
 ) -> Judge | None:
-    """The judge that a run's settings ask for; none where there is nothing to validate on."""
+    """The judge that a run's settings describe; None without validation data."""
     if prepared.valid is None:
         return None
     training = settings.training
-    asked = training.validation
-    every = examples(settings.data, "valid", cache, told=True) if asked.metrics else []
-    chosen = spread(every, asked.examples)
+    validation = training.validation
+    every = examples(settings.data, "valid", cache, told=True) if validation.metrics else []
+    chosen = spread(every, validation.examples)
     transducer = Transducer(
         trainable.model,
-        asked.search,
+        validation.search,
         prepared.tokenizers,
         max_source_length=settings.data.lines.max_source_length,
         token_for_token=settings.data.lines.token_for_token,
@@ -90,7 +142,11 @@ def judge_of(
     return Judge(trainable, prepared.valid, chosen, transducer, training, autocast, one_in)
 
 
-def spread(found: list[Example], wanted: int | None) -> list[Example]:
-    """So many of them, or all, evenly spaced: dictionaries are sorted, and their first entries no sample."""
-    wanted = min(wanted or len(found), len(found))
-    return [found[number * len(found) // wanted] for number in range(wanted)]
+def spread(found: list[Example], count: int | None) -> list[Example]:
+    """``count`` evenly spaced examples, or all: a dictionary is sorted, so its first entries are not a fair sample."""
+    count = min(count or len(found), len(found))
+    return [found[number * len(found) // count] for number in range(count)]
+
+
+def _infinite_if_nan(value: float | None) -> float:
+    return math.inf if value is None or math.isnan(value) else value

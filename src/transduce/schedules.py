@@ -1,4 +1,8 @@
-"""Schedules of a probability: functions of the share of the budget used, so that nothing is to be saved or resumed."""
+"""Schedules: a number in [0, 1] as a function of progress, the share of the training budget that is used.
+
+A schedule is a pure function, so a checkpoint has nothing to save. The probability of scheduled sampling is a schedule
+(``objectives.forcing``). A learning rate is its peak times a warm-up times a schedule (``training.optimization``).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from transduce.errors import UserError
 
 
 class Probability(Protocol):
-    """A number in [0, 1] for each ``progress`` in [0, 1]."""
+    """A probability that changes during training: ``progress`` in [0, 1] to a number in [0, 1]."""
 
     def __call__(self, progress: float) -> float: ...
 
@@ -22,7 +26,7 @@ class Constant:
     value: float
 
     def __post_init__(self) -> None:
-        _share("value", self.value)
+        check_share("value", self.value)
 
     def __call__(self, progress: float) -> float:
         return self.value
@@ -30,16 +34,16 @@ class Constant:
 
 @dataclass(frozen=True)
 class Linear:
-    """p = max(floor, start - slope progress) (Bengio et al. 2015, section 2.4, with their count of updates as a share
-    of the budget)."""
+    """p = max(floor, start - slope progress) (Bengio et al. 2015, section 2.4; they count updates, here progress is the
+    share of the budget)."""
 
     start: float = 1.0
     slope: float = 0.5
     floor: float = 0.0
 
     def __post_init__(self) -> None:
-        _share("start", self.start)
-        _share("floor", self.floor)
+        check_share("start", self.start)
+        check_share("floor", self.floor)
         if self.floor > self.start:
             raise UserError(f"floor = {self.floor}: at most start = {self.start} was expected")
         if not 0 <= self.slope < math.inf:
@@ -50,16 +54,29 @@ class Linear:
 
 
 @dataclass(frozen=True)
+class HalfCosine:
+    """p = floor + (1 - floor) (1 + cos(pi progress)) / 2 (Loshchilov and Hutter 2017, eq. 5): from 1 to ``floor``."""
+
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_share("floor", self.floor)
+
+    def __call__(self, progress: float) -> float:
+        return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * min(progress, 1.0))) / 2
+
+
+@dataclass(frozen=True)
 class Exponential:
-    """p = end^progress: from 1, in equal updates by equal factors, to ``end`` (Bengio et al. 2015: k^i at update i of
-    n, with k = end^(1/n))."""
+    """p = end^progress: falls from 1 to ``end`` by the same factor at each update (Bengio et al. 2015: k^i at update i
+    of n, with k = end^(1/n))."""
 
     end: float = 0.5
 
     def __post_init__(self) -> None:
-        _share("end", self.end)
+        check_share("end", self.end)
         if not self.end:
-            raise UserError("end = 0: more than 0 was expected (no factor leads there); try 0.01")
+            raise UserError("end = 0: more than 0 was expected, because no factor reaches 0; try 0.01")
 
     def __call__(self, progress: float) -> float:
         return float(self.end**progress)
@@ -67,7 +84,7 @@ class Exponential:
 
 @dataclass(frozen=True)
 class InverseSigmoid:
-    """p = 1 / (1 + exp(steepness (progress - middle))): slowly, then fast, then slowly down; 1/2 at ``middle``
+    """p = 1 / (1 + exp(steepness (progress - middle))): falls slowly, then fast, then slowly, and is 1/2 at ``middle``
     (Bengio et al. 2015: k / (k + exp(i / k)), with k = exp(steepness middle) and i / k = steepness progress)."""
 
     middle: float = 0.5
@@ -80,9 +97,9 @@ class InverseSigmoid:
             raise UserError(f"steepness = {self.steepness}: a number of at least 0 was expected (p falls)")
 
     def __call__(self, progress: float) -> float:
-        return (1 - math.tanh(self.steepness * (progress - self.middle) / 2)) / 2  # the same, and exp may overflow
+        return (1 - math.tanh(self.steepness * (progress - self.middle) / 2)) / 2  # the same value; exp can overflow
 
 
-def _share(name: str, value: float) -> None:
+def check_share(name: str, value: float) -> None:
     if not 0 <= value <= 1:
-        raise UserError(f"{name} = {value}: a probability, from 0 to 1, was expected")
+        raise UserError(f"{name} = {value}: a number from 0 to 1 was expected")

@@ -1,0 +1,25 @@
+"""A model joined with its objective, which is all that the training loop calls.
+
+The contract of an objective is ``protocols.Objective``; the value that it returns is ``types.Loss``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from transduce.protocols import Objective
+from transduce.types import Batch, Loss
+
+
+class Trainable(nn.Module):
+    """A model and its objective as one module. Distributed training and ``torch.compile`` wrap this module."""
+
+    def __init__(self, model: nn.Module, objective: Objective[Any]) -> None:
+        super().__init__()
+        self.model = model
+        self.objective = objective
+
+    def forward(self, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+        return self.objective(self.model, batch, progress, carry)

@@ -1,0 +1,91 @@
+"""The training budget: when training ends, by which clock, and how far the budget reaches at the measured speed."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from transduce.errors import UserError
+
+Clock = Literal["wall", "processor"]
+
+
+def _processor_seconds() -> float:
+    """Processor seconds that this process has used, divided by its threads."""
+    return time.process_time() / torch.get_num_threads()
+
+
+CLOCKS: dict[Clock, Callable[[], float]] = {"wall": time.monotonic, "processor": _processor_seconds}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long to train: updates, passes over the data, minutes (validation included). The first limit ends training.
+
+    Only a budget without minutes gives the same bits after an interruption.
+    """
+
+    steps: int | None = None
+    epochs: float | None = None
+    minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        given = {"steps": self.steps, "epochs": self.epochs, "minutes": self.minutes}
+        if all(limit is None for limit in given.values()):
+            raise UserError("training has no end: set training.steps, training.epochs or training.minutes")
+        for name, limit in given.items():
+            if limit is not None and not limit > 0:
+                raise UserError(f"training.{name} = {limit}: more than 0 was expected")
+
+    def progress(self, steps: int, epochs: float, seconds: float, reserve: float = 0.0) -> float:
+        """The share of the budget that is used: 0 to 1, or slightly more. The last validation keeps ``reserve``
+        seconds."""
+        shares = [0.0]
+        if self.steps is not None:
+            shares.append(steps / self.steps)
+        if self.epochs is not None:
+            shares.append(epochs / self.epochs)
+        if self.minutes is not None:
+            shares.append(seconds / max(60 * self.minutes - reserve, 1e-9))
+        return max(shares)
+
+
+# ----------------------------------------------------------------------- pace
+
+KNOWN_AFTER = 60.0  # seconds of training, after which the speed is known
+LEAST_UPDATES, LEAST_EPOCHS = 1_000, 10  # a budget that reaches neither is too small to learn much
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How far training has come: updates, passes over the data, seconds."""
+
+    updates: int
+    epochs: float
+    seconds: float
+
+    def warning(self, budget: Budget) -> str | None:
+        """A line for people if the budget's minutes end too soon to learn much; else None.
+
+        Too soon means before ``LEAST_UPDATES`` updates and before ``LEAST_EPOCHS`` passes over the data. Updates or
+        epochs that the budget limits itself are what the user asked for.
+        """
+        if budget.minutes is None or not self.updates:
+            return None
+        per_minute = 60 * self.updates / self.seconds
+        reached = per_minute * budget.minutes
+        epochs = self.epochs * reached / self.updates
+        limited = (budget.steps or math.inf) <= reached or (budget.epochs or math.inf) <= epochs
+        if limited or reached >= LEAST_UPDATES or epochs >= LEAST_EPOCHS:
+            return None
+        return (
+            f"at {per_minute:,.0f} updates a minute, {budget.minutes:g} minutes end after about {reached:,.0f} updates "
+            f"and {epochs:.1f} passes over the data, which is too few to learn much. Train for longer (--minutes "
+            f"{math.ceil(LEAST_UPDATES / per_minute)} reaches {LEAST_UPDATES:,} updates), use more threads or a faster "
+            "machine, or set a smaller model (its widths and layers) or smaller batches (training.batching.tokens)"
+        )
