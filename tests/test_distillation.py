@@ -296,7 +296,7 @@ def test_from_the_command_line(call: Any, trained: Path, tmp_path: Path) -> None
         ({"distillation.teacher": "nowhere"}, "nowhere is no run directory.*transduce train"),
         ({"distillation.share": 0}, r"distillation: share = 0.0: more than 0 and at most 1"),
         ({"distillation.share": 1.5}, r"share = 1\.5: more than 0 and at most 1"),
-        ({"distillation.room": -1}, r"room = -1.0: 0 GiB or more"),
+        ({"distillation.room": -1}, r"room = -1.0: 0 GiB"),
         (
             {"data.units": {"joint": "words"}},
             "another source and another target .*use its data.units.*--init",
