@@ -340,7 +340,7 @@ def count(model: Any, seed: int) -> None:
     counts = model.counts(paired(rows))
     for _ in range(4):
         counts.reestimate()
-    counts.settle()
+    counts.store()
 
 
 def paired(rows: list[tuple[list[int], list[int]]]) -> Pairs:

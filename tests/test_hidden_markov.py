@@ -96,7 +96,7 @@ def counted(source: Any, target: TextTokenizer, texts: list[str], **options: Any
     uniform = counts.reestimate()
     assert uniform == pytest.approx(-math.log(len(target) - 3) * sum(map(len, TAGGED)))
     assert uniform < counts.reestimate() == counts.reestimate() < 0
-    counts.settle()
+    counts.store()
     assert counts.tokens == sum(len(sentence) + 1 for sentence in TAGGED)
     return model
 

@@ -232,7 +232,7 @@ def test_units_of_any_length(longest: tuple[int, int], source: list[int]) -> Non
     counts = model.counts(paired([([*read, EOS], [*written, EOS]) for read, written in together + apart]))
     for _ in range(5):
         counts.reestimate()
-    counts.settle()
+    counts.store()
     model.double()
     sizes = {(sum(map(bool, unit[: longest[0]])), sum(map(bool, unit[longest[0] :]))) for unit in model.units.tolist()}
     assert (1, 0) in sizes

@@ -34,7 +34,7 @@ def model() -> Any:
     alike = counts.reestimate()
     assert alike == pytest.approx(-counts.tokens * math.log(FACTS.target_vocabulary - EOS))
     assert alike < counts.reestimate() == counts.reestimate() < 0
-    counts.settle()
+    counts.store()
     return found
 
 
@@ -72,7 +72,7 @@ def test_what_cannot_be_counted_says_so() -> None:
     empty: Any = config.build({"type": "ngram"}, Model, FACTS, "model")
     with pytest.raises(ValueError, match="has not been counted, or not with this vocabulary: train it by itself"):
         empty.start(Padded.of([[EOS]]))
-    empty.counts(paired([([EOS], [4, EOS])])).settle()
+    empty.counts(paired([([EOS], [4, EOS])])).store()
     other = Ngram(FACTS.target_vocabulary + 1)
     set_weights(other, weights(empty), "elsewhere")
     with pytest.raises(ValueError, match="or not with this vocabulary"):

@@ -1,1 +1,3 @@
-"""Connectionist temporal classification (Graves et al. 2006): what its model, loss, searches and pictures share."""
+"""Connectionist temporal classification (Graves et al. 2006): the part that its model, loss, searches and pictures
+share.
+"""

@@ -1,6 +1,6 @@
-"""All alignments of given outputs at once, in log space: their sum, each one's share of it, and the best of them.
+"""All alignments of given outputs in log space: their sum, their shares, and the best one.
 
-B rows, S frames, V symbols, U symbols of an output, L = 2U + 1 states: these with a blank around and between them.
+B rows, S frames, V symbols, U symbols of an output, L = 2U + 1 states: the symbols with blanks around and between them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from torch import Tensor
 from transduce.types import PAD, Padded, real_mask
 
 NEVER = float("-inf")
-Span = tuple[int, int]  # the first and the last of some frames, counted from 0
+Span = tuple[int, int]  # the first and the last frame, counted from 0
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """The states of an output against the frames of its source; a frame stays in its state or goes on to the next, or,
-    where ``skips`` [B, L], to the one after it: from a symbol to another symbol, without a blank.
+    """The states of an output against the frames of its source.
 
-    ``emitted`` [B, S, L] are the log-probabilities of the states' symbols in each frame, ``states`` [B, L] those
-    symbols; of a row the first ``frames`` [B] and the first 2 ``symbols`` [B] + 1 are real.
+    From frame to frame an alignment stays in its state or goes on to the next one. Where ``skips`` [B, L] is True, it
+    may skip a blank between two different symbols. ``emitted`` [B, S, L] are the log-probabilities of the states'
+    symbols in each frame, and ``states`` [B, L] are those symbols. The first ``frames`` [B] frames and the first 2
+    ``symbols`` [B] + 1 states of a row are real.
     """
 
     emitted: Tensor
@@ -35,7 +36,7 @@ class Lattice:
 
     @staticmethod
     def of(frames: Padded, outputs: Padded) -> Lattice:
-        """``frames`` [B, S, V] of log-probabilities, ``outputs`` [B, U] of ids, without an end."""
+        """The lattice of log-probabilities ``frames`` [B, S, V] and ids ``outputs`` [B, U] without EOS."""
         symbols_BU = outputs.values.masked_fill(~outputs.mask, PAD)
         states_BL = symbols_BU.new_full((len(symbols_BU), 2 * symbols_BU.shape[1] + 1), PAD)
         states_BL[:, 1::2] = symbols_BU
@@ -46,7 +47,7 @@ class Lattice:
 
     @cached_property
     def forward(self) -> Tensor:
-        """[B, S, L]: alpha_t(l), the log of the sum over all beginnings that are in state l at frame t."""
+        """[B, S, L]: alpha_t(l), the log-sum over all alignment prefixes that are in state l at frame t."""
         alpha_BL = torch.full_like(self.emitted[:, 0], NEVER)
         alpha_BL[:, :2] = self.emitted[:, 0, :2]
         found = [alpha_BL]
@@ -58,7 +59,7 @@ class Lattice:
 
     @cached_property
     def backward(self) -> Tensor:
-        """[B, S, L]: beta_t(l), the log of the sum over all ends that follow state l at frame t."""
+        """[B, S, L]: beta_t(l), the log-sum over all alignment suffixes after state l at frame t."""
         beta_BL = last_BL = torch.where(self._last, 0.0, NEVER).to(self.emitted)
         found = []
         for t in range(self.emitted.shape[1] - 1, -1, -1):
@@ -71,18 +72,20 @@ class Lattice:
 
     @cached_property
     def log_likelihood(self) -> Tensor:
-        """[B]: log p(y | x), the sum over all alignments; minus infinity where there is none."""
+        """[B]: log p(y | x), the log-sum over all alignments; minus infinity if there is none."""
         return self._at_the_end(self.forward).masked_fill(~self._last, NEVER).logsumexp(-1)
 
     def posteriors(self) -> Tensor:
-        """[B, S, L]: p(state l at frame t | y, x), by forward-backward; 0 past a row's frames, and of what has no
-        alignment."""
+        """[B, S, L]: p(state l at frame t | y, x) by the forward-backward algorithm.
+
+        0 past a row's frames, and in rows without an alignment.
+        """
         share_BSL = (self.forward + self.backward - self.log_likelihood[:, None, None]).exp()
         possible_B11 = self.log_likelihood.isfinite()[:, None, None]
         return torch.where(possible_B11 & self._real[..., None], share_BSL, 0.0)
 
     def crossings(self) -> Tensor:
-        """[B, S - 1, L, 3]: p(state l at frame t, and l, l + 1 or l + 2 at t + 1 | y, x); 0 as in ``posteriors``."""
+        """[B, S - 1, L, 3]: p(state l at frame t and l, l + 1 or l + 2 at t + 1 | y, x); 0 as in ``posteriors``."""
         into_BSL = (self.emitted + self.backward)[:, 1:]
         allowed_BL = torch.nn.functional.pad(self.skips, (0, 2))[:, 2:]
         ways = [into_BSL, _later(into_BSL, -1), _later(into_BSL, -2).masked_fill(~allowed_BL[:, None], NEVER)]
@@ -91,8 +94,10 @@ class Lattice:
         return torch.where((possible_B11 & self._real[:, 1:, None])[..., None], share_BSL3.exp(), 0.0)
 
     def best(self) -> tuple[Tensor, Tensor]:
-        """The most probable alignment of each row, as the state [B, S] that each frame is in (-1 past its frames), and
-        its log-probability [B] (Viterbi 1967)."""
+        """The most probable alignment of each row (Viterbi 1967).
+
+        Returns the state [B, S] of each frame (-1 past a row's frames) and the alignment's log-probability [B].
+        """
         score_BL = torch.full_like(self.emitted[:, 0], NEVER)
         score_BL[:, :2] = self.emitted[:, 0, :2]
         scores, origins = [score_BL], []
@@ -111,8 +116,9 @@ class Lattice:
         return torch.stack(places[::-1], 1).masked_fill(~self._real, -1), total_B
 
     def spans(self) -> list[tuple[Span, ...] | None]:
-        """Of each row the first and the last frame of each symbol in its most probable alignment; None where it has no
-        alignment."""
+        """For each row, the first and the last frame of each symbol in the most probable alignment. None without an
+        alignment.
+        """
         places_BS, total_B = self.best()
         found: list[tuple[Span, ...] | None] = []
         for places, symbols, total in zip(*(each.tolist() for each in (places_BS, self.symbols, total_B)), strict=True):
@@ -126,13 +132,13 @@ class Lattice:
 
     @property
     def _last(self) -> Tensor:
-        """[B, L]: the states that an alignment may end in, the last symbol and the blank behind it."""
+        """[B, L]: True for the states that may end an alignment: the last symbol and the blank after it."""
         places_L = torch.arange(self.emitted.shape[2], device=self.symbols.device)
         behind_BL = 2 * self.symbols[:, None] - places_L
         return (behind_BL == 0) | (behind_BL == 1)
 
     def _at_the_end(self, scores_BSL: Tensor) -> Tensor:
-        """[B, L]: those of each row's last frame."""
+        """[B, L]: the scores of each row's last frame."""
         return scores_BSL[torch.arange(len(scores_BSL), device=self.frames.device), self.frames - 1]
 
     def _skipping(self, scores_BL: Tensor) -> Tensor:
@@ -140,7 +146,7 @@ class Lattice:
 
 
 def log_likelihood(frames: Padded, outputs: Padded) -> Tensor:
-    """[B]: log p(y | x) as ``Lattice`` has it, differentiable in the frames' log-probabilities.
+    """[B]: log p(y | x) of ``Lattice``, differentiable with respect to ``frames``.
 
     The gradient is the posterior probability of each symbol in each frame (Graves et al. 2006, eq. 14).
     """
@@ -149,7 +155,7 @@ def log_likelihood(frames: Padded, outputs: Padded) -> Tensor:
 
 
 class _LogLikelihood(torch.autograd.Function):
-    """Forward-backward instead of a graph of S steps."""
+    """Forward-backward instead of an autograd graph of S steps."""
 
     @staticmethod
     def forward(ctx: Any, log_probs_BSV: Tensor, frames_B: Tensor, outputs_BU: Tensor, symbols_B: Tensor) -> Tensor:
@@ -167,18 +173,18 @@ class _LogLikelihood(torch.autograd.Function):
 
 
 def _later(scores_BL: Tensor, states: int) -> Tensor:
-    """Each state's score so many states later, or earlier where negative; nothing comes from outside."""
+    """Shifts the scores by ``states`` states (to earlier ones if negative). Minus infinity enters at the border."""
     padded_BL = torch.nn.functional.pad(scores_BL, (max(states, 0), max(-states, 0)), value=NEVER)
     return padded_BL.narrow(-1, max(-states, 0), scores_BL.shape[-1])
 
 
 def least_frames(outputs: Padded) -> Tensor:
-    """[B]: how many frames the alignments of each output need (``paths.least_frames``)."""
+    """[B]: the smallest number of frames that an alignment of each output needs (``paths.least_frames``)."""
     repeats_BU = (outputs.values[:, 1:] == outputs.values[:, :-1]) & outputs.mask[:, 1:]
     return outputs.lengths + repeats_BU.sum(1)
 
 
 def least_frames_so_far(outputs: Padded) -> Tensor:
-    """[B, U]: how many frames those of its beginning need, up to each symbol."""
+    """[B, U]: the same for each prefix of the output, up to each symbol."""
     repeats_BU = outputs.values[:, 1:] == outputs.values[:, :-1]
     return torch.nn.functional.pad(repeats_BU, (1, 0)).add(1).cumsum(1)[:, : outputs.values.shape[1]]

@@ -11,27 +11,29 @@ T = TypeVar("T")
 
 
 def collapse(path: Iterable[T], blank: Any = 0) -> tuple[T, ...]:
-    """What an alignment reads: repetitions merged, then blanks left out (Graves et al. 2006, section 3.1)."""
+    """The output of an alignment: merges repetitions, then removes blanks (Graves et al. 2006, section 3.1)."""
     return tuple(symbol for symbol, _ in groupby(path) if symbol != blank)
 
 
 def least_frames(output: Sequence[Any]) -> int:
-    """How many frames an output needs: one for each symbol, and a blank between two that are equal."""
+    """The number of frames that an output needs: one per symbol, and a blank between two equal ones."""
     return len(output) + sum(1 for left, right in pairwise(output) if left == right)
 
 
 def count(output: Sequence[Any], frames: int) -> int:
-    """How many alignments of so many frames read ``output``: of n symbols, r of which repeat the one before,
-    C(frames + n - r, 2n)."""
+    """The number of alignments of ``frames`` frames with ``output``: C(frames + n - r, 2n).
+
+    n is the number of symbols, and r of them equal the symbol before.
+    """
     if frames == 0:
         return int(not output)
     return math.comb(frames + 2 * len(output) - least_frames(output), 2 * len(output))
 
 
 def alignments(output: Sequence[T], frames: int, blank: Any = 0) -> Iterator[tuple[T, ...]]:
-    """Every alignment of so many frames that reads ``output``, one after the other as they are asked for.
+    """Yields every alignment of ``frames`` frames with ``output``.
 
-    There are ``count`` of them: far too many to list but where frames are few.
+    Their number is ``count``; list them only for short inputs.
     """
     states = [blank, *(each for symbol in output for each in (symbol, blank))]
     if frames == 0 and not output:
@@ -42,9 +44,11 @@ def alignments(output: Sequence[T], frames: int, blank: Any = 0) -> Iterator[tup
 
 
 def _ways(states: Sequence[Any], first: int, frames: int) -> Iterator[tuple[int, ...]]:
-    """The ways of so many frames from a state, itself included; not by recursion, as they are as deep as frames."""
+    """The paths of ``frames`` frames that start in a state. It does not recurse, because a path is as deep as its
+    frames.
+    """
     path: list[int] = []
-    choices = [iter((first,))]  # one more than there are places in the path
+    choices = [iter((first,))]  # one more than the places of the path
     while choices:
         place = next(choices[-1], None)
         if place is None:
@@ -60,16 +64,16 @@ def _ways(states: Sequence[Any], first: int, frames: int) -> Iterator[tuple[int,
 
 
 def _fits(states: Sequence[Any], place: int, frames: int) -> bool:
-    """Whether what is left to be written behind a state has room in so many frames."""
+    """True if the symbols after a state fit into ``frames`` frames."""
     return frames >= least_frames(states[place + 1 + place % 2 :][::2]) + _held(states, place)
 
 
 def _following(states: Sequence[Any], place: int) -> range:
-    """The states that may come after one."""
+    """The states that may follow a state."""
     steps = 1 if _held(states, place) else 1 + place % 2
     return range(place, min(place + steps, len(states) - 1) + 1)
 
 
 def _held(states: Sequence[Any], place: int) -> bool:
-    """Whether a blank must come next: after a symbol that comes again."""
+    """True if a blank must follow, because the next symbol is the same."""
     return bool(place % 2) and place + 2 < len(states) and states[place] == states[place + 2]

@@ -1,7 +1,7 @@
-"""The sum over all alignments of outputs that begin in a given way: CTC token by token (Graves 2008, section 7.5.2;
-Watanabe et al. 2017, algorithm 2).
+"""CTC token by token: the sum over all alignments of outputs with a given prefix.
 
-B sources, K prefixes of each, N = B * K, S frames, T tokens, V symbols.
+Graves 2008, section 7.5.2; Watanabe et al. 2017, algorithm 2. B sources, K prefixes of each, N = B * K, S frames, T
+tokens, V symbols.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from torch import Tensor
 from transduce import tree
 from transduce.types import BOS, EOS, PAD, Padded
 
-HARDLY = -1e5  # a log-probability that is as good as none; finite, so that what follows an impossible prefix is defined
+HARDLY = -1e5  # log-probability of an impossible event; finite, so that what follows an impossible prefix is defined
 
 
 @dataclass(frozen=True)
 class Frames:
-    """Log-probabilities [B, S, V], the probabilities themselves, and how many frames are real; in float64, as all that
-    is made of them here, since sums over frames are differences of sums over more of them."""
+    """Log-probabilities [B, S, V], the probabilities themselves, and the number of real frames.
+
+    All are float64, because sums over frames are differences of longer sums.
+    """
 
     log_probs: Tensor
     probabilities: Tensor
@@ -30,8 +32,11 @@ class Frames:
 
 @dataclass(frozen=True)
 class Prefixes:
-    """A prefix of each of N rows: its ``last`` token [N], and the log of the sum over all alignments of the first t
-    frames, t = 0 to S, that read it and end with its last ``symbol`` or with a ``blank``, [N, S + 1] each."""
+    """A prefix of each of N rows.
+
+    ``last`` [N] is its last token. ``symbol`` and ``blank`` [N, S + 1] are the log-sums over all alignments of the
+    first t frames, t = 0 to S, that give the prefix and end with its last symbol or with a blank.
+    """
 
     frames: tree.Shared[Frames]
     last: Tensor
@@ -40,7 +45,7 @@ class Prefixes:
 
     @staticmethod
     def start(frames: Padded) -> Prefixes:
-        """The empty prefix: so far, nothing but blanks."""
+        """The empty prefix: only blanks so far."""
         log_probs_BSV = frames.values.double()
         blank_BS = _behind(log_probs_BSV[..., PAD].cumsum(1), 0.0)
         last_B = torch.full_like(frames.lengths, BOS)
@@ -48,8 +53,10 @@ class Prefixes:
         return Prefixes(shared, last_B, torch.full_like(blank_BS, HARDLY), blank_BS)
 
     def extend(self, tokens_NT: Tensor) -> tuple[Tensor, Prefixes]:
-        """Log-probabilities [N, T, V] of what comes after each of the tokens, EOS where nothing does; and the prefixes
-        after them. A BOS says nothing."""
+        """Returns the log-probabilities [N, T, V] of the token after each of the tokens, and the extended prefixes.
+
+        EOS means that no token follows. BOS does not change a prefix.
+        """
         prefixes, every = self, []
         for token_N in tokens_NT.unbind(1):
             prefixes = prefixes._longer(token_N)
@@ -62,7 +69,7 @@ class Prefixes:
         return torch.logaddexp(self.symbol, self.blank)
 
     def log_probs(self, token_N: Tensor) -> Tensor:
-        """[N, S]: of one token in each frame of its source."""
+        """[N, S]: the log-probability of one token in each frame of its source."""
         log_probs_BSV = self.frames.value.log_probs
         B, S, _ = log_probs_BSV.shape
         token_BKS1 = token_N.view(B, -1, 1, 1).expand(-1, -1, S, -1)
@@ -70,11 +77,11 @@ class Prefixes:
         return every_BKSV.gather(3, token_BKS1).view(len(token_N), S)
 
     def _longer(self, token_N: Tensor) -> Prefixes:
-        """Each prefix by one token.
+        """Extends each prefix by one token.
 
-        It may begin in any frame, after the prefix in those before it; after an equal one only where a blank came
-        between. What has begun stays for any number of frames: x_t = (x_t-1 + begun_t) p_t, a linear recurrence, whose
-        solution is a cumulative sum.
+        The token may begin in any frame, if the prefix ended before it. After an equal token a blank must lie between
+        them. Once begun, it may stay for any number of frames: x_t = (x_t-1 + begun_t) p_t. A cumulative sum solves
+        this linear recurrence.
         """
         log_prob_NS = self.log_probs(token_N)
         ready_NS = torch.where((token_N == self.last)[:, None], self.blank, self.total)[:, :-1]
@@ -94,10 +101,10 @@ class Prefixes:
 
 
 def _following(every: list[Prefixes]) -> Tensor:
-    """Log-probabilities [N, T, V] of the next token after each of T prefixes in a row.
+    """Log-probabilities [N, T, V] of the next token after each of T successive prefixes.
 
-    The sums over all outputs that begin with the prefix and a token, or are the prefix: they add up to that of all
-    that begin with the prefix, so that a softmax makes them conditional.
+    These are sums over all outputs that begin with the prefix and a token, or equal the prefix. They add up to the sum
+    over all outputs that begin with the prefix, so a softmax makes them conditional.
     """
     frames = every[0].frames.value
     B, S, V = frames.probabilities.shape
@@ -109,7 +116,7 @@ def _following(every: list[Prefixes]) -> Tensor:
     past_N1S = (torch.arange(S, device=lengths_N.device) >= lengths_N[:, None])[:, None]
     ready_NTS = total_NTS[..., :-1].masked_fill(past_N1S, float("-inf"))
     most_NT1 = ready_NTS.amax(-1, keepdim=True).detach()
-    # a product of probabilities, as large as they can be: it is as exact as a sum of logarithms, down to e^-700
+    # a product of the largest probabilities; exact down to e^-700, like a sum of logarithms
     tiny = torch.finfo(ready_NTS.dtype).tiny
     sums_NTV = ((ready_NTS - most_NT1).exp().view(B, -1, S) @ frames.probabilities).view(N, T, V)
     log_sums_NTV = sums_NTV.clamp(min=tiny).log() + most_NT1
@@ -121,10 +128,10 @@ def _following(every: list[Prefixes]) -> Tensor:
     beyond_NTV = (torch.maximum(most_NT1, end_NT1) < HARDLY / 2) & (ids_V != EOS)
     closed_NTV = never_V | beyond_NTV
     log_sums_NTV = torch.where(ids_V == EOS, end_NT1, log_sums_NTV.masked_fill(closed_NTV, float("-inf")))
-    # finite, for the sake of smoothed and mixed losses; less than what an average over one more token could make up for
+    # finite for smoothed and mixed losses; too small for an average over one more token to compensate
     return log_sums_NTV.log_softmax(-1).masked_fill(never_V, math.log(tiny)).masked_fill(beyond_NTV, HARDLY)
 
 
 def _behind(x_NS: Tensor, first: float) -> Tensor:
-    """[N, S + 1]: with a column before the first."""
+    """[N, S + 1]: adds a column before the first one."""
     return torch.nn.functional.pad(x_NS, (1, 0), value=first)

@@ -14,10 +14,11 @@ from transduce.types import Factory, Padded
 
 
 class CTC(nn.Module):
-    """p(y | x), the sum over all alignments of y with the states of an encoder (Graves et al. 2006).
+    """p(y | x): the sum over all alignments of y with the states of an encoder (Graves et al. 2006).
 
-    Each state gives ``stretch`` frames; an output can have as many symbols as there are frames, less one for each that
-    repeats the one before it. Asked token by token it tells the same distribution, prefix by prefix.
+    Each state gives ``stretch`` frames. An output can have at most as many symbols as there are frames, minus one for
+    each symbol that repeats the symbol before it. Token by token, the model gives the same distribution, prefix by
+    prefix.
     """
 
     def __init__(self, encoder: Encoder, target_vocabulary: int, stretch: int = 1, dropout: float = 0.0) -> None:
@@ -39,11 +40,11 @@ class CTC(nn.Module):
 
 
 class JointCTC(nn.Module):
-    """CTC and a decoder over one encoder (Watanabe et al. 2017): log p(y | x) = w log p_ctc(y | x) + (1 - w) log
-    p_decoder(y | x), w being ``weight``, summed token by token as in ``Fusion`` without renormalising.
+    """CTC and a decoder over one encoder (Watanabe et al. 2017).
 
-    It is searched by what searches any autoregressive model: a beam over it is the joint decoding of the paper's
-    section IV-B, one pass. ``stretch`` and ``dropout`` are the frames' as in ``CTC``.
+    log p(y | x) = w log p_ctc(y | x) + (1 - w) log p_decoder(y | x), where w is ``weight``. It is summed token by token
+    as in ``Fusion``, without renormalisation. Any search for autoregressive models works: a beam is the one-pass joint
+    decoding of the paper's section IV-B. ``stretch`` and ``dropout`` belong to the frames as in ``CTC``.
     """
 
     def __init__(

@@ -1,5 +1,8 @@
-"""Hidden Markov models of labels, counted. B rows, T tokens, N of them in all, C pieces of a word, L labels, I to the
-left of J, U different words, P of them by label, R rows of the table of known ones."""
+"""Hidden Markov models of labels, counted.
+
+B rows, T tokens, N tokens in total, C pieces of a word, L labels (I to the left of J), U different words, P different
+pairs of word and label, R rows of the table of known words.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from transduce.statistical.kneser_ney import estimate
 from transduce.types import BOS, EOS, PAD, UNK, Batch, Padded, real_mask
 
 Ids = NDArray[Any]
-ROWS, CELLS = 1024, 2**24  # pairs looked at together, and pairs of labels that these may have
+ROWS, CELLS = 1024, 2**24  # pairs per chunk, and the most pairs of labels in it
 SPELLED = (
     "the source is spelled, and prefix and suffix are 0: set model.prefix or model.suffix to how many pieces of a word "
     'are to be looked at, or data.units.source to "symbols"'
@@ -31,14 +34,15 @@ SPELLED = (
 
 
 class HiddenMarkov(nn.Module):
-    """p(x, y) = prod_t p(y_t | y_t-1) p(x_t | y_t): labels follow each other, and each writes a word.
+    """p(x, y) = prod_t p(y_t | y_t-1) p(x_t | y_t): each label follows a label and emits a word. Counted from labelled
+    words.
 
-    Counted from labelled words. p(y_t | y_t-1) is smoothed as n-grams are (kneser_ney.py). p(x_t | y_t) is made of
-    p(y_t | x_t) p(x_t) / p(y_t), of which p(x_t) is the same for all labels and left out.
+    p(y_t | y_t-1) is smoothed like n-grams (kneser_ney.py). p(x_t | y_t) is p(y_t | x_t) p(x_t) / p(y_t); p(x_t) is the
+    same for all labels and is left out.
 
-    Where words are spelled, their first ``prefix`` and last ``suffix`` pieces say which labels are probable: alone, of
-    words that are unknown (after Brants 2000, section 2.3); of others as if each had been seen so ``strength`` times
-    more. They are learned from words that were counted ``rare`` times at most. With neither, each token of the source
+    If the source is spelled, the first ``prefix`` and the last ``suffix`` pieces of a word predict its label. They
+    alone decide for unknown words (after Brants 2000, section 2.3). For known words they count like ``strength`` more
+    occurrences. They are learned from words that occur at most ``rare`` times. With neither, each token of the source
     is a word.
     """
 
@@ -71,9 +75,9 @@ class HiddenMarkov(nn.Module):
         self.rows = source_words + 1 if prefix + suffix else source_vocabulary + 1
         self.labels = target_vocabulary
         self.beginnings, self.endings = Affixes(target_vocabulary), Affixes(target_vocabulary)
-        self.known = empty(torch.float32, target_vocabulary)  # log p(y | x) - log p(y), [R, L]; nothing in the first
+        self.known = empty(torch.float32, target_vocabulary)  # log p(y | x) - log p(y), [R, L]; row 0 is zero
         self.prior = empty()  # log p(y), [L]
-        self.transition = empty(torch.float32, target_vocabulary + 1)  # [1 + I, J + 1], from the begin, and to the end
+        self.transition = empty(torch.float32, target_vocabulary + 1)  # [1 + I, J + 1]: from the begin, and to the end
 
     def counts(self, pairs: Pairs) -> LabelCounts:
         return LabelCounts(self, pairs)
@@ -87,8 +91,11 @@ class HiddenMarkov(nn.Module):
         return Trellis(unary_BTL, lengths_B, self.transition[1:, :-1], self.transition[0, :-1], self.transition[1:, -1])
 
     def read(self, source: Padded) -> tuple[Tensor, Tensor, Tensor]:
-        """Each word's row among the known ones [B, T], 0 where it is not known; its pieces [B, T, C], none where tokens
-        are words; and how many words there are [B]."""
+        """Each word's row in the table of known words [B, T] (0 for unknown), its pieces [B, T, C], and the number of
+        words [B].
+
+        There are no pieces if tokens are words.
+        """
         if not self.alphabet:
             if bool((source.values == BOS).any()):
                 raise UserError(SPELLED)
@@ -101,7 +108,7 @@ class HiddenMarkov(nn.Module):
         return (ids_BTC[..., 0] - self.alphabet + 1).clamp(min=0), ids_BTC[..., 1:], lengths_B
 
     def spelled(self, pieces_NC: Tensor) -> Tensor:
-        """[N, L]: log p(y | how a word is spelled), of ``read``; what begins and what ends it independent, given y."""
+        """[N, L]: log p(y | spelling) for the pieces of ``read``. First and last pieces are independent given y."""
         begun_NL = self.beginnings(pieces_NC[:, : self.prefix])
         ended_NL = self.endings(backward(pieces_NC)[:, : self.suffix])
         both_NL: Tensor = begun_NL + ended_NL - self.endings.log_prob[0]
@@ -109,7 +116,7 @@ class HiddenMarkov(nn.Module):
 
 
 def backward(pieces_NC: Tensor) -> Tensor:
-    """Words from their last piece to the first, each closed with EOS and filled up with PAD, as they were."""
+    """The words with their pieces reversed, each still padded and closed with EOS."""
     length_N1 = (pieces_NC != PAD).sum(1, keepdim=True) - 1
     place_NC = length_N1 - 1 - torch.arange(pieces_NC.shape[1], device=pieces_NC.device)
     turned_NC = pieces_NC.gather(1, place_NC.clamp(min=0)).masked_fill(place_NC < 0, PAD)
@@ -117,7 +124,7 @@ def backward(pieces_NC: Tensor) -> Tensor:
 
 
 class LabelCounts(OnePass):
-    """What a hidden Markov model counts: labelled words."""
+    """The counts of a hidden Markov model: labelled words."""
 
     def __init__(self, model: HiddenMarkov, pairs: Pairs) -> None:
         check_tokens("a hidden Markov model", pairs.source, pairs.target)
@@ -162,7 +169,7 @@ class LabelCounts(OnePass):
         return self.pairs.in_turn(max(1, min(ROWS, CELLS // self.model.labels**2)))
 
     def _words(self) -> tuple[Ids, Ids]:
-        """Every word as it was labelled, once: label, row and pieces, [P, 2 + C]; and how often it was so, [P]."""
+        """Each different labelled word once: label, row and pieces [P, 2 + C]; and its count [P]."""
         found = []
         for batch in self._batches():
             row_BT, pieces_BTC, lengths_B = self.model.read(batch.source)
@@ -178,7 +185,7 @@ class LabelCounts(OnePass):
         return distinct_PC, np.bincount(number_M, np.concatenate([count for _, count in found]), len(distinct_PC))
 
     def _transitions(self) -> Tensor:
-        """log p(label or end | begin or label), [1 + V, V + 1]"""
+        """log p(label or end | begin or label), [1 + V, V + 1]."""
         V, bigrams = self.model.labels, BackOff()
         bigrams.learn(estimate(self.pairs.target.unclosed(), V, order=2))
         history = torch.cat([bigrams.ends[1:], bigrams.after[1 : V + 1]])
@@ -187,9 +194,9 @@ class LabelCounts(OnePass):
 
 
 def _distinct(rows_NC: Ids) -> tuple[Ids, Ids, Ids]:
-    """Different rows [U, C], which of them each row is [N], and how often each is there [U].
+    """Like ``np.unique(axis=0)``: the distinct rows [U, C], each row's index into them [N], and their counts [U].
 
-    Compared as bytes, dozens of times as fast as column by column (``np.unique`` with an axis).
+    It compares rows as bytes, which is dozens of times faster.
     """
     rows_NC = np.ascontiguousarray(rows_NC)
     whole_N = rows_NC.view(f"V{rows_NC.shape[1] * rows_NC.itemsize}")[:, 0]

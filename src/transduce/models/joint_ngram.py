@@ -1,5 +1,7 @@
-"""Joint n-gram models: p(x, y) as an n-gram model of units that have a piece of either side. N rows, B sources, N =
-B * K; T tokens, V target vocabulary, E ways on and Q nodes of a lattice (statistical/readings.py)."""
+"""Joint n-gram models: p(x, y) as an n-gram model of units that have a source piece and a target piece.
+
+N rows, B sources, N = B * K; T tokens, V target vocabulary, E arcs and Q nodes of a lattice (statistical/readings.py).
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,11 @@ from transduce.types import BOS, EOS, PAD, Padded
 
 @dataclass(frozen=True)
 class JointState:
-    """How probable it is that a way of the source's readings is the next to write, and that nothing more is written;
-    0 all where none of them writes what was written."""
+    """The probability of each arc as the next one that writes a token, and the probability that nothing more is
+    written.
+
+    All are 0 if no segmentation of the source writes the tokens so far.
+    """
 
     next_NE: Tensor
     ending_N: Tensor
@@ -127,7 +132,7 @@ class JointNgram(nn.Module):
 
 
 def _written(token_N: Tensor, state: JointState) -> JointState:
-    """After a token, or still at the beginning (BOS): the ways that write it have been taken."""
+    """The state after a token: the arcs that write it have been taken. BOS keeps the beginning."""
     readings, begins_N = state.readings.value, token_N == BOS
     token_BKE = _hypotheses(readings.token_BE, len(token_N))
     (B, K, _), Q = token_BKE.shape, readings.ending_BQ.shape[1]
@@ -141,7 +146,7 @@ def _written(token_N: Tensor, state: JointState) -> JointState:
 
 
 def _onward(at_BKQ: Tensor, readings: Readings) -> JointState:
-    """From nodes, each with its probability, over what writes nothing to the ways that write next."""
+    """From the probability of each node, through silent arcs, to the arcs that write next."""
     B, K, Q = at_BKQ.shape
     silent_B1Q, silent_end_BKQ = readings.silent_BQ[:, None], readings.silent_end_BQ[:, None].expand(B, K, Q)
     reached_BKQ = at_BKQ
@@ -155,7 +160,7 @@ def _onward(at_BKQ: Tensor, readings: Readings) -> JointState:
 
 
 def _hypotheses(values_BE: Tensor, N: int) -> Tensor:
-    """[B, K, E] of N = B * K rows: the same for the hypotheses of a source, and not copied."""
+    """[B, K, E] for N = B * K rows: a view that repeats each source's values for its hypotheses."""
     B, E = values_BE.shape
     return values_BE[:, None].expand(B, N // B, E)
 
@@ -185,7 +190,7 @@ class JointCounts:
     def reestimate(self) -> float:
         return self.ways.reestimate()
 
-    def settle(self) -> None:
+    def store(self) -> None:
         best = self.ways.best()
         used, words = np.unique(np.concatenate(best), return_inverse=True)
         bounds = np.cumsum([len(row) for row in best])[:-1]

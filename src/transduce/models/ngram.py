@@ -1,4 +1,4 @@
-"""n-gram language models, counted. B rows, T tokens, N positions, V vocabulary, C columns of it."""
+"""n-gram language models, counted. B rows, T tokens, N positions, V vocabulary, C candidate columns."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from transduce.statistical.counted import OnePass, check_tokens
 from transduce.statistical.kneser_ney import estimate
 from transduce.types import BOS, EOS, UNK, Padded
 
-ROWS = 1024  # lines measured together
+ROWS = 1024  # lines per chunk of a measurement
 
 
 class Ngram(nn.Module):
-    """p(y) = prod_t p(y_t | y_t-n+1 ... y_t-1), n being ``order``, and the end of a line one more token; interpolated
-    modified Kneser-Ney (Chen and Goodman 1999).
+    """p(y) = prod_t p(y_t | y_t-n+1 ... y_t-1) with n = ``order``, by interpolated modified Kneser-Ney.
 
-    Of a source it counts the rows. Its state is what it remembers of each row, the number of an n-gram, and its
-    features are these numbers. Its words are the ids from UNK on.
+    Chen and Goodman 1999. The end of a line is one more token. The source only gives the number of rows. The state is
+    each row's history, the index of an n-gram, and the features are these indices. The model's words are the ids from
+    UNK on.
     """
 
     def __init__(self, target_vocabulary: int, order: int = 5) -> None:
@@ -62,12 +62,12 @@ class Ngram(nn.Module):
 
 
 def _words(ids: Tensor) -> Tensor:
-    """The words of tokens; of such as nothing stands behind, any."""
+    """The model's words of token ids. Padding gets an arbitrary word."""
     return (ids - UNK).clamp(min=0)
 
 
 class NgramCounts(OnePass):
-    """What an n-gram model counts: the tokens of the targets."""
+    """The counts of an n-gram model: the tokens of the targets."""
 
     def __init__(self, model: Ngram, pairs: Pairs) -> None:
         check_tokens("an n-gram model", pairs.target)

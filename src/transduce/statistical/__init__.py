@@ -1,1 +1,1 @@
-"""Models that are counted rather than learned by gradient."""
+"""Models that are counted instead of trained by gradients."""

@@ -1,7 +1,7 @@
-"""What words that begin or end alike are labelled as. N words, C pieces of each, L labels, M affixes, none among them.
+"""Label probabilities from the first or last pieces of words. N words, C pieces each, L labels, M affixes.
 
-An affix is a number: 0 is none at all, then those of one piece, those of two, and so on, each known by its parent (the
-affix without its last piece) and that piece.
+An affix is a number. 0 is the empty affix; then come the affixes of one piece, of two pieces, and so on. An affix is
+identified by its parent (the affix without its last piece) and its last piece.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ Numbers = NDArray[np.float64]
 
 
 class Affixes(nn.Module):
-    """log p(label | the first pieces of a word), or the last, where words are given from their end, by successive
-    abstraction: p(l | a) = (c(a, l) + s p(l | a without its last piece)) / (c(a) + s), with a strength s (Samuelsson
-    1993; Brants 2000 has other weights).
+    """log p(label | first pieces of a word), or the last pieces if words are given in reverse.
 
-    The longest affix that was counted speaks.
+    Uses successive abstraction: p(l | a) = (c(a, l) + s p(l | a without its last piece)) / (c(a) + s), with a strength
+    s (Samuelsson 1993; Brants 2000 has other weights). The longest counted affix decides.
     """
 
     def __init__(self, labels: int) -> None:
@@ -33,8 +32,10 @@ class Affixes(nn.Module):
         self.log_prob = empty(torch.float32, labels)  # [M, L]
 
     def learn(self, pieces_NC: Ids, counts_NL: Numbers, prior_L: Numbers, strength: float) -> None:
-        """Of words as rows of pieces, filled up with PAD, how often each has each label; affixes are as long as the
-        rows. Such as are seen once add nothing to their shorter ones, and are not kept."""
+        """Learns from words, as rows of pieces padded with PAD, and the count of each label for each word.
+
+        Affixes are as long as the rows. Affixes that occur once are dropped, because they add nothing to shorter ones.
+        """
         alphabet = int(pieces_NC.max(initial=0)) + 1
         total = counts_NL.sum(0)
         tables = [((total + strength * prior_L) / (total.sum() + strength))[None]]

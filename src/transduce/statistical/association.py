@@ -1,6 +1,6 @@
-"""Which words of the target go with which of the source, counted from pairs that nobody has aligned.
+"""Lexical association: which target words go with which source words, counted from pairs without alignments.
 
-P pairs of a source and a target token of one sentence, U different ones, V vocabulary.
+P pairs of a source and a target token of the same sentence, U different pairs, V vocabulary.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MOST = 50_000_000  # pairs of tokens looked at: some 2 GB; of a larger corpus, s
 
 @dataclass(frozen=True)
 class Association:
-    """t(target | source) of the pairs that occur together, all [U], by source and then by target."""
+    """t(target | source) for the pairs that occur together, all [U], sorted by source and then by target."""
 
     source: Ids
     target: Ids
     probability: Weights
 
     def best(self, count: int, vocabulary: int, filler: int) -> NDArray[np.int32]:
-        """[V, count]: the most probable targets of each source token, best first, ``filler`` where there are fewer."""
+        """[V, count]: the most probable targets of each source token, best first, padded with ``filler``."""
         order = np.lexsort((self.target, -self.probability, self.source))
         source = self.source[order]
         rank = np.arange(len(source)) - np.searchsorted(source, source)
@@ -57,7 +57,9 @@ def associate(pairs: Pairs, iterations: int = 5) -> Association:
 
 
 def _tokens_together(pairs: Pairs) -> tuple[Ids, Ids]:
-    """Of every two tokens of a pair, [P]: a number that is theirs, and one of the target's position."""
+    """For every source and target token of a pair, [P]: the key of the two tokens, and the key of the target's
+    position.
+    """
     width = int(pairs.target.ids.max()) + 1
     sizes = pairs.source_lengths.astype(np.int64) * pairs.target_lengths
     rows = np.arange(0, len(pairs), -(-int(sizes.sum()) // MOST))
@@ -71,7 +73,7 @@ def _tokens_together(pairs: Pairs) -> tuple[Ids, Ids]:
 
 
 def frequent(pairs: Pairs, count: int) -> Ids:
-    """The target tokens that occur most often, specials aside, the most frequent first."""
+    """The most frequent target tokens without special ones, the most frequent first."""
     first = len(SPECIALS)
     counts = np.bincount(pairs.target.ids)[first:]
     return first + counts.argsort(kind="stable")[::-1][:count].astype(np.int64)

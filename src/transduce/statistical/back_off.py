@@ -1,5 +1,4 @@
-"""An n-gram model that has been counted, as tensors, to be asked many things at once. E questions,
-N histories, W words, M n-grams."""
+"""A counted n-gram model as tensors, for many queries at once. E queries, N histories, W words, M n-grams."""
 
 from __future__ import annotations
 
@@ -13,11 +12,11 @@ from transduce.statistical.kneser_ney import NGrams
 
 
 class BackOff(nn.Module):
-    """log p(w | h), and the history after it: where h w was seen as it was counted, else what h leaves for its suffix,
-    and log p(w | suffix of h).
+    """log p(w | h) and the next history.
 
-    Histories are n-grams by their numbers (kneser_ney.py); ``begun`` is that of a sequence that has just begun, and
-    ``end`` the word that ends it.
+    If h w was counted, this is its own probability; otherwise the back-off weight of h times p(w | suffix of h).
+    Histories are indices of n-grams (kneser_ney.py). ``begun`` is the history at the beginning of a sequence, and
+    ``end`` is the word that ends it.
     """
 
     def __init__(self) -> None:
@@ -48,11 +47,11 @@ class BackOff(nn.Module):
         return int(self.ends[1])
 
     def __len__(self) -> int:
-        """n-grams, that of no words among them."""
+        """The number of n-grams, including the empty one."""
         return len(self.log_prob)
 
     def every(self, history_N: Tensor) -> Tensor:
-        """[N, W]: log p of every word after each of these histories, the end's and the begin's last."""
+        """[N, W]: log p of each word after each history. The last two words are the end and the begin."""
         W, left_N = self.end + 2, torch.zeros_like(history_N, dtype=self.log_prob.dtype)
         chain: list[tuple[Tensor, Tensor]] = []  # each history and its suffixes, and what longer ones have left of all
         while bool(history_N.any()):
@@ -60,7 +59,7 @@ class BackOff(nn.Module):
             left_N = left_N + torch.where(history_N > 0, self.back_off[history_N], 0.0)
             history_N = self.suffix[history_N]
         log_prob_NW = self.log_prob[1 : W + 1] + left_N[:, None]
-        for at_N, left_N in reversed(chain):  # the shortest first: what was seen behind a longer one is written over it
+        for at_N, left_N in reversed(chain):  # the shortest history first; longer ones overwrite its values
             first_N, last_N = (torch.searchsorted(self.keys, (at_N + more) * W) for more in (0, 1))
             seen_N = (last_N - first_N) * (at_N > 0)
             row_M = torch.arange(len(at_N), device=at_N.device).repeat_interleave(seen_N)

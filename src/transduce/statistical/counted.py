@@ -1,4 +1,4 @@
-"""Models that are counted, and not trained by gradients."""
+"""The contract of counted models."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from transduce.protocols import Model
 
 
 class Counts(Protocol):
-    """What a model counts of all pairs that it can; ``report`` is what to tell people of them, ``tokens`` are those of
-    their targets, ends included.
+    """The counts of a model over all pairs that it can count.
 
-    ``reestimate`` is a pass of expectation maximisation, and returns the log-probability (natural) of these pairs by
-    the counts before it; ``settle`` makes the counts the model's.
+    ``report`` are lines for the user. ``tokens`` is the number of target tokens, including ends. ``reestimate`` is one
+    pass of expectation maximisation; it returns the log-probability (natural) of the pairs before the pass. ``store``
+    writes the counts into the model.
     """
 
     report: tuple[str, ...]
@@ -27,13 +27,13 @@ class Counts(Protocol):
 
     def reestimate(self) -> float: ...
 
-    def settle(self) -> None: ...
+    def store(self) -> None: ...
 
 
 class OnePass(ABC):
-    """``Counts`` that are the model's after one pass; those that follow measure them.
+    """``Counts`` that are final after one pass. Later passes only measure them.
 
-    Before it all is alike: one of so many ``choices`` in each of the ``places``.
+    Before the first pass each of the ``places`` has ``choices`` equally probable choices.
     """
 
     report: tuple[str, ...] = ()
@@ -46,38 +46,38 @@ class OnePass(ABC):
 
     def reestimate(self) -> float:
         if not self._counted:
-            self.settle()
+            self.store()
             return self._alike
         if self._measured is None:
             self._measured = self.log_prob()
         return self._measured
 
-    def settle(self) -> None:
+    def store(self) -> None:
         if not self._counted:
             self.count()
             self._counted = True
 
     @abstractmethod
     def count(self) -> None:
-        """Count, and make the counts the model's."""
+        """Counts, and stores the counts in the model."""
 
     @abstractmethod
     def log_prob(self) -> float:
-        """That of the pairs, by the model."""
+        """The model's log-probability of the pairs."""
 
 
 class Counted(Model, Protocol):
-    """A model whose parameters (``empty``) are counts, or made of them."""
+    """A model whose parameters (``empty``) are counts or functions of counts."""
 
     def counts(self, pairs: Pairs) -> Counts: ...
 
 
 def check_tokens(model: str, *sides: Ragged) -> None:
-    """Raise ValueError where there are numbers to be counted, and not tokens."""
+    """Raises ValueError if a side has numbers instead of tokens."""
     if any(side.ids.dtype.kind == "f" for side in sides):
         raise UserError(f"{model} counts tokens, and the data has numbers: set data.units to text's")
 
 
 def empty(dtype: torch.dtype = torch.float32, *shape: int) -> nn.Parameter:
-    """A parameter that has no size until something is counted, or loaded (models/weights.py), and no gradient."""
+    """A parameter without gradient. It has no size until something is counted or loaded (models/weights.py)."""
     return nn.Parameter(torch.empty(0, *shape, dtype=dtype), requires_grad=False)

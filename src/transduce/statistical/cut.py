@@ -1,4 +1,4 @@
-"""The most probable way to cut one source and one target into units."""
+"""The most probable segmentation of one source and one target into units."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ Piece = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Cut:
-    """Pieces side by side, in order; a source token that no unit has alone may stand beside nothing. ``log_prob`` is of
-    all units after each other, p(x, y) cut in this way."""
+    """Aligned pieces in order. A source token without a unit of its own may be aligned to nothing.
+
+    ``log_prob`` is the log-probability of the sequence of units: p(x, y) with this segmentation.
+    """
 
     pieces: tuple[tuple[Piece, Piece], ...]
     log_prob: float
@@ -34,7 +36,7 @@ def cut(units: Tensor, source_tokens: int, ngrams: BackOff, source: Sequence[int
     for unit, tokens in enumerate(units.tolist()):
         piece, side = (tuple(filter(None, side)) for side in (tokens[:source_tokens], tokens[source_tokens:]))
         found[piece].append((unit, side))
-    # at each source token: target tokens written and what is remembered, with the best way there
+    # at each source token: the best path to each pair of target position and history
     layers: list[dict[tuple[int, int], Cut]] = [{} for _ in range(len(source) + 1)]
     layers[0][0, ngrams.begun] = Cut((), 0.0)
     for place, token in enumerate(source):

@@ -1,8 +1,8 @@
-"""n-grams counted, and smoothed by interpolated modified Kneser-Ney (Chen and Goodman 1999, section 3).
+"""Counts n-grams and smooths them by interpolated modified Kneser-Ney (Chen and Goodman 1999, section 3).
 
-L n-grams of all orders, W words, the end and the begin of a sequence among them. An n-gram is a number: first 0, which
-is no words at all, then those of one word, those of two, and so on, each among those of its order by its parent (the
-n-gram without its last word) and its last word. Its suffix is the n-gram without its first word.
+L n-grams of all orders; W words, including the end and the begin of a sequence. An n-gram is a number. 0 is the empty
+n-gram; then come those of one word, of two words, and so on. Within an order they are sorted by their parent (the
+n-gram without its last word) and their last word. The suffix of an n-gram is the n-gram without its first word.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class NGrams:
-    """Of n-grams 1 to L - 1 the ``keys`` [L - 1], parent * W + last word, ascending; of all of them the ``suffix``
-    [L], the ``probability`` [L] of the last word after the others, that which the parent of an unseen one leaves for
-    its suffix (``back_off`` [L]), and what to remember when they have been read (``after`` [L]): the longest of their
-    ends that something has been seen behind, and that is shorter than the order.
+    """The n-grams and their probabilities.
+
+    ``keys`` [L - 1] are parent * W + last word of the n-grams 1 to L - 1, ascending. ``suffix`` [L] is the index of
+    each suffix. ``probability`` [L] is that of the last word after the others. ``back_off`` [L] is the weight of the
+    suffix for words that were not seen after this n-gram. ``after`` [L] is the next history: the longest suffix that is
+    shorter than the order and was seen before another word.
     """
 
     words: int
@@ -38,15 +40,16 @@ class NGrams:
 
     @property
     def begun(self) -> int:
-        """What to remember of a sequence that has just begun."""
+        """The history at the beginning of a sequence."""
         return int(self.after[self.words])  # the begin is the last of the words
 
 
 def estimate(sequences: Sequence[Ids], words: int, order: int) -> NGrams:
-    """Of sequences of words below ``words``, to which an end and a begin are added.
+    """Counts sequences of words below ``words``, and adds an end and a begin to each.
 
-    p(w | h) = (c(h w) - D(c(h w))) / c(h) + b(h) p(w | suffix of h), where c counts different predecessors below the
-    highest order, and b(h) is what the discounts D leave. Of no words, all but the begin are alike.
+    p(w | h) = (c(h w) - D(c(h w))) / c(h) + b(h) p(w | suffix of h). Below the highest order c counts different
+    predecessors. b(h) is the weight that the discounts D leave. The empty n-gram gives all words but the begin the same
+    probability.
     """
     counted = _count(sequences, words, order)
     keys, suffix, W = np.concatenate(counted.keys), np.concatenate(counted.suffixes), words + 2
@@ -75,8 +78,10 @@ def estimate(sequences: Sequence[Ids], words: int, order: int) -> NGrams:
 
 @dataclass(frozen=True)
 class _Counts:
-    """For each order the n-grams there are, by key: their suffixes (of 0, too), how often they occur, and whether they
-    begin a sequence, so that nothing can stand before them."""
+    """The n-grams of each order by key: their suffixes, their counts, and whether they begin a sequence.
+
+    An n-gram that begins a sequence has no predecessor.
+    """
 
     keys: list[Ids]
     suffixes: list[Ids]
@@ -112,8 +117,11 @@ def _count(sequences: Sequence[Ids], words: int, order: int) -> _Counts:
 
 
 def _discounts(count: Numbers) -> Numbers:
-    """What is taken of counts of 0, 1, 2, and 3 or more (eq. 26). Half of one where that cannot be told: where a count
-    of counts is 0, or something would be taken of nothing, and words that were not seen be impossible."""
+    """The discounts of counts 0, 1, 2, and 3 or more (eq. 26).
+
+    The discount is a half where eq. 26 has no answer: a count of counts is 0, or the discounts would leave nothing,
+    which would make unseen words impossible.
+    """
     n1, n2, n3, n4 = (float((count == size).sum()) for size in (1, 2, 3, 4))
     half = np.array([0.0, 0.5, 0.5, 0.5])
     if not n1 * n2 * n3 * n4:

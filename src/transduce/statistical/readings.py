@@ -1,7 +1,8 @@
-"""The ways to read a source as units, the improbable ones left out: a lattice, and what each way on is worth.
+"""Readings: the ways to segment a source into units, as a pruned lattice.
 
-B sources of up to I tokens, U units, V source vocabulary; E ways on (arcs) and Q nodes, of all sources while a lattice
-is built, then of the largest. A node is a place in a source and what an n-gram model of units remembers there.
+B sources of up to I tokens, U units, V source vocabulary, E arcs and Q nodes: those of all sources while a lattice is
+built, then those of the largest one. A node is a place in a source together with a history of the n-gram model of
+units.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ from transduce.statistical.back_off import BackOff
 from transduce.types import PAD, Padded
 
 T = TypeVar("T")
-LEFT_OUT = -9.0  # log-probability of leaving out a token that no unit has alone, so that every source has a reading
-ROUNDING = 1e-6  # of the log-probability of a reading, added up from either side in double precision
+LEFT_OUT = -9.0  # log-probability of skipping a token that has no unit alone, so that each source has a reading
+ROUNDING = 1e-6  # relative to a reading's log-probability, summed from either side in double precision
 
 
 @dataclass(frozen=True)
 class Readings:
-    """How outputs come about: from node 0 of a source way by way, each taken with its ``chance`` among those from its
-    node, whatever its rest is: those that write a token, the ``silent`` one, and ending add up to 1.
+    """A process that writes outputs: it starts at node 0 of a source and takes arc after arc.
 
-    At most ``depth`` silent ones follow each other. Where there are fewer nodes or ways, chances are 0.
+    Each arc has a ``chance`` among the arcs of its node. The arcs that write a token, the ``silent`` arc and the end
+    add up to 1. At most ``depth`` silent arcs follow each other. Sources with fewer nodes or arcs are padded with
+    chance 0.
     """
 
     start_BE: Tensor
@@ -44,7 +46,7 @@ class Readings:
 
 @dataclass(frozen=True)
 class _Nodes:
-    """The source of each, its place, what is remembered there, and log p of all ways to it (``reached``)."""
+    """For each node its source, its place, its history, and ``reached``: log p of all paths to it."""
 
     row_Q: Tensor
     place_Q: Tensor
@@ -54,8 +56,9 @@ class _Nodes:
 
 @dataclass(frozen=True)
 class _Steps:
-    """Ways from a node (its number and its source) by a unit (U: none), to what is then remembered, which this way is
-    reached with log p of ``reached``."""
+    """Arcs before pruning: the first node and its source, the unit (U for none), the next history, and log p
+    ``reached``.
+    """
 
     start_E: Tensor
     row_E: Tensor
@@ -75,11 +78,11 @@ class _Arcs:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads sources as ``units`` [U, W] (cosegmentation.py), which are the words of ``ngrams``. The first
-    ``source_tokens`` columns of a unit are its source tokens, the others its target tokens.
+    """Segments sources into ``units`` [U, W] (cosegmentation.py), which are the words of ``ngrams``.
 
-    At every place those nodes go that are ``beam`` (natural logarithm) less probable than the best one, and those that
-    ``width`` others are ahead of. Then every way goes that is on no reading within ``beam`` of the best.
+    The first ``source_tokens`` columns of a unit are its source tokens, the others its target tokens. At each place the
+    reader prunes nodes that are more than ``beam`` (natural logarithm) below the best one, and nodes that are not among
+    the best ``width``. Then it prunes arcs that are in no reading within ``beam`` of the best reading.
     """
 
     units: Tensor
@@ -89,7 +92,7 @@ class Reader:
     width: int
 
     def __call__(self, source: Padded) -> Readings:
-        lengths_B = source.lengths - 1  # without their ends
+        lengths_B = source.lengths - 1  # without EOS
         nodes, arcs = self._near(*self._graph(source.values, lengths_B), lengths_B)
         ahead_Q = self._ahead(nodes, arcs, lengths_B, _SUM)
         return self._packed(nodes, tree.join(arcs), ahead_Q, lengths_B)
@@ -97,7 +100,7 @@ class Reader:
     # ------------------------------------------------------------ from left to right
 
     def _graph(self, source_BI: Tensor, lengths_B: Tensor) -> tuple[_Nodes, list[_Arcs]]:
-        """All nodes, the first of each source first, and the ways to each place."""
+        """All nodes (the first node of each source comes first), and the arcs to each place."""
         row_B = torch.arange(len(lengths_B), device=source_BI.device)
         place_B, begun_B = torch.zeros_like(row_B), torch.full_like(row_B, self.ngrams.begun)
         nodes = _Nodes(row_B, place_B, begun_B, self.ngrams.log_prob.new_zeros(len(row_B)))
@@ -127,7 +130,9 @@ class Reader:
         piece_U: Tensor,
         unknown: int,
     ) -> _Steps:
-        """The steps over ``size`` source tokens from the nodes of one place, which are numbered from ``known`` on."""
+        """The steps over ``size`` source tokens from the nodes of one place. These nodes have the numbers from
+        ``known`` on.
+        """
         number_Q = known + torch.arange(len(nodes.row_Q), device=source_BI.device)
         fits_Q = nodes.place_Q + size <= lengths_B[nodes.row_Q]
         nodes, number_Q = _where(fits_Q, (nodes, number_Q))
@@ -150,7 +155,7 @@ class Reader:
         return _Steps(number_Q[origin_E], nodes.row_Q[origin_E], unit_E, log_prob_E, history_E, reached_E)
 
     def _arrive(self, steps: _Steps, place: int, known: int) -> tuple[_Nodes, _Arcs]:
-        """What steps lead to, the improbable left out, numbered from ``known`` on, and the steps that are left."""
+        """The nodes that steps lead to, after pruning, numbered from ``known`` on, and the remaining arcs."""
         memories = len(self.ngrams)
         key_Q, node_E = torch.unique(steps.row_E * memories + steps.history_E, return_inverse=True)
         row_Q, reached_Q = key_Q // memories, _log_sums(steps.reached_E, node_E, len(key_Q))
@@ -171,10 +176,10 @@ class Reader:
     # ------------------------------------------------------------ from right to left
 
     def _near(self, nodes: _Nodes, arcs: Sequence[_Arcs], lengths_B: Tensor) -> tuple[_Nodes, list[_Arcs]]:
-        """Without the ways that are on no reading near the best of their source, and what only they lead to."""
+        """Removes the arcs that are in no reading near the best of their source, and the nodes that only they reach."""
         wide = partial(tree.map, lambda leaf: leaf.double() if leaf.is_floating_point() else leaf)
         near = self._near_best(wide(nodes), wide(tuple(arcs)), lengths_B)
-        # rounding may part a way from its reading: those stay that lead on to an end, and come from the beginning
+        # rounding may separate an arc from its reading: keep only arcs that lead from the beginning to an end
         onward_Q = nodes.place_Q == lengths_B[nodes.row_Q]
         for come, kept_E in zip(reversed(arcs), reversed(near), strict=True):
             kept_E &= onward_Q[come.end_E]
@@ -189,7 +194,7 @@ class Reader:
         return _where(kept_Q, nodes), [_where(kept_E, come) for come, kept_E in zip(renumbered, near, strict=True)]
 
     def _near_best(self, nodes: _Nodes, arcs: Sequence[_Arcs], lengths_B: Tensor) -> list[Tensor]:
-        """[E]: which ways of each place are on a reading near the best of their source."""
+        """For each place a mask [E]: True for arcs in a reading near the best of their source."""
         behind_Q = nodes.reached_Q.masked_fill(nodes.place_Q > 0, -torch.inf)
         for come in arcs:
             reached_E = behind_Q[come.start_E] + come.log_prob_E
@@ -202,7 +207,7 @@ class Reader:
         ]
 
     def _ahead(self, nodes: _Nodes, arcs: Sequence[_Arcs], lengths_B: Tensor, semiring: _Semiring) -> Tensor:
-        """log p of all ways, or of the best, from each node to the end of its source."""
+        """log p of all paths, or of the best path, from each node to the end of its source."""
         last_Q = nodes.place_Q == lengths_B[nodes.row_Q]
         ahead_Q = torch.full_like(nodes.reached_Q, -torch.inf)
         ending, _ = self.ngrams(nodes.history_Q[last_Q], torch.full_like(nodes.place_Q[last_Q], self.ngrams.end))
@@ -238,7 +243,7 @@ class Reader:
         chance_E = torch.cat([chance_E, chance_E.new_ones(len(token_E) - len(chance_E))])
         ending_Q = torch.cat([ending_Q, ending_Q.new_zeros(len(row_Q) - len(ending_Q))])
 
-        own_Q = _within(row_Q)  # its number in its source
+        own_Q = _within(row_Q)  # its index in its source
         start_E, end_E, row_E = own_Q[start_E], own_Q[end_E], row_Q[start_E]
         B, silent_E = len(lengths_B), token_E == PAD
         shape = B, int(own_Q.max()) + 1
@@ -272,7 +277,7 @@ def _where(kept: Tensor, values: T) -> T:
 
 
 def _depth(silent_BQ: Tensor, silent_end_BQ: Tensor) -> int:
-    """The most silent ways that follow each other."""
+    """The largest number of silent arcs in a row."""
     depth, reached_BQ = 0, torch.ones_like(silent_BQ)
     while bool((going_BQ := reached_BQ * (silent_BQ > 0)).any()):
         reached_BQ = torch.zeros_like(silent_BQ).scatter_add_(1, silent_end_BQ, going_BQ)
@@ -281,7 +286,7 @@ def _depth(silent_BQ: Tensor, silent_end_BQ: Tensor) -> int:
 
 
 def _within(row_N: Tensor) -> Tensor:
-    """How many of the same row are before each."""
+    """For each entry, the number of earlier entries of the same row."""
     order_N, count = row_N.argsort(stable=True), torch.bincount(row_N)
     begin = count.cumsum(0) - count
     place_N = torch.arange(len(row_N), device=row_N.device)
@@ -293,14 +298,14 @@ def _greatest(value_E: Tensor, index_E: Tensor, size: int) -> Tensor:
 
 
 def _log_sums(value_E: Tensor, index_E: Tensor, size: int) -> Tensor:
-    """[size]: the logarithm of the sum of the exponentials of those with each index."""
+    """[size]: the log-sum-exp of the values with each index."""
     greatest = _greatest(value_E, index_E, size).nan_to_num(neginf=0.0)
     return value_E.new_zeros(size).index_add(0, index_E, (value_E - greatest[index_E]).exp()).log() + greatest
 
 
 @dataclass(frozen=True)
 class _Semiring:
-    """What several ways are together: two of them at once, or all those of each index."""
+    """How to combine paths: two at once, or all paths with the same index."""
 
     both: Callable[[Tensor, Tensor], Tensor]
     every: Callable[[Tensor, Tensor, int], Tensor]

@@ -25,9 +25,8 @@ class Grid:
     def real(self) -> Tensor:
         """The features, with zeros past each source's own columns."""
         W = self.values.shape[3]
-        if (
-            self.values.device.type == "cpu" and int(self.widths.min()) == W
-        ):  # on other devices the check would wait for the device
+        # On other devices the check would wait for the device.
+        if self.values.device.type == "cpu" and int(self.widths.min()) == W:
             return self.values
         # One pass over memory; masked_fill copies and then fills.
         return torch.where(real_mask(self.widths, W)[:, None, None], self.values, 0.0)
