@@ -44,15 +44,9 @@ class Counting:
             with Interruption() as interruption:
                 step = self._passes(interruption)
                 if not interruption.signal:
-<<<<<<< HEAD
-                    self.counts.settle()
+                    self.counts.store()
                     self._save(step)
                     saved_step = step
-=======
-                    self.counts.store()
-                    self._keep(step)
-                    kept = step
->>>>>>> a0ca595 (Counted models and CTC in plain words; counts are stored, not settled)
                 reason = interruption.signal or reason
         except BaseException as error:
             reason = type(error).__name__
