@@ -39,7 +39,7 @@ class Report:
 
     @classmethod
     def asked(cls, given: argparse.Namespace, split: str = "test") -> Report:
-        """What the options of ``add_options`` ask for."""
+        """Reads the options of ``add_options``."""
         return cls(given.out, given.record, split)
 
     def write(self, lines: Sequence[str], runs: Iterable[Path] = ()) -> None:

@@ -26,7 +26,7 @@ MOST_CHANGES = 4  # that a note lists; the record has all
 class ResultRow:
     """A row: the model, its scores by metric, the work, where the figure is kept (with the machine), and what to know.
 
-    ``data`` says what it was trained and measured on, if the recipe leaves that open. ``shipped`` says that the model
+    ``data`` names the training data, if the recipe leaves that open. ``shipped`` says that the model
     is one run of ``recipe`` with the recipe's own settings, so that the recipe's header may show the score. ``older``
     names the settings that the recipe has changed since. ``table`` is set for an old figure.
     """
@@ -114,7 +114,7 @@ def _row(file: Path, record: Record, systems: Sequence[MeasuredSystem]) -> Resul
 
 
 def _settings(system: MeasuredSystem) -> str:
-    """What two seeds of one model share; a system without models is on its own."""
+    """A key that two seeds of one model share. A system without models has its own."""
     if not system.models:
         return system.name
     shared = [(each.recipe, sorted(_choices(each).items())) for each in system.models]
@@ -172,11 +172,12 @@ def effort_in_words(model: TrainedModel) -> str:
 
 
 def machine_in_words(machine: Machine) -> str:
-    """The processor, the threads and the measured speed of products."""
+    """The processor, the threads, the measured speed of products, and whether other work slowed it down."""
     threads = f"{machine.threads} thread{'s' * (machine.threads > 1)}"
+    busy = machine.load is not None and machine.load > machine.cores + 1
     return (
         f"{machine.processor}, {threads}, {machine.float32_gflops:.0f} GFLOP/s "
-        f"({machine.bfloat16_gflops:.0f} in bfloat16)"
+        f"({machine.bfloat16_gflops:.0f} in bfloat16)" + (", busy with other work" if busy else "")
     )
 
 

@@ -16,7 +16,7 @@ CONDITIONS = ("training.clock", "training.precision", "training.seed")  # no cho
 
 
 def differing_settings(wanted: config.Table, run: config.Table, facts: Facts) -> dict[str, Change]:
-    """The settings in which a ``run`` differs from what is ``wanted``, by dotted key.
+    """The settings in which a ``run`` differs from the ``wanted`` ones, by dotted key.
 
     Both are resolved with the run's facts. Where data lie does not count, and a precision of "auto" agrees with any.
     """

@@ -77,7 +77,7 @@ def _fingerprint(found: Iterable[bytes], files: tuple[str, ...] = ()) -> Fingerp
 
 
 def _git(*arguments: str) -> str | None:
-    """What git prints, or None if it fails or is not installed."""
+    """Returns the output of git, or None if it fails or is not installed."""
     try:
         done = subprocess.run(["git", *arguments], cwd=SOURCE, capture_output=True, text=True, check=False)
     except OSError:

@@ -17,7 +17,7 @@ FORMAT = 1  # raise it when a key changes its meaning
 
 
 class RecordError(UserError):
-    """A record cannot be read: the message names the file, the key, what was expected and the fix."""
+    """A record cannot be read. The message names the file, the key, the expected value and the fix."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path}: {problem}; restore the file from version control, or measure again with --record")
@@ -113,8 +113,8 @@ class Record:
     """The result of one command.
 
     ``split`` is test, valid or train, or the name of a file. ``clean`` says whether the code was as ``commit`` has it;
-    both are None outside of a git checkout. A benchmark fills ``tables`` with what it printed, and ``models`` with the
-    runs behind them.
+    both are None outside of a git checkout. A benchmark fills ``tables`` with the tables that it printed, and ``models``
+    with the runs behind them.
     """
 
     command: str
