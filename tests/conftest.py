@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,13 @@ from transduce.cli import app as cli
 def one_thread() -> None:
     """Bit-exactness is promised for an equal number of threads, and tiny models are fastest on one."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_are_heard() -> None:
+    """A shell ignores SIGINT for its background jobs, and nohup SIGHUP; training leaves ignored signals alone."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from torch.testing import assert_close
 import transduce
 from families import FAMILIES, build, sources, targets
 from transduce import api, config
-from transduce.compute.precision import autocast, choose_precision
+from transduce.compute.precision import PrecisionChoice, autocast, choose_precision
 from transduce.data.batching import Place
 from transduce.metrics.base import metric
 from transduce.models.weights import weights
@@ -571,9 +571,11 @@ def test_a_plateau_waits_for_one_validation_at_least() -> None:
 
 
 def test_precision_auto_is_one_of_the_two_and_others_are_as_they_are() -> None:
-    assert choose_precision("auto", CPU) in ("float32", "bfloat16")
-    assert choose_precision("bfloat16", CPU) == "bfloat16"
-    assert choose_precision("float32", CPU) == "float32"
+    chosen = choose_precision("auto", CPU)
+    assert chosen.precision in ("float32", "bfloat16")
+    assert "times as long as in float32" in chosen.reason
+    assert choose_precision("bfloat16", CPU) == PrecisionChoice("bfloat16")
+    assert choose_precision("float32", CPU) == PrecisionChoice("float32")
 
 
 def test_bfloat16_multiplies_in_bfloat16_and_float32_does_not() -> None:

@@ -6,14 +6,12 @@ disk, and then renamed. A reader finds the earlier content or the new content, a
 
 from __future__ import annotations
 
-import errno
 import glob
 import hashlib
 import os
 import re
 import secrets
 import shutil
-import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -58,21 +56,6 @@ def append_line(path: Path, line: str) -> None:
     """Adds a line to a log. The line may be lost or cut if the machine stops: a reader skips a line that is cut."""
     with _named_errors(path), path.open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
-
-
-def read_regular(path: Path, limit: int) -> bytes:
-    """The bytes of a file. Raises OSError for a device, a pipe, a folder or a file of more than ``limit`` bytes.
-
-    A device or a pipe may never end, so that reading it would fill the memory.
-    """
-    found = path.stat()
-    if stat.S_ISDIR(found.st_mode):
-        raise IsADirectoryError(errno.EISDIR, "a folder, and a file was expected", str(path))
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "a device or a pipe, and a file was expected", str(path))
-    if found.st_size > limit:
-        raise OSError(errno.EFBIG, f"{found.st_size:,} bytes, and at most {limit:,} were expected", str(path))
-    return path.read_bytes()
 
 
 def _put(path: Path, texts: Iterable[str]) -> None:

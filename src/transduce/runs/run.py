@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from transduce import config
+from transduce.data.base import SPLITS
 from transduce.data.corpora import DataError
 from transduce.data.preparation import Prepared, Tokenizers, examples, prepare
 from transduce.data.settings import Data, Lines
@@ -120,11 +121,13 @@ class Run:
         return cache_folder(self.data if trusted else replace(self.data, cache=None), self.path)
 
     def examples(self, split: str) -> list[Example]:
-        """A split of the data that the run was trained on, as text.
+        """A split of the data that the run was trained on, as text: train, valid or test.
 
-        Raises DataError if the split is not in the settings, or if its files are not there, as for a run that was
-        copied to another machine.
+        Raises DataError if the run has no such split, or if its files are not there, as for a run that was copied to
+        another machine.
         """
+        if split not in SPLITS:
+            raise DataError(f"split {split!r}: {', '.join(SPLITS)} were expected")
         self._check_files(split)
         return examples(self.data, split, self.cache)
 
@@ -181,7 +184,7 @@ def cache_folder(data: Data, run: Path) -> Path:
 def _with_found_paths(settings: config.Table, run: Path) -> config.Table:
     """The settings; a file of the data that is not there is looked for in the run, and where the run was trained."""
     data = dict(settings["data"])
-    for split in ("train", "valid", "test"):
+    for split in SPLITS:
         if isinstance(data.get(split), dict):
             data[split] = {side: _found(value, run, split) for side, value in data[split].items()}
     return {**settings, "data": data}

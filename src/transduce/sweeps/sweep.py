@@ -13,6 +13,7 @@ from typing import Any
 
 from transduce import config
 from transduce.compute.device import choose_device
+from transduce.compute.precision import choose_precision
 from transduce.data.preparation import prepare
 from transduce.data.settings import Data
 from transduce.errors import UserError
@@ -33,6 +34,8 @@ from transduce.sweeps.table import write
 from transduce.training.settings import read_settings
 
 log = logging.getLogger("transduce.sweep")
+
+PRECISION = "training.precision"
 
 
 def sweep(
@@ -88,6 +91,7 @@ def sweep(
             shutil.rmtree(folder / "cells" / name, ignore_errors=True)
         question = asked if before is None or before.differences(asked) else before.joined(asked)
         question.write(folder)
+        tables = _with_one_precision(tables, folder, device)
         tasks = _begin(tables, waiting, conditions, asked.split, plugins)
         try:
             _run(tasks, jobs, conditions, question, folder)
@@ -209,9 +213,22 @@ def _begin(
 ) -> list[processes.Task]:
     """Writes the settings of the waiting cells and returns their tasks."""
     for name, run in waiting.items():
-        run.mkdir(parents=True, exist_ok=True)
         write_text(run / ASKED, config.write(tables[name]))
     return [processes.Task(name, command(run, conditions, split, plugins), run / LOG) for name, run in waiting.items()]
+
+
+def _with_one_precision(tables: Mapping[str, config.Table], folder: Path, device: str) -> dict[str, config.Table]:
+    """The cells' settings; the precision "auto" is that of a cell that is trained, or else what suits this machine.
+
+    If each cell measured the machine, one could differ from the others because the machine was busy.
+    """
+    choosing = [name for name, table in tables.items() if config.flatten(table).get(PRECISION, "auto") == "auto"]
+    files = (folder / "cells" / name / CONFIG for name in choosing)
+    trained = [config.flatten(config.read(path))[PRECISION] for path in files if path.exists()]
+    if not choosing:
+        return dict(tables)
+    shared = trained[0] if trained else choose_precision("auto", choose_device(device)).precision
+    return {**tables, **{name: config.assign(tables[name], PRECISION, shared) for name in choosing}}
 
 
 def _run(tasks: Sequence[processes.Task], jobs: int, conditions: Conditions, question: Question, folder: Path) -> None:

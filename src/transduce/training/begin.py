@@ -13,7 +13,7 @@ import torch
 
 from transduce import config
 from transduce.compute.device import choose_device
-from transduce.compute.precision import Precision, autocast, bound_kernel_cache, choose_precision
+from transduce.compute.precision import PrecisionChoice, autocast, bound_kernel_cache, choose_precision
 from transduce.data.batching import Batches
 from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
@@ -109,10 +109,10 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
     if anew:
         state = replace(state, best=None, validations=(), stale=0)
     told = (*(inherited.lines() if inherited else ()), *plan.lessons, *anew)
-    report = (*plan.read, *told, *frozen, *_changes(point, plan.table))
+    report = (*plan.read, *told, *frozen, *plan.precision, *_changes(point, plan.table))
     # after the checkpoint was found to fit: a mistake must not spoil the run's own settings
     plan.create(run, state.step, inherited)
-    computing = autocast(plan.precision, plan.where)
+    computing = autocast(plan.chosen.precision, plan.where)
     judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing)
     parameters = sum(p.numel() for p in model.parameters())
     _start(callbacks, Started(run, parameters, state.step, str(plan.where), training.precision, report, state.events))
@@ -167,7 +167,7 @@ class _Plan:
 
     table: config.Table
     settings: Settings
-    precision: Precision
+    chosen: PrecisionChoice
     prepared: Prepared
     cache: Path
     where: torch.device
@@ -178,6 +178,11 @@ class _Plan:
     def read(self) -> tuple[str, ...]:
         """What was read, for people."""
         return (*self.prepared.report.lines(), *self.settings.data.borrowed())
+
+    @property
+    def precision(self) -> tuple[str, ...]:
+        """Why "auto" chose the precision, for people."""
+        return (f"precision {self.chosen.precision}: {self.chosen.reason}",) if self.chosen.reason else ()
 
     @property
     def objective(self) -> Objective[Any]:
@@ -221,14 +226,14 @@ def _plan(table: config.Table, settings: Settings, run: Path, point: Path | None
         prepared = predecessor.prepare(data, cache)
     else:
         prepared = prepare(data, cache, taught)
-    precision = choose_precision(settings.training.precision, where)
-    table = config.assign(table, "training.precision", precision)
+    chosen = choose_precision(settings.training.precision, where)
+    table = config.assign(table, "training.precision", chosen.precision)
     settings, table = config.build_and_resolve(table, Settings, prepared.facts)
     check_words(table["model"], prepared.facts)
     check_augmentation(settings.training.augmentation, prepared.tokenizers.source.signal)
     if teacher:
         teacher.check(prepared.tokenizers)
-    return _Plan(table, settings, precision, prepared, cache, where, predecessor, teacher)
+    return _Plan(table, settings, chosen, prepared, cache, where, predecessor, teacher)
 
 
 # --------------------------------------------------------------------- changes
