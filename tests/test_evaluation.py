@@ -530,7 +530,7 @@ def test_outputs_of_other_systems_are_compared_without_any_run(files: dict[str, 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["compare", "outputs", "first"], "files of outputs do not say of what: give --source and --target"),
+        (["compare", "outputs", "first"], "files of outputs have no examples: give --source and --target"),
         (["compare", "outputs", "RUN", "--source=x"], "--source and --target go together"),
         (["compare", "outputs", "RUN", "--source=x", "--target=y", "--pairs=z"], "--pairs has both sides"),
         (["compare", "RUN", "nothing"], "nothing is no run directory"),

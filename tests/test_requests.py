@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import re
@@ -260,3 +261,9 @@ def test_sources_that_are_no_texts(source: Any, message: str, model: Transducer)
 def test_a_transducer_is_a_value(model: Transducer) -> None:
     with pytest.raises(AttributeError):
         model.search = Beam(2)  # type: ignore[misc]
+
+
+def test_what_a_search_refuses_is_the_requests_mistake(model: Transducer) -> None:
+    short = dataclasses.replace(model, search=Beam(4, 2, 3))
+    with pytest.raises(transduce.RequestError, match="do not fit max_length = 3"):
+        next(short.answer([transduce.Request("the cat", prefix="a black cat sat on a mat")]))

@@ -230,7 +230,7 @@ def test_the_command_weighs_models(trained: Path, sister: Path, model: Transduce
 
 def test_a_model_with_sources_is_no_language_model_without_a_word(trained: Path, call: Call, caplog: Any) -> None:
     assert call("rerank", trained, f"--language-model={trained}=0.5", "--nbest=2", stdin=b"abc\n")[0] == 0
-    assert f"--language-model {trained} has learned from sources, and is given an empty one" in caplog.text
+    assert f"--language-model {trained} was trained with sources; here it gets an empty source" in caplog.text
 
 
 def test_the_checkpoint_is_that_of_every_model(trained: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,8 +282,11 @@ def test_the_command_reads_what_predict_writes(trained: Path, sister: Path, call
         (["--candidates=RUN/config.toml=0.5"], "tab-separated"),
         (["--mbr=chrf", "--candidates=any.tsv"], "give one kind"),
         (["--length=1", "--beam=2"], "nbest = 16, size = 2"),
-        (["--candidates=any.tsv", "--score=1"], "--score is the search's own, which what it did not find"),
-        (["--candidates=any.tsv", "--shortlist"], "--shortlist makes another model"),
+        (
+            ["--candidates=any.tsv", "--score=1"],
+            "--score is the search's own score, and outputs of --candidates have none",
+        ),
+        (["--candidates=any.tsv", "--shortlist"], "--shortlist leaves words out"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -1,4 +1,4 @@
-"""Which errors are a user's to correct. All others are bugs and keep their traceback."""
+"""The errors that a user can correct. All other errors are bugs and keep their traceback."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from __future__ import annotations
 class UserError(ValueError):
     """A mistake that the user can correct: in a setting, a file, an option, an argument or a request.
 
-    Every check in this package raises it, and its message names the thing, its value, what was expected and the fix.
-    The command line prints that message in one line. A ValueError that is not a UserError is a bug.
+    Every check in this package raises it. Its message names the thing, the value, the expected values and the fix. The
+    command line prints that message in one line. A ValueError that is not a UserError is a bug.
     """
 
 
 class RequestError(UserError):
-    """A request that a model cannot answer as it is: a server reports it as the client's mistake (4xx)."""
+    """A mistake in a request to a model. A server reports it as the client's mistake (status 4xx)."""
 
 
 class MissingPackageError(UserError, ImportError):

@@ -172,7 +172,7 @@ def _source(tokenizer: Tokenizer, text: str, length: int, places: Sequence[int],
     """A source of ``length`` ids; ``places`` are the first ids of its columns. Labels and EOS are not words."""
     spans = [*tokenizer.spans(text)[: length - 1], (len(text), len(text))]
     chosen = [spans[place] for place in places]
-    words = words_of(text, chosen) if parts else _counted(start < end for start, end in chosen)
+    words = words_of(text, chosen) if parts else _numbered(start < end for start, end in chosen)
     return Side(text, chosen, words, parts)
 
 
@@ -181,18 +181,18 @@ def _target(tokenizer: Tokenizer, output: Output, parts: bool) -> Side:
     ends = [len(tokenizer.decode(output.ids[: place + 1])) for place in range(len(output.ids))]
     spans = list(zip([0, *ends], ends, strict=False))
     return Side(
-        output.text, spans, words_of(output.text, spans) if parts else _counted(i != EOS for i in output.ids), parts
+        output.text, spans, words_of(output.text, spans) if parts else _numbered(i != EOS for i in output.ids), parts
     )
 
 
-def _counted(real: Iterable[bool]) -> list[int | None]:
+def _numbered(real: Iterable[bool]) -> list[int | None]:
     """Numbers the real ones; None for the others."""
     number = itertools.count()
     return [next(number) if each else None for each in real]
 
 
 def _parts_of_words(tokenizer: Tokenizer) -> bool:
-    """Whether some pieces mark the beginning of a word, so that a word may have several pieces."""
+    """True if some pieces mark the beginning of a word: then a word may have several pieces."""
     return any(isinstance(entry, str) and len(entry) > 1 and entry.startswith(SPACE) for entry in tokenizer.entries)
 
 

@@ -1,4 +1,4 @@
-"""What a model answers: its outputs as text, and what about the request could not be met."""
+"""An answer: its request, the outputs as text, and the parts of the request that could not be met."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Output:
 
     ``tokens`` ends with ``</s>``. ``log_prob`` is the sum of ``token_log_probs``. ``score`` is the value that the
     search ranked by. For a scored target, ``best_log_probs`` has the log-probability of the model's first choice at
-    each position, given the target's tokens before it, and ``right`` whether that choice is the target's token. An end
-    that follows from the source is not a choice, so both leave it out.
+    each position, given the target's tokens before it; ``right`` says whether that choice is the target's token. Both
+    leave out an end that follows from the source: it is not a choice.
 
     ``alignment``, if requested, has pairs (source word, output word), both counted from 0. ``frames``, if requested
     of a CTC model, has the first and the last frame of each token except the end, counted from 0. ``missing`` has the

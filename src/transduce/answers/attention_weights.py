@@ -63,7 +63,7 @@ def attention_weights(
     boxes_BS4 = _boxes(model, read, max(reaches, default=1)) if text_model.source_tokenizer.signal else None
     counts = [_columns(text_model.source_tokenizer, len(ids), reaches) for ids in sources]
     if boxes_BS4 is not None:
-        counts = [[_each(int(count))] for count in (boxes_BS4[..., 2] > 0).sum(1)]
+        counts = [[_single_columns(int(count))] for count in (boxes_BS4[..., 2] > 0).sum(1)]
     longest: list[Columns] = max(counts, key=lambda kinds: len(kinds[-1]))
     widths = {len(kind): number for number, kind in enumerate(longest)}
     # Targets are padded to more columns than any source: then weights over S columns are over the source, and not over
@@ -119,16 +119,16 @@ def _columns(tokenizer: Tokenizer, length: int, reaches: Sequence[int]) -> list[
     all ids; then the same in groups of ``reach``."""
     factors = tokenizer.factors
     tokens = [(place, min(place + factors, length)) for place in range(0, length, factors)]
-    kinds = [tokens, _each(length)[tokenizer.labels :], _each(length)]
-    return [*(_together(kind, reach) for reach in reaches for kind in kinds), *kinds]
+    kinds = [tokens, _single_columns(length)[tokenizer.labels :], _single_columns(length)]
+    return [*(_grouped(kind, reach) for reach in reaches for kind in kinds), *kinds]
 
 
-def _together(columns: Columns, reach: int) -> Columns:
+def _grouped(columns: Columns, reach: int) -> Columns:
     groups = (columns[place : place + reach] for place in range(0, len(columns), reach))
     return [(group[0][0], group[-1][1]) for group in groups]
 
 
-def _each(length: int) -> Columns:
+def _single_columns(length: int) -> Columns:
     return [(place, place + 1) for place in range(length)]
 
 

@@ -76,7 +76,7 @@ def evaluate(
 
 
 def prediction(output: Output | None, scored: Output | None) -> Prediction:
-    """What the metrics see of an output that was found and of a reference that was scored; either may be None."""
+    """The prediction for the metrics, from an output that was found and a reference that was scored, or only one."""
     found = Prediction("") if output is None else Prediction(output.text, output.log_prob)
     if scored is None:
         return found

@@ -26,8 +26,8 @@ from transduce.types import Padded
 class FrameAlignment:
     """An output and its ``frames``, of the ``count`` frames of its source.
 
-    ``log_prob`` is the log-probability of this one alignment, at most that of the output, which sums over all. If the
-    source has too few frames for the output, it is minus infinity and ``frames`` is empty.
+    ``log_prob`` is the log-probability of this one alignment. The output's own sums over all alignments, so it is at
+    least as large. If the source has too few frames, ``log_prob`` is minus infinity and ``frames`` is empty.
     """
 
     output: Output

@@ -55,19 +55,38 @@ class Pipeline(TextModel):
         search: Search[Any] | None = None,
         batch_size: int = 64,
     ) -> list[Answer]:
-        """Answers to requests whose sources are read already; the first has the number ``first`` in messages."""
+        """Answers to requests whose sources are read already. The first has the number ``first`` in messages.
+
+        Raises RequestError for a mistake in a request, wherever it is found.
+        """
+        try:
+            hypotheses = self._hypotheses(requests, sources, first, search or self.search, batch_size)
+            answers = [self._answer(*each) for each in zip(requests, sources, hypotheses, strict=True)]
+            return add_extras(self, answers, [source.row for source in sources], batch_size)
+        except RequestError:
+            raise
+        except UserError as error:  # such as a prefix that is longer than an output may be
+            raise RequestError(str(error)) from error
+
+    def _hypotheses(
+        self,
+        requests: Sequence[Request],
+        sources: Sequence[SourceRow],
+        first: int,
+        search: Search[Any],
+        batch_size: int,
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses for each request, in order; requests of one kind share batches."""
         hypotheses: list[list[Hypothesis]] = [[] for _ in requests]
-        for (scored, nbest), places in _kinds(requests).items():
+        for (scored, nbest), places in _places_by_kind(requests).items():
             some = [(first + place, requests[place], sources[place]) for place in places]
-            chosen = search or self.search
             if scored:
-                found = self._score(some, chosen, batch_size)
+                found = self._score(some, search, batch_size)
             else:
-                found = self._search(some, chosen if nbest is None else chosen.resized(nbest=nbest), batch_size)
+                found = self._search(some, search if nbest is None else search.resized(nbest=nbest), batch_size)
             for place, each in zip(places, found, strict=True):
                 hypotheses[place] = each
-        answers = [self._answer(*each) for each in zip(requests, sources, hypotheses, strict=True)]
-        return add_extras(self, answers, [source.row for source in sources], batch_size)
+        return hypotheses
 
     # ------------------------------------------------------------- batches
 
@@ -94,16 +113,18 @@ class Pipeline(TextModel):
             )
             for number, request, source in numbered
         ]
-        every = sorted_batches(rows, batch_size, partial(self._each, partial(Pipeline.search_batch, search=search)))
+        every = sorted_batches(
+            rows, batch_size, partial(self._in_batches, partial(Pipeline.search_batch, search=search))
+        )
         return [
-            found[:1] if self._is_nothing(source, found[0]) else found
+            found[:1] if self._is_empty(source, found[0]) else found
             for (_, _, source), found in zip(numbered, every, strict=True)
         ]
 
-    def _is_nothing(self, source: SourceRow, best: Hypothesis) -> bool:
-        """Whether an empty source has an empty output. Then other outputs would be made up: with length normalisation,
-        even long ones of hardly any probability."""
-        return self.conditional and list(source.row) == [EOS] and best.tokens == (EOS,)
+    def _is_empty(self, source: SourceRow, best: Hypothesis) -> bool:
+        """True if an empty source has an empty output. Any other output would be made up: length normalisation ranks
+        even long outputs of hardly any probability."""
+        return best.tokens == (EOS,) and self.conditional and list(source.row) == [EOS]
 
     def _score(
         self, numbered: Sequence[tuple[int, Request, SourceRow]], search: Search[Any], batch_size: int
@@ -113,9 +134,9 @@ class Pipeline(TextModel):
             (max(source.length, len(target)), (source.row, self.target_row(target, source)))
             for (_, _, source), target in zip(numbered, targets, strict=True)
         ]
-        return sorted_batches(rows, batch_size, partial(self._each, partial(Pipeline.score_batch, search=search)))
+        return sorted_batches(rows, batch_size, partial(self._in_batches, partial(Pipeline.score_batch, search=search)))
 
-    def _each(self, work: Callable[[Any, Any], R], batches: Iterable[Any]) -> Iterable[R]:
+    def _in_batches(self, work: Callable[[Any, Any], R], batches: Iterable[Any]) -> Iterable[R]:
         """``work`` done for every batch, in this process or by the workers."""
         return (work(self, batch) for batch in batches) if self.workers is None else self.workers(work, batches)
 
@@ -133,9 +154,9 @@ class Pipeline(TextModel):
         outputs = [self.output(hypothesis) for hypothesis in hypotheses]
         if not request.constraints:
             return Answer(request, outputs, source.truncated)
-        return self._checked(Answer(request, outputs, source.truncated), request.constraints)
+        return self._satisfying(Answer(request, outputs, source.truncated), request.constraints)
 
-    def _checked(self, answer: Answer, constraints: Constraints) -> Answer:
+    def _satisfying(self, answer: Answer, constraints: Constraints) -> Answer:
         """The answer with the outputs that satisfy the constraints; with the best of the others if none does."""
         outputs = [replace(each, missing=constraints.missing(self.lexicon, each.ids)) for each in answer.outputs]
         forbidden = [constraints.unwanted(self.lexicon, each.ids) for each in outputs]
@@ -158,7 +179,7 @@ class Pipeline(TextModel):
         )
 
 
-def _kinds(requests: Sequence[Request]) -> dict[tuple[bool, int | None], list[int]]:
+def _places_by_kind(requests: Sequence[Request]) -> dict[tuple[bool, int | None], list[int]]:
     """The places of the requests that can share a batch: all searched with one number of outputs, or all scored."""
     places: defaultdict[tuple[bool, int | None], list[int]] = defaultdict(list)
     for place, request in enumerate(requests):

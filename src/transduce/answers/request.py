@@ -1,4 +1,4 @@
-"""What is asked of a model about one source."""
+"""A request: one source, and the outputs that are wanted for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from transduce.search.constraints.base import Constraints
 
 @dataclass(frozen=True)
 class Extras:
-    """What to add to the outputs. Each addition costs one more pass of the model over the finished outputs.
+    """Additions to the outputs. Each costs one more pass of the model over the finished outputs.
 
     ``alignments``: the source word of each output word. ``frames``: the frames of each token, for a CTC model.
     ``replace_unknowns``: replace each <unk> by its source word, or by the entry of this dictionary for that word; an
@@ -46,7 +46,7 @@ NO_EXTRAS = Extras()
 
 @dataclass(frozen=True)
 class Request:
-    """One source and what is wanted for it.
+    """One source, and the outputs that are wanted for it.
 
     ``prefix``: the text that each output begins with; its last word is a whole word. ``constraints``: phrases that the
     outputs must contain, or must not. ``nbest``: how many outputs to return, best first; by default as many as the

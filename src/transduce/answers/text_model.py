@@ -40,7 +40,7 @@ class TextModel:
     """A model with its tokenizers. A source longer than ``max_source_length`` tokens is cut; if the model's targets are
     ``token_for_token``, such as labels, a target is cut with its source.
 
-    ``precision`` is that of the model's products; with "bfloat16" its matrices must be held in it
+    The model computes products in ``precision``. For "bfloat16" its matrices must be converted first
     (``compute.precision.hold_matrices``).
     """
 
@@ -60,7 +60,7 @@ class TextModel:
 
     @property
     def conditional(self) -> bool:
-        """Whether there is a source; a language model learned from targets alone and has none."""
+        """True if the model has a source; a language model learned from targets alone and has none."""
         return self.tokenizers.conditional
 
     @property
@@ -109,7 +109,7 @@ class TextModel:
             rows = self.source_tokenizer.encode(sources)
         except LineError as error:  # the tokenizer knows the line and not its number
             raise RequestError(f"input {first + list(sources).index(error.line)}: {error}") from error
-        return [self._cut(row, number) for number, row in enumerate(rows, first)]
+        return [self._truncated(row, number) for number, row in enumerate(rows, first)]
 
     def read_one(self, text: str) -> Any:
         """The row of one source; logs a warning if it is cut."""
@@ -128,8 +128,8 @@ class TextModel:
             return target
         return cut(target, 1 + self.source_tokenizer.length(source.row), self.target_tokenizer)
 
-    def _cut(self, row: Any, number: int) -> SourceRow:
-        """At most as long as any source in training: a line of a megabyte must not take all memory."""
+    def _truncated(self, row: Any, number: int) -> SourceRow:
+        """Cuts a row to the length limit of training, so that a line of a megabyte does not take all memory."""
         if len(row) <= self.max_source_length:
             return SourceRow(row)
         signal = self.source_tokenizer.signal

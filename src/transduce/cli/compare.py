@@ -60,7 +60,7 @@ def compare(
     check_record(record)
     run = next((each for each in systems if not each.is_file()), None)
     if run is None and not corpus.of_files:
-        raise UserError("files of outputs do not say of what: give --source and --target (or --pairs), or a run")
+        raise UserError("files of outputs have no examples: give --source and --target (or --pairs), or a run")
     first = None if run is None else loading.of(run, measured.beam)
     if run is None or first is None or corpus.of_files:
         examples = corpus.read_files(first)

@@ -41,7 +41,7 @@ class Corpus:
             raise UserError(f"--split {self.split!r}: expected test, valid or train")
         if self.split is not None and self.of_files:
             raise UserError(
-                f"--split {self.split} is of a run's own data, and files are given: leave it out, or leave out "
+                f"--split {self.split} is a part of a run's own data, and files are given: leave it out, or leave out "
                 "--source, --target and --pairs"
             )
 

@@ -40,7 +40,7 @@ def distance(
         raise UserError("--out draws the table and --json writes it for programs: leave out one of them")
     if out is not None and every:
         raise UserError(
-            "--out draws the table and the first optimal alignments, and --all is of the terminal: leave it out"
+            "--out draws the table and the first optimal alignments, and --all is for the terminal: leave it out"
         )
     table = edits.distance(source, target, units, insertion, deletion, substitution, transposition)
     alignments = table.alignments() if every else [table.alignment()]
@@ -49,10 +49,10 @@ def distance(
     elif as_json:
         print(formats.as_json(_as_record(table, alignments)))
     else:
-        _show(table, alignments)
+        _print_table_and_alignments(table, alignments)
 
 
-def _show(table: EditTable[Any], alignments: Iterable[Alignment[Any]]) -> None:
+def _print_table_and_alignments(table: EditTable[Any], alignments: Iterable[Alignment[Any]]) -> None:
     """Prints the table, if the terminal is wide enough for it (a file always is), and the alignments."""
     from transduce.metrics.units import columns
     from transduce.reports.distance.terminal import alignment_lines, lines

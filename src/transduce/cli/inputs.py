@@ -72,7 +72,7 @@ def check_sides(source: bool, target: bool, conditional: bool) -> None:
 
 
 def targets_only(files: Files, columns: ColumnNames | None = None) -> bool:
-    """Whether the files, or the columns of one file for both sides, have no source."""
+    """True if the files, or the columns of one file for both sides, have no source."""
     return files.targets_only or (files.path is not None and columns is not None and not columns.sources)
 
 

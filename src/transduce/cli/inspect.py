@@ -39,8 +39,8 @@ def inspect(
         bool, typer.Option("--units", help="Show how a joint n-gram model cuts source and output into units.")
     ] = False,
 ) -> None:
-    """Show the attention to a source while the model writes its output; or the frames of a CTC model, the units of a
-    joint n-gram model, the hypotheses of a beam search."""
+    """Show the attention to a source while the model writes its output. Options show other views: the frames of a CTC
+    model, the units of a joint n-gram model, or the hypotheses of a beam search."""
     _check_options(units, frames, beam_tree, pruned, {"--head": head, "--beam": beam, "--target": target, "--out": out})
     if units:
         _show_units(trained, text, target)
@@ -57,24 +57,22 @@ def _check_options(units: bool, frames: bool, beam_tree: bool, pruned: bool, val
     given = {name for name, value in values.items() if value is not None}
     if units and (frames or beam_tree or pruned or given - {"--target"}):
         raise UserError(
-            "--units writes two lines of text, in which --frames, --beam-tree, --pruned, --head, --beam and --out have "
-            "no say: leave them out"
+            "--units writes two lines of text; --frames, --beam-tree, --pruned, --head, --beam and --out do not apply: "
+            "leave them out"
         )
     if frames and (beam_tree or pruned or "--head" in given):
-        raise UserError(
-            "--frames is of alignments, in which --beam-tree and --head have no say, nor has --pruned: leave them out"
-        )
+        raise UserError("--frames shows an alignment; --beam-tree, --pruned and --head do not apply: leave them out")
     if frames and {"--beam", "--target"} <= given:
-        raise UserError("--beam is of a search, and with --target nothing is searched for: leave out one of them")
+        raise UserError("--beam is for a search, and with --target nothing is searched for: leave out one of them")
     if pruned and not beam_tree:
-        raise UserError("--pruned is of the tree of a search: add --beam-tree")
+        raise UserError("--pruned is for the tree of a search: add --beam-tree")
     if "--beam" in given and not (beam_tree or frames):
         raise UserError(
-            "--beam is of the search that --beam-tree or --frames show: add one of them, or to see the attention of "
-            "another search's output set it, --set search.size=5"
+            "--beam is for the search of --beam-tree or --frames: add one of them; to see the attention of another "
+            "search's output, use --set search.size=5"
         )
     if beam_tree and {"--head", "--target"} & given:
-        raise UserError("--beam-tree is of a search, in which --target and --head have no say: leave them out")
+        raise UserError("--beam-tree shows a search; --target and --head do not apply: leave them out")
 
 
 def _show_attention(trained: Trained, text: str, target: str | None, head: int | None, out: Path | None) -> None:

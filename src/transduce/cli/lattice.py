@@ -32,9 +32,9 @@ def lattice(
             "and a blank between two that are equal"
         )
     if out is not None and most is not None:
-        raise UserError("--out draws the lattice, and --most is of the list: leave out one of them")
+        raise UserError("--out draws the lattice, and --most is for the list: leave out one of them")
     if out is not None:
-        _draw(output, frames, out)
+        _write_drawing(output, frames, out)
         return
     print(f"{total:,} alignment{'' if total == 1 else 's'} of {output!r} with {frames} frames")
     listed = LISTED if most is None else most
@@ -44,7 +44,7 @@ def lattice(
         print(f"... and {total - listed:,} more")
 
 
-def _draw(output: str, frames: int, out: Path) -> None:
+def _write_drawing(output: str, frames: int, out: Path) -> None:
     from transduce.pages.page import write
     from transduce.reports.lattice import of_text, svg
 

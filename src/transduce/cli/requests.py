@@ -1,4 +1,4 @@
-"""The options of ``transduce predict`` that say what is requested, and the requests made of them and of the input."""
+"""The requests of ``transduce predict``: its options for prefixes, phrases and extras, combined with the input."""
 
 from __future__ import annotations
 

@@ -69,20 +69,20 @@ class Criteria:
         weighed = models or bool(self.length or self.score or self.coverage)
         if self.mbr is not None and weighed:
             raise UserError(
-                "--mbr asks a metric, and --channel, --language-model, --direct and --candidates ask models: give "
+                "--mbr ranks by a metric; --channel, --language-model, --direct and --candidates rank by models: give "
                 "one kind"
             )
         if self.mbr is not None and self.own != 1:
             raise UserError(
-                f"--own {self.own:g} is a weight beside other models', and --mbr asks a metric: give one kind"
+                f"--own {self.own:g} is a weight for ranking by models, and --mbr ranks by a metric: give one kind"
             )
         if self.candidates and self.score:
             raise UserError(
-                "--score is the search's own, which what it did not find (--candidates) has none of: weigh by --own, "
-                "and for their length by --length"
+                "--score is the search's own score, and outputs of --candidates have none: use --own for their "
+                "log-probability, and --length for their length"
             )
         if self.mbr is None and self.posterior:
-            raise UserError("--posterior says by what --mbr weighs: give --mbr METRIC too, or leave it out")
+            raise UserError("--posterior sets the weights of --mbr: give --mbr METRIC too, or leave it out")
         if self.mbr is None and not weighed:
             raise UserError(
                 "nothing to rank by: give --mbr METRIC, or --channel, --language-model or --direct RUN, "
@@ -106,17 +106,17 @@ class Criteria:
         ]
         for kind, runs in kinds:
             for given in runs or []:
-                run, weight = _weighted(given, "a run directory and its weight", "runs/model=0.5")
+                run, weight = _path_and_weight(given, "a run directory and its weight", "runs/model=0.5")
                 model = load(run)
                 if kind is Language and model.conditional:
-                    log.warning("--language-model %s has learned from sources, and is given an empty one", run)
+                    log.warning("--language-model %s was trained with sources; here it gets an empty source", run)
                 yield kind(model, batch_size), weight
 
     def candidate_lists(self) -> list[tuple[CandidateLists, float]]:
         """The outputs of other programs (``--candidates``), each list with its weight."""
         from transduce.reranking.candidates import CandidateLists
 
-        named = [_weighted(given, "a file and its weight", "found.tsv=0.5") for given in self.candidates or []]
+        named = [_path_and_weight(given, "a file and its weight", "found.tsv=0.5") for given in self.candidates or []]
         return [(CandidateLists.read(Path(file)), weight) for file, weight in named]
 
 
@@ -141,7 +141,7 @@ def rerank(
     criteria.check()
     if criteria.candidates and trained.shortlist:
         raise UserError(
-            "--shortlist makes another model, which what it leaves out (--candidates) has no probability by: give one"
+            "--shortlist leaves words out, so outputs of --candidates may have no probability: give one of the two"
         )
     transducer = trained.load(beam)
     candidates = criteria.candidate_lists()
@@ -156,7 +156,7 @@ def rerank(
             print(line, flush=batch_size == 1)
 
 
-def _weighted(given: str, expected: str, example: str) -> tuple[str, float]:
+def _path_and_weight(given: str, expected: str, example: str) -> tuple[str, float]:
     """The path and the weight of "PATH=0.5"; "PATH" alone has the weight 1."""
     path, equals, number = given.rpartition("=")
     if not equals or Path(given).exists():

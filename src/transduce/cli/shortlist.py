@@ -37,7 +37,7 @@ def shortlist(
     load_plugins(plugin)
     prepared = Run.open(run).prepared()
     if prepared.source_tokenizer.numeric or not prepared.tokenizers.conditional:
-        raise UserError(f"the sources of {run} are no words that could suggest words: there is no shortlist of them")
+        raise UserError(f"the sources of {run} are not words, so there is no shortlist for them")
     suggested = associate(prepared.train, iterations).best(best, len(prepared.source_tokenizer), EOS)
     common = torch.from_numpy(most_frequent(prepared.train, frequent))
     candidates = CandidateWords(torch.from_numpy(suggested).long(), always(common))

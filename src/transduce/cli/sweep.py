@@ -60,7 +60,7 @@ def sweep(
         results = compare(
             recipe,
             dict(given),
-            None if seeds is None else _seeds(seeds),
+            None if seeds is None else _parse_seeds(seeds),
             changes,
             out,
             jobs,
@@ -79,7 +79,7 @@ def sweep(
         raise typer.Exit(1)
 
 
-def _seeds(text: str) -> int | list[int]:
+def _parse_seeds(text: str) -> int | list[int]:
     """The number of seeds, or a list of them if there is a comma: "7," is seed 7 alone."""
     try:
         return [int(part) for part in text.split(",") if part.strip()] if "," in text else int(text)

@@ -29,9 +29,9 @@ def bound_kernel_cache() -> None:
     """Let oneDNN, which computes bfloat16 products on the CPU, cache ``KERNELS`` kernels. Call it before the first
     product. A value that the environment sets already is kept.
 
-    oneDNN makes one kernel for each shape of product, and sentences have thousands of shapes. On processors that make
-    a kernel quickly, its default of 1,024 takes two gigabytes and is slower than 64 (docs/log.md, 2026-11-20). On
-    processors that need 5 ms for one, training is 10 to 40 % slower with 64 (2026-11-21).
+    oneDNN makes one kernel for each shape of product, and sentences have thousands of shapes. Its default is 1,024. If
+    a processor makes a kernel quickly, that takes two gigabytes and is slower than 64 (docs/log.md, 2026-11-20). If a
+    kernel takes 5 ms, training is 10 to 40 % slower with 64 (2026-11-21).
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS))
 
@@ -109,8 +109,8 @@ def hold_matrices(precision: Precision, model: nn.Module) -> None:
     """Keep the matrices of a model that is used and not trained in this precision; in bfloat16 they take half the
     memory, and no product has to convert them. Call the model within ``autocast`` of the same precision.
 
-    Vectors (biases, norms) and all that is not a product stay in float32, and so do log-probabilities, which searches
-    compute. Counted parameters, which have no gradient, stay as they are: no product uses them.
+    Vectors (biases, norms) stay in float32. So do operations that are not products, and the log-probabilities that
+    searches compute. Counted parameters have no gradient and are not converted: no product uses them.
     """
     if precision == "float32":
         return

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from transduce.errors import UserError
 
@@ -13,21 +13,6 @@ WINDOW = 64  # batches read ahead, to put sentences of like length together
 SIGNALS_AHEAD = 4  # as many, where each is a recording or a picture
 R = TypeVar("R")
 Q = TypeVar("Q")
-
-
-def beside_each(sources: Iterable[str], **beside: Any) -> Iterator[tuple[Any, ...]]:
-    """Each source with what goes with it: one thing for all sources, or an iterable that is no text with one for each;
-    ValueError where there are more of one than of another."""
-    each = {name: value for name, value in beside.items() if isinstance(value, Iterable) and not isinstance(value, str)}
-    nothing = object()
-    for number, (source, *found) in enumerate(zip_longest(sources, *each.values(), fillvalue=nothing), 1):
-        row = {"source": source, **beside, **dict(zip(each, found, strict=True))}
-        for name, value in row.items():
-            if value is nothing:
-                raise UserError(
-                    f"input {number} has no {name}: give one for each source, empty if none, or one for all"
-                )
-        yield tuple(row.values())
 
 
 def windows(items: Iterable[R], batch_size: int, ahead: int = WINDOW) -> Iterator[list[R]]:

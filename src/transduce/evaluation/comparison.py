@@ -95,7 +95,7 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """The comparison as lines for the terminal."""
-        scores = [[self.display_names[system.name], *self._written(system)] for system in self.systems]
+        scores = [[self.display_names[system.name], *self._score_cells(system)] for system in self.systems]
         return [
             f"{self.corpus}: {len(self.examples):,} examples",
             *aligned([["", *self.metrics], *scores], "<", gap=3, indent=2),
@@ -120,7 +120,7 @@ class Comparison:
         ]
         return aligned([head, *rows], "<<>>>>><", indent=2)
 
-    def _written(self, system: System) -> list[str]:
+    def _score_cells(self, system: System) -> list[str]:
         intervals = self.intervals[system.name]
         return [f"{system.scores[name]:.2f} {interval_text(intervals[name])}" for name in self.metrics]
 
@@ -133,12 +133,12 @@ def compare(
     names = [system.name for system in systems]
     if len(set(names)) < len(names) or len(names) < 2:
         raise UserError(f"{', '.join(names) or 'nothing'}: two or more different systems are compared")
-    metrics, omitted = _common(systems)
+    metrics, omitted = _comparable_metrics(systems)
     if not metrics:
         reasons = "; ".join(f"{name}: {why}" for name, why in omitted.items())
         raise UserError(f"no metric that {' and '.join(names)} can be compared by ({reasons}): choose with --metric")
     every = [{each.name: each for each in system.statistics} for system in systems]
-    pairs = [pair for name in metrics for pair in _pairs(names, [each[name] for each in every], resampling)]
+    pairs = [pair for name in metrics for pair in _test_pairs(names, [each[name] for each in every], resampling)]
     intervals = {
         system: {name: resampling.interval(each[name]) for name in metrics}
         for system, each in zip(names, every, strict=True)
@@ -146,7 +146,7 @@ def compare(
     return Comparison(systems, examples, corpus, resampling, intervals, pairs, omitted)
 
 
-def _common(systems: Sequence[System]) -> tuple[list[str], dict[str, str]]:
+def _comparable_metrics(systems: Sequence[System]) -> tuple[list[str], dict[str, str]]:
     """The metrics that all systems can be compared by, and the reason against each of the others."""
     metrics = {each.name: each.metric for system in systems for each in system.statistics}
     vocabularies = {system.vocabulary for system in systems}
@@ -160,7 +160,7 @@ def _common(systems: Sequence[System]) -> tuple[list[str], dict[str, str]]:
     return [name for name in metrics if name not in omitted], omitted
 
 
-def _pairs(names: Sequence[str], statistics: Sequence[Statistics], resampling: Resampling) -> Iterator[Pair]:
+def _test_pairs(names: Sequence[str], statistics: Sequence[Statistics], resampling: Resampling) -> Iterator[Pair]:
     """All pairs by one metric; the correction is over these pairs."""
     found = [(a, b, resampling.difference(statistics[a], statistics[b])) for a, b in combinations(range(len(names)), 2)]
     adjusted = holm([difference.randomisation_p for _, _, difference in found])

@@ -58,8 +58,8 @@ def groupings(
         return Grouping(key, title, tuple(map(label, found)), tuple(found))
 
     if steps is not None:
-        return [grouped("length", "steps of the source", steps, _range, False)]
-    found = [grouped("length", f"{unit} in the source", lengths(examples, unit), _range, False)]
+        return [grouped("length", "steps of the source", steps, _length_label, False)]
+    found = [grouped("length", f"{unit} in the source", lengths(examples, unit), _length_label, False)]
     if training is not None:
         word = unit.removesuffix("s")
         rarest, seen = (
@@ -67,7 +67,9 @@ def groupings(
             [example.source in training.seen for example in examples],
         )
         found += [
-            grouped("rarest", f"times the rarest {word} of the source stands in training", rarest, _times, True),
+            grouped(
+                "rarest", f"times the rarest {word} of the source stands in training", rarest, _frequency_label, True
+            ),
             grouped(
                 "seen", "whole source in training", [*map(int, seen)], lambda each: ["new", "seen"][each.low], True
             ),
@@ -89,9 +91,9 @@ def training_frequencies(run: Path, examples: Sequence[Example]) -> Frequencies 
         return None
 
 
-def _range(each: Bin) -> str:
+def _length_label(each: Bin) -> str:
     return f"{each.low:,}" if each.low == each.high else f"{each.low:,}–{each.high:,}"
 
 
-def _times(each: Bin) -> str:
-    return "unseen" if each.high == 0 else _range(each)
+def _frequency_label(each: Bin) -> str:
+    return "unseen" if each.high == 0 else _length_label(each)

@@ -62,7 +62,7 @@ class SystemResults:
     def lines(self) -> list[str]:
         """The results as lines for the terminal."""
         took = "" if self.system.seconds is None else f", found in {self.system.seconds:.1f} s"
-        found = [f"{self.system.name}, {self.corpus}: {len(self.examples):,} examples{took}", *self._scores()]
+        found = [f"{self.system.name}, {self.corpus}: {len(self.examples):,} examples{took}", *self._score_lines()]
         for grouping in self.groupings:
             found += ["", *_group_lines(grouping)]
         for errors in self.errors:
@@ -73,7 +73,7 @@ class SystemResults:
             found += ["", *_calibration_lines(self.calibration)]
         return found
 
-    def _scores(self) -> list[str]:
+    def _score_lines(self) -> list[str]:
         scores, signatures = self.system.scores, self.signatures
         rows = [
             [name, f"{scores[name]:.2f}", interval_text(interval), signatures[name]]

@@ -21,8 +21,8 @@ from transduce.types import Example
 
 @dataclass(frozen=True)
 class ReportParts:
-    """What to report beside the scores: results in this many ``bins`` of sources, the ``errors`` behind each error rate
-    and of each label, and the ``calibration``."""
+    """The parts of a report beside the scores: results in this many ``bins`` of sources, the ``errors`` behind each
+    error rate and of each label, and the ``calibration``."""
 
     bins: int | None = None
     errors: bool = False

@@ -28,7 +28,7 @@ def rerank(
     batch_size: int = 64,
     candidates: Sequence[CandidateLists] = (),
 ) -> Iterator[Answer]:
-    """The transducer's answers, in order, with their outputs and those of ``candidates`` reranked.
+    """The transducer's answers, in order, each with its outputs reranked together with the ``candidates`` for it.
 
     Sources are read ahead as ``Transducer.answer`` reads requests.
     """

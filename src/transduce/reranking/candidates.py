@@ -37,7 +37,7 @@ class CandidateLists:
         """
         scores: dict[str, dict[str, float]] = {}
         for number, line in enumerate(corpora.lines(path), 1):
-            source, score, output = _parsed(f"{path}, line {number}", line.decode(errors="replace"))
+            source, score, output = _parse_row(f"{path}, line {number}", line.decode(errors="replace"))
             of_source = scores.setdefault(source, {})
             of_source[output] = max(score, of_source.get(output, -math.inf))
         if not scores:
@@ -45,7 +45,7 @@ class CandidateLists:
         return cls(scores)
 
     def __call__(self, pairs: Sequence[tuple[str, Output]]) -> list[float]:
-        least = {source: _least(self.of(source)) for source, _ in pairs}
+        least = {source: _lowest_score(self.of(source)) for source, _ in pairs}
         return [self.of(source).get(one_line(output.text), least[source]) for source, output in pairs]
 
     def of(self, source: str) -> Mapping[str, float]:
@@ -61,7 +61,7 @@ def with_candidates(
     The model scores the appended outputs: they get its tokens, and its log-probability as ``log_prob`` and ``score``.
     """
     for window in windows(answers, batch_size):
-        others = [_others(answer, candidates) for answer in window]
+        others = [_new_outputs(answer, candidates) for answer in window]
         requests = [
             Request(answer.request.source, target=text)
             for answer, texts in zip(window, others, strict=True)
@@ -73,19 +73,19 @@ def with_candidates(
             yield replace(answer, outputs=[*answer.outputs, *more])
 
 
-def _least(listed: Mapping[str, float]) -> float:
+def _lowest_score(listed: Mapping[str, float]) -> float:
     """The score of an output that is not listed: the least finite one, as an impossible output tells nothing."""
     return min((score for score in listed.values() if math.isfinite(score)), default=0.0)
 
 
-def _others(answer: Answer, candidates: Sequence[CandidateLists]) -> list[str]:
+def _new_outputs(answer: Answer, candidates: Sequence[CandidateLists]) -> list[str]:
     """The outputs that candidates list for a source and the answer lacks."""
     listed = dict.fromkeys(text for each in candidates for text in each.of(answer.request.source))
     known = {one_line(output.text) for output in answer.outputs}
     return [text for text in listed if text not in known]
 
 
-def _parsed(where: str, line: str) -> tuple[str, float, str]:
+def _parse_row(where: str, line: str) -> tuple[str, float, str]:
     columns = line.split("\t")
     try:
         source, score, output = columns

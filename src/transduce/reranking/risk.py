@@ -18,8 +18,10 @@ from transduce.types import Example, Prediction
 
 @dataclass(frozen=True)
 class MinimumRisk:
-    """The greatest expected utility: argmax over h of sum over r of w_r u(h, r). h and r run over the outputs of a
-    source; the utility u is ``metric`` of one sentence, negated if it is an error rate.
+    """The greatest expected utility: argmax over h of sum over r of w_r u(h, r).
+
+    h and r run over the outputs of a source. The utility u is ``metric`` of one sentence, negated if it is an error
+    rate.
 
     Use ``uniform`` weights for samples: a frequent output counts more because it occurs more often (Eikema and Aziz
     2020). Use ``posterior`` weights for the outputs of a beam: w_r is proportional to p(r | x) (Kumar and Byrne 2004).
@@ -35,9 +37,9 @@ class MinimumRisk:
             raise UserError(f"weights = {self.weights!r}: uniform (of samples) or posterior (of a beam) was expected")
 
     def __call__(self, sources: Sequence[str], found: Sequence[Sequence[Output]]) -> list[list[Output]]:
-        return [self._of_one(source, outputs) for source, outputs in zip(sources, found, strict=True)]
+        return [self._rerank_one(source, outputs) for source, outputs in zip(sources, found, strict=True)]
 
-    def _of_one(self, source: str, outputs: Sequence[Output]) -> list[Output]:
+    def _rerank_one(self, source: str, outputs: Sequence[Output]) -> list[Output]:
         weights, candidates = self._weights(outputs), distinct(outputs)
         references = [(Example(source, (text,)), weight) for text, weight in weights.items()]
         utilities = [
