@@ -676,7 +676,10 @@ def test_a_line_of_tokens_with_factors_is_a_source(tiny: dict[str, Any], tmp_pat
         (["lattice", "Hi", "--frames=3", "--most=5", "--out=x.svg"], "--out draws the lattice, and --most is for the"),
         (["predict", "RUN", "--stream", "--attention=x"], "--stream writes one output's text as it comes"),
         (["predict", "RUN", "--stream", "--dictionary=nope.tsv"], "--stream writes one output's text as it comes"),
-        (["evaluate", "RUN", "--source=s", "--target=t", "--split=valid"], "--split valid is a part of a run's own data"),
+        (
+            ["evaluate", "RUN", "--source=s", "--target=t", "--split=valid"],
+            "--split valid is a part of a run's own data",
+        ),
         (["evaluate", "RUN", "--pairs=p.tsv", "--split=test"], "--split test is a part of a run's own data"),
         (["evaluate", "RUN", "--report=."], "--report . is a folder: name a file in it, such as report.html"),
         (["compare", "RUN", "RUN", "--report=RUN/config.toml/x/page.html"], "config.toml is a file, and a folder is"),
