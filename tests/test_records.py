@@ -113,10 +113,10 @@ def test_the_machine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     found = machine.Machine.here()
     assert (found.float32_gflops, found.bfloat16_gflops, found.threads) == (12.5, 25.0, torch.get_num_threads())
     information = "model name\t: AMD EPYC 9\nflags\t\t: fpu avx2 avx512f sse\nmodel name\t: another\n"
-    monkeypatch.setattr(processor, "_told", lambda: information)
+    monkeypatch.setattr(processor, "_description", lambda: information)
     assert processor.model_name() == "AMD EPYC 9"
     assert processor.product_instructions() == ("avx2", "avx512f")
-    monkeypatch.setattr(processor, "_told", lambda: "")
+    monkeypatch.setattr(processor, "_description", lambda: "")
     assert processor.model_name()
 
 
@@ -194,6 +194,9 @@ def test_what_is_known_of_a_run(trained: Path) -> None:
     assert found.validation == validation_scores(trained)
     assert found.validation.keys() >= {"loss"}
     assert found.facts["target_vocabulary"] == Tokenizers.load(trained / "tokenizers").facts.target_vocabulary
+    (training,) = found.trainings
+    assert (training.step, training.processor, training.threads) == (0, processor.model_name(), 1)
+    assert training.versions == provenance.versions()
     assert found.parameters == count_parameters(trained / "checkpoints" / "best" / "model.safetensors") > 0
 
 
@@ -209,6 +212,15 @@ def test_a_run_without_its_data_and_last_checkpoint_is_recorded_too(
     assert (found.effort, found.training_data) == (None, None)
     assert "the record has no fingerprint of the training data" in caplog.text
     assert effort_of(own_run) is None
+
+
+def test_a_line_of_the_history_that_a_kill_has_cut_is_left_out(own_run: Path) -> None:
+    with (own_run / "history.jsonl").open("a") as file:
+        file.write('3\n{"time": "2026-1')
+    (training,) = trained_model(own_run).trainings
+    assert training.step == 0
+    (own_run / "history.jsonl").unlink()  # as of a run that an older version trained
+    assert trained_model(own_run).trainings == ()
 
 
 # ------------------------------------------------------------- the shipped recipe

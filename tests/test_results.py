@@ -23,6 +23,7 @@ from transduce.records.record import (
     PrintedTable,
     Record,
     TrainedModel,
+    Training,
     Versions,
 )
 from transduce.training.settings import Settings
@@ -125,6 +126,16 @@ def test_seeds_share_a_row_and_changes_are_told(publishing: dict[str, Any]) -> N
     assert one.notes == ("seeds 1, 2", "code not as committed")
     assert (one.shipped, changed.shipped) == (True, False)
     assert "changed: training.epochs 20.0 → 3.0" in changed.notes
+
+
+def test_a_model_that_was_trained_elsewhere_is_told(publishing: dict[str, Any]) -> None:
+    here = Training("2026-11-24", 0, "transduce train x", "AMD EPYC", 1, Versions("3", "2", "0"))
+    away = replace(here, processor="Intel")
+    for trainings, notes in (((here,), ()), ((here, away), ("trained on Intel",))):
+        (row,) = publishing["rows_of_record"](
+            Path("a.json"), record(system(found=replace(model(), trainings=trainings)))
+        )
+        assert row.notes == notes
 
 
 def test_an_older_recipe_is_marked(publishing: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

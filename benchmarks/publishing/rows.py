@@ -93,6 +93,7 @@ def _row(file: Path, record: Record, systems: Sequence[MeasuredSystem]) -> Resul
         f"changed: {changes_in_words(changes)}" if changes else "",
         _data(models),
         f"seeds {', '.join(map(str, seeds))}" if len(systems) > 1 else "",
+        _trained_elsewhere(models, record.machine),
         "" if record.clean else "code not as committed",
     )
     machine = machine_in_words(record.machine)
@@ -131,6 +132,13 @@ def _data(models: Iterable[TrainedModel]) -> str:
     own = [each for each in models if "origin" not in each.configuration.get("data", {})]
     files = dict.fromkeys(name for each in own if each.training_data for name in each.training_data.files)
     return f"trained on {', '.join(files)}" if files else ""
+
+
+def _trained_elsewhere(models: Iterable[TrainedModel], machine: Machine) -> str:
+    """The processors on which models were trained, if the record was made on another one."""
+    named = dict.fromkeys(each.processor for found in models for each in found.trainings if each.processor)
+    others = [processor for processor in named if processor != machine.processor]
+    return f"trained on {', '.join(others)}" if others else ""
 
 
 def older_recipe(model: TrainedModel) -> str:

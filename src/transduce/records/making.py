@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,18 @@ from transduce.data.corpora import DataError
 from transduce.data.preparation import locate
 from transduce.records.changes import nearest_recipe
 from transduce.records.machine import Machine
-from transduce.records.provenance import commit, fingerprint_of_files, today, versions, without_folders
-from transduce.records.record import Effort, Fingerprint, MeasuredSystem, PrintedTable, Record, TrainedModel
+from transduce.records.provenance import command_line, commit, fingerprint_of_files, today, versions, without_folders
+from transduce.records.record import (
+    Effort,
+    Fingerprint,
+    MeasuredSystem,
+    PrintedTable,
+    Record,
+    TrainedModel,
+    Training,
+    Versions,
+)
+from transduce.runs.history import read_history
 from transduce.runs.layout import CHECKPOINTS, STATE, Checkpoint
 from transduce.runs.run import Run
 
@@ -64,6 +74,7 @@ def trained_model(run: Path, checkpoint: Checkpoint = "best") -> TrainedModel:
         effort=effort_of(run),
         training_data=_training_data(opened),
         validation=validation_scores(run, checkpoint),
+        trainings=tuple(map(_training, read_history(opened.path))),
     )
 
 
@@ -85,6 +96,19 @@ def count_parameters(weights: Path) -> int:
     """The numbers in a safetensors file."""
     with safe_open(weights, framework="pt") as file:
         return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+
+
+def _training(entry: Mapping[str, Any]) -> Training:
+    """A line of a run's history. A run of an early version does not name its processor."""
+    program, *arguments = entry["command"]
+    return Training(
+        entry["time"],
+        entry["step"],
+        command_line(Path(program).name, arguments),
+        entry.get("processor", ""),
+        entry["threads"],
+        Versions(entry["python"], entry["torch"], entry["transduce"]),
+    )
 
 
 def _state(run: Path, checkpoint: Checkpoint) -> dict[str, Any]:

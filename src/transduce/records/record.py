@@ -60,11 +60,33 @@ class Effort:
 
 
 @dataclass(frozen=True)
+class Versions:
+    """The versions of Python, torch and transduce."""
+
+    python: str
+    torch: str
+    transduce: str
+
+
+@dataclass(frozen=True)
+class Training:
+    """When, by which command, where and with which versions a run was trained, or went on after update ``step``."""
+
+    time: str
+    step: int
+    command: str
+    processor: str
+    threads: int
+    versions: Versions
+
+
+@dataclass(frozen=True)
 class TrainedModel:
     """A run: the shipped recipe that is nearest to it, its resolved configuration and the changes from the recipe.
 
     ``facts`` are the sizes that the data gave (``types.Facts``), ``training_data`` is None where the files are gone.
-    ``validation`` holds the scores of the chosen checkpoint on the validation data.
+    ``validation`` holds the scores of the chosen checkpoint on the validation data. ``trainings`` is empty for a run
+    that an older version trained.
     """
 
     name: str
@@ -77,6 +99,7 @@ class TrainedModel:
     effort: Effort | None = None
     training_data: Fingerprint | None = None
     validation: dict[str, float] = field(default_factory=dict)
+    trainings: tuple[Training, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,21 +123,12 @@ class PrintedTable:
 
 
 @dataclass(frozen=True)
-class Versions:
-    """The versions of Python, torch and transduce."""
-
-    python: str
-    torch: str
-    transduce: str
-
-
-@dataclass(frozen=True)
 class Record:
     """The result of one command.
 
     ``split`` is test, valid or train, or the name of a file. ``clean`` says whether the code was as ``commit`` has it;
-    both are None outside of a git checkout. A benchmark fills ``tables`` with the tables that it printed, and ``models``
-    with the runs behind them.
+    both are None outside of a git checkout. A benchmark fills ``tables`` with the tables that it printed, and
+    ``models`` with the runs behind them.
     """
 
     command: str

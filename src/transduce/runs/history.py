@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import platform
 import sys
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import transduce
+from transduce.compute.processor import model_name
 from transduce.files import append_line
 from transduce.runs.layout import HISTORY
 
@@ -28,18 +31,24 @@ def append_history(run: Path, step: int, device: str) -> None:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "platform": platform.platform(),
+        "processor": model_name(),
     }
     append_line(run / HISTORY, json.dumps(record))
 
 
-def directories(run: Path) -> list[Path]:
-    """The directories in which the run was trained, the last one first. Its relative paths are relative to these."""
+def read_history(run: Path) -> list[dict[str, Any]]:
+    """What ``append_history`` wrote, in order. A line that a kill has cut is left out, and old runs have none."""
     if not (run / HISTORY).exists():
         return []
     found = []
     for line in (run / HISTORY).read_text(encoding="utf-8").splitlines():
-        try:
-            found.append(Path(json.loads(line)["directory"]))
-        except (ValueError, KeyError, TypeError):  # a line that a kill has cut
-            continue
-    return list(dict.fromkeys(reversed(found)))
+        with suppress(ValueError):
+            record = json.loads(line)
+            found += [record] if isinstance(record, dict) else []
+    return found
+
+
+def directories(run: Path) -> list[Path]:
+    """The directories in which the run was trained, the last one first. Its relative paths are relative to these."""
+    named = (record.get("directory") for record in read_history(run))
+    return list(dict.fromkeys(Path(each) for each in [*named][::-1] if isinstance(each, str)))
