@@ -204,7 +204,7 @@ def test_filters_are_written_down() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: NoRepeat(0), r"n = 0: sequences of at least 1 token"),
+        (lambda: NoRepeat(0), r"n = 0: at least 1 token was expected"),
         (lambda: LengthLimit(minimum_ratio=-1.0), r"minimum_ratio = -1.0: a share of the source's length"),
         (lambda: LengthLimit(5, 3), r"minimum = 5 .* ask for more than maximum = 3"),
         (

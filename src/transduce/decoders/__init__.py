@@ -1,1 +1,1 @@
-"""Decoders: started from a ``Memory``, extended token by token or all at once."""
+"""Decoders: they start from a ``Memory`` and write token by token, or all tokens at once."""

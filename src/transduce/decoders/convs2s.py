@@ -20,13 +20,13 @@ from transduce.tree import Shared
 from transduce.types import Factory, Memory, MemoryWidths, Padded
 
 Scales = tuple[Tensor, ...]
-"""g / |V| [B, O] of a layer's convolution, query and output: a row of them for each source, all rows alike."""
+"""g / |V| [B, O] of a layer's convolution, query and output: one row per source, all rows equal."""
 
 
 @dataclass(frozen=True)
 class ConvS2SState:
-    """Each row's next place [B], the last inputs of every layer's kernel [B, kernel - 1, D] (zeros before the first
-    token), the memory, and the scales of the normalised weights."""
+    """The next position of each row [B], the last inputs of each layer's kernel [B, kernel - 1, D] (zeros before the
+    first token), the memory, and the scales of the normalised weights."""
 
     place_B: Tensor
     past_BPD: tuple[Tensor, ...]
@@ -35,10 +35,10 @@ class ConvS2SState:
 
 
 class ConvS2SLayer(nn.Module):
-    """A gated convolution and attention of its own: Gehring et al. 2017, section 3.3.
+    """A gated convolution with its own attention: Gehring et al. 2017, section 3.3.
 
     h = v([x_{t-kernel+1}; ...; x_t]), d = W h + b + g with the target's embedding g (eq. 1), c = attend(d) (eq. 2),
-    next x = ((W' c + b' + h) sqrt(0.5) + x) sqrt(0.5); d too is scaled by sqrt(0.5).
+    next x = ((W' c + b' + h) sqrt(0.5) + x) sqrt(0.5). d is scaled by sqrt(0.5) too.
     """
 
     def __init__(self, width: int, embedding_width: int, kernel: int, dropout: float) -> None:
@@ -67,9 +67,9 @@ class ConvS2SLayer(nn.Module):
 class ConvS2SDecoder(nn.Module):
     """Causal gated convolutions with attention in every layer: Gehring et al. 2017.
 
-    The memory's values are scaled by sqrt(m), m being the row's length (section 3.4: m sqrt(1/m)), and the gradient
-    to the memory by 1 / (2 layers). Energies are dot products of the memory with W h + embedding, so the embeddings
-    are as wide as the memory: ``embedding_width`` must be that of the encoder, else ValueError.
+    The memory's values are scaled by sqrt(m), where m is the row's length (section 3.4: m sqrt(1/m)). The gradient to
+    the memory is scaled by 1 / (2 layers). Energies are dot products of the memory with W h + embedding. So
+    ``embedding_width`` must equal the encoder's width; otherwise UserError.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ConvS2SDecoder(nn.Module):
         return ConvS2SState(
             torch.zeros_like(lengths_B),
             (past_BPD,) * len(self.layers),
-            self.layers[0].attention.start(scaled),  # the same for all: dot products have no weights
+            self.layers[0].attention.start(scaled),  # the same for all layers: dot products have no weights
             Shared(tuple(layer.scales(rows) for layer in self.layers)),
         )
 

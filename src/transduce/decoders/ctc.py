@@ -1,4 +1,4 @@
-"""The readout of connectionist temporal classification, which is a decoder too. B rows, S states, V symbols."""
+"""The readout of connectionist temporal classification, which is also a decoder. B rows, S states, V symbols."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from transduce.modules.embedding import Readout
 from transduce.modules.linear import projection
 from transduce.types import BOS, EOS, Memory, Padded, widened
 
-BARRED = -1e4  # finite: torch's loss would make nan of a gradient otherwise
+BARRED = -1e4  # finite, because minus infinity makes the gradient of torch's loss nan
 
 
 class CTCDecoder(nn.Module):
-    """A symbol or the blank for each frame: softmax(W h + b), where h is a state of the memory, or one of ``stretch``
-    projections of it, for sources that are shorter than their outputs (Libovický and Helcl 2018, section 3).
+    """A symbol or the blank for each frame: softmax(W h + b).
 
-    No frame has a beginning or an end. As a decoder it is told tokens, and tells what may come next given all
-    alignments (``Prefixes``): its features are those log-probabilities.
+    h is a state of the memory, or one of ``stretch`` projections of it, for sources that are shorter than their outputs
+    (Libovický and Helcl 2018, section 3). No frame is BOS or EOS. As a decoder it reads tokens and returns the
+    log-probabilities of the next token, summed over all alignments (``Prefixes``). These are its features.
     """
 
     def __init__(self, memory_width: int, target_vocabulary: int, stretch: int = 1, dropout: float = 0.0) -> None:
@@ -36,7 +36,7 @@ class CTCDecoder(nn.Module):
         self.register_buffer("never", never_V, persistent=False)
 
     def frames(self, memory: Memory) -> Padded:
-        """Log-probabilities [B, S * stretch, V], in float32 at least."""
+        """Log-probabilities [B, S * stretch, V], at least in float32."""
         states_BSD = memory.states.values
         if self.split is not None:
             states_BSD = self.split(states_BSD).view(len(states_BSD), -1, states_BSD.shape[-1])

@@ -26,10 +26,10 @@ from transduce.types import Factory, Memory, MemoryWidths
 
 
 class DenseDecoder(nn.Module):
-    """relu(W_t [summary] + b_t), each position t with weights of its own, in one product for all of them.
+    """relu(W_t [summary] + b_t): each position t has its own weights; all positions are computed in one product.
 
-    With a recurrent encoder the LSTM-Dense of forecasting, with any other Dense-Dense. The summary is all that it
-    knows of the source; what it writes at t does not depend on the length.
+    With a recurrent encoder this is LSTM-Dense of forecasting, with another encoder Dense-Dense. It reads only the
+    summary of the source. Its output at t does not depend on the length.
     """
 
     def __init__(
@@ -63,18 +63,19 @@ class DenseDecoder(nn.Module):
 
 @dataclass(frozen=True)
 class StackedKeys:
-    """The memory as each layer reads it, and which of its states are real [B, S]."""
+    """The memory's keys and values for each layer, and the mask [B, S] of its real states."""
 
     layers: tuple[CrossKeys, ...]
     mask_BS: Tensor
 
 
 class InstantTransformer(nn.Module):
-    """A Transformer's decoder without a past: every position sees all others, and the memory (Gu et al. 2018).
+    """A Transformer decoder without a causal mask: every position reads all other positions and the memory (Gu et al.
+    2018).
 
-    A position starts from where it stands, seen from the beginning and from the end, W PE(t) + V PE(n - 1 - t).
-    ``mixer`` is one for all layers or an array of one a layer, ``feedforward`` the hidden width of the plain form or a
-    table, as in an encoder.
+    The input at position t is W PE(t) + V PE(n - 1 - t), its place from the start and from the end. ``mixer`` is one
+    for all layers, or an array with one per layer. ``feedforward`` is the hidden width of the plain form, or a table,
+    as in an encoder.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class InstantTransformer(nn.Module):
         return Shared(StackedKeys(tuple(layer.memory.start(memory) for layer in self.layers), memory.states.mask))
 
     def forward(self, state: Shared[StackedKeys], lengths_N: Tensor, positions: int) -> Tensor:
-        # A row of no tokens has one position nobody reads: a softmax over none would be no number.
+        # An empty row gets one position that is never read: a softmax over no positions would be nan.
         seen_N = lengths_N.clamp(min=1)
         x_NTD = self.dropout(self.places(lengths_N, positions))
         memory_B11S = mask_bias(state.value.mask_BS, x_NTD.dtype)[:, None, None]
@@ -116,7 +117,7 @@ class InstantTransformer(nn.Module):
         return y_NTD
 
     def places(self, lengths_N: Tensor, positions: int) -> Tensor:
-        """[N, T, D], the sinusoids projected once for all rows."""
+        """The inputs [N, T, D]. The sinusoids are projected once for all rows."""
         place_T = torch.arange(positions, device=lengths_N.device)
         after_NT = (lengths_N[:, None] - 1 - place_T).clamp(min=0)
         from_start_TD, from_end_TD = self.ends(self.positions(place_T)).chunk(2, -1)

@@ -1,4 +1,4 @@
-"""A decoder that can copy: any other decoder, and a pointer into the source."""
+"""A decoder that can copy: it combines any other decoder with a pointer into the source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from transduce.types import Factory, Memory, MemoryWidths, widened
 
 @dataclass(frozen=True)
 class SourceWords:
-    """The source's ids [B, S], and for each position the first of its row that has the same id, [B, S]."""
+    """The source's ids [B, S], and for each position the first position of its row that has the same id [B, S]."""
 
     id_BS: Tensor
     first_BS: Tensor
@@ -26,7 +26,7 @@ class SourceWords:
 
 @dataclass(frozen=True)
 class PointerState:
-    """What the inner decoder keeps, what the pointer's attention remembers, and the words it points at."""
+    """The states of the inner decoder and of the pointer's attention, and the source's words."""
 
     decoder: Any
     attention: Any
@@ -35,8 +35,9 @@ class PointerState:
 
 @dataclass(frozen=True)
 class PointerOutput:
-    """The inner decoder's features [..., D]; the log-odds [..., 1] that a word is its own and no copy; and at the
-    source's positions [..., S] the ids, and the attention that each word has in all, found where it first stands."""
+    """``features`` [..., D] of the inner decoder. ``gate`` [..., 1] are the log-odds that a word is generated and not
+    copied. ``ids`` [..., S] are those of the source. ``share`` [..., S] is the attention to each word, summed at its
+    first position."""
 
     features: Tensor
     gate: Tensor
@@ -45,13 +46,15 @@ class PointerOutput:
 
 
 class PointerGenerator(nn.Module):
-    """A decoder of any kind that also copies words of the source: See et al. 2017, eq. 8-9.
+    """A decoder of any kind that can also copy words of the source: See et al. 2017, eq. 8-9.
 
-    p(w) = g p_decoder(w) + (1 - g) sum over the positions s with x_s = w of a_s, where the decoder's features f query
-    an attention, which returns the weights a and the context c; g = sigmoid(u . [c; f; e] + b), e the embedded input.
-    See et al. point with the weights by which their recurrent layer reads; the attention here is the pointer's own (as
-    in Gulcehre et al. 2016), so that any decoder can copy. A word must have one id on both sides
-    (``data.units.joint``), and an unknown word is copied as unknown. ``readout`` returns log p.
+    p(w) = g p_decoder(w) + (1 - g) sum over the positions s with x_s = w of a_s. The decoder's features f query an
+    attention. It returns the weights a and the context c. g = sigmoid(u . [c; f; e] + b), where e is the embedded
+    input.
+
+    See et al. point with the attention of their recurrent layer. Here the pointer has its own attention (as in Gulcehre
+    et al. 2016), so that every decoder can copy. A word must have the same id on both sides (``data.units.joint``). An
+    unknown word is copied as unknown. ``readout`` returns log p.
     """
 
     def __init__(
@@ -95,13 +98,13 @@ class PointerGenerator(nn.Module):
         return PointerOutput(features_NTD, gate_NT1, id_NTS, share_NTS), PointerState(decoder, attention, state.source)
 
     def readout(self, output: PointerOutput, candidates: Tensor | None = None) -> Tensor:
-        """log p, of all words or of the ``candidates`` (whose share of it takes the sum over all words)."""
+        """log p of all words, or of the ``candidates``. The normalisation sums over all words in both cases."""
         logits_V = self.decoder.readout(output.features)
         wide = widened(logits_V.dtype)
         own_V, gate_1 = torch.log_softmax(logits_V, -1, wide), output.gate.to(wide)
         own_S = own_V.gather(-1, output.ids) + logsigmoid(gate_1)
-        # Only what the source has is touched: log(own + copied) = log own + log(1 + copied / own), which adds nothing
-        # for a share of nothing, and has no logarithm of nothing to spoil the gradient.
+        # Only words of the source change: log(own + copied) = log own + log(1 + copied / own). A share of 0 adds
+        # nothing, and its logarithm, whose gradient would be nan, is never taken.
         empty_S = output.share == 0
         copied_S = output.share.to(wide).masked_fill(empty_S, 1).log() + logsigmoid(-gate_1)
         gain_S = torch.logaddexp((copied_S - own_S).masked_fill(empty_S, float("-inf")), own_S.new_zeros(()))
@@ -121,6 +124,6 @@ def source_words(memory: Memory) -> SourceWords:
 
 
 def per_query(x_BS: Tensor, like_NTS: Tensor) -> Tensor:
-    """A source's row for each hypothesis and query of it; a view where each source has one hypothesis."""
+    """Repeats each source row once per hypothesis and query. Returns a view if every source has one hypothesis."""
     N, T, S = like_NTS.shape
     return x_BS[:, None, None].expand(-1, N // len(x_BS), T, S).reshape(N, T, S)

@@ -1,4 +1,4 @@
-"""The recurrent decoder: cell x wiring x attention x bridge."""
+"""The recurrent decoder: cells, a wiring, an attention and a bridge."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from transduce.types import Factory, Memory, MemoryWidths
 
 
 class RecurrentDecoder(nn.Module):
-    """Tokens through a wiring of cells and attention; ``bridge`` makes the first state of the memory's summary.
+    """Reads tokens with cells and attention, connected by a wiring. The ``bridge`` makes the first state from the
+    memory's summary.
 
-    With ``residual`` each layer but the first adds what it read to what it puts out (Wu et al. 2016).
+    With ``residual`` each layer except the first adds its input to its output (Wu et al. 2016).
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Decoders that are a stack of equal layers, each with a past of its own."""
+"""Decoders that are a stack of equal layers, each with its own past."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from transduce.types import Factory, Memory, MemoryWidths
 
 @dataclass(frozen=True)
 class StackedState:
-    """Each row's next place [B], what every layer keeps, and which of the memory's states are real [B, S]."""
+    """The next position of each row [B], the state of each layer, and the mask of the memory's real states [B, S]."""
 
     place_B: Tensor
     layers: tuple[Any, ...]
@@ -32,11 +32,11 @@ class StackedState:
 
 
 class TransformerDecoder(nn.Module):
-    """The decoder of Vaswani et al. 2017, pre- or post-norm.
+    """The decoder of Vaswani et al. 2017, pre-norm or post-norm.
 
-    ``mixer`` is one for all layers or an array of one a layer, the first for the lowest; theirs is self-attention.
-    ``feedforward`` is the hidden width of the plain form, or a table. With a ``memory`` of width 0 there is nothing to
-    attend to, and its layers are without that attention (Liu et al. 2018, "decoder-only").
+    ``mixer`` is one for all layers, or an array with one per layer, the lowest first. The default is self-attention.
+    ``feedforward`` is the hidden width of the plain form, or a table. With a ``memory`` of width 0 the layers have no
+    attention to it (Liu et al. 2018, "decoder-only").
     """
 
     def __init__(

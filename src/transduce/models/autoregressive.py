@@ -14,10 +14,10 @@ from transduce.types import Factory, Memory, MemoryWidths, Padded
 
 
 class EncoderDecoder(nn.Module):
-    """p(y | x): an encoder's memory of x, and a decoder started from it.
+    """p(y | x): a decoder that starts from an encoder's memory of x.
 
-    ``tie`` makes tables one parameter: ``target`` the decoder's embedding and readout (Press and Wolf 2017), ``all``
-    the encoder's embedding too, which needs a joint vocabulary.
+    ``tie`` shares tables. "target" makes the decoder's embedding and readout one parameter (Press and Wolf 2017). "all"
+    shares it with the encoder's embedding too, which needs a joint vocabulary.
     """
 
     def __init__(
@@ -43,11 +43,10 @@ class EncoderDecoder(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    """p(y) = prod_t p(y_t | y_<t): a decoder that has nothing to read but what it wrote itself.
+    """p(y) = prod_t p(y_t | y_<t): a decoder without a source. The source only gives the number of rows.
 
-    Of a source it counts the rows. The decoder is told of a memory without states and features, of widths 0; it is one
-    that can do without: a recurrent one that is wired ``plain``, or a Transformer. ``tie`` "target" makes its embedding
-    and its readout one parameter.
+    The decoder receives a memory without states, of width 0. It must work without attention to a source: a recurrent
+    one with the wiring ``plain``, or a Transformer. ``tie`` "target" makes its embedding and its readout one parameter.
     """
 
     def __init__(self, decoder: Factory[Decoder[Any]], tie: Literal["none", "target"] = "none") -> None:

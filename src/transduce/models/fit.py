@@ -1,5 +1,5 @@
-"""Whether what a configuration puts together fits: an objective or a search can ask the model, as each is written for
-one way to own a distribution; and a model can read its source."""
+"""Checks that the parts of a configuration fit: the model has the methods that its search and objective call, and it
+can read its source."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from transduce.types import Facts
 
 
 def check_fit(path: str, protocol: str, user: type, model: type) -> None:
-    """Raise ConfigError where ``user`` is annotated to be called with a ``model`` that can do more than this one.
+    """Raises ConfigError if ``model`` lacks a method that ``user`` calls.
 
-    ``path`` is where the configuration chooses the user, one of the classes of ``protocol``; those that fit are named.
+    The annotation of ``user.__call__`` says what it needs. ``path`` is the configuration's key for the user, a class of
+    ``protocol``. The error names the classes that fit.
     """
     lacking = lacking_for(user, model)
     if lacking:
@@ -27,8 +28,7 @@ def check_fit(path: str, protocol: str, user: type, model: type) -> None:
 
 
 def check_words(model: Table, facts: Facts) -> None:
-    """Raise ConfigError where the source has words known as wholes, and nothing of the resolved ``model`` asks for
-    them: it has no vectors for their marks."""
+    """Raises ConfigError if the source vocabulary has whole-word tokens and the model has no embeddings for them."""
     if facts.source_words and not _asks(model, "source_words"):
         raise ConfigError(
             "data.units.source.words",

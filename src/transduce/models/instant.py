@@ -1,4 +1,4 @@
-"""Instant models: all tokens at once."""
+"""Instant models: they write all tokens at once."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class LengthClassifier(nn.Module):
 
 @dataclass(frozen=True)
 class InstantState:
-    """What the decoder starts from, and log p(n | x) [B, L]."""
+    """The decoder's state, and log p(n | x) [B, L]."""
 
     decoder: Any
     length_log_probs: Tensor
 
 
 class Instant(nn.Module):
-    """p(y | x) = p(n | x) prod_t p(y_t | t, n, x): an encoder's memory of x, a length read off it, and a decoder whose
-    words do not know of one another.
+    """p(y | x) = p(n | x) prod_t p(y_t | t, n, x): an encoder, a classifier of the length, and a decoder whose words
+    are independent of each other.
 
     ``tie`` "all" makes the encoder's embedding and the readout one parameter, which needs a joint vocabulary.
     """

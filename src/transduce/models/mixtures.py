@@ -1,6 +1,6 @@
-"""Several models as one: side by side over the same source and the same vocabulary, mixed word by word.
+"""Several models as one: they read the same source, have the same vocabulary, and are mixed at each token.
 
-V vocabulary, M models; outputs and states are tuples, one of each model.
+V vocabulary, M models; outputs and states are tuples with one entry per model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from transduce.types import PAD, widened
 
 
 class Mixture(nn.Module):
-    """What mixtures share: every model starts from the same source and reads the same tokens."""
+    """The base of mixtures: every model starts from the same source and reads the same tokens."""
 
     def __init__(self, models: Sequence[Model]) -> None:
         super().__init__()
@@ -42,7 +42,8 @@ class Mixture(nn.Module):
         return tuple(output for output, _ in every), tuple(after for _, after in every)
 
     def log_probs(self, output: tuple[Any, ...]) -> Iterator[Tensor]:
-        """log p [..., V] of each model in turn, in float32 at least; ValueError where V differs."""
+        """Yields log p [..., V] of each model, at least in float32. Raises UserError if the vocabularies differ in
+        size."""
         V = None
         for model, own in zip(self.models, output, strict=True):
             logits_V = model.readout(own)
@@ -58,22 +59,21 @@ class Mixture(nn.Module):
 class Ensemble(Mixture):
     """The mean of the models' probabilities: p(y_t | ...) = 1/M sum_m p_m(y_t | ...).
 
-    A word that one model rules out keeps what the others give it.
+    If one model gives a word probability 0, its mean still uses the other models' probabilities.
     """
 
     def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
         every = (columns(log_p_V, candidates) for log_p_V in self.log_probs(output))
-        # pair by pair: five times as fast as logsumexp over a stack of them
-        return reduce(_added if torch.is_grad_enabled() else torch.logaddexp, every) - math.log(len(self.models))
+        # pair by pair: five times as fast as logsumexp over a stack
+        return reduce(_logaddexp if torch.is_grad_enabled() else torch.logaddexp, every) - math.log(len(self.models))
 
 
 class Fusion(Mixture):
-    """The log-linear mixture p(y_t | ...) = prod_m p_m(y_t | ...)^w_m / Z, one of ``weights`` for each model.
+    """The log-linear mixture p(y_t | ...) = prod_m p_m(y_t | ...)^w_m / Z, with one of ``weights`` for each model.
 
-    A word that one model rules out is ruled out. Without ``renormalise`` Z is 1, as in shallow fusion (Gulcehre et al.
-    2015): a log-probability is then the plain sum over m of w_m log p_m, of a distribution that does not sum to 1.
-    What it lacks is given to padding, which no search writes; hence weights of a sum of 1 or more, with which it
-    cannot exceed 1.
+    A word with probability 0 in one model has probability 0. Without ``renormalise`` Z is 1, as in shallow fusion
+    (Gulcehre et al. 2015): log p is the sum over m of w_m log p_m, and probabilities sum to less than 1. PAD gets the
+    rest, and no search writes PAD. The weights must then sum to at least 1, so that probabilities cannot exceed 1.
     """
 
     def __init__(self, models: Sequence[Model], weights: Sequence[float], renormalise: bool = True) -> None:
@@ -92,22 +92,22 @@ class Fusion(Mixture):
 
     def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
         every = zip(self.weights, self.log_probs(output), strict=True)
-        # a weight of 0 leaves a model out, also where its log-probability is minus infinity
+        # a weight of 0 leaves a model out, even if its log-probability is minus infinity
         mixed_V = reduce(torch.add, (weight * log_p_V for weight, log_p_V in every if weight))
         return columns(mixed_V.log_softmax(-1) if self.renormalise else completed(mixed_V), candidates)
 
 
 def completed(log_p_V: Tensor) -> Tensor:
-    """Log-probabilities with that of padding such that all sum to 1."""
+    """Sets the log-probability of PAD so that all probabilities sum to 1."""
     padding_V = torch.arange(log_p_V.shape[-1], device=log_p_V.device) == PAD
     words_V = log_p_V.masked_fill(padding_V, float("-inf"))
     lost_1 = -words_V.logsumexp(-1, keepdim=True).expm1()
-    # clamped where nothing is lost, for the sake of the gradient
+    # clamped so that the gradient is defined if nothing is lost
     return torch.where(padding_V, lost_1.clamp(min=torch.finfo(lost_1.dtype).tiny).log(), words_V)
 
 
-def _added(one_V: Tensor, other_V: Tensor) -> Tensor:
-    """logaddexp, whose gradient is 0 and not nan where neither has any probability."""
+def _logaddexp(one_V: Tensor, other_V: Tensor) -> Tensor:
+    """logaddexp with gradient 0, instead of nan, if both arguments are minus infinity."""
     none_V = torch.maximum(one_V, other_V) == float("-inf")
     return torch.logaddexp(one_V.masked_fill(none_V, 0.0), other_V.masked_fill(none_V, 0.0)).masked_fill(
         none_V, float("-inf")
@@ -115,5 +115,5 @@ def _added(one_V: Tensor, other_V: Tensor) -> Tensor:
 
 
 def columns(x_V: Tensor, candidates: Tensor | None) -> Tensor:
-    """The candidates' columns of a tensor whose last axis is the vocabulary."""
+    """The columns of the candidates; the last axis of the tensor is the vocabulary."""
     return x_V if candidates is None else x_V.index_select(-1, candidates)

@@ -57,8 +57,8 @@ class Filter(Follower[S], Protocol[S]):
 class Continuations:
     """The candidate continuations of each source, and which of them finish or stay active.
 
-    Each [B, C]: ``total`` is the score of the whole hypothesis, minus infinity if there is none; ``origin`` is the
-    hypothesis that the candidate continues; ``token`` is its last token; ``ended`` marks finished hypotheses.
+    ``total`` [B, C] is the score of the whole hypothesis, minus infinity if there is none. ``origin`` [B, C] is the
+    hypothesis that the candidate continues, ``token`` [B, C] its last token. ``ended`` [B, C] marks finished ones.
     ``live_BK`` are the candidates of the next beam. A candidate that neither ends nor is in the next beam is pruned. A
     place in the beam that is given to an end stays empty.
     """
@@ -153,7 +153,8 @@ def stream(search: Search[Any], model: Any, source: Any, prefix: Padded | None =
 
 
 def resized(search: R, size: int | None, nbest: int | None) -> R:
-    """The search with another beam ``size`` or ``nbest``. What is None stays as it was, as far as the other allows."""
+    """The search with another beam ``size`` or ``nbest``. An argument that is None keeps its value as far as the other
+    one allows."""
     if nbest is None:
         nbest = search.nbest if search.nbest is None or size is None else min(search.nbest, size)
     if size is None:

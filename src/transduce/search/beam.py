@@ -31,9 +31,9 @@ class Beam:
 
     ``filters`` forbid or penalise tokens. ``allocation`` chooses the continuations that stay in the beam; with the
     default, an end counts if it is among the ``size`` best continuations. A source is finished as soon as no active
-    hypothesis can overtake its ``nbest`` best finished ones; after ``size`` finished hypotheses, as soon as none is
-    better as it stands. Token number ``max_length`` is always EOS. A beam of size 1 is greedy search. ``observer``
-    receives each step.
+    hypothesis can overtake its ``nbest`` best finished ones. After ``size`` finished hypotheses it is finished as soon
+    as no active hypothesis scores higher now. Token number ``max_length`` is always EOS. A beam of size 1 is greedy
+    search. ``observer`` receives each step.
     """
 
     size: int = 5
@@ -109,8 +109,11 @@ class Beam:
 
 
 def _read(beam: _Active, candidates: Continuations) -> tuple[list[float], list[tuple[int, int, float]]]:
-    """What a step reads from the device, in one copy: the best active total [B] of each source, and the ended
-    candidates as row b, candidate c and total. Sources that are finished have none."""
+    """Reads the results of a step from the device, in one copy.
+
+    Returns the best active total [B] of each source, and the ended candidates as row b, candidate c and total. Finished
+    sources have no candidates.
+    """
     ended_BC = candidates.total_BC.masked_fill(~candidates.ended_BC, NEVER)
     rows = torch.cat([candidates.live_total_BK.amax(1, keepdim=True), ended_BC], 1).tolist()
     ended = [
@@ -132,11 +135,11 @@ class _Finished:
         self.found: list[dict[tuple[int, ...], Hypothesis]] = [{} for _ in source_lengths]
 
     def is_finished(self, source: int, best_active: float, length: int) -> bool:
-        """Whether no active hypothesis of a source can still matter. All of them have ``length`` tokens, and the best
-        has the total ``best_active``.
+        """True if no active hypothesis of a source can still enter its n-best list.
 
-        That ``size`` hypotheses have finished is not enough. If a model is certain, all continuations except one are
-        improbable; some of these end, and fill the beam before the certain one ends.
+        All active ones have ``length`` tokens, and the best has the total ``best_active``. It is not enough that
+        ``size`` hypotheses have finished. If a model is certain, all continuations except one are improbable; some of
+        these end, and fill the beam before the certain one ends.
         """
         if best_active == NEVER:  # no hypothesis is active
             return True

@@ -1,7 +1,7 @@
-"""Random numbers that belong to a source: the same alone, in any batch and in any order.
+"""Random numbers that depend on a source only: the same alone, in any batch and in any order.
 
-A counter-based generator, SplitMix64 (Steele, Lea and Flood 2014): number t of a row is a function of the row's key and
-of t, and its key one of the seed and of the source itself. Integers are 64 bits wide and wrap.
+The generator is counter-based, SplitMix64 (Steele, Lea and Flood 2014). Number t of a row is a function of the row's
+key and of t. The key is a function of the seed and of the source. Integers have 64 bits and wrap.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from torch import Tensor
 
 from transduce.types import Padded
 
-GOLDEN = -7046029254386353131  # 2^64 / golden ratio, as a signed integer: what one counter adds
+GOLDEN = -7046029254386353131  # 2^64 / golden ratio, as a signed integer: the step of the counter
 FIRST, SECOND = -4658895280553007687, -7723592293110705685  # SplitMix64's multipliers
 
 
 def keys(source: Any, seed: int, size: int) -> Tensor:
-    """[B * size]: ``size`` keys of each row of a source, adjacent. Equal rows have equal keys, whatever pads them."""
+    """``size`` adjacent keys for each row of a source, [B * size]. Equal rows have equal keys; padding has no
+    effect."""
     key_B = torch.tensor(seed)
     for bits_BSM, real_BS in _parts(source):
         places_SM = torch.arange(bits_BSM[0].numel(), device=bits_BSM.device).view(bits_BSM.shape[1:])
         words_BS = mixed(bits_BSM + mixed(places_SM * GOLDEN)).sum(2)
-        key_B = mixed(key_B.to(words_BS.device) + (words_BS * real_BS).sum(1))  # a sum: padding adds nothing to it
+        key_B = mixed(key_B.to(words_BS.device) + (words_BS * real_BS).sum(1))  # padding adds nothing to the sum
     numbers_K = torch.arange(1, size + 1, device=key_B.device)
     return mixed(key_B[:, None] + numbers_K * GOLDEN).reshape(-1)
 
 
 def uniform(key_N: Tensor, count: int) -> Tensor:
-    """Number ``count`` of each key, in [0, 1): 53 random bits."""
+    """Random number ``count`` of each key, in [0, 1), with 53 random bits."""
     return _shifted(mixed(key_N + torch.tensor(count) * GOLDEN), 11).double() * 2.0**-53
 
 
@@ -43,7 +44,7 @@ def mixed(z: Tensor) -> Tensor:
 
 
 def _shifted(z: Tensor, bits: int) -> Tensor:
-    """A logical shift to the right; that of signed integers drags their sign along."""
+    """Shifts right and fills with zeros. The usual shift of a signed integer would copy its sign."""
     return z >> bits & (1 << 64 - bits) - 1
 
 
@@ -52,7 +53,7 @@ def _bits(leaf: Tensor) -> Tensor:
 
 
 def _parts(source: Any) -> Iterator[tuple[Tensor, Tensor]]:
-    """Each tensor of a source's tree as integers [B, S, M], and where it is no padding, [B, S]."""
+    """Yields each tensor of a source as integers [B, S, M], and its mask [B, S] of real positions."""
     if isinstance(source, Padded):
         yield _bits(source.values).reshape(*source.mask.shape, -1), source.mask
     elif isinstance(source, Tensor):

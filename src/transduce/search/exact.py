@@ -1,4 +1,4 @@
-"""Exact search: the most probable output of all, proven so. B sources, N rows, T tokens, V vocabulary."""
+"""Exact search: finds the most probable output and proves it. B sources, N rows, T tokens, V vocabulary."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ from transduce.types import EOS, Hypothesis, Padded
 
 log = logging.getLogger("transduce")
 
-ROWS = 64  # prefixes expanded at a time, of several sources; sources begun at a time
-ROUNDING = 1e-4  # continuations this little below the bound are looked at again, in float64
+ROWS = 64  # prefixes extended together, for all sources; also sources that start together
+ROUNDING = 1e-4  # continuations this close below the bound are compared again in float64
 
 
 @dataclass(frozen=True)
 class Exploration:
-    """What exact search knows of a source in the end: its best hypotheses, by log-probability, how many prefixes were
-    extended, and whether that were all that had to be (``finished``): otherwise there may be better ones."""
+    """The result of exact search for one source: its best hypotheses by log-probability, and the number of prefixes
+    that were extended.
+
+    If it is not ``finished``, it has reached the limit of expansions, and better hypotheses may exist.
+    """
 
     hypotheses: list[Hypothesis]
     expansions: int
@@ -38,25 +41,26 @@ class Exploration:
 
     @property
     def empty_wins(self) -> bool:
-        """Whether nothing at all is the most probable output."""
+        """True if the empty output is the most probable one."""
         return self.hypotheses[0].tokens == (EOS,)
 
 
 @dataclass(frozen=True)
 class Exact:
-    """The ``nbest`` most probable outputs of at most ``max_length`` tokens: depth first, without what is already less
-    probable than the ``nbest`` best so far, as no continuation makes it more probable (Stahlberg and Byrne 2019).
+    """Depth-first search for the ``nbest`` most probable outputs of at most ``max_length`` tokens (Stahlberg and Byrne
+    2019).
 
-    A beam of ``beam`` hypotheses gives the first bound. A source that has taken ``expansions`` steps is left with the
-    best so far, and a warning; ``explore`` tells which. ``together`` prefixes of a source are extended at a time, some
-    of them in vain where the bound rises. Ranked by log-probability: with length normalisation no prefix could be left
-    out.
+    It skips every prefix that is less probable than the ``nbest`` best outputs so far: no continuation makes a prefix
+    more probable. A beam of ``beam`` hypotheses gives the first bound. A source that needs more than ``expansions``
+    steps keeps its best outputs so far, and a warning is logged; ``explore`` says which sources these are. Each step
+    extends ``together`` prefixes of a source. Some of them are extended in vain, because the bound rises meanwhile.
+    Outputs are ranked by log-probability: with length normalisation no prefix could be skipped.
 
-    Of a source at most ``states`` states of the model are kept, those of the deepest prefixes, and the one that it
-    starts from, from which the continuations of the others, the short ones, are read again (which is no step); and of
-    ``together`` x ``max_length`` prefixes at most the tokens, with 12 bytes for each continuation that may be better.
-    64 / ``together`` sources are explored at a time, and at most 64 wait: memory does not grow with the sources, nor
-    with ``expansions`` (benchmarks/results/exact-memory.md).
+    Memory does not grow with the number of sources or of ``expansions`` (benchmarks/results/exact-memory.md). Each
+    source keeps at most ``states`` model states: the first one and the deepest ones. The model reads shorter prefixes
+    again from the first state, which does not count as a step. Each source also keeps the tokens of at most
+    ``together`` * ``max_length`` prefixes, and 12 bytes for each continuation that may be better. The search explores
+    64 / ``together`` sources at a time, and at most 64 wait.
     """
 
     nbest: int = 1
@@ -85,7 +89,7 @@ class Exact:
 
     @torch.inference_mode()
     def explore(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[Exploration]:
-        """What there is to say of each source."""
+        """For each source: its best hypotheses, the number of expansions, and whether the search was exhaustive."""
         descents = enumerate(self._descents(model, source, prefix))
         active: dict[int, _Descent] = {}
         explored: dict[int, Exploration] = {}
@@ -104,7 +108,7 @@ class Exact:
         return replace(self, beam=self.beam if size is None else size, nbest=self.nbest if nbest is None else nbest)
 
     def _descents(self, model: Autoregressive[Any], source: Any, prefix: Padded | None) -> Iterator[_Descent]:
-        """One for each source, some sources begun at a time."""
+        """Yields one descent per source. Up to ``ROWS`` sources start together."""
         beam = Beam(max(self.beam, self.nbest), self.nbest, self.max_length, LogProbability())
         device = tree.leaves(source)[0].device
         for row_B in torch.split(torch.arange(tree.rows(source), device=device), ROWS):
@@ -120,7 +124,7 @@ class Exact:
 
 @dataclass(frozen=True)
 class _Prefix:
-    """A beginning of an output, its tokens and their log-probabilities."""
+    """The first tokens of an output, and their log-probabilities."""
 
     tokens: tuple[int, ...]
     log_probs: tuple[float, ...]
@@ -135,9 +139,9 @@ class _Prefix:
 
 @dataclass
 class _Branching:
-    """A prefix that the model has read, with its continuations, of which the last is the next: the most probable.
+    """A prefix that the model has read, and its continuations, the most probable one last.
 
-    ``state`` is the model's after it, None where that is not kept.
+    ``state`` is the model's state after the prefix, or None if it is not kept.
     """
 
     prefix: _Prefix
@@ -147,7 +151,7 @@ class _Branching:
 
     @property
     def best(self) -> float:
-        """The log-probability of the most probable prefix that is one longer and not looked at yet."""
+        """The log-probability of the best unexplored continuation."""
         return self.prefix.total + self.log_probs[-1] if self.tokens else float("-inf")
 
     def pop(self) -> _Prefix:
@@ -156,7 +160,7 @@ class _Branching:
 
 @dataclass(frozen=True)
 class _Unread:
-    """A prefix to extend: its last tokens, which the model reads from a state that may be used once more."""
+    """A prefix to extend. The model reads its last ``tokens`` from ``state``."""
 
     descent: _Descent
     prefix: _Prefix
@@ -165,9 +169,9 @@ class _Unread:
 
 
 class _Descent:
-    """The search in the tree of one source: what is found, and the way back to what is still to be looked at.
+    """The search for one source: the outputs found, and the prefixes that still have unexplored continuations.
 
-    The model starts from the state ``first``, to read ``token`` and what is longer than ``root``.
+    The model starts from the state ``first``. It reads ``token``, and then what a prefix has in addition to ``root``.
     """
 
     def __init__(
@@ -179,12 +183,12 @@ class _Descent:
         self.root = root
         self.first = first
         self.found = {h.tokens: replace(h, score=h.log_prob) for h in found}
-        self.branchings: list[_Branching] = []  # the deeper, the later; of each depth those of one step at most
+        self.branchings: list[_Branching] = []  # the deepest last; for each depth those of one step at most
         self.expansions = 0
 
     @property
     def bound(self) -> float:
-        """What a hypothesis must exceed."""
+        """The log-probability that a new hypothesis must exceed."""
         best = self._best()
         return best[-1].log_prob if len(best) == self.search.nbest else float("-inf")
 
@@ -198,7 +202,7 @@ class _Descent:
         return not self.finished and self.expansions < self.search.expansions
 
     def following(self) -> list[_Unread]:
-        """The next prefixes to extend, the most probable of the deepest last."""
+        """The next prefixes to extend: from the deepest ones, the most probable last."""
         if not self.expansions:
             return [self._unread(self.root, None)]
         found: list[_Unread] = []
@@ -212,19 +216,19 @@ class _Descent:
         return found[::-1]
 
     def _unread(self, prefix: _Prefix, state: Any) -> _Unread:
-        """To be read from the state before its last token, or from the first."""
+        """The prefix with the tokens that the model must read: its last one, or all of them from the first state."""
         if state is not None:
             return _Unread(self, prefix, prefix.tokens[-1:], state)
         return _Unread(self, prefix, (self.token, *prefix.tokens[len(self.root.tokens) :]), self.first)
 
     def finish(self, prefix: _Prefix) -> None:
-        """Note an output that ended."""
+        """Adds a finished output."""
         if prefix.total > self.bound:
             self.found[prefix.tokens] = Hypothesis(prefix.tokens, prefix.total, prefix.total, prefix.log_probs)
             self.found = {hypothesis.tokens: hypothesis for hypothesis in self._best()}
 
     def branch(self, branching: _Branching) -> None:
-        """Go deeper; the shallowest state is given up where there are too many."""
+        """Adds a prefix that was read. If there are too many states, the state of the shallowest prefix is dropped."""
         self.branchings.append(branching)
         if len(self.branchings) > self.search.states:
             self.branchings[-1 - self.search.states].state = None
@@ -237,8 +241,10 @@ class _Descent:
 
 
 def _extend(model: Autoregressive[Any], unread: Sequence[_Unread]) -> None:
-    """The model reads each prefix, as many at once as have as many tokens to read; each of their descents learns what
-    comes after it, the deepest, which have a state to be read from and so the fewest, last."""
+    """Extends each prefix. Prefixes with the same number of tokens to read share a batch.
+
+    Prefixes that are read from the first state come first, and the others, which are deeper, come last.
+    """
     for _, group in groupby(sorted(unread, key=_order), key=_order):
         _read(model, list(group))
 
@@ -266,7 +272,8 @@ def _read(model: Autoregressive[Any], unread: Sequence[_Unread]) -> None:
 
 
 def _continuations(unread: Sequence[_Unread], log_probs_NV: Tensor) -> Iterator[tuple[array[int], array[float]]]:
-    """Tokens that do not end, with their log-probabilities, the most probable last: those above the bound."""
+    """For each prefix, the tokens except EOS whose continuation exceeds the bound, and their log-probabilities. The
+    most probable token is last."""
     least = []
     for row, each in enumerate(unread):
         descent, length = each.descent, len(each.prefix.tokens)

@@ -1,4 +1,4 @@
-"""No search at all: the model's own probability of a given output."""
+"""Scores a given output instead of searching for one."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from transduce.types import BOS, Hypothesis, Padded
 
 @torch.inference_mode()
 def force(model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
-    """log p(target | source) by teacher forcing; ``target`` ids [B, T] close with EOS."""
+    """log p(target | source) by teacher forcing. ``target`` are ids [B, T] that end with EOS."""
     output, _ = model.extend(shifted(target), model.start(source))
     mask_BT = target.mask
-    wanted_N = target.values[mask_BT]
-    log_prob_N, best_N, right_N = log_probs(model, tree.map(lambda leaf: leaf[mask_BT], output), wanted_N)
+    target_N = target.values[mask_BT]
+    log_prob_N, best_N, right_N = log_probs(model, tree.map(lambda leaf: leaf[mask_BT], output), target_N)
     lengths = target.lengths.tolist()
-    rows = zip(*(torch.split(each_N, lengths) for each_N in (wanted_N, log_prob_N, best_N, right_N)), strict=True)
+    rows = zip(*(torch.split(each_N, lengths) for each_N in (target_N, log_prob_N, best_N, right_N)), strict=True)
     return [
         Hypothesis(
             tuple(tokens.tolist()),
@@ -35,6 +35,6 @@ def force(model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypot
 
 
 def shifted(target: Padded) -> torch.Tensor:
-    """What a decoder reads to write ``target``: BOS, and all but the last column."""
+    """The decoder's input for ``target``: BOS, then all columns except the last."""
     ids_BT = target.values
     return torch.cat([torch.full_like(ids_BT[:, :1], BOS), ids_BT[:, :-1]], 1)

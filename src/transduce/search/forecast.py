@@ -1,4 +1,4 @@
-"""No search: a regressor is asked for its numbers. B rows, T steps, C channels."""
+"""A forecast needs no search: the regressor returns its numbers. B rows, T steps, C channels."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from transduce.types import EOS, Hypothesis, Padded
 
 @dataclass(frozen=True)
 class Forecast:
-    """The next ``steps`` steps of each source, by default as many as the model can write; one answer a source.
+    """The next ``steps`` steps of each source (default: as many as the model can write), as one hypothesis.
 
-    The tokens of its hypothesis are numbers, those of a step side by side, without probabilities.
+    Its tokens are numbers without probabilities, step by step, with the channels of a step side by side.
     """
 
     steps: int | None = None

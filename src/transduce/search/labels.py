@@ -53,14 +53,14 @@ class LabelSearch:
 
 
 def only_labels(scores_V: Tensor) -> Tensor:
-    """A copy of the scores [..., V] that forbids what is no label: PAD, BOS, EOS and UNK."""
+    """A copy of the scores [..., V] with the special tokens PAD, BOS, EOS and UNK forbidden."""
     scores_V = scores_V.clone()
     scores_V[..., : UNK + 1] = float("-inf")
     return scores_V
 
 
 def check_nbest(nbest: int, scores_BTV: Tensor) -> None:
-    """Raises UserError if so many label sequences, with a score of each continuation, do not fit into memory."""
+    """Raises UserError if ``nbest`` label sequences, with a score of each continuation, do not fit into memory."""
     check_memory(nbest * scores_BTV[:, 0].numel() * scores_BTV.element_size(), f"nbest = {nbest}", scores_BTV.device)
 
 
@@ -109,7 +109,7 @@ def _best(log_probs_BTV: Tensor, mask_BT: Tensor, count: int) -> tuple[Tensor, T
 def written(
     labels_BKT: Tensor, log_prob_BK: Tensor, each_BKT: Tensor, best_BKT: Tensor, right_BKT: Tensor, lengths_B: Tensor
 ) -> list[list[Hypothesis]]:
-    """Returns the hypotheses of each source, without those of log-probability minus infinity.
+    """Returns the hypotheses of each source, except those with log-probability minus infinity.
 
     Each hypothesis ends with EOS. That EOS is no choice of the model: the source decides the number of labels.
     """

@@ -1,4 +1,4 @@
-"""The search over outputs that are written all at once: over their lengths. N words, V vocabulary."""
+"""Search for models that write all tokens at once: over the length of the output. N words, V vocabulary."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from transduce.types import EOS, Emission, Hypothesis, Padded, widened
 
 @dataclass(frozen=True)
 class LengthBeam:
-    """The most probable word at each position, in outputs of the ``size`` most probable lengths; returns the ``nbest``
-    of them by ``ranking`` (Ghazvininejad et al. 2019, section 3.3).
+    """The most probable word at each position, for the ``size`` most probable lengths. Returns the ``nbest`` outputs by
+    ``ranking`` (Ghazvininejad et al. 2019, section 3.3).
 
-    Where a source has fewer lengths than ``nbest``, that many are returned.
+    A source with fewer possible lengths than ``nbest`` has fewer outputs.
     """
 
     size: int = 1
@@ -64,7 +64,7 @@ class LengthBeam:
         return resized(self, size, nbest)
 
     def _other_lengths(self, first: Emission) -> Tensor:
-        """[B, K]: the lengths to be tried beside the first; none where there is no choice."""
+        """The lengths [B, K] to try in addition to the most probable one. K is 0 if the source decides the length."""
         if first.length_log_probs is None:
             return first.lengths.new_empty(len(first.lengths), 0)
         K = min(self.size, first.length_log_probs.shape[1]) - 1
@@ -73,7 +73,7 @@ class LengthBeam:
     def _written(
         self, model: Parallel[Any], emission: Emission, source_lengths: list[int], words_N: Tensor | None = None
     ) -> list[Hypothesis]:
-        """These words of all rows, or the most probable ones, and the end behind them."""
+        """Hypotheses of the given words of all rows, or of the most probable words, each with its end."""
         mask_BT = emission.mask
         columns = read_words(model, tree.map(lambda leaf: leaf[mask_BT], emission.output), words_N)
         lengths = emission.lengths.tolist()

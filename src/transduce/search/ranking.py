@@ -1,4 +1,4 @@
-"""How finished hypotheses of unequal length are compared."""
+"""Rankings: scores that compare finished hypotheses of different lengths. ``base.Ranking`` is their contract."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from transduce.errors import UserError
 
-STRONGEST = 10  # power of a length; a few times that, and long outputs leave the range of numbers
+STRONGEST = 10  # the largest alpha; with a few times that, long outputs overflow
 
 
 @dataclass(frozen=True)
 class LogProbability:
-    """As the model has it: favours the short."""
+    """The log-probability without length normalisation. It prefers short outputs."""
 
     def __call__(self, log_prob: float, length: int, source_length: int = 0) -> float:
         return log_prob
@@ -46,7 +46,7 @@ class Wu:
 class Brevity:
     """log p(y) / |y| + min(0, 1 - L / |y|): the mean over tokens, with BLEU's brevity penalty (Yang et al. 2018).
 
-    L = ``length_ratio`` * |x| is the length expected; ``transduce data`` tells the ratio of the training pairs.
+    L = ``length_ratio`` * |x| is the expected length. ``transduce data`` reports the ratio of the training pairs.
     """
 
     length_ratio: float = 1.0
@@ -60,9 +60,9 @@ class Brevity:
 
 @dataclass(frozen=True)
 class BoundedReward:
-    """log p(y) + r min(|y|, L): ``reward`` r for each token, up to the length expected (Huang et al. 2017, section 3).
+    """log p(y) + r min(|y|, L): ``reward`` r for each token up to the expected length (Huang et al. 2017, section 3).
 
-    L = ``length_ratio`` * |x|; ``transduce data`` tells the ratio of the training pairs.
+    L = ``length_ratio`` * |x|. ``transduce data`` reports the ratio of the training pairs.
     """
 
     reward: float = 1.0

@@ -1,5 +1,7 @@
-"""Searching among the words that a sentence's own words suggest. B sources, N rows, V vocabulary, C columns: the words
-on the list of any source of the batch."""
+"""Search over a shortlist: the words that go with the words of the source.
+
+B sources, N rows, V vocabulary, C columns: the words on the lists of a batch.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from transduce.types import EOS, PAD, SPECIALS, Hypothesis, Padded
 
 @dataclass(frozen=True)
 class CandidateWords:
-    """The words that go with each source token [S, n], and those that are on every list."""
+    """The words that go with each source token [S, n], and the words that are on every list [A]."""
 
     best_SN: Tensor
     always_A: Tensor
@@ -34,7 +36,7 @@ class CandidateWords:
 
     @classmethod
     def load(cls, path: Path) -> CandidateWords:
-        """FileNotFoundError or ValueError where the file is not there or none of ours."""
+        """Reads a shortlist. Raises FileNotFoundError if there is no file, and UserError if it is not a shortlist."""
         try:
             tensors = load_file(path)
             return cls(tensors["best"].long(), tensors["always"].long())
@@ -46,7 +48,7 @@ class CandidateWords:
             raise UserError(f"{path} is no shortlist ({error}); learn it with `transduce shortlist RUN`") from error
 
     def of(self, source: Padded, prefix: Padded | None = None) -> Lists:
-        """The list of each source: its words' candidates, what is on all, and what its prefix has."""
+        """The list of each source: the candidates of its words, the words on every list, and its prefix's words."""
         if source.values.is_floating_point() or int(source.values.max()) >= len(self.best_SN):
             raise UserError(
                 f"this shortlist knows {len(self.best_SN)} source tokens, the source has others: it was learned for "
@@ -65,17 +67,17 @@ class CandidateWords:
 
 @dataclass(frozen=True)
 class Lists:
-    """The words of a batch, in the order of their ids [C], and which are each source's own [B, C]."""
+    """The words of a batch in the order of their ids [C], and which of them are on each source's list [B, C]."""
 
     words_C: Tensor
     listed_BC: Tensor
 
     def columns(self, tokens: Padded) -> Padded:
-        """Where listed tokens stand; padding is the first."""
+        """The columns of listed tokens. Padding becomes column 0."""
         return Padded(torch.searchsorted(self.words_C, tokens.values.masked_fill(~tokens.mask, PAD)), tokens.lengths)
 
     def has(self, tokens: Padded) -> Tensor:
-        """[B, T]: which tokens are on their source's list."""
+        """Which tokens [B, T] are on their source's list."""
         column_BT = torch.searchsorted(self.words_C, tokens.values).clamp(max=len(self.words_C) - 1)
         found_BT = self.words_C[column_BT] == tokens.values
         return found_BT & self.listed_BC.gather(1, column_BT) & tokens.mask
@@ -83,12 +85,13 @@ class Lists:
 
 @dataclass(frozen=True)
 class Shortlist:
-    """``search`` among the words that the file ``path``, of ``transduce shortlist``, has for a source.
+    """``search`` among the words that a shortlist has for the source. ``path`` is a file written by ``transduce
+    shortlist``.
 
-    Each sentence has a list of its own, so its outputs do not depend on the batch. The model is then one over the
-    listed words, p(w | ...) / sum of p over the list, and ``log_prob`` is this model's; ``force`` is the whole model's.
-    Filters that name words see the list's columns: specials have the ids they always have. Searches that go token by
-    token alone have words to leave out.
+    Each sentence has its own list, so its outputs do not depend on the batch. The search uses the model restricted to
+    the list, p(w | ...) / sum of p over the list, and returns its ``log_prob``. ``force`` uses the whole model. Filters
+    receive the columns of the list instead of the vocabulary; special tokens have the same ids there. Only searches
+    that go token by token can use a shortlist.
     """
 
     path: Path
@@ -120,7 +123,7 @@ class Shortlist:
     def stream(
         self, model: Autoregressive[Any], source: Padded, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
-        """What ``search`` knows of an output before all of it."""
+        """Streams as ``search`` does."""
         lists = self.candidates.of(source, prefix)
         words = lists.words_C.tolist()
         for columns in stream(
@@ -137,14 +140,14 @@ class Shortlist:
 
 @dataclass(frozen=True)
 class ListedState:
-    """The model's state, and which columns are each source's own."""
+    """The model's state, and the columns on each source's list."""
 
     model: Any
     listed_BC: tree.Shared[Tensor]
 
 
 class Listed:
-    """A model over columns in place of words: what it reads and writes are places in the lists of its batch."""
+    """A model whose vocabulary is the columns of a batch's lists: it reads and writes columns instead of ids."""
 
     training = False
 
@@ -171,6 +174,6 @@ class Listed:
 
 
 def always(frequent: Tensor) -> Tensor:
-    """What is on every list: the special tokens, whose columns are then their ids, and ``frequent`` words."""
+    """The words on every list: special tokens, so that their columns equal their ids, and ``frequent`` words."""
     listed: Tensor = torch.unique(torch.cat([torch.arange(len(SPECIALS)), frequent]))
     return listed

@@ -1,4 +1,4 @@
-"""What every search over tokens does: it begins, it steps, and finished rows leave the batch.
+"""The steps that all searches over tokens share: begin, advance, and let finished rows leave the batch.
 
 N rows, B sources, N = B * K; T tokens, V vocabulary.
 """

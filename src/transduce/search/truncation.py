@@ -1,4 +1,7 @@
-"""What sampling leaves out: the tail of a distribution, where a model is least to be believed. N rows, V vocabulary."""
+"""Truncations cut the improbable tail of the distribution before sampling. ``base.Truncation`` is their contract.
+
+N rows, V vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class TopK:
 
 @dataclass(frozen=True)
 class Nucleus:
-    """The fewest tokens that have the probability ``p`` together (Holtzman et al. 2020)."""
+    """The smallest set of tokens whose probabilities sum to ``p`` (Holtzman et al. 2020)."""
 
     p: float = 0.95
 
@@ -37,7 +40,7 @@ class Nucleus:
     def __call__(self, p_NV: Tensor) -> Tensor:
         least_N1, open_N = torch.empty_like(p_NV[:, :1]), torch.arange(len(p_NV), device=p_NV.device)
         k = 0
-        while len(open_N):  # a nucleus is small as a rule, and to sort the whole vocabulary is what would cost
+        while len(open_N):  # most nuclei are small, and sorting the whole vocabulary is slow
             k = min(max(64, 8 * k), p_NV.shape[1])
             best_NK = p_NV[open_N].topk(k).values
             sums_NK = best_NK.cumsum(1, dtype=torch.float64)

@@ -22,7 +22,7 @@ from transduce.types import Hypothesis, Padded
 class Viterbi:
     """The ``nbest`` most probable label sequences, exactly (Viterbi 1967). If there are fewer, all are returned.
 
-    A token's log-probability is that of its label given the label before it. These sum to the hypothesis'
+    The log-probability of a token is log p(its label | the label before it). These sum to the hypothesis'
     log-probability. As in ``LabelSearch``, a label is never ``<unk>``.
     """
 

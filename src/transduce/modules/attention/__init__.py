@@ -1,1 +1,1 @@
-"""Attention: energies, one head and many, over a memory or within a row."""
+"""Attention: energies, one head and many heads, to a memory or within a row."""

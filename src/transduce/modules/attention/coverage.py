@@ -1,7 +1,7 @@
-"""Attention that remembers where it has read: at the step before (location), or at all of them (coverage).
+"""Attention that remembers its own weights: of the previous step (location), or of all steps (coverage).
 
-The weights remembered are a hypothesis' own, while the keys are its source's: B sources, N = B * hypotheses rows,
-T queries, S source positions, K features of a key, F filters, M features of a context.
+Each hypothesis has its own weights, while keys belong to the source. B sources, N = B * hypotheses rows, T queries, S
+source positions, K features of a key, F filters, M features of a context.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from transduce.types import Factory, Memory
 
 @dataclass(frozen=True)
 class Remembered:
-    """A source as attention reads it, and the weights [N, S] that each row remembers."""
+    """The keys of a source, and the weights [N, S] that each row remembers."""
 
     keys: Shared[AttentionKeys]
     weights_NS: Tensor
 
 
 class RememberingAttention(nn.Module, ABC):
-    """Global attention whose keys gain features of the weights so far, so that queries take their turn.
+    """Global attention whose keys contain features of earlier weights. Its queries are processed one after the other.
 
-    Padding never has weight, which to a convolution is the nothing beyond the end of a row.
+    Padding always has weight 0, so a convolution sees it as zero padding at the end of a row.
     """
 
     def __init__(self, query_width: int, memory_width: int, energy: Factory[Energy]) -> None:
@@ -41,11 +41,11 @@ class RememberingAttention(nn.Module, ABC):
 
     @abstractmethod
     def features(self, remembered_NS: Tensor) -> Tensor:
-        """What is added to each row's keys, [N, S, K]."""
+        """The features to add to each row's keys, [N, S, K]."""
 
     @abstractmethod
     def remember(self, remembered_NS: Tensor, weights_NS: Tensor) -> Tensor:
-        """What is remembered after a step with these weights."""
+        """The remembered weights after a step with these weights."""
 
     def start(self, memory: Memory) -> Remembered:
         keys = AttentionKeys.of(memory, self.energy)
@@ -68,10 +68,10 @@ class RememberingAttention(nn.Module, ABC):
 
 
 class LocationAttention(RememberingAttention):
-    """Attention that sees where it read last: Chorowski et al. 2015, eq. 8-9.
+    """Attention that knows where it read in the previous step: Chorowski et al. 2015, eq. 8-9.
 
-    The key of each position gains U f, with f = F * a of ``filters`` convolutions, ``kernel`` positions wide, over the
-    weights a of the step before (at first, none): in the energy "additive" v . tanh(W s + V h + U f + b).
+    U f is added to the key of each position. f = F * a are ``filters`` convolutions, ``kernel`` positions wide, of the
+    weights a of the previous step (0 at first). With the energy "additive" this is v . tanh(W s + V h + U f + b).
     """
 
     def __init__(
@@ -95,10 +95,10 @@ class LocationAttention(RememberingAttention):
 
 
 class CoverageAttention(RememberingAttention):
-    """Attention that sees all it has read: See et al. 2017, eq. 10-11 (after Tu et al. 2016).
+    """Attention that knows all that it has read: See et al. 2017, eq. 10-11 (after Tu et al. 2016).
 
-    The key of each position gains w c, with the coverage c the sum of its weights at all steps so far: in the energy
-    "additive" v . tanh(W s + V h + w c + b).
+    w c is added to the key of each position, where the coverage c is the sum of its weights in all steps so far. With
+    the energy "additive" this is v . tanh(W s + V h + w c + b).
     """
 
     def __init__(self, query_width: int, memory_width: int, energy: Factory[Energy]) -> None:

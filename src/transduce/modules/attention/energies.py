@@ -1,6 +1,7 @@
-"""Attention energies: how well a query fits a key, before the softmax.
+"""Attention energies: how well a query fits a key, before the softmax, and the biases that mask them.
 
-All that Bahdanau, Luong and Vaswani disagree about. B rows, T queries, S keys, K features of a key.
+The attentions of Bahdanau, Luong and Vaswani differ only in their energy. B rows, T queries, S keys, K features of a
+key.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The many heads of the Transformer, and its attention over a memory.
+"""Multi-head attention of the Transformer, and its attention to a memory.
 
-Queries may have K times the rows of the memory (K hypotheses of each source): K is folded into the query axis.
+Queries may have K times the rows of the memory, for K hypotheses of each source. K is then folded into the query axis.
 B sources, N = B * K rows, H heads, T queries, S keys, D features.
 """
 
@@ -21,9 +21,9 @@ from transduce.types import Memory
 class Heads(nn.Module):
     """softmax(q k' / sqrt(D) + bias) v for every head: Vaswani et al. 2017, eq. 1.
 
-    By the fused kernel while nobody looks at the weights; on the CPU, where gradients are wanted, as two products and a
-    softmax, which at the lengths of sentences is faster, forward and backward. ``also`` adds to what is read of the
-    values, given the weights.
+    It uses the fused kernel, except if there is a hook on ``weights`` or an ``also``. Two products and a softmax are
+    faster for sentences on the CPU if there are gradients, forward and backward. ``also`` maps the weights to a term
+    that is added to the result.
     """
 
     def __init__(self, dropout: float) -> None:
@@ -59,13 +59,13 @@ class Heads(nn.Module):
 
 
 def split_heads(x_BTE: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:
-    """[B, T, parts * heads * D] as ``parts`` tensors [B, heads, T, D]."""
+    """Splits [B, T, parts * heads * D] into ``parts`` tensors [B, heads, T, D]."""
     B, T, E = x_BTE.shape
     return x_BTE.view(B, T, parts, heads, E // parts // heads).permute(2, 0, 3, 1, 4).unbind(0)
 
 
-def laid_out(parts_BHSD: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """In memory as products want them, which would else lay them out anew at every step."""
+def contiguous(parts_BHSD: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The parts as contiguous tensors. Otherwise each product would copy them in every step."""
     return tuple(part.contiguous() for part in parts_BHSD)
 
 
@@ -80,14 +80,14 @@ def check_heads(width: int, heads: int) -> None:
 
 @dataclass(frozen=True)
 class CrossKeys:
-    """A memory's keys and values [B, H, S, D], projected once a sentence."""
+    """A memory's keys and values [B, H, S, D], projected once per sentence."""
 
     key_BHSD: Tensor
     value_BHSD: Tensor
 
 
 class CrossAttention(nn.Module):
-    """Every position reads the memory."""
+    """Attention of every position to the memory."""
 
     def __init__(self, width: int, memory_width: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -100,11 +100,11 @@ class CrossAttention(nn.Module):
 
     def start(self, memory: Memory) -> CrossKeys:
         if memory.values is None:  # keys and values in one product
-            return CrossKeys(*laid_out(split_heads(self.project(memory.states.values), 2, self.count)))
+            return CrossKeys(*contiguous(split_heads(self.project(memory.states.values), 2, self.count)))
         parts = zip(self.project.weight.chunk(2), self.project.bias.chunk(2), strict=True)
         inputs = (memory.states.values, memory.values)
         key_BSE, value_BSE = (linear(x, *part) for x, part in zip(inputs, parts, strict=True))
-        return CrossKeys(*laid_out(split_heads(torch.cat([key_BSE, value_BSE], -1), 2, self.count)))
+        return CrossKeys(*contiguous(split_heads(torch.cat([key_BSE, value_BSE], -1), 2, self.count)))
 
     def forward(self, x_NTD: Tensor, keys: CrossKeys, bias_B11S: Tensor) -> Tensor:
         N, T, D = x_NTD.shape

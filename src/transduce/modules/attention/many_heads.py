@@ -1,4 +1,7 @@
-"""Many heads over a memory, for any query: B sources, N = B * hypotheses rows, H heads, T queries, S positions."""
+"""Multi-head attention to a memory, for any query.
+
+B sources, N = B * hypotheses rows, H heads, T queries, S positions.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from transduce.modules.attention.energies import mask_bias
-from transduce.modules.attention.heads import Heads, check_heads, laid_out, merge_heads, split_heads
+from transduce.modules.attention.heads import Heads, check_heads, contiguous, merge_heads, split_heads
 from transduce.modules.linear import projection
 from transduce.tree import Shared
 from transduce.types import Memory
@@ -15,7 +18,7 @@ from transduce.types import Memory
 
 @dataclass(frozen=True)
 class HeadKeys:
-    """A memory's keys and values [B, H, S, D], projected once a sentence, and which are real [B, S]."""
+    """A memory's keys and values [B, H, S, D], projected once per sentence, and the mask of its real states [B, S]."""
 
     key_BHSD: Tensor
     value_BHSD: Tensor
@@ -26,7 +29,7 @@ class MultiHeadAttention(nn.Module):
     """W_o [read_1; ...; read_H] with read_h = softmax(W_q q (W_k m)' / sqrt(D)) W_v m: Vaswani et al. 2017, section
     3.2.2.
 
-    The weights returned are the average over the heads; each can be seen where they pass through ``heads.weights``.
+    It returns the mean of the heads' weights. A hook on ``heads.weights`` receives the weights of each head.
     """
 
     def __init__(self, query_width: int, memory_width: int, heads: int = 4, dropout: float = 0.0) -> None:
@@ -42,8 +45,8 @@ class MultiHeadAttention(nn.Module):
 
     def start(self, memory: Memory) -> Shared[HeadKeys]:
         states_BSD = memory.states.values
-        (key_BHSD,) = laid_out(split_heads(self.key(states_BSD), 1, self.count))
-        (value_BHSD,) = laid_out(split_heads(self.value(memory.read_BSD), 1, self.count))
+        (key_BHSD,) = contiguous(split_heads(self.key(states_BSD), 1, self.count))
+        (value_BHSD,) = contiguous(split_heads(self.value(memory.read_BSD), 1, self.count))
         return Shared(HeadKeys(key_BHSD, value_BHSD, memory.states.mask))
 
     def forward(self, query_NTD: Tensor, state: Shared[HeadKeys]) -> tuple[Tensor, Tensor, Shared[HeadKeys]]:

@@ -1,7 +1,7 @@
-"""Attention over a memory: one head with any energy.
+"""Attention to a memory with one head and any energy.
 
-Queries may have K times the rows of the memory (K hypotheses of each source): K is folded into the query axis, so
-that nothing of the memory is copied per hypothesis. B sources, N = B * K rows, T queries, S keys, D features.
+Queries may have K times the rows of the memory, for K hypotheses of each source. K is then folded into the query axis,
+so that nothing of the memory is copied. B sources, N = B * K rows, T queries, S keys, D features.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from transduce.types import Factory, Memory
 
 @dataclass(frozen=True)
 class AttentionKeys:
-    """A source as attention reads it: energies' keys [B, S, K], values [B, S, D], and which of them are real.
+    """A source for attention: the energy's keys [B, S, K], the values [B, S, D], and the mask of real positions [B, S].
 
-    A mask and not its bias, since what ``tree.join`` fills up with zeros must stay hidden.
+    It keeps the mask instead of its bias: ``tree.join`` pads with zeros, and these must stay masked.
     """
 
     key_BSK: Tensor
@@ -38,15 +38,15 @@ class AttentionKeys:
         return mask_bias(self.mask_BS, self.key_BSK.dtype)[:, None]
 
     def read(self, weights_BQS: Tensor) -> Tensor:
-        """The values' expectations [B, Q, D]."""
+        """The weighted means of the values, [B, Q, D]."""
         return torch.matmul(weights_BQS.to(self.value_BSD.dtype), self.value_BSD)
 
 
 class GlobalAttention(nn.Module):
-    """The expectation of what the memory gives to read, under softmax(energy): Bahdanau et al. 2015, eq. 5-6.
+    """The mean of the memory's values, weighted by softmax(energy): Bahdanau et al. 2015, eq. 5-6.
 
-    In training a share ``dropout`` of the weights is left out of what is read, and of nothing else, as with many heads.
-    The weights pass through ``weights``, an identity: hook it to look at them.
+    In training, the share ``dropout`` of the weights is set to 0 when the values are read; the returned weights keep
+    them, as with many heads. The weights pass through the identity ``weights``: hook it to see them.
     """
 
     def __init__(self, query_width: int, memory_width: int, energy: Factory[Energy], dropout: float = 0.0) -> None:

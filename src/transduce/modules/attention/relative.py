@@ -1,7 +1,7 @@
-"""How far apart query and key stand, inside self-attention.
+"""Relative positions in self-attention: the distance between query and key.
 
-Keys lie at their own places: key s of a row is its position s. B rows (1 where the places of all are the same),
-H heads, T queries, S keys, D features of a head.
+Key s of a row has position s. B rows (1 if all rows have the same positions), H heads, T queries, S keys, D features of
+a head.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Read = Callable[[Tensor], Tensor]
 
 
 class NoRelative(nn.Module):
-    """No relative positions. The others override what they change."""
+    """No relative positions. The other classes override the methods that they change."""
 
     def __init__(self, heads: int, width: int, causal: bool) -> None:
         super().__init__()
@@ -36,8 +36,8 @@ class NoRelative(nn.Module):
 
 
 class Shaw(NoRelative):
-    """A vector for each distance up to ``distance``, in keys and in values, the same for all heads: Shaw et al. 2018,
-    eq. 3-4. What lies further away shares the last one.
+    """A vector for each distance up to ``distance``, added to keys and to values, the same for all heads: Shaw et al.
+    2018, eq. 3-4. Longer distances share the last vector.
 
     e_ts = q_t . (k_s + a_ts) / sqrt(D); z_t = sum_s weight_ts (v_s + b_ts).
     """
@@ -54,7 +54,7 @@ class Shaw(NoRelative):
         nn.init.xavier_uniform_(self.value)
 
     def bias(self, bias_B1TS: Tensor, query_BHTD: Tensor, places_BT: Tensor) -> Tensor:
-        # As many products as there are vectors, not as there are pairs of positions; then each pair takes its own.
+        # One product per vector instead of one per pair of positions; then each pair selects its own.
         energy_BHTR = torch.matmul(query_BHTD * query_BHTD.shape[-1] ** -0.5, self.key.T)
         index_B1TS = self._index(places_BT, bias_B1TS.shape[-1])
         return energy_BHTR.gather(-1, index_B1TS.expand(*energy_BHTR.shape[:3], -1)) + bias_B1TS
@@ -75,8 +75,9 @@ class Shaw(NoRelative):
 class T5(NoRelative):
     """A number for each head and bucket of distances, added to the energies: Raffel et al. 2020, section 2.1.
 
-    Half of the ``buckets`` are single distances, the others grow logarithmically up to ``distance``, the last holding
-    all beyond; an encoder gives half of them to each side. Each layer has its own, where Raffel et al. share one set.
+    Half of the ``buckets`` hold one distance each. The others grow logarithmically up to ``distance``, and the last one
+    holds all longer distances. An encoder uses half of the buckets for each direction. Each layer has its own numbers;
+    Raffel et al. share them.
     """
 
     def __init__(self, heads: int, width: int, causal: bool, buckets: int = 32, distance: int = 128) -> None:
@@ -93,7 +94,7 @@ class T5(NoRelative):
         nn.init.normal_(self.weight, std=width**-0.5)
 
     def bias(self, bias_B1TS: Tensor, query_BHTD: Tensor, places_BT: Tensor) -> Tensor:
-        # A bucket's logarithm once for each distance there can be, not for each pair of positions.
+        # The logarithm is computed once per distance, not once per pair of positions.
         S = bias_B1TS.shape[-1]
         first = 1 - S
         distances_R = torch.arange(first, 1 if self.causal else S, device=places_BT.device)
@@ -102,7 +103,7 @@ class T5(NoRelative):
         return nn.functional.embedding(index_BTS, weight_RH).permute(0, 3, 1, 2) + bias_B1TS
 
     def buckets(self, distances: Tensor) -> Tensor:
-        """The bucket of each distance, of key minus query."""
+        """The bucket of each distance, key minus query."""
         far = distances.abs()
         single = self.side // 2
         growth = torch.log(far.clamp(min=1).float() / single) / math.log(self.distance / single)
@@ -112,10 +113,11 @@ class T5(NoRelative):
 
 
 class Rotary(NoRelative):
-    """Queries and keys turned by their places, so that their product knows the distance alone: Su et al. 2021, eq. 34.
+    """Rotates queries and keys by their positions, so that their product depends only on the distance: Su et al. 2021,
+    eq. 34.
 
-    Feature i < D/2 and feature i + D/2 are a plane, turned by place / base^(2i/D). (The paper pairs neighbours, which
-    is the same up to the order of the features.)
+    Features i < D/2 and i + D/2 form a plane, rotated by position / base^(2i/D). The paper pairs neighbours, which
+    differs only in the order of the features.
     """
 
     def __init__(self, heads: int, width: int, causal: bool, base: float = 10000.0) -> None:
@@ -126,7 +128,7 @@ class Rotary(NoRelative):
 
     def turn(self, query_BHTD: Tensor, key_BHTD: Tensor, places_BT: Tensor) -> tuple[Tensor, Tensor]:
         D = query_BHTD.shape[-1]
-        wide = widened(query_BHTD.dtype)  # to bfloat16, place 257 is 256
+        wide = widened(query_BHTD.dtype)  # in bfloat16, position 257 is 256
         exponents_F = torch.arange(0, D, 2, dtype=wide, device=places_BT.device) / D
         angles_B1TF = places_BT[:, None, :, None].to(wide) * self.base**-exponents_F
         cos, sin = angles_B1TF.cos().to(query_BHTD.dtype), angles_B1TF.sin().to(query_BHTD.dtype)
@@ -139,8 +141,11 @@ def _turned(x_BHTD: Tensor, cos_B1TF: Tensor, sin_B1TF: Tensor) -> Tensor:
 
 
 class Alibi(NoRelative):
-    """The further the weaker, linearly: Press et al. 2022, section 3. e_ts - m_h |t - s|, with m_h = 2^(-8h/H) for head
-    h = 1 to H. Nothing is learned, and it holds at any length; an encoder looks both ways alike."""
+    """A linear penalty on the distance: Press et al. 2022, section 3.
+
+    e_ts - m_h |t - s|, with m_h = 2^(-8h/H) for head h = 1 to H. It has no parameters and works for any length. In an
+    encoder both directions have the same penalty.
+    """
 
     def bias(self, bias_B1TS: Tensor, query_BHTD: Tensor, places_BT: Tensor) -> Tensor:
         H = query_BHTD.shape[1]
@@ -150,5 +155,5 @@ class Alibi(NoRelative):
 
 
 def ahead(places_BT: Tensor, keys: int) -> Tensor:
-    """[B, T, S]: how far each key lies ahead of the query; negative where it lies behind."""
+    """How far each key is ahead of the query, [B, T, S]; negative if it is behind."""
     return torch.arange(keys, device=places_BT.device) - places_BT[:, :, None]

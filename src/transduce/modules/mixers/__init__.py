@@ -1,1 +1,1 @@
-"""Mixers: how the positions of one row see one another, in a layer of a Transformer."""
+"""Mixers: the sublayers of a Transformer in which the positions of a row read each other."""

@@ -1,4 +1,4 @@
-"""Self-attention: every position reads others of its own row. B rows, H heads, T queries, S keys, D features."""
+"""Self-attention: every position reads positions of its own row. B rows, H heads, T queries, S keys, D features."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from transduce.types import Factory, Padded
 
 
 class OwnRow(nn.Module):
-    """Projections to queries, keys and values of the same row, and back."""
+    """The projections to queries, keys and values of the same row, and the output projection."""
 
     causal: bool
 
@@ -32,7 +32,7 @@ class OwnRow(nn.Module):
 
 
 class SelfAttention(OwnRow):
-    """Every position reads every real position of its own row, as an encoder may."""
+    """Every position reads every real position of its row, as in an encoder."""
 
     causal = False
 

@@ -1,7 +1,6 @@
-"""The Conformer's convolution, in place of self-attention or beside it. B rows, S positions, D features, K the kernel.
+"""The Conformer's convolution, as a mixer. B rows, S positions, D features, K the kernel.
 
-Of what a layer hands its mixer only ``width`` matters here: what it returns is dropped by the residual connection
-around it.
+It ignores ``heads`` and ``dropout``: it has no heads, and the residual connection around it applies dropout.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from transduce.types import Padded
 
 
 class ConvolutionModule(nn.Module):
-    """W' swish(norm(conv(glu(W x + b)))) + b', each feature convolved by itself over ``kernel`` positions, an odd
-    number, zeros beyond the ends of the row: Gulati et al. 2020, section 2.2.
+    """W' swish(norm(conv(glu(W x + b)))) + b': Gulati et al. 2020, section 2.2.
 
-    The norm is of a position's own features (layer norm). The paper's is over the batch, by which a row would hear of
-    its company and its padding.
+    Each feature is convolved on its own, over ``kernel`` positions, an odd number, with zero padding at the ends of the
+    row. The norm is a layer norm. The paper uses a batch norm, through which a row would depend on its batch and its
+    padding.
     """
 
     def __init__(self, width: int, heads: int, dropout: float, kernel: int = 31) -> None:

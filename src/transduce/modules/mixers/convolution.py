@@ -1,6 +1,6 @@
-"""Lightweight and dynamic convolutions in place of self-attention (Wu et al. 2019): a position reads the few around it.
+"""Lightweight and dynamic convolutions instead of self-attention (Wu et al. 2019): a position reads a few around it.
 
-B rows, S positions in, T positions out, K the kernel, P = K - 1 the positions before, H heads, D features.
+B rows, S positions in, T positions out, K the kernel, P = K - 1 positions before, H heads, D features.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from transduce.types import Padded
 
 
 class Lightweight(nn.Module):
-    """softmax(W): a kernel a head [1, H, 1, K], the same at every position (Wu et al. 2019, section 3, eq. 3-4)."""
+    """softmax(W): one kernel per head [1, H, 1, K], the same at every position (Wu et al. 2019, section 3, eq. 3-4)."""
 
     def __init__(self, width: int, heads: int, kernel: int) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Lightweight(nn.Module):
 
 
 class Dynamic(nn.Module):
-    """softmax(W x_t + b): every position makes its own kernels [B, H, T, K] (Wu et al. 2019, section 4)."""
+    """softmax(W x_t + b): every position computes its own kernels [B, H, T, K] (Wu et al. 2019, section 4)."""
 
     def __init__(self, width: int, heads: int, kernel: int) -> None:
         super().__init__()
@@ -40,8 +40,10 @@ class Dynamic(nn.Module):
 
 
 class GatedMixer(nn.Module):
-    """W' sum_k kernel_{t,k} * glu(W x + b)_{t+k} + b' (Wu et al. 2019, figure 2), a kernel's weights being shared by
-    the features of a head. Dropout is of these weights (DropConnect)."""
+    """W' sum_k kernel_{t,k} * glu(W x + b)_{t+k} + b' (Wu et al. 2019, figure 2).
+
+    The features of a head share its kernel. Dropout applies to the kernel's weights (DropConnect).
+    """
 
     def __init__(
         self, kernels: type[Lightweight] | type[Dynamic], width: int, heads: int, dropout: float, kernel: int
@@ -66,7 +68,7 @@ class GatedMixer(nn.Module):
 
 
 class Centred(GatedMixer):
-    """Around every position ``kernel`` of them, an odd number, zeros beyond the ends of the row."""
+    """Reads ``kernel`` positions around each position, an odd number, with zero padding at the ends of the row."""
 
     def __init__(
         self, kernels: type[Lightweight] | type[Dynamic], width: int, heads: int, dropout: float, kernel: int
@@ -80,8 +82,8 @@ class Centred(GatedMixer):
 
 
 class Causal(GatedMixer):
-    """At every position the last ``kernel`` up to it; the state [B, kernel - 1, D] is what came before, zeros at
-    first."""
+    """Reads the last ``kernel`` positions up to each position. The state [B, kernel - 1, D] are the inputs before,
+    zeros at first."""
 
     def start(self, rows: int, like: Tensor) -> Tensor:
         return like.new_zeros(rows, self.kernel - 1, self.leave.weight.shape[0])
@@ -93,24 +95,29 @@ class Causal(GatedMixer):
 
 
 class LightweightConvolution(Centred):
-    """Lightweight convolution in an encoder: a kernel for each head, normalised by a softmax, the same at every
-    position (Wu et al. 2019). ``kernel``, odd, is how many positions a layer reads; give an array of mixers to let it
-    grow with the layers (3, 7, 15, 31 in the paper)."""
+    """Lightweight convolution in an encoder: one kernel for each head, normalised by a softmax, the same at every
+    position (Wu et al. 2019).
+
+    ``kernel``, an odd number, is how many positions a layer reads. With an array of mixers it can grow with the layers
+    (3, 7, 15, 31 in the paper).
+    """
 
     def __init__(self, width: int, heads: int, dropout: float, kernel: int = 7) -> None:
         super().__init__(Lightweight, width, heads, dropout, kernel)
 
 
 class DynamicConvolution(Centred):
-    """Dynamic convolution in an encoder: every position predicts its own kernels, one for each head, from what stands
-    there (Wu et al. 2019). ``kernel``, odd, is how many positions a layer reads."""
+    """Dynamic convolution in an encoder: every position predicts its own kernels, one for each head (Wu et al. 2019).
+
+    ``kernel``, an odd number, is how many positions a layer reads.
+    """
 
     def __init__(self, width: int, heads: int, dropout: float, kernel: int = 7) -> None:
         super().__init__(Dynamic, width, heads, dropout, kernel)
 
 
 class CausalLightweightConvolution(Causal):
-    """Lightweight convolution in a decoder, over the last ``kernel`` positions: a kernel for each head, normalised by
+    """Lightweight convolution in a decoder, over the last ``kernel`` positions: one kernel for each head, normalised by
     a softmax, the same at every position (Wu et al. 2019)."""
 
     def __init__(self, width: int, heads: int, dropout: float, kernel: int = 7) -> None:
@@ -119,7 +126,7 @@ class CausalLightweightConvolution(Causal):
 
 class CausalDynamicConvolution(Causal):
     """Dynamic convolution in a decoder, over the last ``kernel`` positions: every position predicts its own kernels,
-    one for each head, from what stands there (Wu et al. 2019). A step takes the same time however long the output."""
+    one for each head (Wu et al. 2019). The time of a step does not depend on the length of the output."""
 
     def __init__(self, width: int, heads: int, dropout: float, kernel: int = 7) -> None:
         super().__init__(Dynamic, width, heads, dropout, kernel)

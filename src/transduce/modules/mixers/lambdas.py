@@ -1,4 +1,4 @@
-"""The lambda layer: a row summarised as linear functions, which queries are given to.
+"""The lambda layer: it summarises a row as linear functions, and applies these to queries.
 
 B rows, S positions, H heads, D features of a query, E features of a head's values, K positions of the window.
 """
@@ -17,15 +17,16 @@ from transduce.types import Padded
 
 
 class LambdaLayer(nn.Module):
-    """y_s = lambda_s' q_s for the query q_s [D] of each head, which share lambda_s [D, E] (Bello 2021, eq. 1-2):
+    """y_s = lambda_s' q_s for the query q_s [D] of each head. The heads share lambda_s [D, E] (Bello 2021, eq. 1-2):
 
-    lambda_s = sum_m softmax_m(k_m) v_m' + sum_m e_{m-s} v_m', of keys k, values v and embeddings e of the distance,
-    these within ``window`` positions (an odd number) around s. No attention weights are made: content costs one
-    [D, E] matrix a row, whatever its length. Keys are normalised over the real positions.
+    lambda_s = sum_m softmax_m(k_m) v_m' + sum_m e_{m-s} v_m', with keys k, values v and embeddings e of the distance.
+    The second sum covers ``window`` positions (an odd number) around s. There are no attention weights: for content, a
+    row needs one matrix [D, E], whatever its length. Keys are normalised over the real positions. ``query_width`` is D.
 
-    Departures: layer norm of queries and values where the paper has batch norm, which lets rows see one another; an
-    output projection, as attention has one (the next convolution is the paper's); and embeddings drawn from
-    N(0, 1 / (D window)), so that the output starts at the scale of the values. ``query_width`` is D.
+    There are three differences from the paper. Queries and values have a layer norm instead of a batch norm, through
+    which rows would depend on each other. There is an output projection, as in attention; the paper has the next
+    convolution instead. Embeddings are drawn from N(0, 1 / (D window)), so that the output starts at the scale of the
+    values.
     """
 
     def __init__(self, width: int, heads: int, dropout: float, query_width: int = 16, window: int = 23) -> None:
@@ -50,7 +51,7 @@ class LambdaLayer(nn.Module):
         content_BDE = torch.matmul(share_BSD.transpose(1, 2), value_BSE)
         B, S, H, D = query_BSHD.shape
         content = torch.matmul(query_BSHD.reshape(B, S * H, D), content_BDE).view(B, S, -1)
-        # q'(sum e v') = sum (q'e) v': a sum over E features, not over the D * E of a lambda for each position.
+        # q'(sum e v') = sum (q'e) v': this needs no matrix [D, E] for each position.
         near_BHSK = torch.matmul(query_BSHD, self.distance_KD.t()).transpose(1, 2)
         position_BHSE = convolve_at(centred(value_BSE, self.window)[:, None], near_BHSK)
         y_BSD: Tensor = self.out(content + merge_heads(position_BHSE))

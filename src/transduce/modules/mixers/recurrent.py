@@ -1,7 +1,6 @@
-"""Recurrence in the place of self-attention.
+"""Recurrence instead of self-attention, as a mixer.
 
-Of what a layer hands its mixer only ``width`` matters here: a recurrence has no heads, and what it returns is dropped
-by the residual connection around it.
+It ignores ``heads`` and ``dropout``: it has no heads, and the residual connection around it applies dropout.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from transduce.types import Factory, Padded
 
 
 class Recurrence(nn.Module):
-    """A cell in each direction, their outputs projected back to the width: the layers of Chen et al. 2018 (RNMT+)."""
+    """One cell in each direction, whose outputs are projected to the width: the layers of Chen et al. 2018 (RNMT+)."""
 
     def __init__(self, width: int, heads: int, dropout: float, cell: Factory[Cell[Any]]) -> None:
         super().__init__()
@@ -31,7 +30,7 @@ class Recurrence(nn.Module):
 
 
 class CausalRecurrence(nn.Module):
-    """A cell from the first position to the last. What it keeps does not grow with the output: with ``ssru`` the
+    """One cell from the first position to the last. Its state does not grow with the output. With ``ssru`` it is the
     decoder of Kim et al. 2019."""
 
     def __init__(self, width: int, heads: int, dropout: float, cell: Factory[Cell[Any]]) -> None:

@@ -1,5 +1,8 @@
-"""Patterns of phrases, followed in all rows at once. B sources, K hypotheses of each, N = B * K rows, M continuations
-of each source, Q states, E edges, P of which spell phrases as running text has them."""
+"""Automata that follow the phrases of all rows at once.
+
+B sources, K hypotheses of each, N = B * K rows, M continuations of each source, Q states, E edges, P edges that spell
+phrases as the tokenizer does.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +18,20 @@ from transduce import tree
 from transduce.errors import UserError
 from transduce.search.constraints.lexicon import ANYWHERE, BORDER, BREAK, DONE, OWN, Borders, Pattern
 
-NONE = -1  # in the place of a token: no edge
+NONE = -1  # the token of a missing edge
 
-Phrases = Sequence[Sequence[Pattern]]  # of a source: the alternatives of each
+Phrases = Sequence[Sequence[Pattern]]  # of one source: for each phrase its alternatives
 
 
 @dataclass(frozen=True)
 class Automata:
-    """The patterns of each source as one automaton, in which ``token_BE`` leads from ``origin_BE`` to ``goal_BE``.
+    """The patterns of each source as one nondeterministic automaton. Edge e reads ``token_BE`` and leads from
+    ``origin_BE`` to ``goal_BE``.
 
-    A state ``finished_BQ`` is never left; in one ``waiting_BQ`` a phrase is written, and its last word has yet to end.
-    ``phrase_BQ`` is the finish of the phrase that a state is of, and ``worth_BQ`` how many of the phrase's tokens have
-    been met there: of ``tokens_B`` in all phrases, counted in the longest alternatives. ``own_BP`` are the edges to be
-    tried, the first of all where there are none.
+    A state in ``finished_BQ`` is never left. A state in ``waiting_BQ`` means that the phrase is complete, but its last
+    word may still continue. ``phrase_BQ`` is the finished state of the phrase that a state belongs to. ``worth_BQ`` is
+    the number of the phrase's tokens written in a state, and ``tokens_B`` the number in all phrases; both count the
+    longest alternative. ``own_BP`` are the edges to try, padded with edge 0.
     """
 
     origin_BE: Tensor
@@ -61,7 +65,7 @@ class Automata:
         )
 
     def start(self, source: Any) -> Tensor:
-        """The states [B, Q] that rows are in before they have written anything."""
+        """The active states [B, Q] before the first token."""
         if (B := tree.rows(source)) != len(self.token_BE):
             raise UserError(f"there are phrases for {len(self.token_BE)} sources, and {B} sources: give each its own")
         active_BQ = torch.zeros_like(self.finished_BQ)
@@ -75,7 +79,7 @@ class Automata:
         return active_BKQ.flatten(0, 1)
 
     def step(self, active_BMQ: Tensor, token_BM: Tensor, borders: Borders | None) -> Tensor:
-        """The states [B, M, Q] after one more token."""
+        """The active states [B, M, Q] after one more token."""
         fits_BME = self.token_BE[:, None] == token_BM[:, :, None]
         if borders is not None:
             fits_BME |= (self.token_BE == BREAK)[:, None] & borders.before_V[token_BM][:, :, None]
@@ -88,19 +92,19 @@ class Automata:
         return after_BMQ
 
     def leaving(self, active_BMQ: Tensor) -> Tensor:
-        """Which edges [B, M, E] begin in an active state."""
+        """Which edges [B, M, E] start in an active state."""
         return active_BMQ.gather(2, self.origin_BE[:, None].expand(-1, active_BMQ.shape[1], -1))
 
     def met(self, active_BMQ: Tensor) -> Tensor:
-        """How many tokens [B, M] of the phrases have been met: of those that are finished, and of the one that is most
-        so of the others. Two at a time are not counted, as the next token may well end the one or the other."""
+        """The number of phrase tokens [B, M] that are written: all tokens of finished phrases, and the tokens of the
+        longest unfinished phrase. Other unfinished phrases do not count, because the next token may break them."""
         worth_BMQ = self.worth_BQ[:, None] * active_BMQ
         begun_BMQ = ~active_BMQ.gather(2, self.phrase_BQ[:, None].expand(active_BMQ.shape))
         return (worth_BMQ * self.finished_BQ[:, None]).sum(2) + (worth_BMQ * begun_BMQ).amax(2)
 
 
 class _Row:
-    """The automaton of one source, its states numbered through; (finished, waiting, phrase, worth) of each."""
+    """The automaton of one source. Each state is described by (finished, waiting, phrase, worth)."""
 
     def __init__(self, phrases: Phrases) -> None:
         self.edges: list[tuple[int, int, int]] = [(ANYWHERE, NONE, ANYWHERE)]

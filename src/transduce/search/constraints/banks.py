@@ -1,5 +1,8 @@
-"""Phrases that outputs must have. B sources, K hypotheses of each, V vocabulary, P tokens to be tried with each, M
-continuations of a source that are looked at, G tokens of all its phrases."""
+"""Required phrases: dynamic beam allocation.
+
+B sources, K hypotheses of each, V vocabulary, P tokens to try with each hypothesis, M candidate continuations of a
+source, G tokens of all its phrases.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ from transduce.search.constraints.lexicon import Borders
 from transduce.search.step import largest
 from transduce.types import EOS
 
-MISSING = 1e6  # what an output that is ended too early loses for each token: it ranks behind all that have more
+MISSING = 1e6  # penalty of an early end for each missing token: it ranks behind every output with more of them
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """The states [N, Q] that hypotheses are in, of the automata of their sources."""
+    """The active states [N, Q] of the hypotheses, and the automata of their sources."""
 
     active_NQ: Tensor
     automata: tree.Shared[Automata]
@@ -29,12 +32,13 @@ class Meeting:
 
 @dataclass(frozen=True, eq=False)
 class Banks:
-    """Dynamic beam allocation (Post and Vilar 2018; at once for all sources, Hu et al. 2019).
+    """Dynamic beam allocation (Post and Vilar 2018; for all sources at once, Hu et al. 2019).
 
-    Hypotheses that have met equally many tokens of the phrases are in one bank, and the banks share the beam: the best
-    of each lives on, then the second best of each, the banks with more tokens first. Beside its own best tokens each
-    hypothesis is tried with the next ones of its phrases. An output ends when it has all phrases. Where nothing else
-    goes on, as at the search's last step, an end without them counts, for ``MISSING`` less for each token.
+    Hypotheses are grouped into banks by how many phrase tokens they already contain. The banks divide the beam: first
+    the best hypothesis of each bank stays, then the second best, and banks with more tokens go first. Each hypothesis
+    is extended with its best tokens, and also with the next tokens of its phrases. An output ends when it contains all
+    phrases. If no other continuation is left, as at the last step, an output may end without them, and loses
+    ``MISSING`` for each missing token.
     """
 
     automata: Automata
@@ -42,7 +46,7 @@ class Banks:
     tokens: int
 
     def check(self, size: int) -> None:
-        """Any size will do; the fewer places, the sooner a phrase has to be written."""
+        """Any size is possible. With fewer places phrases are written earlier."""
 
     def first(self, size: int) -> list[int]:
         return [0]
@@ -57,7 +61,7 @@ class Banks:
         automata = state.automata.value
         B, K, _ = scores_BKV.shape
         active_BKQ = state.active_NQ.view(B, K, -1)
-        score_BKM, token_BKM = _tried(scores_BKV, automata, active_BKQ)
+        score_BKM, token_BKM = _candidates(scores_BKV, automata, active_BKQ)
         total_BM, token_BM = (total_BK[:, :, None] + score_BKM).flatten(1), token_BKM.flatten(1)
         origin_BM = torch.arange(K, device=total_BM.device).repeat_interleave(score_BKM.shape[2]).expand(B, -1)
         before_BMQ = active_BKQ.gather(1, origin_BM[:, :, None].expand(-1, -1, active_BKQ.shape[2]))
@@ -69,13 +73,13 @@ class Banks:
         total_BM = torch.where(early_BM, total_BM - MISSING * missing_BM, total_BM)
         total_BM = total_BM.masked_fill(early_BM & goes_on_B[:, None], float("-inf"))
 
-        chosen_BK = self._shared_out(total_BM, bank_BM, K)
+        chosen_BK = self._divided(total_BM, bank_BM, K)
         chosen_BM = torch.zeros_like(ends_BM).scatter_(1, chosen_BK, True)
-        live_BK = self._shared_out(total_BM.masked_fill(ends_BM, float("-inf")), bank_BM, K)
+        live_BK = self._divided(total_BM.masked_fill(ends_BM, float("-inf")), bank_BM, K)
         return Continuations(total_BM, origin_BM, token_BM, ends_BM & chosen_BM & total_BM.isfinite(), live_BK)
 
-    def _shared_out(self, total_BM: Tensor, bank_BM: Tensor, places: int) -> Tensor:
-        """The candidates [B, K] that get a place; where there are too few, some that have no total do."""
+    def _divided(self, total_BM: Tensor, bank_BM: Tensor, places: int) -> Tensor:
+        """The candidates [B, K] that get a place. If there are too few, the rest are candidates without a total."""
         order_BM = total_BM.argsort(dim=1, descending=True, stable=True)
         bank_BM = bank_BM.gather(1, order_BM)
         member_BMG = bank_BM[:, :, None] == torch.arange(self.tokens + 1, device=bank_BM.device)
@@ -85,8 +89,9 @@ class Banks:
         return order_BM.gather(1, turn_BM.topk(places, largest=False, sorted=True).indices)
 
 
-def _tried(scores_BKV: Tensor, automata: Automata, active_BKQ: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores and tokens [B, K, K + 1 + P]: each hypothesis' best, and those with which its phrases go on, once each."""
+def _candidates(scores_BKV: Tensor, automata: Automata, active_BKQ: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores and tokens [B, K, K + 1 + P]: the best tokens of each hypothesis, and the next tokens of its phrases, each
+    token once."""
     value_BKC, token_BKC = largest(scores_BKV, scores_BKV.shape[1] + 1)
     token_BP = automata.token_BE.gather(1, automata.own_BP)
     goal_BP = automata.goal_BE.gather(1, automata.own_BP)

@@ -1,4 +1,4 @@
-"""Lexical constraints: phrases that outputs must have, and phrases that they must not."""
+"""Lexical constraints: phrases that an output must contain, and phrases that it must not contain."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ S_co = TypeVar("S_co", covariant=True)
 
 @dataclass(frozen=True)
 class Constraints:
-    """What the outputs of a source must have, and what they must not, as text.
+    """The phrases that the outputs of a source must contain, and those that they must not contain, as text.
 
-    Each of the ``required`` is a phrase, or a list of phrases of which one will do (inflected forms). None of the
-    ``forbidden`` phrases is written.
+    Each of the ``required`` is a phrase, or a list of alternatives such as inflected forms, of which one is enough.
+    None of the ``forbidden`` phrases is written.
     """
 
     required: Sequence[str | Sequence[str]] = ()
@@ -45,19 +45,20 @@ class Constraints:
 
     @property
     def alternatives(self) -> list[tuple[str, ...]]:
-        """Of each required phrase."""
+        """The alternatives of each required phrase."""
         return [(each,) if isinstance(each, str) else tuple(each) for each in self.required]
 
     def missing(self, lexicon: Lexicon, ids: Sequence[int]) -> tuple[tuple[str, ...], ...]:
-        """The required phrases that an output lacks, each with its alternatives."""
+        """The required phrases that are not in an output, each with its alternatives."""
         return tuple(some for some in self.alternatives if not any(lexicon.written(phrase, ids) for phrase in some))
 
     def unwanted(self, lexicon: Lexicon, ids: Sequence[int]) -> tuple[str, ...]:
-        """The forbidden phrases that an output has."""
+        """The forbidden phrases that are in an output."""
         return tuple(phrase for phrase in self.forbidden if lexicon.written(phrase, ids))
 
     def tokenized(self, lexicon: Lexicon) -> Tokenized:
-        """In a vocabulary; raises ValueError where a required phrase can be written in none of its alternatives."""
+        """The constraints in the tokens of a vocabulary. Raises UserError if it cannot write any alternative of a
+        required phrase."""
         required = []
         for some in self.alternatives:
             known = [phrase for phrase in some if lexicon.pattern(phrase).own]
@@ -86,13 +87,13 @@ class Tokenized:
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """What holds a search to the constraints of all sources of a batch: a filter, an allocation; none where no source
-    has such."""
+    """The constraints of all sources of a batch, from which a search gets a filter and an allocation. A part is None if
+    no source has such constraints."""
 
     required: Automata | None
     forbidden: Automata | None
     borders: Borders | None
-    longest: int  # of the required phrases, in tokens
+    longest: int  # required phrase, in tokens
 
     @classmethod
     def of(cls, sources: Sequence[Tokenized], borders: Borders | None, device: torch.device) -> Held:
@@ -112,7 +113,8 @@ class Held:
         )
 
     def filters(self, usual: Sequence[Filter[Any]], max_length: int) -> tuple[Filter[Any], ...]:
-        """The search's usual ones, and that of what is forbidden, which has to know where those end an output."""
+        """The search's ``usual`` filters, and one for the forbidden phrases, which must know the limits on the
+        length."""
         if self.forbidden is None:
             return tuple(usual)
         limits = tuple(each for each in usual if isinstance(each, LengthLimit))
@@ -125,7 +127,7 @@ class Held:
             )
 
     def allocation(self, usual: Allocation[Any], max_length: int) -> Allocation[Any]:
-        """In the place of the search's usual one, where something is required."""
+        """The allocation for the required phrases, or the search's ``usual`` one if there are none."""
         if self.required is None:
             return usual
         if usual != BestContinuations():
@@ -143,7 +145,7 @@ class Held:
 
 @runtime_checkable
 class Constrainable(Protocol[S_co]):
-    """A search that can be held to constraints: ``constrained`` is the same one for the sources of one batch."""
+    """A search that obeys constraints. ``constrained`` returns the search for the sources of one batch."""
 
     def constrained(self, held: Held) -> S_co: ...
 
@@ -151,7 +153,7 @@ class Constrainable(Protocol[S_co]):
 def constrained(
     search: Search[Any], sources: Sequence[Tokenized | None], lexicon: Lexicon, device: torch.device
 ) -> Search[Any]:
-    """The search for a batch of sources with these constraints."""
+    """The search for a batch of sources with these constraints. Raises UserError if it cannot obey them."""
     if not isinstance(search, Constrainable):
         raise UserError(
             f"{type(search).__name__} cannot be held to phrases: use a beam without a shortlist, or, where nothing is "
@@ -170,5 +172,5 @@ def _check(name: str, lists: Sequence[Any]) -> None:
 
 
 def listed(some: Sequence[str]) -> str:
-    """Alternatives, to be read by people."""
+    """Alternatives as text for people."""
     return " or ".join(map(repr, some))

@@ -1,4 +1,4 @@
-"""Phrases that are never written. B sources, K hypotheses of each, N = B * K rows, V vocabulary, E edges."""
+"""Forbidden phrases. B sources, K hypotheses of each, N = B * K rows, V vocabulary, E edges."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from transduce.search.filters.lengths import LengthLimit
 
 @dataclass(frozen=True)
 class Following:
-    """The states [N, Q] that rows are in, of the automata of their sources, how many tokens they have written, and
-    after how many [N] they end."""
+    """The active states [N, Q] of the rows, the automata of their sources, the tokens written so far, and the greatest
+    length [N] of each output."""
 
     active_NQ: Tensor
     automata: tree.Shared[Automata]
@@ -27,11 +27,11 @@ class Following:
 
 @dataclass(frozen=True, eq=False)
 class Forbidden:
-    """No phrase of a source's own is finished, all phrases and rows at once, on the model's device.
+    """Forbids every token that completes a phrase of its source, for all phrases and rows at once, on the model's
+    device.
 
-    A word is not forbidden while it may still become another: after "cat" come only tokens that go on with it
-    ("category"). The last but one of the tokens that ``limits`` and ``max_length`` leave an output, after which comes
-    its end, leaves no such word open.
+    A word that may still continue is allowed: after "cat" come only tokens that continue it ("category"). Before the
+    last token that ``limits`` and ``max_length`` allow, which is EOS, no such word may stay open.
     """
 
     automata: Automata
@@ -57,7 +57,7 @@ class Forbidden:
         leaving_BKE = automata.leaving(state.active_NQ.view(B, -1, automata.finished_BQ.shape[1]))
         leads_BKE = leaving_BKE & (finished_BE | (last_BK1 & waiting_BE))
         scores_BKV = scores_NV.view(B, -1, V)
-        # edges of no token, and of any, say nothing of the token that they are clamped to
+        # edges without a token, and BREAK, are clamped to token 0 and say nothing about it
         named_BKE = leads_BKE & (automata.token_BE >= 0)[:, None]
         price_BKE = torch.zeros_like(leads_BKE, dtype=scores_NV.dtype).masked_fill_(named_BKE, float("-inf"))
         scores_BKV.scatter_add_(2, automata.token_BE.clamp(min=0)[:, None].expand(price_BKE.shape), price_BKE)

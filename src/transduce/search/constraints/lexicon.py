@@ -17,20 +17,20 @@ from torch import Tensor
 from transduce.errors import UserError
 from transduce.types import SPECIALS, UNK
 
-ANYWHERE, BORDER, DONE, OWN = 0, 1, 2, 3  # states that every pattern has, and the first of its own
-BREAK = -2  # in the place of a token: any before which a word has ended
+ANYWHERE, BORDER, DONE, OWN = 0, 1, 2, 3  # three states that every pattern has, and the first of its own states
+BREAK = -2  # an edge for any token that ends the word before it
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-"""Letters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
+"""Letters of scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
 
 Edge = tuple[int, int, int]  # state, token, next state
-Way = list[tuple[int, int, int]]  # start, token, end: a spelling, by places in a text
+Spans = list[tuple[int, int, int]]  # start, token, end: a spelling, by positions in a text
 
 
 class Spelling(Protocol):
-    """Of a tokenizer what is needed here: its ids, EOS last, what each of them adds to a text, and the text as all
-    together have it."""
+    """The part of a tokenizer that a lexicon needs: the ids of a text with EOS last, the piece of text of each id, and
+    the normalised text."""
 
     @property
     def pieces(self) -> tuple[str, ...]: ...
@@ -42,7 +42,7 @@ class Spelling(Protocol):
 
 @dataclass(frozen=True)
 class Borders:
-    """Tokens before which [V], and tokens behind which [V] no word goes on, whatever stands there."""
+    """Masks [V]: the tokens that end the word before them, and the tokens after which no word continues."""
 
     before_V: Tensor
     behind_V: Tensor
@@ -50,12 +50,12 @@ class Borders:
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Where a phrase stands in an output: a nondeterministic automaton over tokens. A lexicon has one of each phrase.
+    """A nondeterministic automaton over tokens that finds a phrase in an output.
 
-    The state ``ANYWHERE`` it is always in, ``BORDER`` where no word goes on, ``DONE`` when the phrase has been written;
-    from ``OWN`` on they are places within the phrase. The edges ``own`` spell it as running text is encoded, in
-    ``length`` tokens at most, of which ``covered`` are written in each of the states from ``OWN`` on; there are none
-    where the vocabulary lacks something of it. In the state ``waiting`` the last word has yet to end.
+    The state ``ANYWHERE`` is always active. ``BORDER`` is active where no word continues, and ``DONE`` after the
+    phrase. States from ``OWN`` on are positions in the phrase. The edges ``own`` spell the phrase as the tokenizer
+    does, in at most ``length`` tokens; ``covered`` is the number of these tokens at each position. There are none if
+    the vocabulary cannot write the phrase. The state ``waiting`` means that the last word may still continue.
     """
 
     edges: tuple[Edge, ...]
@@ -66,31 +66,36 @@ class Pattern:
 
 
 class Lexicon:
-    """What a vocabulary can write.
+    """Finds and spells phrases in a vocabulary.
 
-    Where tokens mark the words of a text, a phrase is found as whole words, however these are cut into tokens: "cat"
-    in "a cat, a dog" and not in "category". Symbols that spaces divide are words, whatever they are made of. A script
-    without spaces, and a text of characters or bytes, has no words: there a phrase is found anywhere.
+    If tokens mark words, a phrase matches whole words, however they are cut into tokens: "cat" is in "a cat, a dog" and
+    not in "category". Symbols that are separated by spaces are words, even if they contain no letters. Scripts without
+    spaces, and texts of characters or bytes, have no words: there a phrase matches anywhere.
     """
 
     def __init__(self, spelling: Spelling) -> None:
         self._spelling = spelling
         self._pieces = spelling.pieces
         texts = [piece for _, piece in self._known()]
-        # where words are marked, the first of a text is too, though nothing stands before it
+        # if words are marked, the first word of a text is marked too
         self._words = any(self._pieces[ids[0]][:1] == " " for ids in spelling.encode([text.strip() for text in texts]))
         self._symbols = all(piece[0] == " " for piece in texts)
-        self._continued = any(self._joins(piece[0]) for piece in texts)  # a word by the next token
+        self._continued = any(self._joins(piece[0]) for piece in texts)  # whether a token can continue a word
         self._patterns: dict[str, Pattern] = {}
         self._parts: dict[str, list[tuple[int, bool, bool]]] = defaultdict(list)
-        for token, piece in self._known():  # parts that end where words do, with whether something stands beside them
+        for (
+            token,
+            piece,
+        ) in (
+            self._known()
+        ):  # parts of tokens that end at word borders, and whether the token has text before or after them
             cuts = [0, *(cut for cut in range(1, len(piece)) if self._border(piece, cut)), len(piece)]
             for start, end in combinations(cuts, 2):
                 self._parts[piece[start:end]].append((token, start > 0, end < len(piece)))
         self._longest = max(map(len, self._parts), default=0)
 
     def borders(self) -> Borders | None:
-        """None where there are no words."""
+        """The tokens at word borders, or None if there are no words."""
         if not self._words:
             return None
         before_V, behind_V = torch.ones(2, len(self._pieces), dtype=torch.bool).unbind()
@@ -99,7 +104,7 @@ class Lexicon:
         return Borders(before_V, behind_V)
 
     def text(self, phrase: str) -> str:
-        """The phrase as it is in an output that has it; ValueError where a tokenizer leaves nothing of it."""
+        """The phrase as outputs contain it. Raises UserError if the tokenizer leaves nothing of it."""
         ids = self._encoded(phrase)
         spelled = self._spelling.normalize(phrase) if UNK in ids else "".join(self._pieces[token] for token in ids)
         text = spelled.strip(" ") if self._words else spelled
@@ -108,17 +113,17 @@ class Lexicon:
         return text
 
     def pattern(self, phrase: str) -> Pattern:
-        """How it is written; in no way, where the vocabulary lacks something of it."""
+        """The pattern of a phrase. It has no edges if the vocabulary cannot write the phrase."""
         if phrase not in self._patterns:
             self._patterns[phrase] = self._pattern(self.text(phrase))
         return self._patterns[phrase]
 
     def within(self, phrase: str, other: str) -> bool:
-        """Whether ``phrase`` stands in ``other``, so that who writes the latter has written it."""
+        """True if every text that contains ``other`` contains ``phrase``."""
         return self._found(self.text(phrase), self.text(other))
 
     def written(self, phrase: str, ids: Sequence[int]) -> bool:
-        """Whether the phrase stands in an output."""
+        """True if the output contains the phrase."""
         return self._found(self.text(phrase), "".join(self._pieces[token] for token in ids))
 
     # --------------------------------------------------------------- details
@@ -130,7 +135,7 @@ class Lexicon:
         return self._spelling.encode([text])[0][:-1]
 
     def _joins(self, character: str) -> bool:
-        """Whether it is of a word, which goes on with another such."""
+        """True if the character is part of a word, which continues with another such character."""
         if self._symbols or not self._words:
             return self._words and character != " "
         return _of_a_word(character)
@@ -142,9 +147,12 @@ class Lexicon:
         places = (found.start() for found in re.finditer(f"(?={re.escape(text)})", longer))
         return any(self._border(longer, place) and self._border(longer, place + len(text)) for place in places)
 
-    def _ways(self, text: str) -> list[Way]:
-        """How running text has it: where words are marked, after a space, which is place 0; and what may follow a
-        letter also without."""
+    def _spellings(self, text: str) -> list[Spans]:
+        """The spellings of a text inside running text, without those that contain UNK.
+
+        If words are marked, position 0 is the space before the text. A text that may follow a letter also has a
+        spelling without the space.
+        """
         size = int(self._words) + len(text)
         ways = [self._spans(self._encoded(text), size)]
         if self._words and not self._joins(text[0]):
@@ -152,7 +160,7 @@ class Lexicon:
             ways += [behind] if behind and behind[0][0] == 1 else []
         return [way for way in ways if UNK not in (token for _, token, _ in way)]
 
-    def _spans(self, ids: Sequence[int], end: int) -> Way:
+    def _spans(self, ids: Sequence[int], end: int) -> Spans:
         spans = []
         for token in reversed(ids):
             start = end - len(self._pieces[token])
@@ -161,11 +169,11 @@ class Lexicon:
         return spans[::-1]
 
     def _pattern(self, text: str) -> Pattern:
-        first = int(self._words)  # behind the space that the first word may have
-        whole, ways = " " * first + text, self._ways(text)
+        first = int(self._words)  # after the space that may come before the first word
+        whole, ways = " " * first + text, self._spellings(text)
         begins = BORDER if self._joins(text[0]) else ANYWHERE
-        waits = self._continued and self._joins(text[-1])  # for nothing, where each token begins a word
-        spaced = any(end == first for way in ways for _, _, end in way)  # a space is a token of its own
+        waits = self._continued and self._joins(text[-1])  # never, if each token starts a word
+        spaced = any(end == first for way in ways for _, _, end in way)  # whether a space is a token
         states: dict[int, int] = {}
 
         def goal(end: int) -> int:
@@ -178,7 +186,7 @@ class Lexicon:
                     continue
                 for token, before, behind in self._parts.get(whole[start:end], ()):
                     if (before and start > first) or (behind and end < len(whole)):
-                        continue  # something else stands within the phrase
+                        continue  # the token would put other text inside the phrase
                     origins = {ANYWHERE} if before or start == 0 else {states[start]} if start in states else set()
                     origins |= {begins} if start == first and not before else set()
                     edges.update((origin, token, DONE if behind else goal(end)) for origin in origins)
@@ -196,5 +204,5 @@ class Lexicon:
 
 @cache
 def _of_a_word(character: str) -> bool:
-    """A letter, a mark on it, a digit or an underscore, in a script that divides words by spaces."""
+    """True for a letter, a mark, a digit or an underscore of a script that separates words by spaces."""
     return (unicodedata.category(character)[0] in "LMN" or character == "_") and not UNSPACED.match(character)

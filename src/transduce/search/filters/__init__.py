@@ -1,1 +1,1 @@
-"""What a search may write next, and at what price: filters, a noun a file."""
+"""Filters: they forbid or penalise next tokens. ``search.base.Filter`` is their contract."""

@@ -1,4 +1,4 @@
-"""How long an output may be. B sources, N rows."""
+"""Limits on the length of outputs. B sources, N rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from transduce import tree
 from transduce.errors import UserError
 from transduce.types import EOS, Padded
 
-ROUNDING = 1e-9  # of a token: 1.4 * 45 is 62.99999999999999
+ROUNDING = 1e-9  # in tokens: 1.4 * 45 is 62.99999999999999
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Tokens written so far [N], and of each output the least and the most, its end counted."""
+    """For each row [N]: the tokens written so far, and the least and greatest length of the output, EOS included."""
 
     written_N: Tensor
     least_N: Tensor
@@ -26,10 +26,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class LengthLimit:
-    """Outputs of at least ``minimum + minimum_ratio * S`` and at most ``maximum + maximum_ratio * S`` tokens, where the
-    source has S; ends count as tokens, fractions are dropped. Nothing is limited by what is not given.
+    """Outputs of at least ``minimum + minimum_ratio * S`` and at most ``maximum + maximum_ratio * S`` tokens, for a
+    source of S tokens.
 
-    A sentence's limits are its own, whatever its company. Limits beyond a search's ``max_length`` have no effect.
+    S and the output's length count EOS. Fractions are dropped. An option that is not given limits nothing. The limits
+    of a sentence do not depend on its batch. Limits beyond the search's ``max_length`` have no effect.
     """
 
     minimum: int = 0
@@ -58,7 +59,7 @@ class LengthLimit:
         return Limits(torch.zeros_like(least_B), least_B, self._most(lengths_B))
 
     def most(self, source: Any, ceiling: int) -> Tensor:
-        """After how many tokens [B] an output ends, at ``ceiling`` at the latest."""
+        """The greatest length [B] of each output, at most ``ceiling``."""
         lengths_B = self._lengths(source)
         return self._most(lengths_B).clamp(max=ceiling) if self._limited else torch.full_like(lengths_B, ceiling)
 

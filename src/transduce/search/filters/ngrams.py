@@ -1,4 +1,4 @@
-"""No sequence of words twice. N rows, T tokens written so far, G = T - n + 1 sequences of n in them."""
+"""No n-gram twice. N rows, T tokens written so far, G = T - n + 1 n-grams in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from transduce.errors import UserError
 
 @dataclass(frozen=True)
 class NoRepeat:
-    """No ``n`` tokens in a row are written a second time (Paulus et al. 2018, section 2.5).
+    """Forbids every token that would complete an n-gram of ``n`` tokens for the second time (Paulus et al. 2018,
+    section 2.5).
 
     All rows are compared with their own past at once, on the model's device.
     """
@@ -23,7 +24,7 @@ class NoRepeat:
 
     def __post_init__(self) -> None:
         if self.n < 1:
-            raise UserError(f"n = {self.n}: sequences of at least 1 token can be kept from coming twice")
+            raise UserError(f"n = {self.n}: at least 1 token was expected")
 
     def start(self, source: Any) -> Tensor:
         return torch.zeros(tree.rows(source), 0, dtype=torch.long, device=tree.leaves(source)[0].device)

@@ -1,1 +1,1 @@
-"""Searches among the alignments of frames."""
+"""Searches among the alignments of an output with frames."""

@@ -16,10 +16,10 @@ from transduce.types import EOS, PAD, Hypothesis, Padded
 
 @dataclass(frozen=True)
 class BestPath:
-    """What the most probable alignment reads, which need not be the most probable output: others may share theirs among
-    more alignments (Graves et al. 2006, section 3.2).
+    """The output of the most probable alignment. It need not be the most probable output, because the probability of
+    another output may be spread over more alignments (Graves et al. 2006, section 3.2).
 
-    ``score`` is the log-probability of that alignment alone, ``log_prob`` that of the output.
+    ``score`` is the log-probability of this alignment alone, ``log_prob`` that of the output.
     """
 
     @torch.inference_mode()
@@ -46,5 +46,5 @@ class BestPath:
 
 
 def ended(outputs: list[tuple[int, ...]], device: torch.device) -> Padded:
-    """Outputs of any length as rows that close with EOS."""
+    """Outputs as padded rows that end with EOS."""
     return Padded.of([(*output, EOS) for output in outputs]).to(device)

@@ -1,4 +1,4 @@
-"""A language model that goes along with a search which does not go token by token. N = B * K rows, V vocabulary."""
+"""A language model beside a search that goes frame by frame. N = B * K rows, V vocabulary."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ remains if all are excluded."""
 
 @dataclass(frozen=True)
 class Companion:
-    """What a model thinks of each of K prefixes of B sources: the log-probability of the prefix, and of what comes
-    next. Without a model, nothing: zeros.
+    """The log-probabilities of a language model for K prefixes of B sources: of each prefix [B, K], and of each next
+    token [B, K, V]. They are zeros without a language model.
 
-    Rows are at different places in their outputs and read a token when they are given one.
+    Rows have different lengths. A row reads a token only when the search extends it.
     """
 
     model: Autoregressive[Any] | None
@@ -34,13 +34,13 @@ class Companion:
 
     @staticmethod
     def start(model: Autoregressive[Any] | None, source: Any, size: int, vocabulary: int) -> Companion:
-        """ValueError where the model's vocabulary is another."""
+        """Starts with empty prefixes. Raises UserError if the model has another vocabulary size."""
         first = tree.leaves(source)[0]
         B, device = first.shape[0], first.device
         total_BK = torch.zeros(B, size, dtype=torch.float64, device=device)
         if model is None:
             return Companion(None, None, total_BK, total_BK.new_zeros(1, 1, 1).expand(B, size, vocabulary))
-        # a source for each row: rows are taken out one by one, which what is shared by a source's rows does not allow
+        # one source per row, because rows leave one by one and ``tree.Shared`` needs the same number for each source
         rows_N = torch.arange(B, device=device).repeat_interleave(size)
         state = model.start(tree.select(source, rows_N))
         next_NV, state = step(model, torch.full_like(rows_N, BOS), state)
@@ -52,9 +52,10 @@ class Companion:
         return Companion(model, state, total_BK, next_NV.double().clamp(min=EXCLUDED).view(B, size, -1))
 
     def chosen(self, origin_BK: Tensor, token_BK: Tensor, longest: int) -> Companion:
-        """The prefixes that stay in the beam. Those that are one token longer, which is not PAD, read that token.
+        """The prefixes that stay in the beam. A prefix that is one token longer reads that token; PAD means that it is
+        not.
 
-        ``longest`` is the length of the longest of them.
+        ``longest`` is the length of the longest prefix.
         """
         if self.model is None:
             return self

@@ -1,4 +1,4 @@
-"""The probability of given outputs, whatever their alignment. N rows."""
+"""The probability of given outputs, summed over their alignments. N rows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from transduce.types import Hypothesis, Padded
 
 @torch.inference_mode()
 def force(model: Framewise, source: Any, target: Padded) -> list[Hypothesis]:
-    """log p(target | source), the sum over all alignments; ``target`` ids [N, T] close with EOS."""
+    """log p(target | source), summed over all alignments. ``target`` are ids [N, T] that end with EOS."""
     return scored(model.frames(source), target)
 
 
 def scored(frames: Padded, target: Padded) -> list[Hypothesis]:
-    """The forward algorithm. A token's log-probability is that of the outputs which begin with it, among those which
-    begin with what stands before it; that of the end is what is then left of the sum. Where the frames no longer
-    suffice that is minus infinity, of every token from there on, none of which is the right choice."""
+    """Hypotheses of given outputs, by the forward algorithm.
+
+    The log-probability of a token is log p(outputs that start with the prefix and this token) - log p(outputs that
+    start with the prefix). The log-probability of EOS is the rest of the total. A token that does not fit into the
+    frames has minus infinity, and so have all tokens after it. They are never right.
+    """
     every_NTV, _ = Prefixes.start(frames).extend(shifted(target))
     each_NT = every_NTV.gather(2, target.values[..., None])[..., 0]
     best_NT, first_NT = every_NTV.max(-1)
@@ -34,7 +37,7 @@ def scored(frames: Padded, target: Padded) -> list[Hypothesis]:
     found = []
     for tokens, each, best, first, total, n in zip(*(column.tolist() for column in columns), strict=True):
         log_probs = (*each[:n], NEVER if total == NEVER else total - sum(each[:n]))
-        # the end's is a difference of sums, and equals that of the same choice but for rounding: it is the same here
+        # EOS has a difference of sums; without rounding it would equal the value of the same choice
         choices = zip(tokens, first, log_probs, strict=False)
         right = tuple(token == choice and own > NEVER for token, choice, own in choices)
         chosen = tuple(own if is_right else other for own, is_right, other in zip(log_probs, right, best, strict=False))
@@ -43,7 +46,7 @@ def scored(frames: Padded, target: Padded) -> list[Hypothesis]:
 
 
 def check_no_prefix(prefix: Padded | None) -> None:
-    """Raise ValueError where outputs are to begin with something: alignments begin anywhere."""
+    """Raises UserError if there is a prefix: a search among alignments cannot continue one."""
     if prefix is not None:
         raise UserError(
             "a search among alignments goes frame by frame and cannot go on from a prefix: set search.type to "

@@ -23,13 +23,14 @@ from transduce.types import EOS, PAD, Hypothesis, Padded
 
 @dataclass(frozen=True)
 class PrefixBeam:
-    """The ``size`` best prefixes of outputs after each frame, each with the sum of all alignments so far that read it,
-    those that end with a blank apart from those that do not (Hannun et al. 2014, algorithm 1); returns ``nbest``.
+    """Prefix beam search (Hannun et al. 2014, algorithm 1): keeps the ``size`` best prefixes after each frame and
+    returns the ``nbest`` best outputs.
 
-    Prefixes that are reached in several ways are one. They are ranked by log p(y | x) + ``weight`` log p_lm(y) +
-    ``bonus`` |y|, where the ``language_model`` is any model that writes one token after the other, of the same
-    vocabulary, asked with the same source (which a language model ignores). ``score`` is that sum, of the alignments
-    that the search kept; ``log_prob`` is log p(y | x) of all.
+    Each prefix has two sums over the alignments that read it: those that end with a blank, and those that do not.
+    Prefixes are ranked by log p(y | x) + ``weight`` log p_lm(y) + ``bonus`` |y|. The ``language_model`` is any
+    autoregressive model with the same vocabulary. It receives the same source, which a language model ignores.
+    ``score`` is this ranking, with the alignments that the search kept. ``log_prob`` is log p(y | x) over all
+    alignments.
     """
 
     size: int = 10
@@ -48,7 +49,7 @@ class PrefixBeam:
     def __call__(self, model: Framewise, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         frames = model.frames(source)
-        needed = frames.values[:, 0].numel() * self.size * 8  # one number for each continuation of each prefix
+        needed = frames.values[:, 0].numel() * self.size * 8  # bytes: one number for each continuation of each prefix
         check_memory(needed, f"size = {self.size}", frames.values.device)
         language_model = self.language_model if self.weight else None  # 0 times minus infinity is not a number
         companion = Companion.start(language_model, source, self.size, frames.values.shape[-1])
@@ -66,7 +67,7 @@ class PrefixBeam:
     def _step(
         self, beam: _Beam, companion: Companion, log_probs_BV: Tensor, going_B: Tensor
     ) -> tuple[_Beam, Companion]:
-        """One frame more, of the sources that have one more."""
+        """Reads one more frame, for the sources that have one."""
         stayed, longer_BKV = beam.after(log_probs_BV, going_B)
         V = log_probs_BV.shape[1]
         outside_BK = self._outside(beam, companion)
@@ -83,12 +84,12 @@ class PrefixBeam:
         return beam, companion.chosen(origin_BK, token_BK, beam.tokens_BKL.shape[2])
 
     def _outside(self, beam: _Beam, companion: Companion) -> Tensor:
-        """[B, K]: what the alignments have no part in."""
+        """The part of the ranking [B, K] that does not depend on alignments."""
         return self.weight * companion.total_BK + self.bonus * beam.length_BK.double()
 
     def _hypotheses(self, beam: _Beam, companion: Companion, frames: Padded) -> list[list[Hypothesis]]:
-        """The best prefixes as finished outputs. A source of which the language model excludes every prefix has the
-        best of them."""
+        """The best prefixes as finished outputs. Prefixes that the language model excludes are left out, unless it
+        excludes all prefixes of a source."""
         language_BK = companion.total_BK + companion.next_BKV[..., EOS]
         possible_BK = beam.total_BK > NEVER
         allowed_BK = possible_BK & (language_BK > EXCLUDED)
@@ -108,8 +109,8 @@ class PrefixBeam:
 
 @dataclass(frozen=True)
 class _Beam:
-    """Prefixes [B, K, L], padded, and the logs of the sums of their alignments that end with a blank and with their
-    last symbol; where both are minus infinity, nobody's."""
+    """Prefixes [B, K, L], padded, and the log-sums of their alignments that end with a blank and with their last
+    symbol. If both are minus infinity, the place is empty."""
 
     tokens_BKL: Tensor
     length_BK: Tensor
@@ -130,23 +131,26 @@ class _Beam:
 
     @property
     def last_BK(self) -> Tensor:
-        """The last token of each, PAD of none."""
+        """The last token of each prefix, PAD if it is empty."""
         if not self.tokens_BKL.shape[2]:
             return torch.zeros_like(self.length_BK)
         return self.tokens_BKL.gather(2, (self.length_BK - 1).clamp(min=0)[..., None])[..., 0]
 
     def after(self, log_probs_BV: Tensor, going_B: Tensor) -> tuple[_Beam, Tensor]:
-        """The same prefixes after another frame, and the sums [B, K, V] of those longer by a token that are not among
-        them: what leads from one prefix of the beam to another is that one's own."""
+        """The same prefixes after one more frame, and the log-sums [B, K, V] of their extensions by one token.
+
+        If an extension is another prefix of the beam, its alignments are added to that prefix, and the extension is
+        excluded.
+        """
         total_BK, last_BK = self.total_BK, self.last_BK
         repeat_BK = log_probs_BV.gather(1, last_BK)
         longer_BKV = total_BK[..., None] + log_probs_BV[:, None]
-        # the symbol that stands last is written again only after a blank
+        # the last symbol can be repeated only after a blank
         longer_BKV = longer_BKV.scatter(2, last_BK[..., None], (self.blank_BK + repeat_BK)[..., None])
         longer_BKV[..., PAD : EOS + 1] = NEVER
         child_BJK = self._children(total_BK)
         led_BJK = longer_BKV.gather(2, last_BK[:, None].expand_as(child_BJK)).transpose(1, 2)
-        led_BJ = led_BJK.masked_fill(~child_BJK, NEVER).amax(2)  # of the one that a prefix is a continuation of
+        led_BJ = led_BJK.masked_fill(~child_BJK, NEVER).amax(2)  # of the prefix that this one extends
         ours_BKV = torch.zeros_like(longer_BKV, dtype=torch.bool)
         place_BKJ = last_BK[:, None].expand_as(child_BJK)
         ours_BKV = ours_BKV.scatter_add(2, place_BKJ, child_BJK.transpose(1, 2))
@@ -156,7 +160,7 @@ class _Beam:
         return replace(self, blank_BK=blank_BK, symbol_BK=symbol_BK), longer_BKV
 
     def _children(self, total_BK: Tensor) -> Tensor:
-        """[B, J, K]: whether prefix j is prefix k and a token."""
+        """[B, J, K]: whether prefix j is prefix k plus one token."""
         places_L = torch.arange(self.tokens_BKL.shape[2], device=self.length_BK.device)
         before_BJL = self.tokens_BKL.masked_fill(places_L == self.length_BK[..., None] - 1, PAD)
         alike_BJK = (before_BJL[:, :, None] == self.tokens_BKL[:, None]).all(-1)
@@ -165,9 +169,9 @@ class _Beam:
         return alike_BJK & longer_BJK & there_BK[:, :, None] & there_BK[:, None]
 
     def chosen(self, origin_BK: Tensor, token_BK: Tensor, written_BK: Tensor, longer_BKV: Tensor) -> _Beam:
-        """The prefixes that live on, each from its origin, with a token more where one was written.
+        """The prefixes of the next beam: each continues its origin, some with one more token.
 
-        What is written is PAD where there are fewer prefixes than places: nobody's, who has no sums and no length.
+        If there are fewer prefixes than places, the others write PAD: they are empty, with no length and no sums.
         """
         tokens_BKL = self.tokens_BKL.gather(1, origin_BK[..., None].expand(-1, -1, self.tokens_BKL.shape[2]))
         length_BK = self.length_BK.gather(1, origin_BK)
@@ -177,7 +181,9 @@ class _Beam:
         place_BK = origin_BK * longer_BKV.shape[2] + token_BK
         written_to_BK = longer_BKV.flatten(1).gather(1, place_BK)
         return _Beam(
-            tokens_BKL[..., : max(1, int(length_BK.max()))],  # else as wide as there are frames, and compared so
+            tokens_BKL[
+                ..., : max(1, int(length_BK.max()))
+            ],  # otherwise the width would grow with the frames, and the comparisons with its square
             length_BK,
             self.blank_BK.gather(1, origin_BK).masked_fill(written_BK, NEVER),
             torch.where(written_BK, written_to_BK, self.symbol_BK.gather(1, origin_BK)),
