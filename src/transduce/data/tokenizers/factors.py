@@ -1,10 +1,10 @@
-"""Factors beside each token: "Hunde|hund|NOUN bellen|bellen|VERB", a word, its lemma and its part of speech.
+"""Tokens with factors: "Hunde|hund|NOUN bellen|bellen|VERB" has a word, its lemma and its part of speech.
 
-Whitespace separates tokens, and a bar their factors; every token has as many, none of them empty. In a row of ids the
-factors of a token stand side by side: its word's, then its tags'. Every factor has a vocabulary of its own, so a tag
-spelled like a word is no word. Factors are compared as they are written, in Unicode NFC, and one that was not met in
-training is unknown, whatever is known of the token's others. A bar within a word is written as in Moses, "&#124;";
-where the separator is another (OpenNMT's is "￨", U+FFE8), it is a bar.
+White space separates tokens, and a bar separates factors. Each token has the same number of factors, none of them
+empty. In a row of ids the factors of a token are adjacent: first the word, then the tags. Each factor has its own
+vocabulary, so a tag is never mistaken for a word. Factors are compared in Unicode NFC. A factor that did not occur in
+training is unknown, even if the token's other factors are known. Inside a word a bar is written as in Moses, "&#124;".
+With another separator (OpenNMT's is "￨", U+FFE8) a bar is a normal character.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
 
 
 class FactoredTokenizer(Recorded):
-    """Lines of tokens with factors to ids and back: an id for each factor of each token, and one EOS.
+    """Converts lines of tokens with factors to ids and back: one id per factor and token, and one EOS.
 
-    ``values`` are those of each factor, in the order of their ids: first the words, then the tags.
+    ``values`` are the values of each factor in the order of their ids: first the words, then the tags.
     """
 
     kind = "factored"
@@ -49,7 +49,7 @@ class FactoredTokenizer(Recorded):
         return len(self._pieces)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, with its closing EOS; raises LineError where a token has not its factors."""
+        """The ids of each line, ending with EOS. Raises LineError if a token has the wrong number of factors."""
         return [
             [
                 *(
@@ -63,39 +63,41 @@ class FactoredTokenizer(Recorded):
         ]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The line of ids; an unknown factor is "<unk>", and a last token that was cut has the factors it has."""
+        """The line of the ids. An unknown factor is "<unk>". A truncated last token has its remaining factors."""
         spoken = [self._pieces[i] for i in checked(ids, len(self)) if i not in (PAD, BOS, EOS)]
         values = [piece.removeprefix(self._separator) for piece in spoken]
         tokens = (values[place : place + self.factors] for place in range(0, len(values), self.factors))
         return " ".join(map(self._separator.join, tokens))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The pieces, one per id, to be read by people; a tag with the separator before it."""
+        """The pieces for people to read, one per id. A tag follows its separator."""
         return [self._pieces[i] for i in checked(ids, len(self))]
 
     def length(self, ids: Sequence[int]) -> int:
         return (len(ids) - 1) // self.factors
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where each id stands in the text: its factor of its token."""
+        """The span of each id in the text: one factor of one token."""
         return divided(text, self._separator)
 
     def normalize(self, text: str) -> str:
-        """The line as a round trip returns it, given that all of it is known."""
+        """Returns ``decode(encode(line))``, assuming that the line has no unknown factors."""
         return " ".join(map(self._separator.join, split(text, self.factors, self._separator)))
 
     @property
     def entries(self) -> tuple[Hashable, ...]:
-        """Each value with the number of its factor, which tells it from a special that is spelled like it."""
+        """Each value with the number of its factor, which makes it different from a special token with the same
+        spelling.
+        """
         return (*SPECIALS, *((number, value) for number, column in enumerate(self._values) for value in column))
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """No id adds a text of its own."""
+        """Empty texts: no id adds text on its own."""
         return ("",) * len(self)
 
     def extended(self, other: Tokenizer) -> FactoredTokenizer:
-        """Every factor grows at its end, so that those of the tags, which follow the words, get other ids."""
+        """Adds new values at the end of each factor. The ids of the tags change, because tags follow the words."""
         record = other.as_json()
         if other.factors != self.factors or record.get("separator") != self._separator:
             raise DataError(
@@ -114,7 +116,7 @@ class FactoredTokenizer(Recorded):
 
 
 def split(line: str, factors: int, separator: str) -> list[list[str]]:
-    """The factors of each token of a line; raises LineError, naming the token, where it has not all of them."""
+    """The factors of each token of a line. Raises LineError, which names the token, if a factor is missing."""
     tokens = [token.split(separator) for token in normalize("NFC", line).split()]
     for number, token in enumerate(tokens, 1):
         if len(token) != factors or not all(token):
@@ -129,10 +131,10 @@ def split(line: str, factors: int, separator: str) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class Factored:
-    """What whitespace separates, each with ``factors``, the word among them: "dogs|dog|NOUN" has 3.
+    """Tokens between white space, each with ``factors`` factors including the word: "dogs|dog|NOUN" has 3.
 
-    Of each factor those rarer than ``minimum_count`` are unknown, and ``size`` keeps the most frequent. Lengths count
-    ids, so that a token counts ``factors`` times.
+    Values of a factor that are rarer than ``minimum_count`` are unknown. ``size`` keeps the most frequent values of
+    each factor. Lengths count ids, so a token counts ``factors`` times.
     """
 
     factors: int = 2

@@ -1,9 +1,9 @@
 """Features before a text: a list of any length, a tab, and the text, as in "V;PST;3<TAB>sing".
 
-Each feature becomes one symbol in front of the text's (as characters of a word: Kann and Schütze 2016). Features have
-one vocabulary, apart from the text's, so a "V" among the letters is no feature; their ids follow those of the text.
-They are compared as they are written, in Unicode NFC, and one that was not met in training is unknown. In the text,
-which is all that follows the first tab, a tab is text.
+Each feature becomes one symbol before the symbols of the text (as for the characters of a word: Kann and Schütze 2016).
+Features have their own vocabulary, so a letter "V" is never mistaken for a feature. Their ids follow the ids of the
+text. Features are compared in Unicode NFC. A feature that did not occur in training is unknown. The text is everything
+after the first tab; further tabs are text.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from transduce.types import BOS, EOS, PAD, UNK
 
 
 class FeaturesTokenizer(Recorded):
-    """Lines of features and a text to ids and back: an id for each feature, then the text's ids.
+    """Converts lines of features and a text to ids and back: one id per feature, then the ids of the text.
 
-    ``features`` are all there are, in the order of their ids. No position belongs to one of them, so as with text
-    alone there are no ``labels``.
+    ``features`` are all known features in the order of their ids. Features have no fixed positions, so ``labels`` is 0.
     """
 
     kind = "features"
@@ -44,14 +43,14 @@ class FeaturesTokenizer(Recorded):
 
     @property
     def columns(self) -> int:
-        """That of the features, and the text's."""
+        """One column for the features and one for the text."""
         return 2
 
     def __len__(self) -> int:
         return len(self._text) + len(self._features)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, with its closing EOS; raises LineError where there is no tab."""
+        """The ids of each line, ending with EOS. Raises LineError if a line has no tab."""
         lines = [split(line, self._separator) for line in texts]
         spoken = self._text.encode([text for _, text in lines])
         return [
@@ -60,14 +59,14 @@ class FeaturesTokenizer(Recorded):
         ]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The line of ids: whatever stands before the last feature is one, "<unk>" where it is unknown."""
+        """The line of the ids. All ids up to the last feature are features; an unknown one is "<unk>"."""
         spoken = [i for i in checked(ids, len(self)) if i not in (PAD, BOS, EOS)]
         behind = max((place + 1 for place, i in enumerate(spoken) if i >= len(self._text)), default=0)
         features = self._separator.join(self._spelling(i) for i in spoken[:behind])
         return f"{features}\t{self._text.decode(spoken[behind:])}"
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The pieces, one per id, to be read by people; a feature as "<feature>"."""
+        """The pieces for people to read, one per id. A feature is "<feature>"."""
         return [
             self._spelling(i) if i < len(self._text) else f"<{self._spelling(i)}>".replace(" ", SPACE)
             for i in checked(ids, len(self))
@@ -77,18 +76,18 @@ class FeaturesTokenizer(Recorded):
         return sum(i < len(self._text) for i in ids) - 1
 
     def spans(self, line: str) -> list[tuple[int, int]]:
-        """Where each id stands in the line, of which only the text is told apart."""
+        """The span of each id in the line. All features share one span."""
         features, text = split(line, self._separator)
         return [*((0, 0) for _ in features), *shifted(self._text.spans(text), len(line) - len(text))]
 
     def normalize(self, text: str) -> str:
-        """The line as a round trip returns it, given that all of it is known."""
+        """Returns ``decode(encode(line))``, assuming that the line has no unknown tokens."""
         features, rest = split(text, self._separator)
         return f"{self._separator.join(features)}\t{self._text.normalize(rest)}"
 
     @property
     def entries(self) -> tuple[Hashable, ...]:
-        """Those of the text, and each feature, told from a piece of text that is spelled like it."""
+        """The entries of the text, and each feature in a form that no piece of text has."""
         return (*self._text.entries, *(("feature", feature) for feature in self._features))
 
     @property
@@ -96,7 +95,7 @@ class FeaturesTokenizer(Recorded):
         return (*self._text.pieces, *("" for _ in self._features))
 
     def extended(self, other: Tokenizer) -> FeaturesTokenizer:
-        """Text and features grow each at its end, so that features, which follow the text, get other ids."""
+        """Adds new pieces and new features. The ids of the features change, because they follow the text's."""
         if not isinstance(other, FeaturesTokenizer) or other._separator != self._separator:
             raise DataError(
                 f"features separated by {self._separator!r} and a text can be extended by their like alone; use the "
@@ -117,7 +116,7 @@ class FeaturesTokenizer(Recorded):
 
 
 def split(line: str, separator: str) -> tuple[list[str], str]:
-    """The features of a line, and its text; raises LineError, quoting the line, where no tab divides them."""
+    """The features and the text of a line. Raises LineError, which quotes the line, if there is no tab."""
     features, tab, text = line.partition("\t")
     if not tab:
         raise LineError(
@@ -130,9 +129,9 @@ def split(line: str, separator: str) -> tuple[list[str], str]:
 
 @dataclass(frozen=True)
 class Features:
-    """Features, a tab, and a text in units of its own; each feature is a symbol in front of the text.
+    """Features, a tab, and a text with a unit of its own. Each feature is one symbol before the text.
 
-    A ``separator`` stands between features. One rarer than ``minimum_count`` is unknown.
+    ``separator`` stands between features. A feature rarer than ``minimum_count`` is unknown.
     """
 
     text: Unit
@@ -150,14 +149,14 @@ class Features:
         counts: Counter[str] = Counter()
         spoken = self._counting(texts, counts)
         text = self.text.learn(spoken)
-        deque(spoken, maxlen=0)  # bytes learn nothing, so they do not ask
+        deque(spoken, maxlen=0)  # Bytes have nothing to learn, so they do not read the texts
         ranked = sorted(counts, key=lambda feature: (-counts[feature], feature))
         return FeaturesTokenizer(
             [feature for feature in ranked if counts[feature] >= self.minimum_count], self.separator, text
         )
 
     def _counting(self, lines: Iterable[str], counts: Counter[str]) -> Iterator[str]:
-        """The texts of the lines, whose features are counted on the way."""
+        """Yields the texts of the lines and counts their features."""
         for line in lines:
             features, text = split(line, self.separator)
             counts.update(features)

@@ -1,9 +1,9 @@
 """Labels before a text (a topic, a rating, a persona, a language): tab-separated fields, the text last.
 
-"4<TAB>great film" is one label and a text. Each label becomes one symbol; every column of labels has a vocabulary of
-its own, apart from the text's, so a word spelled like a label is no label, nor is the same label in another column.
-Label ids follow those of the text. Labels are compared as they are written, in Unicode NFC; one that was not met in
-training is unknown. In the text, which is the last field, a tab is text.
+"4<TAB>great film" is one label and a text. Each label becomes one symbol. Each column of labels has its own vocabulary,
+apart from the text's, so the same spelling in another column or in the text is another symbol. Label ids follow the ids
+of the text. Labels are compared in Unicode NFC. A label that did not occur in training is unknown. The text is the last
+field; a tab in it is text.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from transduce.types import BOS, EOS, PAD, UNK
 
 
 class LabelledTokenizer(Recorded):
-    """Lines of labels and, ``with_text``, a text, to ids and back: a label's id for each column, then the text's ids.
+    """Converts lines of labels, and a text if ``with_text``, to ids and back: one id per label, then the text's ids.
 
-    ``labels`` are those of each column, in the order of their ids.
+    ``labels`` are the labels of each column in the order of their ids.
     """
 
     kind = "labelled"
@@ -48,14 +48,14 @@ class LabelledTokenizer(Recorded):
 
     @property
     def columns(self) -> int:
-        """One for each label, and the text's."""
+        """One column per label, and one for the text."""
         return self.labels + self._with_text
 
     def __len__(self) -> int:
         return len(self._text) + len(self._values)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, with its closing EOS; raises LineError where there are too few fields."""
+        """The ids of each line, ending with EOS. Raises LineError if a line has too few fields."""
         lines = [self._split(line) for line in texts]
         spoken = self._text.encode([text for _, text in lines])
         return [
@@ -64,35 +64,35 @@ class LabelledTokenizer(Recorded):
         ]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The line of ids; as without labels an unknown is "<unk>", and a label that stands in the text is left out."""
+        """The line of the ids. An unknown label or token is "<unk>". A label among the text's ids is left out."""
         spoken = [i for i in checked(ids, len(self)) if i not in (PAD, BOS, EOS)]
         labels = [self._spelling(i) for i in spoken[: self.labels]]
         return self._join(labels, self._text.decode([i for i in spoken[self.labels :] if i < len(self._text)]))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The pieces, one per id, to be read by people; a label as "<label>"."""
+        """The pieces for people to read, one per id. A label is "<label>"."""
         return [
             self._text.tokens([i])[0] if i < len(self._text) else f"<{self._spelling(i)}>".replace(" ", SPACE)
             for i in checked(ids, len(self))
         ]
 
     def length(self, ids: Sequence[int]) -> int:
-        """Tokens of the text; where there is none, labels."""
+        """The number of tokens of the text, or of labels if there is no text."""
         return self._text.length(ids[self.labels :]) if self._with_text else self.labels
 
     def spans(self, line: str) -> list[tuple[int, int]]:
-        """Where each id stands in the line, of which only the text is told apart."""
+        """The span of each id in the line."""
         labels, text = self._split(line)
         return [*((0, 0) for _ in labels), *shifted(self._text.spans(text), len(line) - len(text))]
 
     def normalize(self, text: str) -> str:
-        """The line as a round trip returns it, given that all of it is known."""
+        """Returns ``decode(encode(line))``, assuming that the line has no unknown tokens."""
         labels, rest = self._split(text)
         return self._join(labels, self._text.normalize(rest))
 
     @property
     def entries(self) -> tuple[Hashable, ...]:
-        """Those of the text, and a label with the number of its column."""
+        """The entries of the text, and each label with the number of its column."""
         return (*self._text.entries, *((column, label) for column, ids in enumerate(self._ids) for label in ids))
 
     @property
@@ -100,7 +100,7 @@ class LabelledTokenizer(Recorded):
         return (*self._text.pieces, *("" for _ in self._values))
 
     def extended(self, other: Tokenizer) -> LabelledTokenizer:
-        """Text and labels grow each at its end, so that labels, which follow the text, get other ids."""
+        """Adds new pieces and new labels. The ids of the labels change, because they follow the text's."""
         if not isinstance(other, LabelledTokenizer) or (other.labels, other._with_text) != (
             self.labels,
             self._with_text,
@@ -131,7 +131,7 @@ class LabelledTokenizer(Recorded):
 
 
 def check_text(text: Tokenizer) -> Tokenizer:
-    """The tokenizer, as long as it is of text; DataError where it is of numbers, or whole words have the last ids."""
+    """Returns a text tokenizer unchanged. Raises DataError if it is numeric, or if its last ids are whole words."""
     if text.numeric:
         raise DataError("what stands before a text is told by ids, and these are numbers: choose another unit for text")
     if text.words:
@@ -140,7 +140,9 @@ def check_text(text: Tokenizer) -> Tokenizer:
 
 
 def split(line: str, labels: int, with_text: bool) -> tuple[list[str], str]:
-    """The labels of a line, and its text, empty where there is none to be; raises LineError, quoting the line."""
+    """The labels and the text of a line; the text is empty without ``with_text``. Raises LineError, which quotes the
+    line.
+    """
     fields = line.split("\t", labels)
     if len(fields) != labels + with_text:
         wanted = f"{labels} {'label' if labels == 1 else 'labels'}{' and the text' if with_text else ' alone'}"
@@ -157,9 +159,9 @@ def split(line: str, labels: int, with_text: bool) -> tuple[list[str], str]:
 
 @dataclass(frozen=True)
 class Labelled:
-    """``labels`` columns of labels, then a text in units of its own, which may be empty.
+    """``labels`` columns of labels, then a text with a unit of its own. The text may be empty.
 
-    A label rarer than ``minimum_count`` is unknown, so that a model learns what to do without one.
+    A label rarer than ``minimum_count`` is unknown, so that a model learns what to do without a label.
     """
 
     text: Unit
@@ -176,13 +178,13 @@ class Labelled:
         counts: list[Counter[str]] = [Counter() for _ in range(self.labels)]
         spoken = _counting(texts, counts, with_text=True)
         text = self.text.learn(spoken)
-        deque(spoken, maxlen=0)  # bytes learn nothing, so they do not ask
+        deque(spoken, maxlen=0)  # Bytes have nothing to learn, so they do not read the texts
         return LabelledTokenizer(_kept(counts, self.minimum_count), text)
 
 
 @dataclass(frozen=True)
 class Labels:
-    """``labels`` columns of labels and no text: the whole source; ``minimum_count`` as in ``Labelled``."""
+    """``labels`` columns of labels without a text. ``minimum_count`` is as in ``Labelled``."""
 
     labels: int = 1
     minimum_count: int = 1
@@ -200,7 +202,7 @@ class Labels:
 
 
 def _counting(lines: Iterable[str], counts: Sequence[Counter[str]], with_text: bool) -> Iterator[str]:
-    """The texts of the lines, whose labels are counted on the way."""
+    """Yields the texts of the lines and counts their labels."""
     for line in lines:
         labels, text = split(line, len(counts), with_text)
         for count, label in zip(counts, labels, strict=True):

@@ -20,9 +20,11 @@ _STEPS: Final[dict[Form, list[Any]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Normalised:
-    """``normalisation`` is the Unicode form that text is brought to first: "NFC" composes letters with their accents,
-    "NFD" decomposes them (Hangul syllables into letters), "NFKC" also replaces compatibility characters ("ﬁ", "①"),
-    "none" keeps the text. ``lowercase`` folds case. Outputs are written in this form, so references must be in it too.
+    """The options of a text unit's normalisation.
+
+    ``normalisation`` is a Unicode form. "NFC" composes letters with their accents. "NFD" decomposes them (Hangul
+    syllables into letters). "NFKC" also replaces compatibility characters ("ﬁ", "①"). "none" keeps the text.
+    ``lowercase`` folds case. Outputs are written in this form, so references must have it too.
     """
 
     normalisation: Form = "NFC"

@@ -1,8 +1,9 @@
-"""Series of numbers: "3.1 2.7 4" are three steps of one channel, "3.1,0 2.7,1" two steps of two.
+"""Series of numbers: "3.1 2.7 4" are three steps of one channel, "3.1,0 2.7,1" are two steps of two channels.
 
-Whitespace separates steps and a comma their channels, of which every step has as many. In a row the numbers of a step
-stand side by side, scaled: z = (x - mean) / scale, with what was learned in training; EOS closes it, as any row.
-Numbers are written back to a millionth of their scale, about what a model in float32 knows of them.
+White space separates steps, and a comma separates channels. Each step has the same number of channels. In a row the
+numbers of a step are adjacent and scaled: z = (x - mean) / scale, with the mean and scale of the training set. EOS ends
+each row. Numbers are written back with a precision of a millionth of their scale, about the precision of a float32
+model.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from transduce.data.tokenizers.recorded import RecordedNumbers
 from transduce.types import EOS, SPECIALS
 
 Array = NDArray[np.float64]
-DIGITS = 6  # written of a number, behind the first of its scale
+DIGITS = 6  # digits to write after the first digit of the scale
 
 
 class NumbersTokenizer(RecordedNumbers):
-    """Lines of numbers to scaled numbers and back; ``mean`` and ``scale`` are of each channel, in raw units."""
+    """Converts lines of numbers to scaled numbers and back. ``mean`` and ``scale`` are those of each channel, raw."""
 
     kind = "numbers"
     signal = False
@@ -41,7 +42,7 @@ class NumbersTokenizer(RecordedNumbers):
         return len(self._mean)
 
     def encode(self, texts: Sequence[str]) -> list[list[float]]:
-        """The scaled numbers of each line, and EOS; raises LineError where a step has not its numbers."""
+        """The scaled numbers of each line, and EOS. Raises LineError if a step has the wrong number of channels."""
         rows = []
         for line in texts:
             scaled_SC = (steps(line, self.factors) - self._mean) / self._scale
@@ -49,27 +50,27 @@ class NumbersTokenizer(RecordedNumbers):
         return rows
 
     def decode(self, ids: Sequence[float]) -> str:
-        """The line of a row as ``encode`` gives it, or a model: all but the last, which closes it, are numbers."""
+        """The line of a row from ``encode`` or from a model. All values except the last one are numbers."""
         numbers = self._written(ids)
         return " ".join(",".join(numbers[at : at + self.factors]) for at in range(0, len(numbers), self.factors))
 
     def tokens(self, ids: Sequence[float]) -> list[str]:
-        """The numbers, in raw units, to be read by people, and the end."""
+        """The numbers in raw units and the end, for people to read."""
         return [*self._written(ids), SPECIALS[EOS]]
 
     def length(self, ids: Sequence[float]) -> int:
         return (len(ids) - 1) // self.factors
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where each number stands in the line."""
+        """The span of each number in the line."""
         return divided(text, ",")
 
     def normalize(self, text: str) -> str:
-        """The line as a round trip returns it."""
+        """Returns ``decode(encode(line))``."""
         return self.decode(self.encode([text])[0])
 
     def extended(self, other: Tokenizer) -> NumbersTokenizer:
-        """Nothing can be added to a scale: whoever has as many channels is read by this one."""
+        """Numbers have no vocabulary to extend: returns this tokenizer if the other has as many channels."""
         if not other.numeric or other.factors != self.factors:
             raise DataError(
                 f"numbers in {self.factors} channels are not extended by {other.factors}, nor by text; use the same "
@@ -93,13 +94,13 @@ class NumbersTokenizer(RecordedNumbers):
 
 
 def _text(number: float, decimals: int) -> str:
-    return f"{round(number, decimals) + 0.0:.15g}"  # + 0.0, lest there be a -0
+    return f"{round(number, decimals) + 0.0:.15g}"  # + 0.0 turns -0 into 0
 
 
 def steps(line: str, channels: int | None = None) -> Array:
-    """The numbers of a line, [S, C]; raises LineError, naming the step, where one is missing or is none.
+    """The numbers of a line, [S, C]. Raises LineError, which names the step, if a number is missing or invalid.
 
-    Without ``channels`` there are as many as in the first step.
+    Without ``channels``, the first step determines their number.
     """
     written = [step.split(",") for step in line.split()]
     if not written:
@@ -131,11 +132,11 @@ def _number(line: str, text: str, place: str) -> float:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Numbers, a step between spaces, its channels separated by commas: "3.1,0 2.7,1" is two steps of two channels.
+    """Numbers, with spaces between steps and commas between channels: "3.1,0 2.7,1" is two steps of two channels.
 
-    They are scaled to mean 0 and standard deviation 1, of the training set: of each "channel", or one for all
-    ("global"), where channels are to be compared; with "none" they are read as they are. Raw numbers go in and come
-    out. Lengths count numbers.
+    They are scaled to mean 0 and standard deviation 1 of the training set. "channel" scales each channel separately.
+    "global" uses one scale for all, so that channels stay comparable. "none" reads numbers unchanged. Inputs and
+    outputs are raw numbers. Lengths count numbers.
     """
 
     scaling: Literal["channel", "global", "none"] = "channel"
@@ -152,7 +153,7 @@ class Numbers:
         for line in texts:
             x_SC = steps(line, channels)
             channels = x_SC.shape[1]
-            with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+            with np.errstate(over="ignore", invalid="ignore"):  # checked below
                 moments.add(x_SC.reshape(-1, 1) if self.scaling == "global" else x_SC)
             if not np.isfinite(moments.deviation_C).all():
                 raise LineError(
@@ -163,6 +164,6 @@ class Numbers:
         if self.scaling == "none":
             return NumbersTokenizer([0.0] * channels, [1.0] * channels)
         mean_C, scale_C = moments.mean_C, moments.deviation_C
-        constant_C = scale_C <= 1e-12 * np.abs(mean_C)  # but for rounding
+        constant_C = scale_C <= 1e-12 * np.abs(mean_C)  # except for rounding errors
         scale_C = np.where(constant_C, 1.0, scale_C)
         return NumbersTokenizer(*(np.broadcast_to(each, channels).tolist() for each in (mean_C, scale_C)))

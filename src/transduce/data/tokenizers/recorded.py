@@ -1,4 +1,4 @@
-"""Base classes of tokenizers whose JSON record is all that they are."""
+"""Base classes of tokenizers that are saved as a JSON record."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Recorded(ABC):
 
     @abstractmethod
     def as_json(self) -> Any:
-        """All that ``from_json`` needs."""
+        """The record that ``from_json`` needs."""
 
     @property
     def fingerprint(self) -> str:

@@ -1,9 +1,8 @@
 """Words in pieces: "dogs bark" as <s> d o g s <s> b a r k </s>, so that a model sees where words begin.
 
-What white space separates is a word. "<s>", which opens no source otherwise, stands before each, and its pieces, of any
-unit of text, behind it. What is said of a source by words (labels, as many as it has) is then said whatever they are
-cut into. Where words are known as wholes too, each of these has a mark of its own, which stands in the place of "<s>":
-<dog> d o g <bark> b a r k.
+White space separates words. "<s>", which occurs in no other source, stands before each word's pieces, which may have
+any text unit. So predictions per word (labels, one for each word) do not depend on the pieces. A word that is also
+known as a whole has its own mark instead of "<s>": <dog> d o g <bark> b a r k.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from transduce.types import BOS, EOS, SPECIALS, UNK
 
 
 class SpelledTokenizer(Recorded):
-    """Lines of words to ids and back; the ids are those of the pieces' tokenizer, and a mark before each word.
+    """Converts lines of words to ids and back: the ids of the pieces' tokenizer, with a mark before each word.
 
-    The mark is BOS, or, of a word that ``known`` has as a whole, an id that follows those of the pieces.
+    The mark is BOS, or an id after those of the pieces if ``known`` has the word as a whole.
     """
 
     kind = "spelled"
@@ -59,7 +58,7 @@ class SpelledTokenizer(Recorded):
         return [[*(i for word in line for i in spelled[word]), EOS] for line in lines]
 
     def _marks(self, words: Sequence[str]) -> list[int]:
-        """What opens each of the words; what is not known as one is not known as a whole."""
+        """The mark of each word: its own if it is known as a whole, otherwise BOS."""
         if self._known is None:
             return [BOS] * len(words)
         first = len(self._pieces) - len(SPECIALS)
@@ -78,7 +77,7 @@ class SpelledTokenizer(Recorded):
         return " ".join(filter(None, map(self._pieces.decode, words)))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The pieces, one per id, to be read by people; the mark of a known word as "<word>"."""
+        """The pieces for people to read, one per id. The mark of a known word is "<word>"."""
         first = len(self._pieces)
         return [
             self._pieces.tokens([i])[0] if i < first else f"<{self._wholes[i - first]}>"
@@ -89,7 +88,7 @@ class SpelledTokenizer(Recorded):
         return sum(map(self._is_mark, ids))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where each id stands in the text: the mark of a word at its beginning, without extent."""
+        """The span of each id in the text. A mark has an empty span at the beginning of its word."""
         found: list[tuple[int, int]] = []
         for word in re.finditer(r"\S+", text):
             found += [(word.start(), word.start()), *shifted(self._pieces.spans(word[0])[:-1], word.start())]
@@ -100,7 +99,7 @@ class SpelledTokenizer(Recorded):
 
     @property
     def entries(self) -> tuple[Hashable, ...]:
-        """Those of the pieces, and each word known as a whole, told from a piece that is spelled like it."""
+        """The entries of the pieces, and each whole word in a form that differs from a piece with the same spelling."""
         return (*self._pieces.entries, *(("word", word) for word in self._wholes))
 
     @property
@@ -108,7 +107,7 @@ class SpelledTokenizer(Recorded):
         return (*self._pieces.pieces, *("" for _ in self._wholes))
 
     def extended(self, other: Tokenizer) -> SpelledTokenizer:
-        """Pieces and words grow each at its end, so that words, which follow the pieces, get other ids."""
+        """Adds new pieces and new words. The ids of the words change, because they follow the pieces'."""
         if not isinstance(other, SpelledTokenizer) or (self._known is None) != (other._known is None):
             raise DataError("words in pieces can be extended by their like alone; use the same units")
         known = self._known and other._known and self._known.extended(other._known)
@@ -126,10 +125,10 @@ class SpelledTokenizer(Recorded):
 
 @dataclass(frozen=True)
 class Spelled:
-    """Words, which white space separates, each in ``pieces`` of a unit of text, with <s> before each word.
+    """Words between white space, each in ``pieces`` of a text unit, with <s> before each word.
 
-    Of ``words``, "symbols" that are to be known as wholes too, each has a mark of its own in the place of <s>.
-    Source of encoders that answer once a word: ``embedding = {type = "spelled"}``, or ``first-piece``.
+    ``words``, a unit of "symbols", are the words known as wholes; each has its own mark instead of <s>. Encoders that
+    return one state per word read this unit: ``embedding = {type = "spelled"}``, or ``first-piece``.
     """
 
     pieces: Unit

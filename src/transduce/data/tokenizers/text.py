@@ -26,16 +26,18 @@ from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
 
 SPACE = "▁"
 _UNLIMITED = 2**31
-LONGEST = 1000  # characters of a word that merges are learned from at a time: that takes the square of the longest
+LONGEST = (
+    1000  # most characters of a word from which merges are learned: time grows with the square of the longest word
+)
 _CLOSED = processors.TemplateProcessing(single=f"$A {SPECIALS[EOS]}", special_tokens=[(SPECIALS[EOS], EOS)])
 _CHARACTER = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-# Models find their specials by spelling, so none may see a whole "</s>" that stood in the text. Words and subwords end
-# where letters meet punctuation, which is enough; symbols do not, and this cuts them after the "<".
+# Models find special tokens by spelling, so a "</s>" in the text must be split. Words and subwords split it where
+# letters meet punctuation. Symbols do not, so this expression splits them after the "<".
 _GUARD = pre_tokenizers.Split(Regex(f"<(?={'|'.join(re.escape(special[1:]) for special in SPECIALS)})"), "isolated")
 
 
 class TextTokenizer:
-    """A tokenizer of the library ``tokenizers``, for text without labels (with labels: ``labels.py``)."""
+    """A tokenizer of the library ``tokenizers``, for text without labels. ``labels.py`` handles labels."""
 
     kind = registry.TEXT
     numeric = False
@@ -59,7 +61,7 @@ class TextTokenizer:
         return self._library.get_vocab_size()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, with its closing EOS; raises DataError for half a character."""
+        """The ids of each text, ending with EOS. Raises DataError for half of a surrogate pair."""
         try:
             return [encoding.ids for encoding in self._library.encode_batch_fast(list(texts))]
         except TypeError:
@@ -77,19 +79,19 @@ class TextTokenizer:
             ) from None
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids; padding, BOS and EOS say nothing, wherever they stand, and an unknown is "<unk>"."""
+        """The text of the ids. Padding, BOS and EOS add nothing anywhere. An unknown token is "<unk>"."""
         spoken = [i for i in checked(ids, len(self)) if i not in (PAD, BOS, EOS)]
         return self._library.decode(spoken, skip_special_tokens=False)
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The pieces, one per id, to be read by people; spaces are shown as "▁"."""
+        """The pieces for people to read, one per id. Spaces are shown as "▁"."""
         return [str(self._library.id_to_token(i)).replace(" ", SPACE) for i in checked(ids, len(self))]
 
     def length(self, ids: Sequence[int]) -> int:
         return len(ids) - 1
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where each id of ``encode`` stands in the text; spaces belong to what follows, or are ids themselves."""
+        """The span of each id in the text. A space belongs to the next piece, or is an id itself."""
         return [*self._library.encode(text).offsets[:-1], (len(text), len(text))]
 
     def normalize(self, text: str) -> str:
@@ -99,7 +101,7 @@ class TextTokenizer:
         normal: str = self._library.normalizer.normalize_str(text)
         if self._library.decoder is None or isinstance(self._library.decoder, decoders.ByteLevel):
             return normal
-        # Character by character, so that the decoder takes no text for a special token.
+        # Character by character, so that the decoder never sees a special token.
         return str(self._library.decoder.decode(list(normal)))
 
     @property
@@ -109,15 +111,17 @@ class TextTokenizer:
     @property
     def pieces(self) -> tuple[str, ...]:
         spoken = self.entries[UNK:]
-        if self._library.decoder is None:  # symbols, between which the library puts a space
+        if self._library.decoder is None:  # symbols: the library puts a space between them
             spoken = tuple(f" {entry}" for entry in spoken)
         elif self._library.normalizer is not None and self._library.normalizer.normalize_str("x") != "x":
             spoken = tuple(entry.replace(SPACE, " ") for entry in spoken)
         return ("",) * UNK + spoken
 
     def extended(self, other: Tokenizer) -> TextTokenizer:
-        """Characters, words and symbols are lists, to which more can be added; pieces are not, as each of them changes
-        how all text is cut."""
+        """Adds the new entries of ``other`` to a vocabulary of characters, words or symbols.
+
+        Subword vocabularies cannot grow, because each new piece changes how all text is divided.
+        """
         record, theirs = self.as_json(), other.as_json()
         if record["model"]["type"] != "WordLevel":
             raise DataError(
@@ -135,7 +139,7 @@ class TextTokenizer:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the JSON: equal for tokenizers that agree on everything."""
+        """SHA-256 of the JSON: equal for equal tokenizers."""
         return hashlib.sha256(self._library.to_str().encode()).hexdigest()
 
     def save(self, path: str | Path) -> None:
@@ -156,13 +160,13 @@ class TextTokenizer:
 
 
 def _cutting(record: Any) -> Any:
-    """A tokenizer's record without its words."""
+    """A tokenizer's record without its vocabulary."""
     return {**record, "model": record.get("model", {}).get("type")}
 
 
 @dataclass(frozen=True)
 class Characters(Normalised):
-    """Every character, spaces too. ``size`` bounds the vocabulary, specials included."""
+    """Characters, including spaces. ``size`` limits the vocabulary, including special tokens."""
 
     minimum_count: int = 1
     size: int | None = None
@@ -184,9 +188,9 @@ class Characters(Normalised):
 
 @dataclass(frozen=True)
 class Words(Normalised):
-    """Words and single punctuation marks; a piece that follows a space begins with "▁".
+    """Words and single punctuation marks. A piece after a space begins with "▁".
 
-    ``size`` keeps the most frequent, specials included; the others are unknown.
+    ``size`` keeps the most frequent pieces, including special tokens; all others are unknown.
     """
 
     minimum_count: int = 1
@@ -203,7 +207,7 @@ class Words(Normalised):
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
         _mark_spaces(library, self.normalizers())
         library.pre_tokenizer = pre_tokenizers.Split(Regex(rf"{SPACE}?(?:\w+|[^\w{SPACE}])|{SPACE}"), "isolated")
-        # An unknown word has lost its mark; most begin after a space.
+        # An unknown word has lost its "▁"; most words follow a space.
         spaced = decoders.Replace(SPECIALS[UNK], SPACE + SPECIALS[UNK])
         library.decoder = decoders.Sequence([spaced, library.decoder])
         return _counted(library, texts, self.minimum_count, self.size)
@@ -211,9 +215,9 @@ class Words(Normalised):
 
 @dataclass(frozen=True)
 class Symbols(Normalised):
-    """What whitespace separates (phonemes, glosses); decoded with one space between.
+    """Symbols between white space (phonemes, glosses). Decoding puts one space between them.
 
-    A symbol spelled like a special token ("</s>") is cut after its "<".
+    A symbol with the spelling of a special token ("</s>") is split after its "<".
     """
 
     minimum_count: int = 1
@@ -238,8 +242,8 @@ class Symbols(Normalised):
 class Bpe(Normalised):
     """Byte-pair encoding within words and runs of punctuation (Sennrich et al. 2016).
 
-    ``size`` is the most entries there can be, specials included; fewer where the text has no more pairs that occur
-    ``minimum_count`` times. ``alphabet`` keeps the most frequent characters only.
+    ``size`` is the largest vocabulary, including special tokens. It is smaller if no more pairs occur ``minimum_count``
+    times. ``alphabet`` keeps only the most frequent characters.
     """
 
     size: int = 8000
@@ -274,7 +278,9 @@ class Bpe(Normalised):
 
 @dataclass(frozen=True)
 class Unigram(Normalised):
-    """Subwords of a unigram language model (Kudo 2018); within what, and ``size``, as in ``Bpe``."""
+    """Subwords of a unigram language model (Kudo 2018), within words and runs of punctuation. ``size`` is as in
+    ``Bpe``.
+    """
 
     size: int = 8000
 
@@ -302,7 +308,7 @@ class Unigram(Normalised):
 
 @dataclass(frozen=True)
 class Bytes(Normalised):
-    """The bytes of UTF-8: 256 of them, whatever the script; nothing is learned and nothing is unknown."""
+    """The 256 bytes of UTF-8, for any script. Nothing is learned and nothing is unknown."""
 
     normalisation: Form = field(default="none", kw_only=True)
 
@@ -322,7 +328,7 @@ class Bytes(Normalised):
 
 
 def check_whole(text: str) -> None:
-    """Raise DataError for half of a surrogate pair, which JSON can write and UTF-8 cannot."""
+    """Raises DataError for half of a surrogate pair, which JSON can contain and UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -334,7 +340,7 @@ def check_whole(text: str) -> None:
 
 
 def _check_counts(unit: Any) -> None:
-    """DataError where an option counts fewer than none, or more than the library can."""
+    """Raises DataError if an option is negative, or larger than the library allows."""
     for name in ("size", "minimum_count", "alphabet"):
         value = getattr(unit, name, None)
         if value is not None and not 0 <= value <= _UNLIMITED:
@@ -342,7 +348,7 @@ def _check_counts(unit: Any) -> None:
 
 
 def _mark_spaces(library: tokenizers.Tokenizer, form: list[Any]) -> None:
-    """Every space becomes "▁", and one is put before the text, so that a word is the same at its beginning."""
+    """Replaces spaces by "▁" and adds one before the text, so that a word has the same piece at the beginning."""
     marks = [normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]
     library.normalizer = normalizers.Sequence([*form, *marks])
     library.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
@@ -356,7 +362,7 @@ def _subwords(model: Any, form: list[Any]) -> tokenizers.Tokenizer:
 
 
 def _pieces(longest: int | None = None) -> Any:
-    """Cuts text into words and runs of punctuation, ``longest`` characters of them at a time."""
+    """Splits text into words and runs of punctuation, of at most ``longest`` characters."""
     many = "+" if longest is None else f"{{1,{longest}}}"
     return pre_tokenizers.Split(Regex(rf"{SPACE}?(?:\w{many}|[^\w{SPACE}]{many})|{SPACE}"), "isolated")
 
@@ -377,11 +383,11 @@ def _counted(
 
 
 def _in_order(library: tokenizers.Tokenizer) -> list[tuple[str, float]]:
-    """A unigram vocabulary freed of chance.
+    """A unigram vocabulary in a reproducible order.
 
-    The library walks a hash table: sums differ in their last digits, and the characters no piece was kept for get
-    the lowest score plus 0, 1, 2, ... steps of 0.0001 in any order. Here scores are rounded, and those characters
-    share the lowest score and stand last, in the order of Unicode.
+    The library iterates over a hash table. So sums differ in their last digits, and characters without a piece get the
+    lowest score plus multiples of 0.0001 in random order. Here scores are rounded, and those characters share the
+    lowest score and come last, in Unicode order.
     """
     pieces = [(piece, round(score, 6)) for piece, score in json.loads(library.to_str())["model"]["vocab"]]
     learned = pieces[len(SPECIALS) :]
@@ -393,7 +399,7 @@ def _in_order(library: tokenizers.Tokenizer) -> list[tuple[str, float]]:
 
 
 def _byte_characters() -> list[str]:
-    """The character by which the library writes each byte: itself if printable, else one beyond U+00FF."""
+    """The character that the library uses for each byte: itself if printable, otherwise one above U+00FF."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = iter(range(0x100, 0x200))
     return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
