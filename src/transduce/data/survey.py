@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.data.cleaning import Account, Tally, usable
+from transduce.data.cleaning import Account, Tally, untrained_unknowns, usable
 from transduce.data.corpora import Files, present
 from transduce.data.encoding import Chunk, chunks
 from transduce.data.preparation import locate, prepare
@@ -54,6 +54,7 @@ class SideSurvey:
     unknown: float
     signal: bool = False
     special: int = 0
+    unknown_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,10 @@ class Survey:
                 text.append(f"  target tokens for each source token, ends counted: {split.length_ratio:.3f}")
             for sample in split.samples:
                 text += [f"  {' '.join(sample.source_tokens)}", f"    -> {' '.join(sample.target_tokens)}"]
-        return text
+        unknown = {
+            name: {side: getattr(split, side).unknown_tokens for side in sides} for name, split in self.splits.items()
+        }
+        return [*text, *untrained_unknowns(unknown)]
 
 
 def survey(data: Data, cache: Path) -> Survey:
@@ -215,7 +219,9 @@ class _SideGathering:
         characters, tokens = np.array(self.characters, np.int64), np.array(self.tokens, np.int64)
         spoken = int(tokens.sum()) - len(tokens)  # without EOS
         unknown = self.unknown / max(1, spoken)
-        return SideSurvey(Lengths.of(characters), Lengths.of(tokens), unknown, self.tokenizer.signal, self.special)
+        return SideSurvey(
+            Lengths.of(characters), Lengths.of(tokens), unknown, self.tokenizer.signal, self.special, self.unknown
+        )
 
 
 def _hash(text: str) -> int:

@@ -55,12 +55,18 @@ METRICS: dict[str, Callable[[], Metric]] = {
 
 
 def metric(name: str) -> Metric:
-    """A metric by its name; ValueError, naming the nearest one, where there is none of that name."""
-    if name not in METRICS:
-        close = difflib.get_close_matches(name.lower(), METRICS, n=1, cutoff=0.5)
+    """A new metric by its name, such as "bleu", or "bleu:zh" with a tokenizer for BLEU.
+
+    Raises UserError, with the most similar name, if there is no such metric.
+    """
+    own, colon, tokenizer = name.partition(":")
+    if own not in METRICS:
+        close = difflib.get_close_matches(own.lower(), METRICS, n=1, cutoff=0.5)
         nearest = f'did you mean "{close[0]}"? ' if close else ""
         raise UserError(f"no metric {name!r}: {nearest}Known: {', '.join(METRICS)}")
-    return METRICS[name]()
+    if colon and own != Bleu.name:
+        raise UserError(f"no metric {name!r}: only bleu has a choice of tokenizers (bleu:zh); write {own!r}")
+    return Bleu(tokenizer) if colon else METRICS[own]()
 
 
 def meaning(metric: Metric) -> str:

@@ -6,14 +6,21 @@ Scores and signatures are sacreBLEU's: Post, "A Call for Clarity in Reporting BL
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from sacrebleu.metrics.base import Metric as SacreBleuMetric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from transduce.errors import MissingPackageError, UserError
 from transduce.metrics.references import references
 from transduce.types import Example, Prediction
+
+TOKENIZERS: Final = (
+    "13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200", "spBLEU-1K",
+)  # of sacreBLEU's BLEU, the default first  # fmt: skip
+_PACKAGES: Final = {"ja-mecab": "'sacrebleu[ja]'", "ko-mecab": "'sacrebleu[ko]'"}
 
 
 class SacreBleu:
@@ -51,18 +58,41 @@ class SacreBleu:
 
 
 class Bleu(SacreBleu):
-    """BLEU in percent, by default on sacreBLEU's 13a tokens, cased (Papineni et al., ACL 2002)."""
+    """BLEU in percent on sacreBLEU's 13a tokens, cased (Papineni et al., ACL 2002). ``bleu:zh`` and the like choose
+    another of sacreBLEU's tokenizers: ``none`` (white space), ``intl``, ``char``, ``zh``, ``ja-mecab``, ``ko-mecab``,
+    ``flores101``, ``flores200``, ``spBLEU-1K``.
+    """
 
     name = "bleu"
 
-    def __init__(self, tokenize: str = "13a", lowercase: bool = False) -> None:
-        super().__init__(BLEU(tokenize=tokenize, lowercase=lowercase))
-        self._of_sentences: SacreBleuMetric = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True)
+    def __init__(self, tokenize: str = TOKENIZERS[0], lowercase: bool = False) -> None:
+        if tokenize not in TOKENIZERS:
+            raise UserError(f"no tokenizer {tokenize!r} for bleu; choose one of {', '.join(TOKENIZERS)}")
+        super().__init__(_scorer(tokenize, lowercase))
+        self._of_sentences = _scorer(tokenize, lowercase, effective_order=True)
+        if tokenize != TOKENIZERS[0]:
+            self.name = f"{Bleu.name}:{tokenize}"
 
     def sentence_score(self, row: Sequence[float]) -> float:
-        """That of sacreBLEU's ``sentence_bleu``: n-grams longer than the sentence do not count, where in a corpus of
-        it alone they would make 0 of it."""
+        """The score of sacreBLEU's ``sentence_bleu``: n-grams that are longer than the sentence do not count. The score
+        of a corpus of one sentence would be 0."""
         return float(self._of_sentences._compute_score_from_stats(list(row)).score)
+
+
+def _scorer(tokenize: str, lowercase: bool, effective_order: bool = False) -> SacreBleuMetric:
+    """sacreBLEU's BLEU. Raises UserError if the tokenizer needs a package or a download that is not there."""
+    try:
+        return BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=effective_order)
+    except (ImportError, RuntimeError) as error:  # RuntimeError for MeCab
+        raise MissingPackageError(
+            f"bleu:{tokenize} needs a package that is not installed: "
+            f"pip install {_PACKAGES.get(tokenize, 'sentencepiece')}"
+        ) from error
+    except OSError as error:
+        raise UserError(
+            f"bleu:{tokenize} could not get the model of its tokenizer, which sacreBLEU downloads once into "
+            f"~/.sacrebleu: {error}"
+        ) from error
 
 
 class Chrf(SacreBleu):

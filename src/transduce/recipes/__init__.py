@@ -34,9 +34,14 @@ def read(recipe: str | Path) -> config.Table:
     return _read(os.path.normpath(recipe), ())
 
 
+def own_tables(recipe: str) -> config.Table:
+    """The tables of a recipe's own file, by name or path, without those of its ``base``."""
+    return config.read(recipe) if _is_file(recipe) else config.parse(_bytes(recipe), f"recipe {recipe}")
+
+
 def based_on(name: str) -> list[str]:
     """The recipes whose ``base`` is ``name``."""
-    return [other for other in names() if _tables(other).get("base") == name]
+    return [other for other in names() if own_tables(other).get("base") == name]
 
 
 def without_budget(table: config.Table) -> config.Table:
@@ -63,7 +68,7 @@ def _read(recipe: str, changes: tuple[str, ...]) -> config.Table:
     if recipe in changes:
         circle = " -> ".join([*changes[changes.index(recipe) :], recipe])
         raise config.ConfigError("base", f"a circle, {circle}: one of these must stand alone")
-    table = _tables(recipe)
+    table = own_tables(recipe)
     if "base" not in table:
         return table
     name = _base(recipe, table.pop("base"))
@@ -74,10 +79,6 @@ def _read(recipe: str, changes: tuple[str, ...]) -> config.Table:
     training = table.get("training", {})
     anew = isinstance(training, dict) and any(key in BUDGET for key in training)
     return config.merge(without_budget(base) if anew else base, table)
-
-
-def _tables(recipe: str) -> config.Table:
-    return config.read(recipe) if _is_file(recipe) else config.parse(_bytes(recipe), f"recipe {recipe}")
 
 
 def _base(recipe: str, base: Any) -> str:
