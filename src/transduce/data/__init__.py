@@ -1,1 +1,1 @@
-"""From raw text to batches: corpora, tokenizers, preparation, batching, and where recipes get their data."""
+"""From raw text to batches: corpora, tokenizers, preparation and batching."""

@@ -1,4 +1,4 @@
-"""The contracts of the package: what brings the files of a corpus."""
+"""The contract of origins, which bring the files of a corpus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The order of training: shuffled, in length pools, cut by a budget of padded tokens, the same for a seed and epoch."""
+"""The order of training: shuffled pools of similar length, divided into batches by padded tokens.
+
+The order is a function of the seed and the epoch.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,16 @@ from transduce.data.pairs import Pairs
 from transduce.types import Batch
 
 Ids = NDArray[np.int64]
-MOST = 2**31 - 1  # of anything here: a pool's tokens are counted in 64 bits
+MOST = 2**31 - 1  # upper limit of all options: a pool's tokens are counted in 64 bits
 
 
 @dataclass(frozen=True)
 class Batching:
-    """How pairs are put together.
+    """How pairs are combined into batches.
 
-    A batch holds max(source, target length) * sentences <= ``tokens``, padding included, and at most ``sentences``;
-    a pair longer than that is a batch of its own. Pairs of like length are sought among ``pool`` batches' worth.
+    In a batch, max(source, target length) * sentences is at most ``tokens``, including padding, and there are at most
+    ``sentences`` sentences. A longer pair is a batch of its own. Pairs of similar length are collected from pools of
+    ``pool`` batches.
     """
 
     tokens: int = 2048
@@ -38,17 +42,17 @@ class Batching:
 
 @dataclass(frozen=True)
 class Place:
-    """Where training is in its data: batches of this rank already taken from this epoch."""
+    """The position of training in its data: the epoch, and the number of its batches that this rank has taken."""
 
     epoch: int = 0
     batch: int = 0
 
 
 class Batches:
-    """The batches of each epoch for one rank of ``world``; every rank has the same number of them.
+    """The batches of each epoch for one rank of ``world``. All ranks have the same number of batches.
 
-    Rank r takes batches r, r + world, ...: together the ranks take at each step what one process would take in
-    ``world`` steps. The at most world - 1 batches left over wait for another epoch's shuffle.
+    Rank r takes batches r, r + world, and so on. So the ranks together take in each step what one process takes in
+    ``world`` steps. At most world - 1 batches of an epoch are left out.
     """
 
     def __init__(self, pairs: Pairs, batching: Batching, seed: int, rank: int = 0, world: int = 1) -> None:
@@ -58,11 +62,11 @@ class Batches:
 
     @cached_property
     def per_epoch(self) -> int:
-        """About so many batches an epoch has (its shuffle decides): those of the first."""
+        """The number of batches of the first epoch. Other epochs may differ a little, because the shuffle decides."""
         return len(self.epoch(0))
 
     def epoch(self, number: int) -> list[Ids]:
-        """The row numbers of each batch, a pure function of seed and number."""
+        """The row numbers of each batch: a pure function of the seed and the epoch's number."""
         random = np.random.default_rng([self.seed, number])
         source_N, target_N = self.pairs.source_lengths, self.pairs.target_lengths
         order_N = random.permutation(len(self.pairs))
@@ -77,7 +81,7 @@ class Batches:
         return [order_N[bounds[index][0] : bounds[index][1]] for index in chosen]
 
     def iterate(self, place: Place) -> Iterator[tuple[Batch, Place]]:
-        """The batches from a place on, without end, each with the place after it."""
+        """Yields batches from a place on, without end, each with the place after it."""
         while True:
             ids = self.epoch(place.epoch)
             if place.batch > len(ids):
@@ -91,11 +95,11 @@ class Batches:
         return self.batching.pool * min(worth, self.batching.sentences or worth)
 
     def _cut(self, source_N: NDArray[np.int32], target_N: NDArray[np.int32], pool: int) -> list[tuple[int, int]]:
-        """Begin and end of each batch: as many rows as the budget holds, never across a pool's end."""
+        """The start and end of each batch: as many rows as the budget allows, never across the end of a pool."""
         longest_N = np.maximum(source_N, target_N).astype(np.int64)
         bounds, begin = [], 0
         while begin < len(longest_N):
-            # Targets grow within a pool, so no more rows than this can fit; one look covers a whole batch.
+            # Targets grow within a pool, so at most this many rows fit; one comparison covers a whole batch.
             reach = min(self.batching.tokens // int(target_N[begin]), self.batching.sentences or self.batching.tokens)
             window = longest_N[begin : min(begin + max(1, reach), (begin // pool + 1) * pool)]
             padded = np.maximum.accumulate(window) * np.arange(1, len(window) + 1)

@@ -1,4 +1,4 @@
-"""Which lines are learned from, and the account of those that are not."""
+"""Decides which lines to learn from, and reports the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACES = 5  # how many places of each kind are remembered
 
 @dataclass
 class Finding:
-    """Lines of one kind: how many, what was done with them, and the first few places (file:line)."""
+    """Lines with one kind of problem: their number, what was done with them, and the first few places (file:line)."""
 
     count: int
     policy: str
@@ -39,7 +39,7 @@ class Tally:
             finding.places.append(place)
 
     def lines(self, split: str) -> list[str]:
-        """For people: a line for the split, and one for each kind of finding below it."""
+        """Lines for people: one for the split, then one for each kind of finding."""
         text = [f"{split}: {self.kept:,} pairs"]
         for kind, finding in self.findings.items():
             more = ", …" if finding.count > len(finding.places) else ""
@@ -60,7 +60,7 @@ class Report:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Report:
-        """The report of ``dataclasses.asdict``, after its way through JSON."""
+        """The report from the JSON of ``dataclasses.asdict``."""
         return cls(
             {
                 split: Tally(
@@ -91,15 +91,18 @@ def untrained_unknowns(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]
 
 @dataclass(frozen=True)
 class Account:
-    """The files of one split, what is to be done with lines that are not as they should be, and what was found."""
+    """The files of one split, the policy for problematic lines, and the findings."""
 
     files: Files
     lines: Lines
     tally: Tally = field(default_factory=Tally)
 
     def stays(self, kind: str, place: str, detail: str, why: bool = False) -> bool:
-        """Note what is wrong with a line, and ``why`` where the kind does not say it; whether the line stays, by the
-        policy of its kind. DataError where that is "error"."""
+        """Notes a problem of a line. Returns True if the policy of its kind keeps the line.
+
+        ``why`` adds the detail to the report, if the kind alone does not explain the problem. Raises DataError if the
+        policy is "error".
+        """
         policy = getattr(self.lines, kind)
         if policy == "error":
             raise DataError(
@@ -111,7 +114,7 @@ class Account:
 
 
 def usable(rows: Iterable[CorpusRow], account: Account) -> Iterator[CorpusRow]:
-    """The rows whose text can be read and is there, by policy; the others are noted, or raise DataError."""
+    """The rows with readable, non-empty text, by policy. Other rows are noted, or raise DataError."""
     for row in rows:
         problem = row.problem
         if problem is not None:
@@ -132,8 +135,7 @@ def fitting(
     tokenizers: tuple[Tokenizer, Tokenizer],
     account: Account,
 ) -> Iterator[tuple[Any, Any]]:
-    """The pairs of rows no longer than is allowed, and of equal length where that is asked for, by policy, counted as
-    kept."""
+    """The pairs that are short enough and, if requested, of equal length, by policy. Counts them as kept."""
     lines, place = account.lines, account.files.place
     limits = lines.max_source_length, lines.max_target_length
     for row, pair in zip(rows, pairs, strict=True):
@@ -154,7 +156,7 @@ def fitting(
 def _overlong(
     pair: tuple[Any, Any], limits: tuple[int, int], tokenizers: tuple[Tokenizer, Tokenizer]
 ) -> tuple[Side, str] | None:
-    """The first side that is too long, and how it is told."""
+    """The first side that is too long, and its description for the report."""
     for side, ids, limit, tokenizer in zip(SIDES, pair, limits, tokenizers, strict=True):
         if len(ids) > limit:
             unit = "steps" if tokenizer.signal else "tokens"

@@ -1,9 +1,10 @@
-"""Sentences with a word on each line and tags beside it, and an empty line between sentences.
+"""CoNLL files: one word per line with its tags, and an empty line between sentences.
 
-CoNLL-U (Universal Dependencies): ten columns with names, between tabs; a line that opens with "#" is a comment, and
-those of contractions ("3-4") and of words left out ("5.1") are not counted as words. Other CoNLL files (named
-entities): any number of columns, between tabs or spaces, and no comments; "-DOCSTART-" alone opens a document and is no
-sentence. A column of a sentence is a line of text, its values one space apart; white space within one is written "_".
+CoNLL-U (Universal Dependencies) has ten named columns, separated by tabs. Lines that begin with "#" are comments. Lines
+of contractions ("3-4") and omitted words ("5.1") do not count as words. Other CoNLL files (named entities) have any
+number of columns, separated by tabs or spaces, and no comments; a line "-DOCSTART-" begins a document and is not a
+sentence. One column of a sentence becomes a line of text with spaces between the values. White space inside a value
+becomes "_".
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps
 
 @dataclass(frozen=True)
 class Sentence:
-    """The columns wanted of a sentence whose first word stands on line ``number``; or at which line, and why, there are
-    none."""
+    """The requested columns of a sentence, whose first word is on line ``number``; or the line and the reason of a
+    problem.
+    """
 
     number: int
     columns: tuple[bytes, ...]
@@ -26,10 +28,10 @@ class Sentence:
 
 
 def sentences(lines: Iterable[bytes], places: Sequence[int], universal: bool) -> Iterator[Sentence]:
-    """The sentences of a file, CoNLL-U where it is ``universal``, by the ``places`` of their columns, from 0."""
+    """The sentences of a file, CoNLL-U if ``universal``. ``places`` are the numbers of the columns, from 0."""
     words: list[tuple[int, list[str]]] = []
     for number, line in enumerate(lines, 1):
-        # what is not UTF-8 passes through, to be told by who asked
+        # invalid UTF-8 is kept, so that the caller can report it
         text = line.decode("utf-8", "surrogateescape")
         if universal and (text.startswith("#") or re.match(r"\d+[-.]", text)):
             continue
@@ -43,7 +45,7 @@ def sentences(lines: Iterable[bytes], places: Sequence[int], universal: bool) ->
 
 
 def _spaced(text: str) -> list[str]:
-    """The values between spaces; a no-break space is within one ("10 000")."""
+    """The values between spaces. A no-break space is part of a value ("10 000")."""
     return [value for value in text.split(" ") if value]
 
 

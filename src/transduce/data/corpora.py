@@ -1,8 +1,8 @@
-"""Corpora as they lie on disk: two parallel text files, one TSV, JSON-lines or CoNLL file, each plain or gzipped.
+"""Corpora on disk: two parallel text files, or one TSV, JSON-lines or CoNLL file, plain or gzipped.
 
-A line may have several targets: in as many target files, or as an array in JSON. It then gives a row for each of them.
-A language model learns from targets alone: a text file, or columns without a source.
-Only "\\n" ends a line ("\\r\\n" is tolerated): U+2028, form feeds and their kin are text.
+A line may have several targets: in several target files, or as a JSON array. It gives one row for each target. A
+language model learns from targets only: a text file, or columns without a source. Only "\\n" ends a line ("\\r\\n" is
+accepted). U+2028, form feeds and similar characters are text.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ FORMATS: dict[str, Format] = {
 
 
 class DataError(UserError):
-    """The data are not what the settings promise; the message names the file and what to do."""
+    """The data do not fit the settings. The message names the file and the fix."""
 
 
 class LineError(DataError):
-    """A ``line`` has not the labels, features, factors or numbers that it should have."""
+    """A ``line`` has the wrong number of labels, features, factors or numbers."""
 
     def __init__(self, line: str, problem: str) -> None:
         super().__init__(f"{line[:60]!r} {problem}")
@@ -51,11 +51,12 @@ class LineError(DataError):
 
 @dataclass(frozen=True)
 class ColumnNames:
-    """Where a one-file split has what: by number from 0 (TSV, CoNLL) or by name (TSV with a header line, keys of JSON
-    lines, CoNLL-U).
+    """The columns of a file: numbers from 0 (TSV, CoNLL), or names (TSV with a header line, keys of JSON lines,
+    CoNLL-U).
 
-    Without ``target`` there are sources only. ``labels`` stand before the source, each followed by a tab, in which a
-    tab or line break becomes a space; without ``source`` they are all of it, and without either there are targets only.
+    Without ``target`` there are only sources. ``labels`` come before the source, each followed by a tab. Tabs and line
+    breaks inside a label become spaces. Without ``source`` the labels are the whole source; without labels too, there
+    are only targets.
     """
 
     source: str | int | None = None
@@ -71,7 +72,7 @@ class ColumnNames:
 
     @property
     def sources(self) -> tuple[str | int, ...]:
-        """The columns that the source is made of."""
+        """The columns that form the source."""
         return self.labels if self.source is None else (*self.labels, self.source)
 
     @property
@@ -86,11 +87,11 @@ CONLLU_COLUMNS = ColumnNames(source="form", target="upos")
 
 @dataclass(frozen=True)
 class Files:
-    """One split: ``path``, one file, or ``source`` and ``target``, two parallel text files.
+    """One split: one file ``path``, or two parallel text files ``source`` and ``target``.
 
-    What ``path`` is its name says: .tsv, .jsonl, .txt, .conllu or .conll. Any of them may end in .gz. Without a target
-    (in ``target`` or in the columns) there are sources only, without a source targets only: a line of a .txt file is a
-    target. ``target`` may be several files, all parallel to the source: several references.
+    The suffix of ``path`` tells its format: .tsv, .jsonl, .txt, .conllu or .conll, each optionally with .gz. Without a
+    target (in ``target`` or in the columns) there are only sources. Without a source there are only targets; each line
+    of a .txt file is a target. ``target`` may be several files, all parallel to the source: several references.
     """
 
     path: str | None = None
@@ -112,21 +113,21 @@ class Files:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The files of ``target``; none where there are sources only, or one file for all."""
+        """The files of ``target``. Empty if there are only sources, or if one file has everything."""
         return () if self.target is None else (self.target,) if isinstance(self.target, str) else self.target
 
     @property
     def targets_only(self) -> bool:
-        """Whether there is no source, as far as the files say (``columns`` may leave it out too)."""
+        """True if the files have no source. ``columns`` may leave the source out too."""
         return self.source is None and (self.path is None or _format(self.path) == "txt")
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files there are, in the order path, source, targets."""
+        """All files, in the order path, source, targets."""
         return tuple(Path(p).expanduser() for p in (self.path, self.source, *self.targets) if p is not None)
 
     def located(self, source: str) -> str:
-        """The path of a signal, which the files give from their own folder, as it is seen from the current one."""
+        """The path of a signal, relative to the current folder. The files give it relative to their own folder."""
         return str(self.paths[0].parent / source) if source.strip() else source
 
     def place(self, side: Side, number: int) -> str:
@@ -137,7 +138,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Splits:
-    """The files to train on, to choose settings by, and to report."""
+    """The files for training, for the choice of settings, and for the final measurement."""
 
     train: Files | None = None
     valid: Files | None = None
@@ -145,14 +146,14 @@ class Splits:
 
 
 def present(splits: Splits) -> dict[str, Files]:
-    """The splits there are, by name."""
+    """The splits that exist, by name."""
     named = {"train": splits.train, "valid": splits.valid, "test": splits.test}
     return {name: files for name, files in named.items() if files is not None}
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a row cannot be used as it is, and where (file:line)."""
+    """Why a row cannot be used, and its place (file:line)."""
 
     kind: Literal["undecodable", "malformed"]
     place: str
@@ -161,9 +162,9 @@ class Problem:
 
 @dataclass(frozen=True)
 class CorpusRow:
-    """A source and one target of it; ``number`` is its line, from 1, which the rows of one line share.
+    """A source and one of its targets. ``number`` is the line, from 1; all rows of a line share it.
 
-    A side that the file does not have is None. Undecodable bytes are already replaced by U+FFFD in the texts.
+    A side that the file does not have is None. Undecodable bytes are already replaced by U+FFFD.
     """
 
     number: int
@@ -208,8 +209,10 @@ def check(files: Files, longest: int = LONGEST_LINE) -> int:
 
 
 def identity(path: Path) -> tuple[str, int, int]:
-    """Path, size and time of change: a file that is edited or replaced has another, which is told without reading it.
-    Raises DataError where there is none, or what can be read only once."""
+    """Path, size and modification time. They change if the file is edited or replaced, and need no reading of the file.
+
+    Raises DataError if the file does not exist, or can be read only once.
+    """
     try:
         stat = path.stat()
     except FileNotFoundError:
@@ -228,7 +231,7 @@ def _read_parallel(files: Files, longest: int) -> Iterator[CorpusRow]:
         for number, line in enumerate(source, 1):
             yield _row(files, number, *((line, None) if files.source else (None, line)))
         return
-    apart = [Files(source=files.source, target=path) for path in files.targets]  # to tell which one is damaged
+    apart = [Files(source=files.source, target=path) for path in files.targets]  # find out which file is damaged
     for number, (line, *texts) in enumerate(zip_longest(source, *targets), 1):
         if line is None or None in texts:
             raise _unequal(files)
@@ -297,7 +300,7 @@ def _read_conll(files: Files, columns: ColumnNames, every: Iterator[bytes], univ
 
 
 def _texts(record: Any, columns: ColumnNames) -> tuple[list[str], list[list[str]]]:
-    """Of an object of JSON the source, if it has one beside its labels, and every target."""
+    """The labels and source of a JSON object, and all its targets."""
     source = [] if columns.source is None else [record[columns.source]]
     target = [] if columns.target is None else record[columns.target]
     targets = target if isinstance(target, list) else [target]
@@ -308,7 +311,7 @@ def _texts(record: Any, columns: ColumnNames) -> tuple[list[str], list[list[str]
 
 
 def _sides(fields: Sequence[bytes], columns: ColumnNames) -> tuple[bytes | None, bytes | None]:
-    """Source and target of the fields of ``columns.all``: what would break the form of labels is made a space."""
+    """The source and target from the fields of ``columns.all``. Tabs and line breaks inside labels become spaces."""
     sources = len(columns.sources)
     labels = [re.sub(rb"[\t\r\n]", b" ", field) for field in fields[: len(columns.labels)]]
     source = b"\t".join([*labels, *fields[len(labels) : sources]])
@@ -316,7 +319,7 @@ def _sides(fields: Sequence[bytes], columns: ColumnNames) -> tuple[bytes | None,
 
 
 def _label(value: Any) -> str:
-    """A label of JSON: a string, or a number or truth as JSON writes it."""
+    """Reads a label from a JSON value: a string, a number or a boolean."""
     if not isinstance(value, (str, bool, int, float)):
         raise TypeError(f"a label must be a string or a number, not {type(value).__name__}")
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,4 +1,4 @@
-"""Rows of text, or of paths, to rows of ids or steps, a chunk at a time, so that a corpus need not fit in memory."""
+"""Encodes rows of text, or of paths, into ids or steps, in chunks, so that a corpus need not fit into memory."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from transduce.data.signals.files import SignalError
 from transduce.data.signals.tokenizer import Signal, channelled
 from transduce.data.tokenizers.base import Tokenizer
 
-LINES = 4096  # lines of text that are encoded at once
-CHARACTERS = 4_000_000  # characters of these lines; a tokenizer needs some 400 bytes for each
-SIGNALS = 16  # signals that are encoded at once, each of which may have a million numbers
+LINES = 4096  # lines of text per chunk
+CHARACTERS = 4_000_000  # most characters of these lines; a tokenizer needs about 400 bytes for each
+SIGNALS = 16  # signals per chunk; each may have a million numbers
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows of a file, and what their two sides are encoded to; lines whose signal cannot be read are not there."""
+    """Some rows of a file and their two encoded sides. Rows with an unreadable signal are left out."""
 
     rows: list[CorpusRow]
     sources: list[Any]
@@ -31,7 +31,7 @@ class Chunk:
 
 
 def chunks(rows: Iterable[CorpusRow], tokenizers: tuple[Tokenizer, Tokenizer], account: Account) -> Iterator[Chunk]:
-    """All the rows, encoded; unreadable signals are noted in the account, or raise DataError, by policy."""
+    """All rows, encoded. Unreadable signals are noted in the account, or raise DataError, by policy."""
     source, target = tokenizers
     for chunk in _divided(rows, SIGNALS if source.signal else LINES):
         sources = _signals(chunk, source, account) if source.signal else _texts(chunk, source)
@@ -58,7 +58,7 @@ def _divided(rows: Iterable[CorpusRow], most: int) -> Iterator[list[CorpusRow]]:
 
 
 def readable(rows: Iterable[CorpusRow], signal: Signal, account: Account) -> Iterator[CorpusRow]:
-    """The rows whose signal can be read, by the same policy as when they are encoded."""
+    """The rows with a readable signal, by the same policy as in ``chunks``."""
     for row in rows:
         try:
             channelled(signal, row.source or "")
@@ -73,7 +73,7 @@ def _texts(rows: Sequence[CorpusRow], tokenizer: Tokenizer) -> list[Any]:
 
 
 def _signals(rows: Sequence[CorpusRow], tokenizer: Tokenizer, account: Account) -> list[Any]:
-    """The signal of each row, None where it cannot be read."""
+    """The signal of each row; None if it cannot be read."""
     signals: list[Any] = []
     for row in rows:
         try:

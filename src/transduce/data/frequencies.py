@@ -1,4 +1,4 @@
-"""What of some sources a model has met in training: how often their words, and which of them whole."""
+"""How often words occur in the training sources, and which sources occur there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from transduce.data.settings import Data
 
 @dataclass(frozen=True)
 class Frequencies:
-    """Of the words asked for, how often each stands in the training sources; of the sources, which stand there."""
+    """The training frequency of each requested word, and the requested sources that occur in training."""
 
     words: Counter[str]
     seen: frozenset[str]
@@ -25,9 +25,9 @@ class Frequencies:
 def frequencies(
     data: Data, cache: Path, sources: Collection[str], units: Callable[[str], Sequence[str]]
 ) -> Frequencies:
-    """Read the training set through once, and count only what is asked: memory is that of ``sources``.
+    """Reads the training set once and counts only what is requested, so memory is that of ``sources``.
 
-    Raises DataError where there is no training set any more: a run can be used without the data it comes from.
+    Raises DataError if there is no training set any more: a run can be used without its data.
     """
     files = locate(data, cache).train
     if files is None:
@@ -36,7 +36,7 @@ def frequencies(
     words: Counter[str] = Counter()
     seen = set()
     rows = usable(data.rows(files), Account(files, data.lines))
-    for _, of_line in groupby(rows, key=lambda row: row.number):  # a line of several targets has one source
+    for _, of_line in groupby(rows, key=lambda row: row.number):  # a line with several targets counts once
         source = next(of_line).source or ""
         words.update(word for word in units(source) if word in asked)
         if source in wanted:

@@ -1,8 +1,8 @@
-"""Encoded pairs on disk: each side flat ids, numbers or steps of a signal, with int64 offsets, memory-mapped .npy
-files, never in RAM as a whole.
+"""Encoded pairs on disk: memory-mapped .npy files of flat ids, numbers or steps, with int64 offsets.
 
-Signals are kept in half precision (float16: eleven bits) and handed out as float32: half the disk and half of what is
-read in each epoch, at an error of one part in 2,000, less than a sound card's noise or a pixel's 256 shades.
+They are never completely in memory. Signals are stored in half precision (float16: eleven bits) and returned as
+float32. This halves the disk space and the reading time of each epoch. The error is one part in 2,000, less than a
+sound card's noise or a pixel's 256 shades.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ Array = NDArray[Any]
 
 
 class Ragged:
-    """Rows of ids (or numbers, or the steps [D] of signals) of unequal length: row n is
-    ``ids[offsets[n]:offsets[n + 1]]``."""
+    """Rows of unequal length, of ids, numbers or steps [D]. Row n is ``ids[offsets[n]:offsets[n + 1]]``."""
 
     def __init__(self, ids: Array, offsets: Array) -> None:
         self.ids, self.offsets = ids, offsets
@@ -38,15 +37,15 @@ class Ragged:
 
     @cached_property
     def lengths(self) -> NDArray[np.int32]:
-        """[N] tokens of each row, EOS included, or steps."""
+        """[N]: the number of tokens including EOS, or of steps, of each row."""
         return np.diff(self.offsets).astype(np.int32)
 
     def unclosed(self) -> list[Array]:
-        """Every row of ids without the EOS that closes it, as int64."""
+        """All rows of ids as int64 without their EOS."""
         return [self.ids[first : last - 1].astype(np.int64) for first, last in pairwise(self.offsets)]
 
     def padded(self, rows_B: Array) -> Padded:
-        """The rows as one tensor [B, S], of signals [B, S, D], int64 or float32, filled up with PAD."""
+        """The rows as one tensor [B, S] (signals: [B, S, D]), int64 or float32, padded with PAD."""
         starts_B, lengths_B = self.offsets[rows_B], self.lengths[rows_B].astype(np.int64)
         places_S = np.arange(lengths_B.max(initial=0))
         real_BS = places_S < lengths_B[:, None]
@@ -57,7 +56,7 @@ class Ragged:
 
 
 class Pairs:
-    """Encoded pairs, both sides closed with EOS unless they are signals; a pair is known by its row number."""
+    """Encoded pairs. Both sides end with EOS unless they are signals. A pair is identified by its row number."""
 
     def __init__(self, source: Ragged, target: Ragged) -> None:
         self.source, self.target = source, target
@@ -78,21 +77,21 @@ class Pairs:
         return self.target.lengths
 
     def in_turn(self, size: int) -> Iterator[Batch]:
-        """All pairs once, as they stand, so many at a time."""
+        """Yields all pairs once, in file order, in chunks of ``size``."""
         for first in range(0, len(self), size):
             yield self.batch(np.arange(first, min(first + size, len(self))))
 
     def batch(self, ids: Array) -> Batch:
-        """The pairs of these row numbers [B], in this order."""
+        """The pairs with these row numbers [B], in this order."""
         rows_B = np.asarray(ids, np.int64)
         return Batch(self.source.padded(rows_B), self.target.padded(rows_B), torch.from_numpy(rows_B))
 
 
 class PairsWriter:
-    """Writes pairs into a new folder, chunk by chunk; complete when closed.
+    """Writes pairs into a new folder, chunk by chunk. The files are complete when the writer is closed.
 
-    ``vocabularies`` are the sizes of the two sides', which say how many bytes an id takes; None for numbers. Where the
-    source is a signal, ``step`` is how many numbers a step of it has.
+    ``vocabularies`` are the vocabulary sizes of source and target, which determine the bytes of an id; None for
+    numbers. ``step`` is the number of values in a step if the source is a signal.
     """
 
     def __init__(self, folder: Path, vocabularies: tuple[int | None, int | None], step: int | None = None) -> None:
@@ -144,16 +143,16 @@ class _RaggedWriter:
 
 
 class _StepsWriter(_RaggedWriter):
-    """Rows that are arrays [S, D]."""
+    """Writes rows that are arrays [S, D]."""
 
     def _joined(self, rows: Sequence[Any], length: int) -> Array:
         return np.concatenate([*rows, np.zeros((0, *self._ids.step), self._ids.dtype)], dtype=self._ids.dtype)
 
 
 class _ArrayWriter:
-    """A .npy file of a length known only at the end, of numbers or of steps of so many.
+    """Writes a .npy file whose length is known only at the end.
 
-    NumPy leaves room in the header for any length, so that it can be written again in place.
+    NumPy's header has room for any length, so it can be overwritten in place.
     """
 
     def __init__(self, path: Path, dtype: np.dtype[Any], step: tuple[int, ...] = ()) -> None:

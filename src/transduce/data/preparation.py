@@ -1,9 +1,9 @@
-"""Tokenizers learned and text encoded, once: a second run with the same files and settings starts at once.
+"""Learns tokenizers and encodes the data, once. A second run with the same files and settings starts immediately.
 
-What is prepared lies in one folder of the cache, named by a fingerprint of the settings and of each file's path, size
-and time of change, those of every recording and picture included: one that is edited, replaced or removed is noticed,
-without reading it, by its size or time. It is written under another name and renamed when complete, so a killed
-preparation leaves nothing half-read, and of two at once one wins and both go on.
+Prepared data lies in one folder of the cache. Its name is a hash of the settings and of each file's path, size and
+modification time, including every recording and picture. So an edited, replaced or removed file is noticed without
+reading it. The folder is written under a temporary name and renamed when it is complete: a killed preparation leaves
+nothing half-written. If two processes prepare the same data, one of them wins and both continue.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NOTHING = Characters()  # the units of a source that is not there: a vocabulary 
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The two sides' tokenizers; the same one twice, where the vocabulary is joint."""
+    """The tokenizers of both sides. They are the same object if the vocabulary is joint."""
 
     source: Tokenizer
     target: Tokenizer
@@ -51,7 +51,7 @@ class Tokenizers:
         self.target.save(folder / "target.json")
 
     def extended(self, other: Tokenizers) -> Tokenizers:
-        """These vocabularies, each with what only the other knows after it."""
+        """These vocabularies, each followed by the entries that only ``other`` has."""
         return Tokenizers(self.source.extended(other.source), self.target.extended(other.target))
 
     @property
@@ -61,18 +61,18 @@ class Tokenizers:
 
     @property
     def conditional(self) -> bool:
-        """Whether there is a source: one of a language model, which learns from targets alone, has no words."""
+        """True if there is a source. A language model's source vocabulary has no words."""
         return self.source.numeric or len(self.source) > len(SPECIALS)
 
     @property
     def vocabularies(self) -> tuple[int | None, int | None]:
-        """How many ids there are on either side; None where it is numbers."""
+        """Vocabulary sizes of source and target; None for a numeric side."""
         source, target = (None if side.numeric else len(side) for side in (self.source, self.target))
         return source, target
 
     @property
     def step(self) -> int | None:
-        """Numbers of a step, where the source is a signal."""
+        """The number of values in a step, if the source is a signal."""
         return self.source.factors if self.source.signal else None
 
     @property
@@ -84,14 +84,13 @@ class Tokenizers:
         return self.source.fingerprint, self.target.fingerprint
 
     def differing(self, other: Tokenizers, conditional: bool = True) -> list[str]:
-        """The sides, "source" and "target", on which ids mean something else; the target alone where there is no
-        source to read."""
+        """The sides, "source" and "target", whose ids differ in meaning. Only the target if not ``conditional``."""
         sides = zip(("source", "target"), self.fingerprints, other.fingerprints, strict=True)
         return [side for side, ours, theirs in sides if ours != theirs and (conditional or side == "target")]
 
     @property
     def joint(self) -> bool:
-        """One vocabulary for both sides."""
+        """True if both sides share one vocabulary."""
         return len(set(self.fingerprints)) == 1
 
     @classmethod
@@ -122,10 +121,10 @@ class Prepared:
 
 
 def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Prepared:
-    """Learns tokenizers on the training set and encodes it and the validation set, or finds that done in ``cache``.
+    """Learns tokenizers on the training set and encodes it and the validation set, or finds both in ``cache``.
 
-    ``tokenizers``, where given, are used as they are: a run that is resumed, or trained on with other data, keeps its
-    own, and nothing is learned. Raises DataError for whatever is wrong with the files, before anything is learned.
+    Given ``tokenizers`` are used unchanged, and nothing is learned: a run that is resumed or trained on other data
+    keeps its own. Raises DataError for any problem of the files, before anything is learned.
     """
     splits = locate(data, cache)
     if splits.train is None:
@@ -142,12 +141,11 @@ def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Pr
 
 
 def examples(data: Data, split: str, cache: Path, told: bool = False) -> list[Example]:
-    """A split's raw text for evaluation, in file order: nothing is skipped for its length or for being empty; what is
-    undecodable, malformed or a signal that cannot be read, by ``data.lines``, with a warning, unless that has been
-    ``told``, as a preparation's report tells it.
+    """A split's raw text for evaluation, in file order.
 
-    The targets of one line are its references. With ``data.group_references`` those of one source are, in the order
-    they are first seen.
+    No line is skipped because it is long or empty. ``data.lines`` decides about undecodable and malformed lines and
+    unreadable signals, with a warning unless it was already ``told``. The targets of one line are its references. With
+    ``data.group_references``, all targets of one source are its references, in the order of their first occurrence.
     """
     files = getattr(locate(data, cache), split)
     if files is None:
@@ -173,14 +171,16 @@ def examples(data: Data, split: str, cache: Path, told: bool = False) -> list[Ex
 
 
 def _example(rows: Sequence[CorpusRow]) -> Example:
-    """The rows of one line. Of several targets the empty ones are none, as sacreBLEU has it."""
+    """The example of one line. Empty targets among several are ignored, like in sacreBLEU."""
     targets = [row.target for row in rows if row.target is not None]
     return Example(rows[0].source or "", tuple(filter(None, targets) if any(targets) else targets[:1]))
 
 
 def locate(data: Data, cache: Path) -> Splits:
-    """The files of each split: those given, else those of the origin, which prepares them under ``cache``, and is not
-    asked where all are given."""
+    """The files of each split: the given ones, otherwise the origin's, which are prepared under ``cache``.
+
+    The origin is not used if all splits are given.
+    """
     given = Splits(data.train, data.valid, data.test)
     if data.origin is None or len(present(given)) == len(SPLITS):
         return given
@@ -214,7 +214,7 @@ def _signals(data: Data, files: Files) -> str:
 
 
 def _stamp(path: str) -> str:
-    """Size and time of change; of a clip that is a folder those of its pictures too."""
+    """Size and modification time. For a clip in a folder, also those of its pictures."""
     try:
         found = [os.stat(path)]
         if S_ISDIR(found[0].st_mode):
@@ -264,8 +264,10 @@ def _learn(data: Data, files: Files, count: int) -> Tokenizers:
 
 
 def _texts(data: Data, files: Files, side: str, count: int) -> Iterator[str]:
-    """The texts of a sample of the ``count`` examples: of lines, each with all its targets, since of rows an even
-    stride would never meet the second of two."""
+    """The texts of a sample of the ``count`` examples.
+
+    It samples lines with all their targets. An even stride over rows could always miss the second of two targets.
+    """
     stride = -(-count // data.units.sample) or 1
     by_line = (rows for _, rows in groupby(data.rows(files), key=lambda row: row.number))
     sample = chain.from_iterable(islice(by_line, 0, None, stride))
@@ -289,7 +291,7 @@ def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> T
 
 @contextmanager
 def _placed(data: Data, files: Files) -> Iterator[None]:
-    """A line that lacks labels, features or factors is told by file and line: a tokenizer knows its text alone."""
+    """Adds file and line to the error of a line without its labels, features or factors."""
     try:
         yield
     except LineError as error:
@@ -301,7 +303,7 @@ def _placed(data: Data, files: Files) -> Iterator[None]:
 
 
 def _with_sources(rows: Iterable[CorpusRow], files: Files, units: Units) -> Iterator[CorpusRow]:
-    """The rows, which have a source where there are units to cut it into, and none where there are none."""
+    """The rows, checked: they must have a source if there are units for it, and no source otherwise."""
     for row in rows:
         if row.source is None and not units.targets_only:
             raise DataError(
@@ -317,7 +319,7 @@ def _with_sources(rows: Iterable[CorpusRow], files: Files, units: Units) -> Iter
 
 
 def _with_targets(rows: Iterable[CorpusRow], files: Files, units: Units) -> Iterator[CorpusRow]:
-    """The rows, which must have a target."""
+    """The rows, checked: they must have a target."""
     for row in _with_sources(rows, files, units):
         if row.target is None:
             raise DataError(f"{files.paths[0]} has sources only: training needs targets; name their file or column")

@@ -1,4 +1,4 @@
-"""What to learn from, and how to read it: the options of ``[data]``."""
+"""The options of ``[data]``: what to learn from, and how to read it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from transduce.data.tokenizers.base import Unit
 
 @dataclass(frozen=True)
 class Units:
-    """The units of each side, or ``joint`` ones: one vocabulary learned on both sides together. A language model, whose
-    data have targets only, needs ``target`` alone.
+    """The units of ``source`` and ``target``, or ``joint`` units: one vocabulary learned on both sides together.
 
-    Vocabularies are learned on at most ``sample`` lines of each side, evenly spaced over the training set.
+    A language model, whose data have only targets, needs only ``target``. Vocabularies are learned on at most
+    ``sample`` lines of each side, evenly spaced over the training set.
     """
 
     source: Unit | None = None
@@ -38,18 +38,18 @@ class Units:
 
     @property
     def targets_only(self) -> bool:
-        """There is no source to be cut into units."""
+        """True if there are no units for a source."""
         return self.source is None and self.joint is None
 
     @property
     def signal(self) -> Signal | None:
-        """The units of the source, where that is the path of a file."""
+        """The unit of the source, if the source is the path of a file."""
         return cast(Signal, self.source) if self.source is not None and self.source.signal else None
 
 
 @dataclass(frozen=True)
 class Lines:
-    """What happens to lines a model cannot learn from; all are counted and reported by file and line.
+    """The policies for lines that a model cannot learn from. All are counted and reported by file and line.
 
     Lengths count tokens, the closing EOS included. "replace" puts U+FFFD for each undecodable byte. A malformed line
     has too few columns, or is not a JSON object with the expected keys. An unequal line does not have the same number
@@ -80,18 +80,18 @@ class Lines:
 
     @property
     def token_for_token(self) -> bool:
-        """Whether a target has a token for each of its source."""
+        """True if a target must have one token for each source token."""
         return self.unequal != "keep"
 
 
 @dataclass(frozen=True)
 class Data:
-    """The splits, or the origin that brings them (a split given here wins), and how their text is read.
+    """The splits, or the origin that brings them, and how their text is read. A split given here overrides the
+    origin's.
 
-    ``columns`` says where source, target and labels stand in one-file splits. Where the source is a signal, it is the
-    path of a file, relative to the folder of the file that names it. In evaluation the rows of
-    one source are several references of it, if ``group_references``. ``cache`` is the folder for what is prepared;
-    who runs the program chooses where none is given.
+    ``columns`` says where one-file splits have source, target and labels. If the source is a signal, it is the path of
+    a file, relative to the folder of the file that names it. With ``group_references``, evaluation treats all rows of
+    one source as its references. ``cache`` is the folder for prepared data; without it the program chooses one.
     """
 
     units: Units
@@ -109,7 +109,7 @@ class Data:
             raise DataError("columns.labels stand before a text, and a signal has none: leave them out")
 
     def borrowed(self) -> list[str]:
-        """For people: which splits are the origin's beside a training set of one's own."""
+        """Lines for people: which splits come from the origin although the training set does not."""
         if self.origin is None or self.train is None:
             return []
         theirs = [split for split in ("valid", "test") if getattr(self, split) is None]
@@ -117,7 +117,7 @@ class Data:
         return [f"{' and '.join(theirs)}: the recipe's own, not yours; for yours set {wanted}"] if theirs else []
 
     def rows(self, files: Files) -> Iterator[CorpusRow]:
-        """The rows of a split, streamed; the paths of signals as they are seen from the current folder."""
+        """The rows of a split, streamed. Paths of signals are relative to the current folder."""
         rows = read(files, self.columns, self.lines.max_bytes)
         if self.units.signal is None:
             return rows

@@ -1,4 +1,4 @@
-"""What a run would see of its data: lengths, unknown tokens, duplicates, overlap of the splits, and a few samples."""
+"""Summarises the data of a run: lengths, unknown tokens, duplicates, overlap between splits, and a few samples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAMPLES = 3
 
 @dataclass(frozen=True)
 class Lengths:
-    """A distribution of lengths: the mean and percentiles, the last of them the maximum."""
+    """A distribution of lengths: the mean and percentiles. The last percentile is the maximum."""
 
     mean: float
     median: int
@@ -59,7 +59,7 @@ class SideSurvey:
 
 @dataclass(frozen=True)
 class Sample:
-    """A pair as it is written, and as the model gets it."""
+    """A pair as text, and as the model reads it."""
 
     source: str
     target: str
@@ -69,10 +69,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class SplitSurvey:
-    """One split.
+    """The survey of one split.
 
-    ``tally`` counts the pairs kept and the findings; the rest is about all lines that can be read, over-long ones
-    too. ``duplicates`` repeat an earlier pair; ``seen_pairs`` and ``seen_sources`` stand in the training set as well.
+    ``tally`` counts the pairs kept and the findings. All other numbers cover all readable lines, including over-long
+    ones. ``duplicates`` repeat an earlier pair. ``seen_pairs`` and ``seen_sources`` also occur in the training set.
     """
 
     tally: Tally
@@ -85,11 +85,11 @@ class SplitSurvey:
 
     @property
     def length_ratio(self) -> float:
-        """Target tokens for each source token, as rankings by an expected length count them: ends too."""
+        """Target tokens per source token, including ends, as rankings by an expected length count them."""
         return self.target.tokens.mean / max(1.0, self.source.tokens.mean)
 
     def lines(self, side: str) -> Iterable[str]:
-        """One side, for people, as plain text."""
+        """One side as plain text for people."""
         survey: SideSurvey = getattr(self, side)
         for unit in ("steps",) if survey.signal else ("characters", "tokens"):
             lengths: Lengths = survey.characters if unit == "characters" else survey.tokens
@@ -109,7 +109,7 @@ class SplitSurvey:
 
 @dataclass(frozen=True)
 class Survey:
-    """All splits, and the sizes of the two vocabularies."""
+    """All splits, and the sizes of both vocabularies."""
 
     source_vocabulary: int
     target_vocabulary: int
@@ -117,7 +117,7 @@ class Survey:
     splits: dict[str, SplitSurvey]
 
     def lines(self) -> list[str]:
-        """For people, as plain text."""
+        """The survey as plain text for people."""
         kind = "one vocabulary for both sides" if self.joint else "a vocabulary for each side"
         text = [f"{kind}: {self.source_vocabulary:,} source, {self.target_vocabulary:,} target"]
         sides: tuple[str, ...] = ("source", "target")
@@ -144,7 +144,7 @@ class Survey:
 
 
 def survey(data: Data, cache: Path) -> Survey:
-    """What training on ``data`` would see; learns the vocabularies as a run would, and leaves them in its cache."""
+    """Summarises the data that a run would train on. Leaves the learned vocabularies in its cache."""
     prepared = prepare(data, cache)
     gathered = {
         name: _Gathering(files, data, prepared.source_tokenizer, prepared.target_tokenizer)
@@ -160,7 +160,7 @@ def survey(data: Data, cache: Path) -> Survey:
 
 
 class _Gathering:
-    """One pass over a split: numbers and 64-bit hashes are kept, text is not."""
+    """One pass over a split. It keeps numbers and 64-bit hashes, but no text."""
 
     def __init__(self, files: Files, data: Data, source: Tokenizer, target: Tokenizer) -> None:
         self.account = Account(files, data.lines)

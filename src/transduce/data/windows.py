@@ -1,4 +1,4 @@
-"""Sentences put together by length, and answered in the order in which they came."""
+"""Batches sentences of similar length, and returns the answers in the order of the input."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import TypeVar
 
 from transduce.errors import UserError
 
-WINDOW = 64  # batches read ahead, to put sentences of like length together
-SIGNALS_AHEAD = 4  # as many, where each is a recording or a picture
+WINDOW = 64  # batches to read ahead, so that sentences of similar length share a batch
+SIGNALS_AHEAD = 4  # the same if each item is a recording or a picture
 R = TypeVar("R")
 Q = TypeVar("Q")
 
 
 def windows(items: Iterable[R], batch_size: int, ahead: int = WINDOW) -> Iterator[list[R]]:
-    """The items in lists of up to ``ahead`` batches; one batch at a time where batches are of one: an answer a line."""
+    """The items in lists of up to ``ahead`` batches.
+
+    With a batch size of 1 each list has one item, so that each line is answered at once.
+    """
     if batch_size < 1:
         raise UserError(f"batch_size = {batch_size}: at least one sentence goes in a batch")
     iterator = iter(items)
@@ -27,8 +30,10 @@ def windows(items: Iterable[R], batch_size: int, ahead: int = WINDOW) -> Iterato
 def sorted_batches(
     rows: Sequence[tuple[int, Q]], batch_size: int, answer: Callable[[Iterable[list[Q]]], Iterable[Iterable[R]]]
 ) -> list[R]:
-    """``answer`` asked of batches of like length, the longest first; its answers in the order of ``rows``, which have
-    their lengths beside them."""
+    """Calls ``answer`` with batches of similar length, the longest first. Returns the answers in the order of ``rows``.
+
+    Each row is a pair of its length and its item.
+    """
     order = sorted(range(len(rows)), key=lambda row: -rows[row][0])
     cut = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     batches = [[rows[row][1] for row in places] for places in cut]
