@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.cli import formats
-from transduce.cli.corpus import Corpus
+from transduce.cli.corpus import CorpusOptions
 from transduce.cli.options import (
-    Loading,
-    Measured,
+    LoadingOptions,
+    MetricOptions,
     RecordPath,
     Report,
-    Resampled,
+    ResamplingOptions,
     check_record,
     check_report,
     keep_record,
@@ -35,10 +35,10 @@ def compare(
         list[Path],
         typer.Argument(help="Two or more: run directories (or RUN+RUN), or files of outputs.", metavar="SYSTEM..."),
     ],
-    corpus: Corpus,
-    resampled: Resampled,
-    measured: Measured,
-    loading: Loading,
+    corpus: CorpusOptions,
+    resampled: ResamplingOptions,
+    measured: MetricOptions,
+    loading: LoadingOptions,
     report: Report = None,
     record: RecordPath = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
@@ -80,7 +80,7 @@ def compare(
 
 
 def evaluated(
-    path: Path, loading: Loading, measured: Measured, examples: Sequence[Example], metrics: Sequence[Metric]
+    path: Path, loading: LoadingOptions, measured: MetricOptions, examples: Sequence[Example], metrics: Sequence[Metric]
 ) -> System:
     """The system at a path, evaluated: a run directory (or RUN+RUN), or a file of outputs."""
     from transduce.evaluation.systems import evaluate_file, evaluate_model

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Corpus:
+class CorpusOptions:
     """The examples to evaluate on: ``--split``, or ``--source`` with ``--target``, or ``--pairs``. A language model has
     ``--target`` alone."""
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from transduce.cli.options import Plugins, Sets
+from transduce.cli.options import Plugins, SetOption
 from transduce.plugins import load_plugins
 
 
@@ -16,7 +16,7 @@ def data(
     recipe: Annotated[
         str, typer.Argument(help="A recipe, a .toml file, or a file of data: .tsv, .jsonl, .txt, .conllu or .conll.")
     ],
-    settings: Sets = None,
+    settings: SetOption = None,
     out: Annotated[Path, typer.Option(help="The folder of runs; they reuse the data that is prepared here.")] = Path(
         "runs"
     ),

@@ -9,13 +9,13 @@ import typer
 
 from transduce.cli import formats
 from transduce.cli.compare import evaluated
-from transduce.cli.corpus import Corpus
+from transduce.cli.corpus import CorpusOptions
 from transduce.cli.options import (
-    Measured,
+    MetricOptions,
     RecordPath,
     Report,
-    Resampled,
-    Trained,
+    ResamplingOptions,
+    RunOptions,
     check_record,
     check_report,
     keep_record,
@@ -23,10 +23,10 @@ from transduce.cli.options import (
 
 
 def evaluate(
-    trained: Trained,
-    corpus: Corpus,
-    resampled: Resampled,
-    measured: Measured,
+    trained: RunOptions,
+    corpus: CorpusOptions,
+    resampled: ResamplingOptions,
+    measured: MetricOptions,
     bins: Annotated[
         int | None, typer.Option(min=1, help="Results by length, rarest word, seen or new, in this many groups.")
     ] = None,

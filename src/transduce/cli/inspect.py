@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.cli.options import BeamSize, Trained
+from transduce.cli.options import BeamSize, RunOptions
 from transduce.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def inspect(
-    trained: Trained,
+    trained: RunOptions,
     text: Annotated[
         str, typer.Argument(help="A source: a text, or the path of a picture, a clip, a recording.", metavar="SOURCE")
     ],
@@ -75,7 +75,7 @@ def _check_options(units: bool, frames: bool, beam_tree: bool, pruned: bool, val
         raise UserError("--beam-tree shows a search; --target and --head do not apply: leave them out")
 
 
-def _show_attention(trained: Trained, text: str, target: str | None, head: int | None, out: Path | None) -> None:
+def _show_attention(trained: RunOptions, text: str, target: str | None, head: int | None, out: Path | None) -> None:
     from transduce.inspect.attention import attention, plot
 
     transducer = trained.load()
@@ -117,7 +117,7 @@ def _show_signal_attention(
         write(found, out)
 
 
-def _show_beam_tree(trained: Trained, text: str, beam: int | None, pruned: bool, out: Path | None) -> None:
+def _show_beam_tree(trained: RunOptions, text: str, beam: int | None, pruned: bool, out: Path | None) -> None:
     from transduce.inspect.beams import beam_tree
     from transduce.pages.page import write
     from transduce.reports.beam_tree import page, svg
@@ -131,13 +131,13 @@ def _show_beam_tree(trained: Trained, text: str, beam: int | None, pruned: bool,
         write(out, svg(tree, pruned) if out.suffix == ".svg" else page(tree, pruned))
 
 
-def _show_units(trained: Trained, text: str, target: str | None) -> None:
+def _show_units(trained: RunOptions, text: str, target: str | None) -> None:
     from transduce.inspect.units import units
 
     print("\n".join(units(trained.load(), text, target).lines()))
 
 
-def _show_frames(trained: Trained, text: str, target: str | None, beam: int | None, out: Path | None) -> None:
+def _show_frames(trained: RunOptions, text: str, target: str | None, beam: int | None, out: Path | None) -> None:
     from transduce.answers.answer import with_warnings
     from transduce.answers.frames import alignment_lattice, frame_alignments
     from transduce.answers.request import Request

@@ -37,11 +37,11 @@ RecordPath = Annotated[
 ]
 Report = Annotated[Path | None, typer.Option(help="Write a page for the browser.", metavar="FILE.html")]
 Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="A Python file or module that registers classes.")]
-Sets = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: model.encoder.layers=2")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: model.encoder.layers=2")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loading:
+class LoadingOptions:
     """Options for loading a run."""
 
     checkpoint: Annotated[str, typer.Option(help="best, last or average; of several runs, the same one of each.")] = (
@@ -94,7 +94,7 @@ class Loading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trained(Loading):
+class RunOptions(LoadingOptions):
     """Options of every command that uses one trained model: the run, and how to load it."""
 
     run: Annotated[
@@ -119,7 +119,7 @@ class Trained(Loading):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class MetricOptions:
     """Options of ``evaluate`` and ``compare``: which metrics to compute, and which search to decode with."""
 
     metric: Annotated[list[str] | None, typer.Option(help="Metrics instead of the run's own.")] = None
@@ -133,7 +133,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Resampled:
+class ResamplingOptions:
     """Options for confidence intervals and significance tests."""
 
     resamples: Annotated[int, typer.Option(min=1, help="Resampled corpora for intervals and the paired bootstrap.")] = (

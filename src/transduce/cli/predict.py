@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from transduce.cli import formats, inputs
-from transduce.cli.options import BatchSize, BeamSize, Files, Trained
+from transduce.cli.options import BatchSize, BeamSize, Files, RunOptions
 from transduce.cli.requests import ExtraOptions, RequestOptions
 from transduce.errors import UserError
 
 
 def predict(
-    trained: Trained,
+    trained: RunOptions,
     extra_options: ExtraOptions,
     request_options: RequestOptions,
     files: Files = None,

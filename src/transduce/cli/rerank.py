@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.cli import formats, inputs
-from transduce.cli.options import BatchSize, BeamSize, Files, Trained
+from transduce.cli.options import BatchSize, BeamSize, Files, RunOptions
 from transduce.errors import UserError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ log = logging.getLogger("transduce")
 
 
 @dataclass(frozen=True)
-class Criteria:
+class RankingOptions:
     """How to rank outputs: by minimum risk, or by the weighted log-probabilities of several models."""
 
     mbr: Annotated[str | None, typer.Option(help="Minimum Bayes risk by this metric: chrf, bleu, cer, ...")] = None
@@ -121,8 +121,8 @@ class Criteria:
 
 
 def rerank(
-    trained: Trained,
-    criteria: Criteria,
+    trained: RunOptions,
+    criteria: RankingOptions,
     files: Files = None,
     nbest: Annotated[int, typer.Option(min=1, help="Outputs per source to choose from.")] = 16,
     beam: BeamSize = None,

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from transduce.cli import formats, inputs
-from transduce.cli.options import BatchSize, SourceFile, TargetFile, Trained
+from transduce.cli.options import BatchSize, RunOptions, SourceFile, TargetFile
 
 
 def score(
-    trained: Trained,
+    trained: RunOptions,
     files: Annotated[
         list[Path] | None, typer.Argument(help="TSV files of (labels,) source and target; standard input if none.")
     ] = None,

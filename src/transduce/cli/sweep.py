@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from transduce.cli.options import Device, Plugins, RecordPath, Sets, check_record, keep_record
+from transduce.cli.options import Device, Plugins, RecordPath, SetOption, check_record, keep_record
 from transduce.errors import UserError
 
 
@@ -22,7 +22,7 @@ def sweep(
     seeds: Annotated[
         str | None, typer.Option(help="The number of seeds, from 1 (3), or a list of seeds: 1,5,7.")
     ] = None,
-    settings: Sets = None,
+    settings: SetOption = None,
     minutes: Annotated[
         float | None, typer.Option(help="Train each run for this long instead of the recipe's budget.")
     ] = None,

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from transduce.cli.options import Device, Plugins, Sets, Threads
+from transduce.cli.options import Device, Plugins, SetOption, Threads
 from transduce.plugins import load_plugins
 
 
 def train(
     recipe: Annotated[str, typer.Argument(help="A recipe (see `transduce recipes`) or a .toml file.")],
-    settings: Sets = None,
+    settings: SetOption = None,
     out: Annotated[Path | None, typer.Option(help="The run directory; by default runs/RECIPE.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Train for this long instead of the recipe's budget.")] = None,
     init: Annotated[
