@@ -28,7 +28,7 @@ from transduce.runs.run import cache_folder
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
-from transduce.search.shortlist import Listed, Shortlist
+from transduce.search.shortlist import ListedModel, Shortlist
 from transduce.transducer import Transducer
 
 SIZES = (1, 7, 64)
@@ -55,7 +55,7 @@ def margin(
     model = transducer.model
     if shortlist is not None:
         lists = shortlist.candidates.of(padded)
-        model, targets = Listed(model, lists), lists.columns(targets)
+        model, targets = ListedModel(model, lists), lists.columns(targets)
     length = int(padded.lengths[0])
     scores = [
         beam.ranking(found.log_prob, len(found.tokens), length) if beam else found.log_prob

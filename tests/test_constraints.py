@@ -275,7 +275,7 @@ def test_what_cannot_be_met_ranks_last_and_ends_where_the_search_does() -> None:
         ),
         (lambda: held(Greedy(9), [Constraints(["a"])]), r"Greedy search has none: use a beam, --beam 10"),
         (lambda: held(Sampling(4), [Constraints(["a"])]), r"Sampling search has none"),
-        (lambda: held(LengthBeam(), [Constraints(["a"])]), r"LengthBeam cannot be held to phrases: use a beam"),
+        (lambda: held(LengthBeam(), [Constraints(["a"])]), r"LengthBeam cannot obey phrases: use a beam"),
         (
             lambda: held(Shortlist(Path("gone")), [Constraints(["a"])]),
             r"Shortlist cannot .* without a shortlist",

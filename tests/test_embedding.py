@@ -13,6 +13,7 @@ from transduce import config
 from transduce.errors import UserError
 from transduce.models.weights import weights
 from transduce.modules.embedding import Readout, TokenEmbedding
+from transduce.modules.factors import SummedFactors
 from transduce.protocols import Model
 from transduce.types import Facts, Padded
 
@@ -34,6 +35,8 @@ def test_an_embedding_is_a_row_of_its_table() -> None:
 def test_an_id_beyond_the_table_is_named(beyond: int) -> None:
     with pytest.raises(UserError, match=f"id {beyond} is outside an embedding of 9 vectors: ids from 0 to 8 were"):
         TokenEmbedding(9, 16, scaled=True)(torch.tensor([[3, beyond]]))
+    with pytest.raises(UserError, match=f"id {beyond} is outside an embedding of 9 vectors"):
+        SummedFactors(9, 16, scaled=True, source_factors=2)(torch.tensor([[[3, 5], [4, beyond]]]))
 
 
 @pytest.mark.parametrize(

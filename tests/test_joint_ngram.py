@@ -327,7 +327,7 @@ def test_a_run_is_counted_saved_and_used(counted: Path) -> None:
 
 
 def test_an_empty_source_has_one_empty_output(counted: Path) -> None:
-    """Others are impossible but for an escape, and with length normalisation the longest of them would rank first."""
+    """Other outputs need an escape. With length normalisation the longest of them would be returned."""
     transducer = transduce.load(counted)
     empty, other = transducer.predict(["", "ab"], transducer.search.resized(nbest=3))
     assert [output.text for output in empty] == [""]

@@ -171,7 +171,7 @@ def test_bad_lines_are_told(line: str, message: str, trained: Path, tmp_path: Pa
             "leave out --nbest, --format, --alignments and the like, --workers, prefixes and phrases",
         ),
         (["--forbid= "], "a phrase is ' ': some text was expected"),
-        (["--forbid=a", "--set=search.type=exact"], "Exact cannot be held to phrases: use a beam"),
+        (["--forbid=a", "--set=search.type=exact"], "Exact cannot obey phrases: use a beam"),
     ],
 )
 def test_options_that_do_not_go_together(options: list[str], message: str, trained: Path, call: Call) -> None:

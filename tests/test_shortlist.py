@@ -34,7 +34,7 @@ from transduce.search.labels import LabelSearch
 from transduce.search.lengths import LengthBeam
 from transduce.search.ranking import LogProbability
 from transduce.search.sampling import Sampling
-from transduce.search.shortlist import CandidateWords, Shortlist, always
+from transduce.search.shortlist import CandidateWords, Shortlist, on_every_list
 from transduce.search.viterbi import Viterbi
 from transduce.statistical import association
 from transduce.statistical.association import associate, frequent
@@ -93,9 +93,9 @@ def test_frequent_words() -> None:
 
 
 def test_what_is_on_every_list_is_no_word_that_was_found() -> None:
-    nothing = CandidateWords(torch.full((8, 2), EOS), always(torch.tensor([], dtype=torch.long)))
+    nothing = CandidateWords(torch.full((8, 2), EOS), on_every_list(torch.tensor([], dtype=torch.long)))
     assert _coverage(nothing, PAIRS) == (0.0, 0.0)
-    assert _coverage(replace(nothing, always_A=always(torch.tensor([7, 9]))), PAIRS) == (6 / 8, 2.0)
+    assert _coverage(replace(nothing, always_A=on_every_list(torch.tensor([7, 9]))), PAIRS) == (6 / 8, 2.0)
 
 
 def test_of_a_large_corpus_some_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_of_a_large_corpus_some_sentences(monkeypatch: pytest.MonkeyPatch) -> No
 
 def shortlist(tmp_path: Path, best: list[list[int]], frequent: list[int], search: Any) -> Shortlist:
     path = tmp_path / "list.safetensors"
-    CandidateWords(torch.tensor(best), always(torch.tensor(frequent))).save(path)
+    CandidateWords(torch.tensor(best), on_every_list(torch.tensor(frequent))).save(path)
     return Shortlist(path, search)
 
 

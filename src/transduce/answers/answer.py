@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from transduce.answers.request import Request
-from transduce.search.constraints.base import listed
+from transduce.search.constraints.base import alternatives_text
 
 log = logging.getLogger("transduce")
 
@@ -61,7 +61,7 @@ class Unsatisfied:
 
     def __str__(self) -> str:
         problems = [
-            *(f"with {listed(alternatives)}" for alternatives in self.missing),
+            *(f"with {alternatives_text(alternatives)}" for alternatives in self.missing),
             *(f"without {phrase!r}" for phrase in self.forbidden),
         ]
         return f"no output {' and '.join(problems)} was found; a larger beam may find one"

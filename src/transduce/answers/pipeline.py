@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -22,6 +23,8 @@ from transduce.search.constraints.base import Constraints, Tokenized, constraine
 from transduce.types import EOS, Hypothesis
 
 R = TypeVar("R")
+
+IMPOSSIBLE = math.log(1e-6)  # of an output, relative to the empty one
 
 Searched = tuple[Any, list[int], Tokenized | None]  # a source's row, the ids of its prefix, its constraints
 Scored = tuple[Any, Any]  # the rows of a source and of a target
@@ -116,15 +119,18 @@ class Pipeline(TextModel):
         every = sorted_batches(
             rows, batch_size, partial(self._in_batches, partial(Pipeline.search_batch, search=search))
         )
-        return [
-            found[:1] if self._is_empty(source, found[0]) else found
-            for (_, _, source), found in zip(numbered, every, strict=True)
-        ]
+        return [self._possible(source, found) for (_, _, source), found in zip(numbered, every, strict=True)]
 
-    def _is_empty(self, source: SourceRow, best: Hypothesis) -> bool:
-        """True if an empty source has an empty output. Any other output would be made up: length normalisation ranks
-        even long outputs of hardly any probability."""
-        return best.tokens == (EOS,) and self.conditional and list(source.row) == [EOS]
+    def _possible(self, source: SourceRow, found: list[Hypothesis]) -> list[Hypothesis]:
+        """All hypotheses; for an empty source whose best output is empty, without the impossible ones.
+
+        A model that has no other output for an empty source gives all others hardly any probability. Length
+        normalisation would rank the longest of them first.
+        """
+        best = found[0]
+        if best.tokens != (EOS,) or not self.conditional or list(source.row) != [EOS]:
+            return found
+        return [each for each in found if each.log_prob >= best.log_prob + IMPOSSIBLE]
 
     def _score(
         self, numbered: Sequence[tuple[int, Request, SourceRow]], search: Search[Any], batch_size: int

@@ -29,7 +29,7 @@ def shortlist(
 
     from transduce.plugins import load_plugins
     from transduce.runs.run import Run
-    from transduce.search.shortlist import CandidateWords, always
+    from transduce.search.shortlist import CandidateWords, on_every_list
     from transduce.statistical.association import associate
     from transduce.statistical.association import frequent as most_frequent
     from transduce.types import EOS
@@ -40,7 +40,7 @@ def shortlist(
         raise UserError(f"the sources of {run} are not words, so there is no shortlist for them")
     suggested = associate(prepared.train, iterations).best(best, len(prepared.source_tokenizer), EOS)
     common = torch.from_numpy(most_frequent(prepared.train, frequent))
-    candidates = CandidateWords(torch.from_numpy(suggested).long(), always(common))
+    candidates = CandidateWords(torch.from_numpy(suggested).long(), on_every_list(common))
     write_file(run / SHORTLIST, candidates.save)
     print(run / SHORTLIST)
     if prepared.valid is not None:

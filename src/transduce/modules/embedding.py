@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -39,15 +41,19 @@ class TokenEmbedding(nn.Module):
         return embedded * self.scale if self.scale != 1 else embedded
 
 
-def lookup(ids: Tensor, weight_VD: Tensor) -> Tensor:
+def lookup(
+    ids: Tensor, weight_VD: Tensor, embed: Callable[[Tensor, Tensor], Tensor] = nn.functional.embedding
+) -> Tensor:
     """The vectors [..., D] of ids [...]. Raises UserError if an id is not 0 to V - 1.
 
-    On the CPU torch checks the ids itself. Asking first would read a value from the device in every step.
+    The CPU kernel of ``embed`` checks the ids itself. Asking first would read a value from the device in every step.
     """
     try:
-        return nn.functional.embedding(ids, weight_VD)
-    except IndexError:
-        beyond = ids[(ids < 0) | (ids >= len(weight_VD))].flatten()
+        return embed(ids, weight_VD)
+    except (IndexError, RuntimeError):
+        beyond = ids[(ids < 0) | (ids >= len(weight_VD))]
+        if not len(beyond):
+            raise
         raise UserError(
             f"id {int(beyond[0])} is outside an embedding of {len(weight_VD)} vectors: ids from 0 to "
             f"{len(weight_VD) - 1} were expected; encode the text with the tokenizer that the model was trained with"

@@ -15,7 +15,7 @@ from transduce.errors import UserError
 from transduce.protocols import Autoregressive
 from transduce.search.allocation.best import BestContinuations
 from transduce.search.base import Allocation, Continuations, Expansion, Filter, Observer, Ranking, resized
-from transduce.search.constraints.base import Held
+from transduce.search.constraints.base import BatchConstraints
 from transduce.search.forcing import force
 from transduce.search.ranking import Average
 from transduce.search.step import Begun, Next, advance, begin, check_length, remaining, repeated, source_lengths
@@ -103,9 +103,9 @@ class Beam:
     def resized(self, size: int | None = None, nbest: int | None = None) -> Beam:
         return resized(self, size, nbest)
 
-    def constrained(self, held: Held) -> Beam:
-        filters = held.filters(self.filters, self.max_length)
-        return replace(self, filters=filters, allocation=held.allocation(self.allocation, self.max_length))
+    def constrained(self, constraints: BatchConstraints) -> Beam:
+        filters = constraints.filters(self.filters, self.max_length)
+        return replace(self, filters=filters, allocation=constraints.allocation(self.allocation, self.max_length))
 
 
 def _read(beam: _Active, candidates: Continuations) -> tuple[list[float], list[tuple[int, int, float]]]:

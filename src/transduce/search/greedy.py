@@ -13,7 +13,7 @@ from transduce import tree
 from transduce.protocols import Autoregressive
 from transduce.search.base import Filter
 from transduce.search.beam import Beam
-from transduce.search.constraints.base import Held
+from transduce.search.constraints.base import BatchConstraints
 from transduce.search.forcing import force
 from transduce.search.step import advance, begin, check_length, largest, remaining
 from transduce.types import EOS, Hypothesis, Padded
@@ -81,9 +81,9 @@ class Greedy:
             return self
         return Beam(max_length=self.max_length, filters=self.filters).resized(size, nbest)
 
-    def constrained(self, held: Held) -> Greedy:
-        held.check_nothing_required(type(self).__name__)
-        return replace(self, filters=held.filters(self.filters, self.max_length))
+    def constrained(self, constraints: BatchConstraints) -> Greedy:
+        constraints.check_nothing_required(type(self).__name__)
+        return replace(self, filters=constraints.filters(self.filters, self.max_length))
 
 
 @dataclass(frozen=True)

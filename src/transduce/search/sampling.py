@@ -15,7 +15,7 @@ from transduce.errors import UserError
 from transduce.protocols import Autoregressive
 from transduce.search import draws
 from transduce.search.base import Filter, Truncation, resized
-from transduce.search.constraints.base import Held
+from transduce.search.constraints.base import BatchConstraints
 from transduce.search.forcing import force
 from transduce.search.step import Begun, advance, batch_size, begin, check_length, remaining, repeated
 from transduce.types import EOS, Hypothesis, Padded
@@ -100,9 +100,9 @@ class Sampling:
     def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
-    def constrained(self, held: Held) -> Sampling:
-        held.check_nothing_required(type(self).__name__)
-        return replace(self, filters=held.filters(self.filters, self.max_length))
+    def constrained(self, constraints: BatchConstraints) -> Sampling:
+        constraints.check_nothing_required(type(self).__name__)
+        return replace(self, filters=constraints.filters(self.filters, self.max_length))
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Sampling:
         return resized(self, size, nbest)

@@ -47,7 +47,7 @@ class CandidateWords:
         except (SafetensorError, KeyError) as error:
             raise UserError(f"{path} is no shortlist ({error}); learn it with `transduce shortlist RUN`") from error
 
-    def of(self, source: Padded, prefix: Padded | None = None) -> Lists:
+    def of(self, source: Padded, prefix: Padded | None = None) -> BatchLists:
         """The list of each source: the candidates of its words, the words on every list, and its prefix's words."""
         if source.values.is_floating_point() or int(source.values.max()) >= len(self.best_SN):
             raise UserError(
@@ -62,11 +62,11 @@ class CandidateWords:
             words_BL = torch.cat([words_BL, prefix.values.masked_fill(~prefix.mask, EOS)], 1)
         words_C, column_BL = torch.unique(words_BL, return_inverse=True)
         listed_BC = torch.zeros(len(words_BL), len(words_C), dtype=torch.bool, device=device)
-        return Lists(words_C, listed_BC.scatter_(1, column_BL, True))
+        return BatchLists(words_C, listed_BC.scatter_(1, column_BL, True))
 
 
 @dataclass(frozen=True)
-class Lists:
+class BatchLists:
     """The words of a batch in the order of their ids [C], and which of them are on each source's list [B, C]."""
 
     words_C: Tensor
@@ -98,7 +98,7 @@ class Shortlist:
     search: Search[Any] = field(default_factory=Beam)
 
     def __post_init__(self) -> None:
-        if lacking := lacking_for(type(self.search), Listed):
+        if lacking := lacking_for(type(self.search), ListedModel):
             raise UserError(
                 f"a shortlist is for searches that go token by token, and {type(self.search).__name__} asks its model "
                 f"to {' and '.join(lacking)}: leave it out (--shortlist), or set search.type to beam, greedy, exact or "
@@ -113,7 +113,7 @@ class Shortlist:
         self, model: Autoregressive[Any], source: Padded, prefix: Padded | None = None
     ) -> list[list[Hypothesis]]:
         lists = self.candidates.of(source, prefix)
-        found = self.search(Listed(model, lists), source, None if prefix is None else lists.columns(prefix))
+        found = self.search(ListedModel(model, lists), source, None if prefix is None else lists.columns(prefix))
         words = lists.words_C.tolist()
         return [
             [replace(hypothesis, tokens=tuple(words[column] for column in hypothesis.tokens)) for hypothesis in row]
@@ -127,7 +127,7 @@ class Shortlist:
         lists = self.candidates.of(source, prefix)
         words = lists.words_C.tolist()
         for columns in stream(
-            self.search, Listed(model, lists), source, None if prefix is None else lists.columns(prefix)
+            self.search, ListedModel(model, lists), source, None if prefix is None else lists.columns(prefix)
         ):
             yield tuple(words[column] for column in columns)
 
@@ -146,12 +146,12 @@ class ListedState:
     listed_BC: tree.Shared[Tensor]
 
 
-class Listed:
+class ListedModel:
     """A model whose vocabulary is the columns of a batch's lists: it reads and writes columns instead of ids."""
 
     training = False
 
-    def __init__(self, model: Autoregressive[Any], lists: Lists) -> None:
+    def __init__(self, model: Autoregressive[Any], lists: BatchLists) -> None:
         self.model = model
         self.lists = lists
 
@@ -173,7 +173,7 @@ class Listed:
         return self.model.readout(features, words).masked_fill_(~listed_C, float("-inf"))
 
 
-def always(frequent: Tensor) -> Tensor:
+def on_every_list(frequent: Tensor) -> Tensor:
     """The words on every list: special tokens, so that their columns equal their ids, and ``frequent`` words."""
     listed: Tensor = torch.unique(torch.cat([torch.arange(len(SPECIALS)), frequent]))
     return listed

@@ -95,7 +95,7 @@ class Automata:
         """Which edges [B, M, E] start in an active state."""
         return active_BMQ.gather(2, self.origin_BE[:, None].expand(-1, active_BMQ.shape[1], -1))
 
-    def met(self, active_BMQ: Tensor) -> Tensor:
+    def written_tokens(self, active_BMQ: Tensor) -> Tensor:
         """The number of phrase tokens [B, M] that are written: all tokens of finished phrases, and the tokens of the
         longest unfinished phrase. Other unfinished phrases do not count, because the next token may break them."""
         worth_BMQ = self.worth_BQ[:, None] * active_BMQ

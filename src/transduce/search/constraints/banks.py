@@ -23,7 +23,7 @@ MISSING = 1e6  # penalty of an early end for each missing token: it ranks behind
 
 
 @dataclass(frozen=True)
-class Meeting:
+class RequiredState:
     """The active states [N, Q] of the hypotheses, and the automata of their sources."""
 
     active_NQ: Tensor
@@ -51,13 +51,13 @@ class Banks:
     def first(self, size: int) -> list[int]:
         return [0]
 
-    def start(self, source: Any) -> Meeting:
-        return Meeting(self.automata.start(source), tree.Shared(self.automata))
+    def start(self, source: Any) -> RequiredState:
+        return RequiredState(self.automata.start(source), tree.Shared(self.automata))
 
-    def extend(self, tokens_NT: Tensor, state: Meeting) -> Meeting:
-        return Meeting(state.automata.value.extend(tokens_NT, state.active_NQ, self.borders), state.automata)
+    def extend(self, tokens_NT: Tensor, state: RequiredState) -> RequiredState:
+        return RequiredState(state.automata.value.extend(tokens_NT, state.active_NQ, self.borders), state.automata)
 
-    def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: Meeting) -> Continuations:
+    def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: RequiredState) -> Continuations:
         automata = state.automata.value
         B, K, _ = scores_BKV.shape
         active_BKQ = state.active_NQ.view(B, K, -1)
@@ -65,7 +65,7 @@ class Banks:
         total_BM, token_BM = (total_BK[:, :, None] + score_BKM).flatten(1), token_BKM.flatten(1)
         origin_BM = torch.arange(K, device=total_BM.device).repeat_interleave(score_BKM.shape[2]).expand(B, -1)
         before_BMQ = active_BKQ.gather(1, origin_BM[:, :, None].expand(-1, -1, active_BKQ.shape[2]))
-        bank_BM = automata.met(automata.step(before_BMQ, token_BM, self.borders))
+        bank_BM = automata.written_tokens(automata.step(before_BMQ, token_BM, self.borders))
 
         ends_BM, missing_BM = token_BM == EOS, automata.tokens_B[:, None] - bank_BM
         goes_on_B = (total_BM.isfinite() & ~ends_BM).any(1)

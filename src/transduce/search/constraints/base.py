@@ -64,7 +64,8 @@ class Constraints:
             known = [phrase for phrase in some if lexicon.pattern(phrase).own]
             if not known:
                 raise UserError(
-                    f"the required {listed(some)} cannot be written: the model's vocabulary lacks something of it"
+                    f"the required {alternatives_text(some)} cannot be written: "
+                    "the model's vocabulary lacks a part of it"
                 )
             inside = [[unwanted for unwanted in self.forbidden if lexicon.within(unwanted, phrase)] for phrase in known]
             free = [phrase for phrase, unwanted in zip(known, inside, strict=True) if not unwanted]
@@ -86,7 +87,7 @@ class Tokenized:
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class BatchConstraints:
     """The constraints of all sources of a batch, from which a search gets a filter and an allocation. A part is None if
     no source has such constraints."""
 
@@ -96,7 +97,7 @@ class Held:
     longest: int  # required phrase, in tokens
 
     @classmethod
-    def of(cls, sources: Sequence[Tokenized], borders: Borders | None, device: torch.device) -> Held:
+    def of(cls, sources: Sequence[Tokenized], borders: Borders | None, device: torch.device) -> BatchConstraints:
         def automata(phrases: Sequence[Phrases]) -> Automata | None:
             if not any(phrases):
                 return None
@@ -147,7 +148,7 @@ class Held:
 class Constrainable(Protocol[S_co]):
     """A search that obeys constraints. ``constrained`` returns the search for the sources of one batch."""
 
-    def constrained(self, held: Held) -> S_co: ...
+    def constrained(self, constraints: BatchConstraints) -> S_co: ...
 
 
 def constrained(
@@ -156,11 +157,11 @@ def constrained(
     """The search for a batch of sources with these constraints. Raises UserError if it cannot obey them."""
     if not isinstance(search, Constrainable):
         raise UserError(
-            f"{type(search).__name__} cannot be held to phrases: use a beam without a shortlist, or, where nothing is "
+            f"{type(search).__name__} cannot obey phrases: use a beam without a shortlist, or, if no phrase is "
             "required, greedy search or sampling"
         )
     held: Search[Any] = search.constrained(
-        Held.of([each or Tokenized() for each in sources], lexicon.borders(), device)
+        BatchConstraints.of([each or Tokenized() for each in sources], lexicon.borders(), device)
     )
     return held
 
@@ -171,6 +172,6 @@ def _check(name: str, lists: Sequence[Any]) -> None:
             raise UserError(f"{name} = {given!r}: a list of phrases was expected")
 
 
-def listed(some: Sequence[str]) -> str:
+def alternatives_text(some: Sequence[str]) -> str:
     """Alternatives as text for people."""
     return " or ".join(map(repr, some))

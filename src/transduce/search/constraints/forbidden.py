@@ -15,7 +15,7 @@ from transduce.search.filters.lengths import LengthLimit
 
 
 @dataclass(frozen=True)
-class Following:
+class ForbiddenState:
     """The active states [N, Q] of the rows, the automata of their sources, the tokens written so far, and the greatest
     length [N] of each output."""
 
@@ -39,15 +39,15 @@ class Forbidden:
     max_length: int
     limits: tuple[LengthLimit, ...] = ()
 
-    def start(self, source: Any) -> Following:
+    def start(self, source: Any) -> ForbiddenState:
         mosts = [each.most(source, self.max_length) for each in (LengthLimit(), *self.limits)]
-        return Following(self.automata.start(source), tree.Shared(self.automata), 0, torch.stack(mosts).amin(0))
+        return ForbiddenState(self.automata.start(source), tree.Shared(self.automata), 0, torch.stack(mosts).amin(0))
 
-    def extend(self, tokens_NT: Tensor, state: Following) -> Following:
+    def extend(self, tokens_NT: Tensor, state: ForbiddenState) -> ForbiddenState:
         active_NQ = state.automata.value.extend(tokens_NT, state.active_NQ, self.borders)
         return replace(state, active_NQ=active_NQ, written=state.written + tokens_NT.shape[1])
 
-    def __call__(self, scores_NV: Tensor, state: Following) -> Tensor:
+    def __call__(self, scores_NV: Tensor, state: ForbiddenState) -> Tensor:
         automata = state.automata.value
         B, V = len(automata.token_BE), scores_NV.shape[1]
         finished_BE, waiting_BE = (
