@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from transduce.data.corpora import DataError
+from transduce.data.signals.base import SignalError
 from transduce.data.signals.clip import Clip
-from transduce.data.signals.files import SignalError
 from transduce.data.signals.picture import Picture
 
 

@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transduce.data.corpora import DataError
-from transduce.data.signals.files import SignalError
+from transduce.data.signals.base import SignalError
 from transduce.data.signals.mel import QUIET, LogMel
-from transduce.data.signals.resampling import resampled
-from transduce.data.signals.sound import Sound
+from transduce.data.signals.sound import Sound, resampled
 
 RATE = 8000
 HEARD = -6.0  # below lie what 16 bits, and the edges of a window, leave of a tone

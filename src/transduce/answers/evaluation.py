@@ -11,8 +11,7 @@ from transduce.answers.answer import Answer, Output, with_warnings
 from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Request
 from transduce.data.windows import windows
-from transduce.metrics.references import references
-from transduce.metrics.statistics import Statistics, statistics
+from transduce.metrics.statistics import Statistics, references, statistics
 from transduce.protocols import Metric, Search
 from transduce.types import Example, Prediction
 

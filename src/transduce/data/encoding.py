@@ -8,8 +8,8 @@ from typing import Any
 
 from transduce.data.cleaning import Account, fitting
 from transduce.data.corpora import CorpusRow
-from transduce.data.signals.files import SignalError
-from transduce.data.signals.tokenizer import Signal, channelled
+from transduce.data.signals.base import Signal, SignalError
+from transduce.data.signals.tokenizer import channelled
 from transduce.data.tokenizers.base import Tokenizer
 
 LINES = 4096  # lines of text per chunk

@@ -9,7 +9,7 @@ from typing import Literal, cast
 
 from transduce.data.base import Origin
 from transduce.data.corpora import LONGEST_LINE, ColumnNames, CorpusRow, DataError, Files, read
-from transduce.data.signals.tokenizer import Signal
+from transduce.data.signals.base import Signal
 from transduce.data.tokenizers.base import Unit
 
 

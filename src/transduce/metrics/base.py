@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from transduce.errors import UserError
 from transduce.metrics.bleu import Bleu, Chrf, ChrfPlusPlus, Ter
 from transduce.metrics.edit import CharacterErrorRate, PhonemeErrorRate, WordErrorRate
-from transduce.metrics.exact import ExactMatch, ItemError
+from transduce.metrics.exact import ExactMatch, ItemError, TokenAccuracy
 from transduce.metrics.forecast import (
     DailyScaledError,
     MeanAbsoluteError,
@@ -22,7 +22,6 @@ from transduce.metrics.forecast import (
 from transduce.metrics.labels import Accuracy, EntityF1, MacroF1
 from transduce.metrics.perplexity import Perplexity, PerplexityByte, PerplexityWord
 from transduce.metrics.statistics import statistics
-from transduce.metrics.token_accuracy import TokenAccuracy
 from transduce.protocols import Metric
 from transduce.types import Example, Prediction
 

@@ -14,7 +14,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from transduce.errors import MissingPackageError, UserError
-from transduce.metrics.references import references
+from transduce.metrics.statistics import references
 from transduce.types import Example, Prediction
 
 TOKENIZERS: Final = (

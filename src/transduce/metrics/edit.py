@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rapidfuzz.distance import Levenshtein
 
-from transduce.metrics.references import references
+from transduce.metrics.statistics import references
 from transduce.types import Example, Prediction
 
 

@@ -1,10 +1,11 @@
-"""Whole outputs, right or wrong."""
+"""Shares of outputs, or of tokens, that are exactly right."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from transduce.metrics.references import references
+from transduce.errors import UserError
+from transduce.metrics.statistics import references
 from transduce.types import Example, Prediction
 
 
@@ -32,3 +33,34 @@ class ItemError(ExactMatch):
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
         return float(prediction.text not in references(example)), 1.0
+
+
+class TokenAccuracy:
+    """``token_accuracy``: the percentage of tokens of the first reference, end included, that are the model's first
+    choice after the reference's tokens before them: next-step accuracy (Jozefowicz et al. 2015, table 1).
+
+    The tokens are those of the model, so compare only models with the same vocabulary. Of tokens that are equally
+    probable, only the one that a search would write is the first choice. A parallel model chooses each token, and the
+    length, given the length of the reference. If the source determines the length, as for labels, the end is no choice
+    and does not count.
+    """
+
+    name = "token_accuracy"
+    higher_is_better = True
+    needs_forcing = True
+    signature = "unit:token|end:counted|refs:first|forced"
+
+    def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
+        if prediction.forced_right is None or prediction.forced_length is None:
+            raise UserError(
+                f"token_accuracy needs the model's choices along the reference, and the prediction for "
+                f"{example.source!r} has none: make predictions with Transducer.evaluate, or set forced_right and "
+                "forced_length"
+            )
+        return float(prediction.forced_right), float(prediction.forced_length)
+
+    def score(self, total: Sequence[float]) -> float:
+        right, tokens = total
+        if not tokens:
+            raise UserError("token_accuracy of no tokens: each reference needs a token that the model chooses")
+        return 100.0 * right / tokens

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from transduce.errors import UserError
-from transduce.metrics.references import references
+from transduce.metrics.statistics import references
 from transduce.types import Example, Prediction
 
 Steps = list[list[float]]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from transduce.errors import UserError
-from transduce.metrics.references import references
+from transduce.metrics.statistics import references
 from transduce.types import SPECIALS, UNK, Example, Prediction
 
 NOTHING = ""  # stands for a missing label on either side

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from transduce.errors import UserError
-from transduce.metrics.references import references
+from transduce.metrics.statistics import references
 from transduce.types import Example, Prediction
 
 
@@ -40,7 +40,7 @@ class Perplexity:
     def score(self, total: Sequence[float]) -> float:
         surprise, units = total
         if not units:
-            raise UserError("perplexity of no tokens: each reference needs one that the model has a choice in")
+            raise UserError("perplexity of no tokens: each reference needs a token that the model chooses")
         try:
             return math.exp(surprise / units)
         except OverflowError:  # larger than the largest float

@@ -112,3 +112,10 @@ def _equally_wide(rows: Sequence[Sequence[float]]) -> Floats:
     """[N, K]: rows padded with zeros, for labels that were not seen yet."""
     widest = max(map(len, rows))
     return np.array([[*row, *[0.0] * (widest - len(row))] for row in rows], float)
+
+
+def references(example: Example) -> tuple[str, ...]:
+    """The references of an example. Raises UserError if it has none, because no score is then defined."""
+    if not example.references:
+        raise UserError(f"no reference for the source {example.source!r}: each example that is measured needs one")
+    return example.references

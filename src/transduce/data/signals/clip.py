@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from transduce.data.corpora import DataError
-from transduce.data.signals.files import SignalError
+from transduce.data.signals.base import SignalError, Steps
 from transduce.data.signals.picture import LARGEST, check_size, opened, resized
-from transduce.data.signals.tokenizer import SignalTokenizer, Steps, learned
+from transduce.data.signals.tokenizer import SignalTokenizer, learned
 
 if TYPE_CHECKING:
     from PIL.Image import Image

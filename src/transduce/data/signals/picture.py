@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.data.corpora import DataError
-from transduce.data.signals.files import SignalError, lacking, regular
-from transduce.data.signals.tokenizer import SignalTokenizer, Steps, learned
+from transduce.data.signals.base import SignalError, Steps, lacking, regular
+from transduce.data.signals.tokenizer import SignalTokenizer, learned
 
 if TYPE_CHECKING:
     from PIL.Image import Image

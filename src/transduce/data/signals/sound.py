@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,14 +10,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from transduce.data.corpora import DataError
-from transduce.data.signals.files import SignalError, lacking, regular
+from transduce.data.signals.base import SignalError, Steps, lacking, regular
 from transduce.data.signals.mel import LogMel
-from transduce.data.signals.resampling import Samples, resampled
-from transduce.data.signals.tokenizer import SignalTokenizer, Steps, learned
+from transduce.data.signals.tokenizer import SignalTokenizer, learned
 
 LONGEST = 2**20  # most samples of a window; a spectrum still fits in memory
+
+Samples = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -126,3 +129,27 @@ def _missing(file: Path) -> bool:
     promised = int.from_bytes(head[4:8], "little")
     there = file.stat().st_size - 8 + 1  # many programs leave out the byte that makes an odd length even
     return promised not in (0, 0xFFFFFFFF) and there < promised  # the length of a stream is unknown
+
+
+def resampled(x_N: Samples, ratio: float) -> Samples:
+    """Resamples N samples to M by libsoxr, ``ratio`` samples for each input sample, without aliasing.
+
+    Raises DataError if the library is not installed.
+
+    A recording at 16 kHz with ratio 0.5 becomes one at 8 kHz. Played at the old rate, ratio 0.9 is faster (and higher)
+    by a ninth.
+    """
+    if ratio == 1:
+        return x_N
+    if len(x_N) * ratio < 1:  # the library would return no sample
+        x_N = np.pad(x_N, (0, math.ceil(1 / ratio) - len(x_N)))
+    y_M: Samples = _soxr().resample(x_N, 1.0, ratio)
+    return y_M
+
+
+def _soxr() -> Any:
+    try:
+        import soxr  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise lacking("soxr", "audio") from error
+    return soxr

@@ -7,46 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from transduce import config, names
 from transduce.data.corpora import DataError
-from transduce.data.moments import Moments
-from transduce.data.signals.files import SignalError
+from transduce.data.signals.base import Signal, SignalError, Steps
 from transduce.data.tokenizers.base import Tokenizer, Unit
+from transduce.data.tokenizers.numbers import Moments
 from transduce.data.tokenizers.recorded import RecordedNumbers
 
-Steps = NDArray[np.float32]
 FLOOR = 1e-3  # smallest divisor, so that silence and blank paper are not amplified
-
-
-class Signal(Unit, Protocol):
-    """A unit that reads files.
-
-    ``read`` returns the steps [S, channels * size] of a file, at least one, or raises SignalError. ``place`` is the
-    name of a step for people. If ``spectral``, the numbers of a step are frequency bands, lowest first; otherwise they
-    are pixels. ``normalisation`` is "none", "corpus" (mean and standard deviation of each channel over the training
-    set), or any other word for those of the file itself.
-    """
-
-    @property
-    def normalisation(self) -> str: ...
-
-    @property
-    def channels(self) -> int: ...
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def spectral(self) -> bool: ...
-
-    def read(self, path: str) -> Steps: ...
-
-    def place(self, step: int) -> str: ...
 
 
 class SignalTokenizer(RecordedNumbers):

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.data.corpora import DataError, LineError
-from transduce.data.moments import Moments
 from transduce.data.tokenizers.base import Tokenizer, divided
 from transduce.data.tokenizers.recorded import RecordedNumbers
 from transduce.types import EOS, SPECIALS
@@ -128,6 +127,30 @@ def _number(line: str, text: str, place: str) -> float:
             f"has {text!r} for {place}: a number was expected; fill in what is missing, or leave the line out",
         )
     return number
+
+
+class Moments:
+    """Mean and standard deviation of each channel in one pass. N rows, C channels.
+
+    Sums of squares would lose digits; this update does not (Chan, Golub and LeVeque 1983).
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mean_C: Array = np.zeros(1)
+        self._squares_C: Array = np.zeros(1)  # sum of squared distances from the mean
+
+    def add(self, x_NC: NDArray[Any]) -> None:
+        """Adds rows, at least one."""
+        own_C, before, self.count = x_NC.mean(0, dtype=np.float64), self.count, self.count + len(x_NC)
+        apart_C, weight = own_C - self.mean_C, len(x_NC) / self.count
+        self._squares_C = self._squares_C + ((x_NC - own_C) ** 2).sum(0) + apart_C**2 * before * weight
+        self.mean_C = self.mean_C + apart_C * weight
+
+    @property
+    def deviation_C(self) -> Array:
+        """The standard deviation of all added rows."""
+        return np.sqrt(self._squares_C / self.count)
 
 
 @dataclass(frozen=True)

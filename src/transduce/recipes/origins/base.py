@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import random
-from collections.abc import Callable, Iterable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
+
+import numpy as np
 
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import DataError, Files, Splits
 from transduce.files import write_lines
 
+T = TypeVar("T")
+Chance = np.random.Generator
 TRIES = 50  # draws per requested text, before we give up
 
 
@@ -84,3 +89,16 @@ def package(name: str, extra: str = "recipes") -> importlib.metadata.Distributio
         return importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
         raise DataError(f"the package {name!r} is not installed: pip install 'transduce[{extra}]'") from None
+
+
+def chance_of(seed: int, split: str, number: int) -> Chance:
+    """The random generator for one item of a split. ``number`` counts from 0.
+
+    The first items stay the same if more items are requested.
+    """
+    return np.random.default_rng([seed, zlib.crc32(split.encode()), number])
+
+
+def one(choices: Sequence[T], chance: Chance) -> T:
+    """One of the choices, all equally probable."""
+    return choices[int(chance.integers(len(choices)))]

@@ -13,8 +13,7 @@ import numpy as np
 from transduce.data.base import Split
 from transduce.data.corpora import DataError, Splits
 from transduce.recipes.origins.album import Bytes, Entry, albums
-from transduce.recipes.origins.base import held_out
-from transduce.recipes.origins.chance import Chance, chance_of, one
+from transduce.recipes.origins.base import Chance, chance_of, held_out, one
 from transduce.recipes.origins.shapes import COLOURS, DIGITS, SHAPES, Thing, picture
 
 WAYS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}

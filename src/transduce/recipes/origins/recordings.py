@@ -17,7 +17,7 @@ import numpy as np
 
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import DataError, Files, Splits
-from transduce.data.signals.resampling import Samples
+from transduce.data.signals.sound import Samples
 from transduce.files import make_folder, write_lines
 from transduce.recipes.origins.published import download
 

@@ -11,7 +11,7 @@ from typing import Literal
 from transduce.data.base import Split
 from transduce.data.corpora import DataError, Splits
 from transduce.recipes.origins.album import Entry, album, albums
-from transduce.recipes.origins.chance import Chance, chance_of, one
+from transduce.recipes.origins.base import Chance, chance_of, one
 from transduce.recipes.origins.shapes import COLOURS, SHAPES, Thing, picture
 
 Kind = tuple[str, str]  # a colour and a shape

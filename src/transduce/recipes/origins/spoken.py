@@ -12,9 +12,8 @@ import numpy as np
 
 from transduce.data.base import Split
 from transduce.data.corpora import DataError, Splits
-from transduce.data.signals.resampling import Samples, resampled
-from transduce.recipes.origins.base import held_out
-from transduce.recipes.origins.chance import Chance, chance_of, one
+from transduce.data.signals.sound import Samples, resampled
+from transduce.recipes.origins.base import Chance, chance_of, held_out, one
 from transduce.recipes.origins.recordings import RATE, Recording, Spoken, recordings, spoken_splits, wav
 
 

@@ -13,8 +13,7 @@ from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import DataError, Splits
 from transduce.files import name_from
 from transduce.recipes.origins.album import Bytes, Entry, albums, pillow
-from transduce.recipes.origins.base import different, held_out
-from transduce.recipes.origins.chance import Chance, chance_of, one
+from transduce.recipes.origins.base import Chance, chance_of, different, held_out, one
 from transduce.recipes.origins.fonts import font, fonts, lacking
 from transduce.recipes.origins.misspellings import frequent
 

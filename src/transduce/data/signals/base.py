@@ -1,12 +1,45 @@
-"""Checks of a signal's file before it is decoded."""
+"""The protocol of units that read files, and checks of a file before it is decoded."""
 
 from __future__ import annotations
 
 import os
 import stat
 from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from transduce.data.corpora import DataError, LineError
+from transduce.data.tokenizers.base import Unit
+
+Steps = NDArray[np.float32]
+
+
+class Signal(Unit, Protocol):
+    """A unit that reads files.
+
+    ``read`` returns the steps [S, channels * size] of a file, at least one, or raises SignalError. ``place`` is the
+    name of a step for people. If ``spectral``, the numbers of a step are frequency bands, lowest first; otherwise they
+    are pixels. ``normalisation`` is "none", "corpus" (mean and standard deviation of each channel over the training
+    set), or any other word for those of the file itself.
+    """
+
+    @property
+    def normalisation(self) -> str: ...
+
+    @property
+    def channels(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def spectral(self) -> bool: ...
+
+    def read(self, path: str) -> Steps: ...
+
+    def place(self, step: int) -> str: ...
 
 
 class SignalError(LineError):
