@@ -15,6 +15,7 @@ import torch
 
 from transduce import api, names
 from transduce.cli import app as cli
+from transduce.records import machine
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -101,3 +102,9 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         return status, out, err
 
     return calling
+
+
+@pytest.fixture
+def quick_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of this machine take its GFLOP/s from here instead of measuring them for a second or more."""
+    monkeypatch.setattr(machine, "measure_gflops", lambda dtype: 12.5 if dtype is torch.float32 else 25.0)

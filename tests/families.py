@@ -277,6 +277,48 @@ SHORTEST = {
 """Tokens a source must have, EOS included, where EOS alone is not enough."""
 
 
+FAST = [
+    "lstm, copied state, no attention",
+    "bahdanau, gru, no bridge",
+    "luong, gru, scaled dot, fed",
+    "luong, layer norm, fed",
+    "convs2s",
+    "elman, reversed source, no attention",
+    "bahdanau, mut1, residual",
+    "bahdanau, no input gate",
+    "multi-kernel to luong",
+    "sentence convolution, no attention",
+    "transformer, rotary, gated, rms",
+    "transformer, t5 and alibi",
+    "transformer, recurrent and shaw",
+    "transformer, lightweight and dynamic",
+    "transformer, lambda",
+    "context of a bag, attention too",
+    "bahdanau, location",
+    "luong, coverage, fed",
+    "pointer over transformer",
+    "ensemble",
+    "fusion",
+    "fusion, not renormalised",
+    "context of labels and text, no attention",
+    "context of labels, no attention",
+    "factors side by side, no attention",
+    "sums of factors, no attention",
+    "language model, mixed, no attention",
+    "ctc, lstm, no attention",
+    "ctc and attention",
+    "pyramidal of stacked features",
+    "conformer of sound",
+    "recurrent of columns",
+    "transformer of patches",
+    "transformer of a map, convolutional attention",
+    "n-grams",
+    "joint n-grams, the probable ones",
+]
+"""Families that together have every part. The slow tests add the laws of the others, which join the same parts in other
+ways."""
+
+
 class Drawn(nn.Module):
     """Numbers for ids: what an embedding makes of a signal that has for each id a step drawn once for all."""
 

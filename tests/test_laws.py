@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from families import COUNTED, FACTS, FAMILIES, SIGNALS, all_lengths, build, facts, sources, targets
+from families import COUNTED, FACTS, FAMILIES, FAST, SIGNALS, all_lengths, build, facts, sources, targets
+from selection import mostly_slow
 from transduce import config, tree
 from transduce.objectives.consistency import RDrop
 from transduce.objectives.cross_entropy import CrossEntropy
@@ -32,7 +33,7 @@ LENGTHS = [5, 2, 4]
 LAWFUL = FAMILIES | SIGNALS | COUNTED
 
 
-@pytest.fixture(params=LAWFUL, scope="module")
+@pytest.fixture(params=mostly_slow(LAWFUL, fast=FAST), scope="module")
 def family(request: pytest.FixtureRequest) -> Any:
     return request.param
 
@@ -40,6 +41,23 @@ def family(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture(scope="module")
 def model(family: str) -> Any:
     return build(LAWFUL[family])
+
+
+def parts(value: Any, key: str = "model") -> set[tuple[str, Any]]:
+    """Every type and every other choice among names in a resolved table, by the key that chooses it."""
+    if isinstance(value, dict):
+        found = {(key, value["type"])} if "type" in value else set()
+        return found.union(*(parts(inner, inner_key) for inner_key, inner in value.items() if inner_key != "type"))
+    if isinstance(value, list):
+        return set().union(*(parts(inner, key) for inner in value))
+    return {(key, value)} if isinstance(value, str | bool) else set()
+
+
+def test_the_fast_families_have_every_part() -> None:
+    resolved = {name: config.resolve(table, Model, facts(table)) for name, table in LAWFUL.items()}
+    every = set().union(*map(parts, resolved.values()))
+    fast = set().union(*(parts(resolved[name]) for name in FAST))
+    assert every == fast, "add a family with these parts to FAST in tests/families.py"
 
 
 @pytest.fixture

@@ -38,10 +38,7 @@ from transduce.types import Example, Facts
 Call = Callable[..., tuple[int, str, str]]
 FACTS = Facts(11, 12)
 
-
-@pytest.fixture(autouse=True)
-def quick_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "measure_gflops", lambda dtype: 12.5 if dtype is torch.float32 else 25.0)
+pytestmark = pytest.mark.usefixtures("quick_products")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -159,3 +159,30 @@ def test_the_command_line_has_workers(trained: Path, call: Callable[..., tuple[i
     alone = call("predict", trained, "--batch-size", 2, stdin=asked)
     assert alone[0] == 0
     assert call("predict", trained, "--batch-size", 2, "--workers", 2, stdin=asked) == alone
+
+
+class Inline:
+    """A pool without processes: it does the work itself."""
+
+    pools: list[tuple[int, int]]
+
+    def __init__(self, load: Callable[[], Transducer], count: int, threads: int) -> None:
+        self.pools.append((count, threads))
+        self.model = load()
+
+    def __call__(self, work: Callable[[Transducer, Any], Any], batches: Iterable[Any]) -> Iterator[Any]:
+        return (work(self.model, batch) for batch in batches)
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_command_line_asks_for_workers(
+    trained: Path, call: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Inline, "pools", [], raising=False)
+    monkeypatch.setattr("transduce.compute.workers.Workers", Inline)
+    alone = call("predict", trained, "--batch-size", 2, stdin=b"abc\nab\n\ncab\n")
+    asked = ["--batch-size", 2, "--workers", 3, "--threads", 1]
+    assert call("predict", trained, *asked, stdin=b"abc\nab\n\ncab\n") == alone
+    assert Inline.pools == [(3, 1)]
