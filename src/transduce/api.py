@@ -18,7 +18,7 @@ from transduce.runs.loading import load
 from transduce.runs.own_pairs import OwnPairs
 from transduce.runs.replacement import put_back
 from transduce.runs.run import Run
-from transduce.training import begin
+from transduce.training.begin import train as begin_training
 from transduce.training.callbacks import Callback, TensorBoard
 from transduce.training.interruption import raise_again
 from transduce.transducer import Transducer
@@ -94,7 +94,7 @@ def train_run(
     if pairs is not None and not goes_on:
         own, table = _with_pairs(table, pairs, settings, run)
     every = [*callbacks, *([ProgressBar()] if progress else []), *_tensorboard(run)]
-    finished = begin.train(table, run, resume, every, device, overwrite, own)
+    finished = begin_training(table, run, resume, every, device, overwrite, own)
     raise_again(finished.reason)
     return run
 

@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all, whatever stops the process that writes them.
+"""Files and folders that are written whole or not at all, even if the process is killed.
 
 The package has no other way to replace a file. Content is written under a scratch name beside its place, synced to
 disk, and then renamed. A reader finds the earlier content or the new content, and never a part of either.
@@ -144,9 +144,9 @@ def scratch_of(name: str) -> str | None:
 
 
 def clear_scratch(path: Path, older_than: float = 0.0) -> None:
-    """Deletes what killed processes left under scratch names of ``path``, if it is ``older_than`` so many seconds.
+    """Deletes the files and folders that killed processes left under scratch names of ``path``.
 
-    With 0, call it only where no other process writes ``path``.
+    Keeps those that are not ``older_than`` this number of seconds, which another process may be writing.
     """
     for left in path.parent.glob(f".{glob.escape(path.name)}-*"):
         if scratch_of(left.name) != path.name:

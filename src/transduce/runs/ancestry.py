@@ -17,9 +17,9 @@ from transduce.runs.layout import Checkpoint, members
 class Init:
     """The run to start from. Parameters of the same name and shape start with the weights of that run.
 
-    With ``vocabulary`` "keep" the new run uses the units and vocabularies of that run. "extend" adds the characters,
-    words, symbols and labels that only the new data has. "own" learns vocabularies by ``data.units``. Embeddings and
-    readouts are then copied token by token. A run that is resumed goes on from its own checkpoint instead.
+    ``vocabulary`` = "keep" uses the units and vocabularies of that run; "extend" also adds the tokens that only the
+    new data has; "own" learns vocabularies by ``data.units``. Embeddings and readouts of other vocabularies are copied
+    token by token. A resumed run continues from its own checkpoint instead.
     """
 
     run: Path

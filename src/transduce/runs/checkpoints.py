@@ -23,9 +23,9 @@ from transduce.runs.layout import CHECKPOINTS, CHECKSUMS, CONFIG, MODEL, STATE, 
 
 @dataclass(frozen=True)
 class Rank:
-    """By what a checkpoint was chosen: the ``measure`` of validation, and its value and the loss, lower being better.
+    """The rank of a checkpoint in validation: the ``measure``, its value and the loss, lower being better.
 
-    The loss decides between equal values. Ranks of two measures do not compare.
+    The loss decides between equal values. Ranks of different measures cannot be compared.
     """
 
     measure: str
@@ -33,7 +33,7 @@ class Rank:
     loss: float
 
     def better_than(self, other: Rank | None) -> bool:
-        """Whether a validation with this rank replaces the best checkpoint so far."""
+        """Returns True if a validation with this rank replaces the ``other``, which is the best so far."""
         if other is None or other.measure != self.measure:
             return True
         return (self.value, self.loss) < (other.value, other.loss)
@@ -61,7 +61,7 @@ def write_checkpoint(
 def save_weights_alone(
     folder: Path, model: nn.Module, about: Mapping[str, Any], configuration: str | None = None
 ) -> None:
-    """Replaces a checkpoint by the model's weights; ``about`` says what they are."""
+    """Replaces a checkpoint by the model's weights; ``about`` is the record in state.json."""
     write_checkpoint(folder, lambda new: save_weights(model, new / MODEL), about, configuration)
 
 
@@ -110,7 +110,7 @@ def best_rank(checkpoints: Path) -> Rank | None:
 
 
 def has_checkpoint(run: Path) -> bool:
-    """Whether training in the directory has written a checkpoint."""
+    """Returns True if the directory has a checkpoint."""
     folders = (current_folder(run / CHECKPOINTS / name) for name in ("last", "best"))
     return any((folder / STATE).exists() for folder in folders)
 

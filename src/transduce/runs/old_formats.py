@@ -12,8 +12,8 @@ from transduce.runs.layout import CONFIG
 def state(record: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The record of a checkpoint's state.json.
 
-    Until version 0.1 it did not count the lines of metrics.jsonl, and ``best`` was a list of the value and the loss,
-    by the measure that the settings in the same ``folder`` name.
+    Before version 0.1 the record had no count of the lines of metrics.jsonl. ``best`` was a list of the value and the
+    loss; the settings in the same ``folder`` name the measure.
     """
     best = record["best"]
     if isinstance(best, list):
@@ -22,6 +22,6 @@ def state(record: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def measure(settings: config.Table) -> str:
-    """By what validation chooses the best checkpoint: the first metric, or the loss if there are no metrics."""
+    """The measure that chooses the best checkpoint: the first metric, or the loss if there are no metrics."""
     metrics = settings["training"]["validation"]["metrics"]
     return str(next(iter(metrics), "loss"))

@@ -29,7 +29,7 @@ from transduce.types import Example
 
 log = logging.getLogger("transduce")
 
-CACHE = ".cache"  # beside a run, so that its sisters share what is prepared
+CACHE = ".cache"  # beside a run, so that its sisters share prepared data
 CACHE_PARTS = ("prepared", "origins")  # one of them makes a folder a cache of this package
 
 
@@ -37,7 +37,7 @@ CACHE_PARTS = ("prepared", "origins")  # one of them makes a folder a cache of t
 class Run:
     """A run directory. ``Run.open`` reads one, ``Run.create`` makes one.
 
-    ``settings`` are those of config.toml, in which paths lead to files that are there now: see ``Run.open``.
+    ``settings`` are the tables of config.toml, with the paths of data files that exist now: see ``Run.open``.
     """
 
     path: Path
@@ -47,9 +47,9 @@ class Run:
     def open(cls, path: str | Path) -> Run:
         """Reads the run in a directory; writes nothing.
 
-        A kill at any moment leaves a run that can be opened: the earlier tokenizers or checkpoint if a replacement was
-        not complete, and the run that was to be overwritten until the new one has a checkpoint. Relative paths in the
-        settings are relative to the current directory, or else to the one in which the run was trained.
+        A run can be opened after a kill at any moment. If a replacement was not complete, the earlier checkpoint or
+        tokenizers are read. While a new run that overwrites another has no checkpoint, the earlier run is opened.
+        Relative paths are relative to the current directory, or else to the one in which the run was trained.
 
         Raises FileNotFoundError if there is no run, and ConfigError if config.toml is none of a run.
         """
@@ -106,7 +106,7 @@ class Run:
 
     @cached_property
     def data(self) -> Data:
-        """What the run was trained on, and how it reads it."""
+        """The settings ``[data]``: the splits and how to read them."""
         return config.build(self.settings["data"], Data, path="data")
 
     @property

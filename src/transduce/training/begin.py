@@ -62,9 +62,11 @@ def train(
 ) -> Finished:
     """Trains what ``table`` describes into the directory ``run``, which keeps ``pairs``, if they are given.
 
-    Settings, files and their fit are checked before anything is learned. With ``resume`` an interrupted run goes on
-    from its last checkpoint, or begins if there is none. With ``overwrite`` the run in the directory is replaced. A
-    directory that holds a run is refused otherwise, as is one in which another training is at work.
+    Checks the settings, the files and their fit before anything is learned. ``resume`` continues an interrupted run
+    from its last checkpoint, or begins if there is none. ``overwrite`` replaces the run in the directory.
+
+    Raises RunExistsError if the directory holds a run and neither is set, and UserError if another training is at work
+    there.
     """
     settings = read_settings(table)
     bound_kernel_cache()
@@ -163,7 +165,7 @@ def _start(callbacks: list[Callback], started: Started) -> None:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a run is to be: its settings, as a table with every default and as objects, and its data."""
+    """Everything that is decided before training: the settings, as a table and as objects, and the data."""
 
     table: config.Table
     settings: Settings
@@ -176,7 +178,7 @@ class _Plan:
 
     @property
     def read(self) -> tuple[str, ...]:
-        """What was read, for people."""
+        """The report on the data, for people."""
         return (*self.prepared.report.lines(), *self.settings.data.borrowed())
 
     @property

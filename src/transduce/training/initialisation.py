@@ -1,4 +1,4 @@
-"""Starting from another run: from its vocabularies, and from whatever of its model fits the new one."""
+"""Starts a run from another one: with its vocabularies, and with the weights that fit the new model."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ from transduce.types import Facts
 
 @dataclass
 class Inheritance:
-    """What a model has of another run: names of its parameters, and of the other's that it has no place for.
+    """The parameters that a model has from another run, by name.
 
-    ``by_token`` has (tokens taken, tokens in all); ``misfits`` the two shapes, there and here.
+    ``loaded`` has the number of values of each parameter that was copied. ``by_token`` has the number of tokens copied,
+    and of all tokens. ``misfits`` has the shape in the other run and the shape here. ``fresh`` parameters are only in
+    this model, ``unused`` ones only in the other.
     """
 
     init: Init
@@ -36,7 +38,7 @@ class Inheritance:
     unused: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
-        """For people: modules that share a fate are told by their name alone."""
+        """A report for people. It names a module in place of its parameters, if all of them are in one list."""
         own = [*self.loaded, *self.by_token, *self.misfits, *self.fresh]
         theirs = [*self.loaded, *self.by_token, *self.misfits, *self.unused]
         vocabulary = {
@@ -57,6 +59,7 @@ class Inheritance:
         ]
 
     def as_json(self) -> Any:
+        """The record in init.json."""
         return asdict(self) | {"init": {**asdict(self.init), "run": str(self.init.run)}}
 
 
@@ -66,7 +69,7 @@ def _line(what: str, names: list[str], more: str = "") -> Iterator[str]:
 
 
 class Predecessor:
-    """The run that another starts from."""
+    """The run that a new run starts from. Raises FileNotFoundError if it has no such checkpoint."""
 
     def __init__(self, init: Init) -> None:
         self.init = init
@@ -79,7 +82,7 @@ class Predecessor:
         return None if self.init.vocabulary == "own" else self.transducer.settings["data"]["units"]
 
     def prepare(self, data: Data, cache: Path) -> Prepared:
-        """The new run's data, in the vocabularies that it will have."""
+        """The data of the new run, encoded with the vocabularies that ``init.vocabulary`` chooses."""
         if self.init.vocabulary == "keep":
             return prepare(data, cache, self.tokenizers)
         own = prepare(data, cache)
@@ -87,12 +90,13 @@ class Predecessor:
 
     @torch.no_grad()
     def hand_over(self, model: nn.Module, table: config.Table, tokenizers: Tokenizers) -> Inheritance:
-        """Copy what fits into ``model``, of which ``table`` and ``tokenizers`` are the settings and vocabularies.
+        """Copies the weights that fit into ``model``, which has the settings ``table`` and the vocabularies
+        ``tokenizers``.
 
-        A tensor fits where its name and shape are the same; over a vocabulary, the tokens that both know are taken.
-        Raises ValueError where nothing fits.
+        A parameter fits if its name and shape are the same. If an axis runs over a vocabulary, the rows of tokens that
+        both vocabularies have are copied. Raises UserError if nothing fits.
         """
-        given = dict(self.transducer.model.named_parameters(remove_duplicate=False))  # a tied table by any of its names
+        given = dict(self.transducer.model.named_parameters(remove_duplicate=False))  # a tied table has several names
         here, there = self._axes(table, tokenizers)
         found, used = Inheritance(self.init), set()
         for name, own in model.named_parameters():
@@ -101,7 +105,7 @@ class Predecessor:
                 continue
             used.add(given[name])
             axis, other = here.get(name), there.get(name)
-            if _beside(own, axis) != _beside(given[name], other):
+            if _shape_without_vocabulary(own, axis) != _shape_without_vocabulary(given[name], other):
                 found.misfits[name] = (tuple(given[name].shape), tuple(own.shape))
             elif axis == other and own.shape == given[name].shape:
                 own.copy_(given[name])
@@ -118,7 +122,7 @@ class Predecessor:
         return found
 
     def _axes(self, table: config.Table, tokenizers: Tokenizers) -> tuple[dict[str, Axis], dict[str, Axis]]:
-        """Where the new model and the old one have vocabularies; of no interest where these are the same."""
+        """The vocabulary axes of the new model and of the old one; empty if the vocabularies are equal."""
         if tokenizers.fingerprints == self.tokenizers.fingerprints:
             return {}, {}
         old = self.transducer.settings["model"]
@@ -130,17 +134,18 @@ class Predecessor:
 
 @dataclass(frozen=True)
 class Axis:
-    """Which axis of a parameter runs over a vocabulary, and what each place on it stands for."""
+    """The axis of a parameter that runs over a vocabulary: its number, and the token of each index."""
 
     number: int
     entries: tuple[Hashable, ...]
 
 
 def vocabulary_axes(table: config.Table, tokenizers: Tokenizers) -> dict[str, Axis]:
-    """The parameters that have such an axis, of the model of ``table``, by each of their names.
+    """The vocabulary axes in the model of ``table``, by the name of the parameter.
 
-    No model says which these are. They are the ones that grow with a vocabulary: the model is made twice, without
-    memory for its numbers, the second time for one source token, two target tokens and three known words more.
+    Models do not declare these axes, so this function finds them by their growth. It makes the model twice, without
+    memory for its weights. The second model has one more source token, two more target tokens and three more known
+    words, so the growth of an axis tells its vocabulary.
     """
     facts, source, target = tokenizers.facts, tokenizers.source.entries, tokenizers.target.entries
     spelling, words = source[: facts.source_vocabulary], source[facts.source_vocabulary :]
@@ -157,26 +162,27 @@ def vocabulary_axes(table: config.Table, tokenizers: Tokenizers) -> dict[str, Ax
 
 
 def _shapes(table: config.Table, facts: Facts) -> dict[str, tuple[int, ...]]:
+    """The shape of each parameter of a model with these facts."""
     with torch.device("meta"):
         model: Any = config.build(_without_facts(table), Model, facts, "model")
     return {name: tuple(parameter.shape) for name, parameter in model.named_parameters(remove_duplicate=False)}
 
 
 def _without_facts(value: Any) -> Any:
-    """A resolved table without what the data filled in."""
+    """A resolved table without the values that the data gave."""
     if isinstance(value, dict):
         known = {fact.name for fact in fields(Facts)}
         return {key: _without_facts(inner) for key, inner in value.items() if key not in known}
     return [_without_facts(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _beside(tensor: Tensor, axis: Axis | None) -> tuple[int | None, ...]:
-    """The shape, without the size of the vocabulary."""
+def _shape_without_vocabulary(tensor: Tensor, axis: Axis | None) -> tuple[int | None, ...]:
+    """The shape, with None for the size of the vocabulary axis."""
     return tuple(None if axis and number == axis.number else size for number, size in enumerate(tensor.shape))
 
 
 def _copy_tokens(own: Tensor, axis: Axis, given: Tensor, other: Axis) -> int:
-    """Copy what stands for the same token in both; how many there are."""
+    """Copies the rows of tokens that both vocabularies have; returns their number."""
     places = {entry: place for place, entry in enumerate(other.entries)}
     shared = [(place, places[entry]) for place, entry in enumerate(axis.entries) if entry in places]
     here, there = torch.tensor(shared, dtype=torch.long).view(-1, 2).unbind(1)
