@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from transduce.answers.answer import Answer, Output
 from transduce.answers.request import Request
 from transduce.inspect.coverage import Coverage
 from transduce.metrics.base import metric
-from transduce.reranking.base import distinct, rerank
+from transduce.reranking.base import Reranker, distinct, rerank
 from transduce.reranking.candidates import CandidateLists
 from transduce.reranking.loglinear import Channel, Direct, Language, LengthFeature, LogLinear, Own, Score
 from transduce.reranking.risk import MinimumRisk
@@ -35,6 +35,12 @@ LOG_PROBS = [-1.0, -2.5, -1.0, -0.5, -3.0, -2.0, -1.0, -0.7]
 
 def outputs(texts: list[str] = TEXTS, log_probs: list[float] = LOG_PROBS) -> list[Output]:
     return [Output(text, (), log_prob, log_prob, ()) for text, log_prob in zip(texts, log_probs, strict=True)]
+
+
+def ranked_by(reranker: Reranker, found: list[Output]) -> Sequence[Output]:
+    """The outputs of one source, reranked."""
+    (answer,) = reranker([Answer(Request("x"), found)])
+    return answer.outputs
 
 
 @pytest.mark.parametrize("name", ["chrf", "cer", "bleu", "exact"])
@@ -52,7 +58,7 @@ def test_the_least_risk_is_the_best_of_all_sums(name: str, weights: Any) -> None
     def expected(h: str) -> float:
         return sum(w * utility(h, other.text) for w, other in zip(mass, found, strict=True)) / sum(mass)
 
-    (ranked,) = MinimumRisk(metric(name), weights)(["x"], [found])
+    ranked = ranked_by(MinimumRisk(metric(name), weights), found)
     assert {output.text for output in ranked} == set(TEXTS)
     assert [output.score for output in ranked] == pytest.approx([expected(output.text) for output in ranked])
     assert ranked[0].score == pytest.approx(max(expected(text) for text in TEXTS))
@@ -61,23 +67,23 @@ def test_the_least_risk_is_the_best_of_all_sums(name: str, weights: Any) -> None
 
 
 def test_least_risk_is_not_most_probable() -> None:
-    (ranked,) = MinimumRisk(metric("chrf"))(["x"], [outputs()])
+    ranked = ranked_by(MinimumRisk(metric("chrf")), outputs())
     assert ranked[0].text == "a cat"
     assert max(outputs(), key=lambda output: output.log_prob).text == "the dog"
 
 
 def test_a_short_output_is_most_like_itself_by_bleu() -> None:
     """It has no four tokens in a row, and as a corpus would be worth nothing."""
-    (ranked,) = MinimumRisk(metric("bleu"))(["x"], [outputs(["a c"] * 9 + ["a c b d"], [-1.0] * 10)])
+    ranked = ranked_by(MinimumRisk(metric("bleu")), outputs(["a c"] * 9 + ["a c b d"], [-1.0] * 10))
     assert ranked[0].text == "a c"
     assert ranked[0].score > 90
 
 
 def test_of_one_output_that_one() -> None:
-    assert MinimumRisk(metric("cer"))(["x"], [outputs(["a"], [-2.0])])[0][0].text == "a"
-    assert MinimumRisk(metric("cer"), "posterior")(["x"], [outputs(["a", "b"], [-2e4, -1e4])])[0][0].text == "b"
+    assert ranked_by(MinimumRisk(metric("cer")), outputs(["a"], [-2.0]))[0].text == "a"
+    assert ranked_by(MinimumRisk(metric("cer"), "posterior"), outputs(["a", "b"], [-2e4, -1e4]))[0].text == "b"
     impossible = outputs(["a", "b", "b"], [-math.inf] * 3)
-    assert MinimumRisk(metric("cer"), "posterior")(["x"], [impossible])[0][0].text == "b"
+    assert ranked_by(MinimumRisk(metric("cer"), "posterior"), impossible)[0].text == "b"
 
 
 def test_risk_of_what_compares_no_texts() -> None:
@@ -129,8 +135,8 @@ def test_a_model_alone_ranks_as_it_did(model: Transducer) -> None:
 def test_reranking_samples_reads_its_sources_once(model: Transducer) -> None:
     ranker, sampling = MinimumRisk(metric("cer")), Sampling(8, max_length=6)
     found = list(rerank(model, iter(LINES), ranker, sampling, batch_size=2))
-    expected = ranker(LINES, list(model.predict(LINES, sampling)))
-    assert [[o.text for o in answer.outputs] for answer in found] == [[o.text for o in row] for row in expected]
+    expected = ranker([*model.answer(map(Request, LINES), sampling)])
+    assert [[o.text for o in one.outputs] for one in found] == [[o.text for o in other.outputs] for other in expected]
 
 
 def test_coverage_is_what_has_been_read(model: Transducer) -> None:

@@ -34,7 +34,7 @@ class Extras:
 
     @property
     def aligned(self) -> bool:
-        """Whether the outputs must be aligned with their source."""
+        """True if the outputs must be aligned with their source."""
         return self.alignments or self.replace_unknowns is not None
 
     def __bool__(self) -> bool:

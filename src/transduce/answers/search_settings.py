@@ -36,7 +36,7 @@ def _built(settings: config.Table, model: type, changes: Changes, size: int | No
             raise config.ConfigError(
                 key, "a trained model keeps its settings but for its search: search.size=10, search.type=greedy"
             )
-    # Options such as nbest must fit the size that is wanted, not that of the run.
+    # Options such as nbest must fit the new size, and not the size in the run's settings.
     if size is not None and "size" in config.resolve(table.get("search", {}), Search, path="search"):
         table = config.assign(table, "search.size", size)
     search: Search[Any] = config.build(table.get("search", {}), Search, path="search")

@@ -44,7 +44,7 @@ def data(
 
 
 def _is_data(path: str) -> bool:
-    """Whether an argument is a file of data and not a recipe or a .toml file."""
+    """True for a file of data, False for a recipe or a .toml file."""
     from transduce.data.corpora import FORMATS
 
     return path.lower().removesuffix(".gz").endswith(tuple(FORMATS))

@@ -86,7 +86,7 @@ def examples_of(files: Files, grouped: bool, signal: bool = False, columns: Colu
     from transduce.data.settings import Data, Lines, Units
     from transduce.data.tokenizers.text import Characters
 
-    # With a line more or less, answers would be compared with the wrong lines.
+    # If a line were left out, later answers would be compared with the wrong lines.
     lines = Lines(undecodable="replace", malformed="error")
     units = Units(source=None if targets_only(files, columns) else Characters(), target=Characters())
     data = Data(units=units, test=files, columns=columns, lines=lines, group_references=grouped)

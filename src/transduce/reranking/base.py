@@ -1,4 +1,4 @@
-"""What a reranker is, and how it is applied to a model's answers."""
+"""Rerankers, and how they are applied to a model's answers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from transduce.transducer import Transducer
 
 
 class Reranker(Protocol):
-    """Returns, for each source, its outputs in another order, best first, with new scores; equal texts are merged."""
+    """Returns the answers, each with its outputs in another order, best first, with new scores; equal texts are
+    merged."""
 
-    def __call__(self, sources: Sequence[str], found: Sequence[Sequence[Output]]) -> list[list[Output]]: ...
+    def __call__(self, answers: Sequence[Answer]) -> list[Answer]: ...
 
 
 def rerank(
@@ -34,9 +35,7 @@ def rerank(
     """
     answers = transducer.answer(requests_for(sources), search, batch_size)
     for window in windows(with_candidates(transducer, answers, candidates, batch_size), batch_size):
-        ranked = reranker([answer.request.source for answer in window], [answer.outputs for answer in window])
-        for answer, outputs in zip(window, ranked, strict=True):
-            yield replace(answer, outputs=outputs)
+        yield from reranker(window)
 
 
 def distinct(outputs: Sequence[Output]) -> list[Output]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from transduce.answers.answer import Output
+from transduce.answers.answer import Answer, Output
 from transduce.errors import UserError
 from transduce.reranking.base import distinct, ordered
 from transduce.transducer import Transducer
@@ -94,15 +94,18 @@ class LogLinear:
         if not any(weight for _, weight in self.features):
             raise UserError("features: at least one with a weight that is not 0 was expected")
 
-    def __call__(self, sources: Sequence[str], found: Sequence[Sequence[Output]]) -> list[list[Output]]:
-        candidates = [distinct(outputs) for outputs in found]
-        pairs = [(source, output) for source, row in zip(sources, candidates, strict=True) for output in row]
+    def __call__(self, answers: Sequence[Answer]) -> list[Answer]:
+        candidates = [replace(answer, outputs=distinct(answer.outputs)) for answer in answers]
+        pairs = [(answer.request.source, output) for answer in candidates for output in answer.outputs]
         totals = [0.0] * len(pairs)
         for feature, weight in self.features:
             if weight:
                 totals = [total + weight * each for total, each in zip(totals, feature(pairs), strict=True)]
         following = iter(totals)
-        return [ordered(row, [next(following) for _ in row]) for row in candidates]
+        return [
+            replace(answer, outputs=ordered(answer.outputs, [next(following) for _ in answer.outputs]))
+            for answer in candidates
+        ]
 
 
 def _log_probs(transducer: Transducer, texts: list[tuple[str, str]], batch_size: int) -> list[float]:

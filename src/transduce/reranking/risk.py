@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from transduce.answers.answer import Output
+from transduce.answers.answer import Answer, Output
 from transduce.errors import UserError
 from transduce.metrics.statistics import check_compares_texts, sentence_score
 from transduce.protocols import Metric
@@ -36,12 +36,12 @@ class MinimumRisk:
         if self.weights not in ("uniform", "posterior"):
             raise UserError(f"weights = {self.weights!r}: uniform (of samples) or posterior (of a beam) was expected")
 
-    def __call__(self, sources: Sequence[str], found: Sequence[Sequence[Output]]) -> list[list[Output]]:
-        return [self._rerank_one(source, outputs) for source, outputs in zip(sources, found, strict=True)]
+    def __call__(self, answers: Sequence[Answer]) -> list[Answer]:
+        return [replace(answer, outputs=self._ranked(answer)) for answer in answers]
 
-    def _rerank_one(self, source: str, outputs: Sequence[Output]) -> list[Output]:
-        weights, candidates = self._weights(outputs), distinct(outputs)
-        references = [(Example(source, (text,)), weight) for text, weight in weights.items()]
+    def _ranked(self, answer: Answer) -> list[Output]:
+        weights, candidates = self._weights(answer.outputs), distinct(answer.outputs)
+        references = [(Example(answer.request.source, (text,)), weight) for text, weight in weights.items()]
         utilities = [
             sum(weight * self._utility(Prediction(candidate.text), reference) for reference, weight in references)
             for candidate in candidates
