@@ -33,7 +33,7 @@ Precision = Annotated[str, typer.Option(help="float32, or bfloat16: faster where
 Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads; all cores if not given.")]
 RecordPath = Annotated[
     Path | None,
-    typer.Option("--record", help="Keep the scores with all that repeating them takes.", metavar="FILE.json"),
+    typer.Option("--record", help="Write the scores with everything needed to repeat them.", metavar="FILE.json"),
 ]
 Report = Annotated[Path | None, typer.Option(help="Write a page for the browser.", metavar="FILE.html")]
 Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="A Python file or module that registers classes.")]
@@ -165,8 +165,7 @@ def check_record(record: Path | None) -> None:
 
 
 def keep_record(path: Path | None, made: Callable[[str], Record]) -> None:
-    """If ``--record`` was given, write what ``made`` returns for the command line, and name the file on standard
-    error."""
+    """If ``--record`` was given, writes the record of this command, and prints its file on standard error."""
     if path is not None:
         from transduce.records.provenance import command_line
 
