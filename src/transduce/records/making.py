@@ -104,7 +104,7 @@ def _training(entry: Mapping[str, Any]) -> Training:
     return Training(
         entry["time"],
         entry["step"],
-        command_line(Path(program).name, arguments),
+        command_line("transduce" if Path(program).name == "__main__.py" else Path(program).name, arguments),
         entry.get("processor", ""),
         entry["threads"],
         Versions(entry["python"], entry["torch"], entry["transduce"]),
