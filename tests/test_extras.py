@@ -1,0 +1,39 @@
+"""The extras of the package: what `pip install 'transduce[...]'` adds."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+NOT_FOR_USERS = {"benchmarks", "dev"}
+
+
+def members(extra: str) -> set[str]:
+    """The extras that an extra contains, by name."""
+    found = [re.fullmatch(r"transduce\[(.*)\]", requirement) for requirement in EXTRAS[extra]]
+    return {name for each in found if each for name in each[1].split(",")}
+
+
+def test_all_is_every_extra_for_users_and_nothing_else() -> None:
+    assert members("all") == EXTRAS.keys() - NOT_FOR_USERS - {"all"}
+    assert len(EXTRAS["all"]) == 1
+
+
+def test_developers_have_everything() -> None:
+    assert members("dev") == {"all", "benchmarks"}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+def test_the_pages_name_extras_that_there_are(page: str) -> None:
+    named = re.findall(r"-e '\.\[([\w,]+)\]'|transduce\[([\w,]+)\]", (ROOT / page).read_text(encoding="utf-8"))
+    assert {name for both in named for part in both for name in part.split(",") if name} <= EXTRAS.keys()
