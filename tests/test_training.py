@@ -30,12 +30,12 @@ from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.runs.checkpoints import Rank
 from transduce.runs.training_state import State
 from transduce.training.begin import RunExistsError
-from transduce.training.budget import Budget, Pace
+from transduce.training.budget import CLOCKS, Budget, Pace
 from transduce.training.callbacks import Callback, Finished, JsonLines, Notice, Started, Update, Validated
 from transduce.training.loop import DivergenceError, Loop
 from transduce.training.optimization import ConstantRate, CosineDecay, InverseSquareRoot, LinearDecay, ReduceOnPlateau
 from transduce.training.settings import Training, Validation
-from transduce.training.validation import Judge, Judgement, spread
+from transduce.training.validation import Judge, Judgement, TooSlowError, spread
 from transduce.types import EOS, Batch, Example, Loss, Padded
 
 CPU = torch.device("cpu")
@@ -361,7 +361,7 @@ def test_tallies_are_reported_as_sums_and_not_a_token(tmp_path: Path) -> None:
 
 @dataclass
 class Timed:
-    """A loop whose clock is ours: each update takes ``update`` seconds, each loss 1 and each search ``search``."""
+    """A loop whose clock is ours: an update, a validation's loss and its search take as many seconds."""
 
     run: Path
     training: Training
@@ -369,6 +369,7 @@ class Timed:
     search: float
     fresh: bool = True
     now: float = 0.0
+    loss: float = 1.0
     allowed: list[float] = field(default_factory=list)
 
     def __call__(self) -> tuple[Loop, Events]:
@@ -385,8 +386,11 @@ class Timed:
 
     def judge(self, allowed: float) -> Judgement:
         self.allowed.append(allowed)
-        self.now += 1
-        if 1 + self.search > allowed:
+        if self.loss > allowed:
+            self.now += self.loss / 50
+            raise TooSlowError(self.loss)
+        self.now += self.loss
+        if self.loss + self.search > allowed:
             return Judgement(9 - self.now / 100, {}, None, "exact", self.search)
         self.now += self.search
         return Judgement(9 - self.now / 100, {"exact": self.now}, -self.now, "exact", self.search)
@@ -403,7 +407,10 @@ def test_validation_takes_its_share_of_the_time_and_the_last_one_searches(tmp_pa
     assert made.state.validating - 41 <= 0.15 * (made.seconds - 41)
     assert made.seconds <= 601, "the last search has its time in reserve"
     (notice,) = events.of(Notice)
-    assert "would take about 40 s, and validation may take 15 % of the time (training.validation.share)" in notice.text
+    assert (
+        "validation computes the loss alone: a search for exact would take about 40 s, and validation may take 15 %"
+        in notice.text
+    )
 
 
 def test_a_model_is_the_best_by_its_loss_only_until_one_was_searched_with(tmp_path: Path) -> None:
@@ -422,6 +429,18 @@ def test_a_model_is_the_best_by_its_loss_only_until_one_was_searched_with(tmp_pa
     assert [event.best for event in events.of(Validated)] == [True, True, *[False] * 3, True, *[False] * 4]
     assert (finished.reason, finished.step, finished.best_step) == ("patience", 10, 6)
     assert made.state.validations == (-1.0, -0.5, -0.5)
+
+
+def test_a_validation_is_left_out_where_even_its_loss_takes_too_long(tmp_path: Path) -> None:
+    """Losses of 25 seconds and searches of 50, ten times in three minutes, would be all of the time."""
+    validation = Validation(times=10, metrics=("exact",))
+    training = steady(minutes=3, validation=validation, average=2)
+    made, events = Timed(tmp_path, training, update=5.0, search=50.0, loss=25.0, fresh=False)()
+    assert [(each.what, bool(each.metrics)) for each in events.of(Validated)] == [("valid", True), ("average", True)]
+    assert made.state.validating < 2 * 75 + 10 * 0.5
+    assert 5 * made.state.step > 90, "at least half of the time was for training"
+    (notice,) = events.of(Notice)
+    assert "validation computes nothing: the loss would take about 25 s" in notice.text
 
 
 def test_a_budget_without_minutes_leaves_validation_all_the_time_it_takes(tmp_path: Path) -> None:
@@ -445,7 +464,7 @@ def judge_with_clock(examples: int, seconds_each: float) -> tuple[Judge, list[in
     judge.metrics = [metric("exact")]
     judge.examples = [Example(str(number)) for number in range(examples)]
     judge.transducer, judge.clock, judge.search_seconds = Searcher(), lambda: now[0], None  # type: ignore[assignment]
-    judge._loss = lambda: 2.0  # type: ignore[method-assign]
+    judge._loss = lambda allowed: 2.0  # type: ignore[method-assign]
     return judge, searched
 
 
@@ -457,6 +476,40 @@ def test_a_search_is_timed_on_a_sample_before_it_is_begun() -> None:
     assert searched == [64, 640], "what it takes was known"
     assert judge(-1.0) == Judgement(2.0, {}, None, "exact", pytest.approx(64.0))
     assert searched == [64, 640], "there was no time for a sample either"
+
+
+def test_what_a_search_takes_is_learned_once_even_without_time() -> None:
+    """So that the last validation, which always searches, has its time in reserve."""
+    judge, searched = judge_with_clock(640, seconds_each=0.1)
+    assert judge(-1.0) == judge(-1.0) == Judgement(2.0, {}, None, "exact", pytest.approx(64.0))
+    assert searched == [64]
+
+
+def test_a_loss_that_takes_too_long_is_given_up_after_a_batch(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the last validation, which may take all the time it needs, has all batches."""
+    now, batches = [0.0], [0]  # of each validation, and 0 while there is none
+    forward = Trainable.forward
+
+    def slow(trainable: Trainable, given: Batch, *rest: Any) -> Any:
+        now[0] += 1.0 if trainable.training else 0.5
+        if not trainable.training:
+            batches[-1] += 1
+        elif batches[-1]:
+            batches.append(0)
+        return forward(trainable, given, *rest)
+
+    monkeypatch.setattr(Trainable, "forward", slow)
+    monkeypatch.setitem(CLOCKS, "wall", lambda: now[0])
+    budget = {"training.steps": 10**6, "training.minutes": 1, "training.validation.metrics": []}
+    often = {"training.validation.every": 10, "training.batching.sentences": 2, "training.average": 1}
+    events = Events()
+    train(tmp_path / "run", tiny | budget | often, events)
+    assert len(events.of(Validated)) == 1, "the last"
+    *left_out, last = batches
+    assert set(left_out) == {1}
+    assert last > 10
 
 
 def test_a_search_that_takes_as_long_as_it_takes_is_not_timed_first() -> None:

@@ -26,7 +26,7 @@ from transduce.training.budget import CLOCKS, KNOWN_AFTER, Pace
 from transduce.training.callbacks import Callback, Finished, Notice, Saved, Update, Validated
 from transduce.training.interruption import Interruption
 from transduce.training.settings import Training
-from transduce.training.validation import Judgement
+from transduce.training.validation import Judgement, TooSlowError
 from transduce.types import Loss
 
 SAVES = 10  # checkpoints in a budget, if there are no validations to save at
@@ -70,8 +70,8 @@ class Loop:
         self.began = self.clock() - self.state.seconds
         self.reported = self.began + self.state.seconds
         self.previous_progress = self.progress  # when last asked whether a validation is due
-        self.training_began = self.state.seconds - self.state.validating
-        self.pace_known = self.search_noticed = False
+        self.session_began = self.state.seconds
+        self.pace_known = self.share_noticed = False
         self.kept = best_rank(self.checkpoints) if self.state.step else None  # of the weights in checkpoints/best
 
     # ------------------------------------------------------------- the loop
@@ -106,9 +106,9 @@ class Loop:
                 return "patience"
             self._update()
             step = self.state.step
+            self._notice_pace()
             if step % REPORT_EVERY == 0:
                 self._report()
-                self._notice_pace()
             due = self._due()
             if due and self.validates:
                 self._validate(self._allowed_seconds)
@@ -234,25 +234,24 @@ class Loop:
 
     def _notice_pace(self) -> None:
         """After the first minute, warn once if the budget ends too soon to learn much."""
-        trained = self.seconds - self.state.validating
-        if self.pace_known or trained - self.training_began < KNOWN_AFTER:
+        seconds = self.seconds
+        if self.pace_known or seconds - self.session_began < KNOWN_AFTER:
             return
         self.pace_known = True
-        warning = Pace(self.state.step, self.epochs, trained).warning(self.training.budget)
+        warning = Pace(self.state.step, self.epochs, seconds).warning(self.training.budget)
         if warning and self.fresh:
             self._notice(warning)
 
-    def _notice_search(self, judgement: Judgement) -> None:
-        """Say once that validation computes only the loss, and why."""
-        if self.search_noticed:
+    def _notice_share(self, computed: str, left_out: str, seconds: float) -> None:
+        """Say once what validation computes and what it leaves out, and why."""
+        if self.share_noticed:
             return
-        self.search_noticed = True
-        validation = self.training.validation
+        self.share_noticed = True
         self._notice(
-            f"validated by the loss alone: a search for {', '.join(validation.metrics)} would take about "
-            f"{judgement.search_seconds:.0f} s, and validation may take {100 * validation.share:g} % of the time "
-            "(training.validation.share). Validations search again when there is time, and the last one always does. "
-            "Fewer examples (training.validation.examples) take less time"
+            f"validation computes {computed}: {left_out} would take about {seconds:.0f} s, and validation may take "
+            f"{100 * self.training.validation.share:g} % of the time (training.validation.share). It computes more "
+            "when there is time, and the last validation computes everything. Fewer examples "
+            "(training.validation.examples) take less time"
         )
 
     # ------------------------------------------------- validation, checkpoints
@@ -280,21 +279,30 @@ class Loop:
             state, count = self.state, self.training.average
             steps = keep_recent(self.checkpoints, self.trainable.model, state.recent, state.step, count)
             self.state = replace(state, recent=steps)
-        judgement = self._judge("valid", allowed)
-        seconds = self.clock() - began
-        if judgement.value is None:
-            seconds += judgement.search_seconds  # the last validation searches
-            self._notice_search(judgement)
+        try:
+            judgement = self._judge("valid", allowed)
+        except TooSlowError as error:
+            left_out = error.seconds
+            self._notice_share("nothing", "the loss", left_out)
         else:
-            self.state = replace(
-                self.state,
-                validated_step=self.state.step,
-                validations=(*self.state.validations, judgement.value),
-            )
+            left_out = self._record(judgement)
+        seconds = self.clock() - began + left_out  # the last validation leaves nothing out
         reserve = 1.2 * seconds * (2 if self.training.average > 1 else 1)
+        if self.training.minutes is not None:
+            reserve = min(reserve, 30 * self.training.minutes)  # at least half of the time is for training
         self.state = replace(self.state, reserve=max(self.state.reserve, reserve))
         self.reported = self.clock()
         self.previous_progress = self.progress  # a validation that is long past its time is not made up for
+
+    def _record(self, judgement: Judgement) -> float:
+        """Record a validation's value; returns the seconds that a search would have taken, if it was left out."""
+        if judgement.value is None:
+            metrics = ", ".join(self.training.validation.metrics)
+            self._notice_share("the loss alone", f"a search for {metrics}", judgement.search_seconds)
+            return judgement.search_seconds
+        validations = (*self.state.validations, judgement.value)
+        self.state = replace(self.state, validated_step=self.state.step, validations=validations)
+        return 0.0
 
     @property
     def _allowed_seconds(self) -> float:
@@ -311,8 +319,12 @@ class Loop:
         assert self.judge is not None
         began = self.clock()
         self.trainable.eval()
-        judgement = self.judge(allowed)
-        self.trainable.train()
+        try:
+            judgement = self.judge(allowed)
+        finally:
+            self.trainable.train()
+            self.state = replace(self.state, validating=self.state.validating + self.clock() - began)
+        began = self.clock()
         best = judgement.rank.better_than(self.state.best)
         if best:
             # training that has run out of patience stays so when it is resumed, even if the average is better

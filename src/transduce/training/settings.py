@@ -35,8 +35,8 @@ class Validation:
 
     If the budget has minutes, validation takes at most a ``share`` of the time so far. A validation whose search would
     take longer computes only the loss: it does not count for ``patience``, and its model can be the best only until one
-    has been searched with. The last validation always searches. A budget of updates or epochs alone has no such limit,
-    because an interrupted run must end with the same bits.
+    has been searched with. If even the loss would take longer, it is left out. The last validation leaves nothing out.
+    A budget of updates or epochs alone has no such limit, because an interrupted run must end with the same bits.
     """
 
     times: int = 10

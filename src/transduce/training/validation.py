@@ -25,6 +25,14 @@ from transduce.types import Example
 SAMPLE = 64  # examples to search for, to learn what searching for all of them takes
 
 
+class TooSlowError(Exception):
+    """A validation was left out, because its loss alone would have taken about ``seconds``, longer than allowed."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the validation loss would take {seconds:.0f} s")
+        self.seconds = seconds
+
+
 @dataclass(frozen=True)
 class Judgement:
     """The result of a validation: the mean loss, the metrics, and ``value``, which chooses the best model (lower is
@@ -74,9 +82,11 @@ class Judge:
         self.search_seconds: float | None = None  # of all examples, when last measured or estimated
 
     def __call__(self, allowed: float = math.inf) -> Judgement:
-        """The judgement of the current model; without a search if that would end after ``allowed`` seconds."""
+        """The judgement of the current model; without a search if that would end after ``allowed`` seconds.
+
+        Raises TooSlowError if even the loss would take longer."""
         began = self.clock()
-        loss = self._loss()
+        loss = self._loss(allowed)
         if not self.metrics:
             return Judgement(loss, {}, loss)
         left = allowed - (self.clock() - began)
@@ -91,14 +101,15 @@ class Judge:
     def _expected_seconds(self, left: float) -> float:
         """Seconds that the search is expected to take, given that ``left`` seconds are left for it.
 
-        It is timed on a sample if the last time is unknown or too long: a model that learns writes shorter outputs.
+        It is timed on a sample if it is unknown, or if the last time is too long: a model that learns writes shorter
+        outputs.
         """
         if left == math.inf:
             return 0.0
-        if left > 0 and len(self.examples) > SAMPLE and (self.search_seconds or math.inf) > left:
+        if self.search_seconds is None or self.search_seconds > left > 0:
             sample = spread(self.examples, SAMPLE)
             self.search_seconds = self._search(sample)[1] * len(self.examples) / len(sample)
-        return self.search_seconds or 0.0
+        return self.search_seconds
 
     def _search(self, chosen: Sequence[Example]) -> tuple[dict[str, float], float]:
         """The metrics' scores of the outputs for these examples, and the seconds that they took."""
@@ -107,9 +118,13 @@ class Judge:
         return scores, self.clock() - began
 
     @torch.no_grad()
-    def _loss(self) -> float:
-        total, count = 0.0, 0
-        for ids in Batches(self.valid, self.batching, seed=0).epoch(0)[:: self.one_in]:
+    def _loss(self, allowed: float) -> float:
+        began, total, count = self.clock(), 0.0, 0
+        every = Batches(self.valid, self.batching, seed=0).epoch(0)[:: self.one_in]
+        for number, ids in enumerate(every):
+            expected = (self.clock() - began) * len(every)  # known after the first batch
+            if number == 1 and expected > allowed:
+                raise TooSlowError(expected)
             batch = self.valid.batch(ids).to(self.transducer.device)
             with self.autocast():
                 loss, _ = self.trainable(batch, 1.0, None)
