@@ -7,6 +7,7 @@ import inspect
 import typing
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -130,6 +131,18 @@ class Parameter(NamedTuple):
 
 def parameters_of(constructor: type) -> dict[str, Parameter]:
     """The constructor's parameters by name, without ``*args`` and ``**kwargs``, which a configuration cannot set."""
+    fields = dataclasses.fields(constructor) if dataclasses.is_dataclass(constructor) else ()
+    factories = {f.name: f.default_factory for f in fields if f.default_factory is not dataclasses.MISSING}
+    found = {}
+    for name, (annotation, default) in _signature(constructor).items():
+        default = factories[name]() if name in factories else default
+        found[name] = Parameter(annotation, REQUIRED if default is REQUIRED else as_spec(default, annotation))
+    return found
+
+
+@cache
+def _signature(constructor: type) -> dict[str, tuple[Any, Any]]:
+    """Annotation and default of each parameter. Cached: evaluating annotations is nearly all the work of a check."""
     # A dataclass inherits fields from other modules. Only the class knows in which module to look up an annotation.
     is_generated = "__dataclass_params__" in vars(constructor)
     try:
@@ -137,16 +150,11 @@ def parameters_of(constructor: type) -> dict[str, Parameter]:
     except NameError as error:
         where = f"{constructor.__module__}.{constructor.__qualname__}"
         raise TypeError(f"{where}: {error} in an annotation; import it outside of TYPE_CHECKING") from error
-    fields = dataclasses.fields(constructor) if dataclasses.is_dataclass(constructor) else ()
-    factories = {f.name: f.default_factory for f in fields if f.default_factory is not dataclasses.MISSING}
-    found = {}
-    for name, parameter in inspect.signature(constructor).parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue
-        annotation, default = hints.get(name, Any), parameter.default
-        default = factories[name]() if name in factories else default
-        found[name] = Parameter(annotation, REQUIRED if default is parameter.empty else as_spec(default, annotation))
-    return found
+    return {
+        name: (hints.get(name, Any), REQUIRED if parameter.default is parameter.empty else parameter.default)
+        for name, parameter in inspect.signature(constructor).parameters.items()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    }
 
 
 def as_spec(value: Any, annotation: Any) -> Any:
