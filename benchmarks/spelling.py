@@ -26,7 +26,8 @@ from report import Report, add_options, machine
 from symspellpy import SymSpell, Verbosity
 
 import transduce
-from transduce.data.corpora import Files, read
+from transduce.data.corpora import Files
+from transduce.data.rows import read
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import statistics

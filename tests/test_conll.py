@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from transduce.data.cleaning import Tally
-from transduce.data.corpora import ColumnNames, CorpusRow, DataError, Files, check, read
+from transduce.data.corpora import ColumnNames, DataError, Files
 from transduce.data.preparation import examples, prepare
+from transduce.data.rows import CorpusRow, check, read
 from transduce.data.settings import Data, Lines, Units
 from transduce.data.survey import survey
 from transduce.data.tokenizers.text import Characters, Symbols

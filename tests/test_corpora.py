@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from transduce.data import corpora, encoding
 from transduce.data.cleaning import Account
-from transduce.data.corpora import ColumnNames, CorpusRow, DataError, Files, check, lines, read
+from transduce.data.corpora import ColumnNames, DataError, Files, lines
+from transduce.data.rows import CorpusRow, check, read
 from transduce.data.settings import Lines
 from transduce.data.tokenizers.text import Characters
 
@@ -227,7 +228,7 @@ def test_a_line_of_too_many_bytes_is_refused_before_it_is_read(tmp_path, monkeyp
         file.write(codecs.BOM_UTF8 + b"x" * 30 + b"\r\n" + b"y" * 30 + end)
     assert [len(line) for line in lines(tmp_path / name, longest=30)] == [30, 30]
     if not name.endswith("conllu"):
-        assert corpora.check(files, 30) == 2
+        assert check(files, 30) == 2
     with open_file(tmp_path / name, "wb") as file:
         file.write(b"x" * 30 + b"\n" + b"y" * 60 + end + b"z")
     expected = rf"^{re.escape(files.path or '')}:2: the line has more than 30 bytes; divide .* data\.lines\.max_bytes$"

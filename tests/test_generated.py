@@ -8,7 +8,8 @@ from xml.dom import minidom
 import pytest
 
 from transduce.data.base import Origin
-from transduce.data.corpora import DataError, Splits, present, read
+from transduce.data.corpora import DataError, Splits, present
+from transduce.data.rows import read
 from transduce.recipes.origins.arithmetic import Arithmetic, value
 from transduce.recipes.origins.strings import Reverse
 from transduce.recipes.origins.xml import Xml, XmlDocuments, closing

@@ -18,8 +18,9 @@ from families import FACTS, build, language, recurrent, sources, targets, transf
 from test_cli import Call, told
 from transduce import api, config
 from transduce.config.errors import ConfigError
-from transduce.data.corpora import ColumnNames, DataError, Files, read
+from transduce.data.corpora import ColumnNames, DataError, Files
 from transduce.data.preparation import examples, prepare
+from transduce.data.rows import read
 from transduce.data.settings import Data, Units
 from transduce.data.tokenizers.text import Characters
 from transduce.models.mixtures import Fusion

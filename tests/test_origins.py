@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from selection import mostly_slow
-from transduce.data.corpora import DataError, Files, check, present, read
+from transduce.data.corpora import DataError, Files, present
+from transduce.data.rows import check, read
 from transduce.files import write_lines
 from transduce.recipes.origins import multi30k, penn_treebank, published
 from transduce.recipes.origins.base import hashed_split

@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.data import encoding, preparation, settings
-from transduce.data.corpora import ColumnNames, DataError, Files, read
+from transduce.data.corpora import ColumnNames, DataError, Files
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.preparation import Tokenizers, examples, prepare
+from transduce.data.rows import read
 from transduce.data.settings import Data, Lines, Units
 from transduce.data.tokenizers.text import Bpe, Characters, Symbols
 from transduce.recipes.origins.strings import Reverse

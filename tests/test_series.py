@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from transduce.data.corpora import DataError, Splits, present, read
+from transduce.data.corpora import DataError, Splits, present
+from transduce.data.rows import read
 from transduce.recipes.origins.series import Series
 from transduce.recipes.origins.statsmodels import Statsmodels
 from transduce.recipes.origins.windows import Windows

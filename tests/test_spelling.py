@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from rapidfuzz.distance import OSA
 
-from transduce.data.corpora import DataError, Files, present, read
+from transduce.data.corpora import DataError, Files, present
+from transduce.data.rows import read
 from transduce.recipes.origins import noise
 from transduce.recipes.origins.base import hashed_split
 from transduce.recipes.origins.misspellings import Misspellings

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transduce.data.corpora import DataError, Files, present, read
+from transduce.data.corpora import DataError, Files, present
+from transduce.data.rows import read
 from transduce.data.signals.sound import Sound, samples
 from transduce.recipes.origins import recordings
 from transduce.recipes.origins.recordings import RATE, Recording, wav

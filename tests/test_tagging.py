@@ -14,7 +14,8 @@ import pytest
 from selection import mostly_slow
 from test_resume import At, KilledError, kill, same_bytes
 from transduce import api, config
-from transduce.data.corpora import ColumnNames, DataError, Files, read
+from transduce.data.corpora import ColumnNames, DataError, Files
+from transduce.data.rows import read
 from transduce.runs.loading import load
 from transduce.training.callbacks import Callback
 

@@ -1,7 +1,7 @@
-"""The names a configuration may use for classes: a closed table, all of it visible here.
+"""The names of classes in configurations: one closed, visible table.
 
-A configuration file chooses among these and can never name a module or a function itself. Classes are written as
-"module:Class" and imported when first asked for, so this table costs nothing to look at.
+A configuration chooses among these names. It can never name a module or a function. Classes are written as
+"module:Class" and imported when they are first used, so that reading this table imports nothing.
 """
 
 from __future__ import annotations
@@ -261,20 +261,20 @@ NAMES: dict[str, dict[str, str]] = {
 }
 """Protocol name to {name in a configuration: "module:Class"}."""
 
-_registered: dict[tuple[str, str], type] = {}  # a user's class may live where no import finds it again
+_registered: dict[tuple[str, str], type] = {}  # users' classes, which may be in places that cannot be imported again
 
 
 def register(protocol: str, name: str, cls: type) -> None:
-    """Let configurations say ``type = name`` for ``cls`` wherever ``protocol`` is expected.
+    """Lets configurations choose ``cls`` by ``type = name`` in each place that expects the ``protocol``.
 
-    A class may be registered again (a notebook cell run twice); a name that is another class's raises ValueError,
-    as does an unknown protocol.
+    The same class may be registered again, as a notebook cell does that runs twice. Raises UserError for an unknown
+    protocol, and for a name that another class has.
     """
     if protocol not in NAMES:
         raise UserError(f"no protocol {protocol!r} to register {name!r} for{alternatives(protocol, NAMES)}")
     if not isinstance(cls, type):
         raise TypeError(f"{protocol} {name!r} must be a class, not {cls!r}; for options, give the class fields")
-    place = _place(cls)
+    place = _import_path(cls)
     taken = NAMES[protocol].get(name, place)
     if taken != place:
         raise UserError(f"{protocol} {name!r} is already {taken}; register {place} under another name")
@@ -283,7 +283,7 @@ def register(protocol: str, name: str, cls: type) -> None:
 
 
 def find(protocol: str, name: str) -> type:
-    """The class of a name; it must be in ``NAMES``."""
+    """The class of a name. The name must be in ``NAMES``."""
     if (protocol, name) in _registered:
         return _registered[protocol, name]
     module, _, cls = NAMES[protocol][name].partition(":")
@@ -292,18 +292,18 @@ def find(protocol: str, name: str) -> type:
 
 
 def name_of(protocol: str, cls: type) -> str | None:
-    """The name of a class, the inverse of ``find``; None where it has none."""
-    place = _place(cls)
+    """The name of a class, the inverse of ``find``; None if it has no name."""
+    place = _import_path(cls)
     return next((name for name, where in NAMES.get(protocol, {}).items() if where == place), None)
 
 
 def alternatives(word: str, known: Iterable[str]) -> str:
-    """The end of an error about an unknown word: the nearest known one, and all of them."""
+    """The end of a message about an unknown word: the most similar known word, and all known words."""
     choices = sorted(known)
     close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
     nearest = f'; did you mean "{close[0]}"?' if close else "."
     return f"{nearest} Known: {', '.join(choices) or 'none'}"
 
 
-def _place(cls: type) -> str:
+def _import_path(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"

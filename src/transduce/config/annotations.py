@@ -1,4 +1,4 @@
-"""What a constructor's annotation accepts in a configuration: which classes, which kinds of values, and in words."""
+"""The annotations of constructors: which classes and kinds of values they accept, and the words for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a table to an object: ``check`` only checks the table, ``build`` also constructs, ``resolve`` writes it out."""
+"""Turns tables into objects. ``check`` only checks a table, ``build`` also constructs, ``resolve`` adds defaults."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _check_union(value: Any, annotation: Any, path: str, facts: Table) -> Any:
             return check_value(value, member, path, facts)
         except ConfigError as error:
             errors.append(error)
-    # If the value is of the right kind for one member but wrong inside, report what is wrong inside.
+    # If the value has the right kind for one member, report the error inside it.
     inside = [error for error in errors if error.path != path or not isinstance(error, KindError)]
     raise max(inside, key=lambda error: len(error.path)) if inside else mismatch(value, annotation, path)
 

@@ -1,4 +1,4 @@
-"""What is wrong in a configuration, and how a message writes a place and a value."""
+"""Errors in a configuration, and the words for places, values and kinds in their messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KINDS: Final[dict[type, str]] = {
 
 
 class ConfigError(UserError):
-    """Something wrong in a configuration, at the dotted ``path``."""
+    """An error in a configuration, at the dotted ``path``."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"{path}: {problem}" if path else problem)
@@ -28,7 +28,7 @@ class ConfigError(UserError):
 
 
 class KindError(ConfigError):
-    """A value of another kind than was expected: a string for a number, an array for a table."""
+    """A value of the wrong kind: a string for a number, an array for a table."""
 
 
 def join(path: str, key: str) -> str:
@@ -46,5 +46,5 @@ def shown(value: Any) -> str:
 
 
 def kind(value: Any) -> str:
-    """What TOML calls such a value."""
+    """TOML's name for the kind of a value, with its article."""
     return _KINDS.get(type(value), f"a {type(value).__name__}")

@@ -65,7 +65,7 @@ def _how_to_keep(leaf: tuple[str, ...], keys: list[str], value: Any) -> str:
 
 
 def _leaves(keys: tuple[str, ...], value: Any) -> Iterator[tuple[str, ...]]:
-    """The keys that a value sets: its own, or for a table those of all nested tables."""
+    """The keys that a value sets: ``keys``, or for a table the keys of all nested tables."""
     if not isinstance(value, dict):
         yield keys
         return

@@ -83,7 +83,7 @@ class Spec(Generic[T]):
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """Whether this error is that of an allocation: PyTorch has no type of its own for it on the CPU."""
+    """Whether an allocation failed. PyTorch has no exception type for that on the CPU, so this reads the message."""
     return isinstance(error, MemoryError) or any(
         words in str(error) for words in ("allocate", "out of memory", "size calculation overflowed", "Overflow when")
     )

@@ -33,7 +33,7 @@ def read(path: str | Path) -> Table:
 def parse(toml: bytes, where: str) -> Table:
     """The tables of TOML bytes; ``where`` names them in errors.
 
-    Raises ConfigError with the line and column of what is not TOML, and if the file is too large or nested too deep.
+    Raises ConfigError if the bytes are not TOML, with line and column, and if they are too many or nested too deep.
     """
     if len(toml) > FILE_BYTES:
         raise ConfigError(where, f"has more than {FILE_BYTES:,} bytes, which no configuration needs")

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from transduce.data.corpora import CorpusRow, DataError, Files, Side
+from transduce.data.corpora import DataError, Files, Side
+from transduce.data.rows import CorpusRow
 from transduce.data.settings import Lines
 from transduce.data.tokenizers.base import Tokenizer, cut
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from transduce.data.cleaning import Account, fitting
-from transduce.data.corpora import CorpusRow
+from transduce.data.rows import CorpusRow
 from transduce.data.signals.base import Signal, SignalError
 from transduce.data.signals.tokenizer import channelled
 from transduce.data.tokenizers.base import Tokenizer

@@ -22,9 +22,10 @@ from typing import Any
 
 from transduce.data.base import SPLITS
 from transduce.data.cleaning import SIDES, Account, Report, Tally, usable
-from transduce.data.corpora import CorpusRow, DataError, Files, LineError, Side, Splits, check, identity, present
+from transduce.data.corpora import DataError, Files, LineError, Side, Splits, identity, present
 from transduce.data.encoding import chunks, readable
 from transduce.data.pairs import Pairs, PairsWriter
+from transduce.data.rows import CorpusRow, check
 from transduce.data.settings import Data, Units
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.registry import load

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal, cast
 
 from transduce.data.base import Origin
-from transduce.data.corpora import LONGEST_LINE, ColumnNames, CorpusRow, DataError, Files, read
+from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files
+from transduce.data.rows import CorpusRow, read
 from transduce.data.signals.base import Signal
 from transduce.data.tokenizers.base import Unit
 

@@ -69,7 +69,7 @@ def metric(name: str) -> Metric:
 
 
 def meaning(metric: Metric) -> str:
-    """What a metric measures, and which way is better, in a sentence or two: how its docstring begins."""
+    """Describes a metric in a sentence or two: the beginning of its docstring, and which way is better."""
     first, _, _ = (inspect.getdoc(type(metric)) or "").partition("\n\n")
     told = " ".join(first.removeprefix(f"``{metric.name}``: ").replace("``", "").split())
     return f"{told} {'More' if metric.higher_is_better else 'Less'} is better.".lstrip()

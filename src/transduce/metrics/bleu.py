@@ -24,10 +24,10 @@ _PACKAGES: Final = {"ja-mecab": "'sacrebleu[ja]'", "ko-mecab": "'sacrebleu[ko]'"
 
 
 class SacreBleu:
-    """One of sacreBLEU's metrics; the corpus score of the summed statistics is that of its ``corpus_score``.
+    """One of sacreBLEU's metrics. The score of summed statistics equals its ``corpus_score``.
 
-    Its public functions want the whole corpus at once and as many references for every sentence. The two methods
-    called below are those that its own bootstrap is built on.
+    Its public functions need the whole corpus at once, with the same number of references for each sentence. So this
+    class calls the two methods that sacreBLEU's own bootstrap calls.
     """
 
     name: str
@@ -36,11 +36,11 @@ class SacreBleu:
 
     def __init__(self, scorer: SacreBleuMetric) -> None:
         self.scorer = scorer
-        self.reference_counts: set[int] = set()  # for the signature, which says how many there were
+        self.reference_counts: set[int] = set()  # numbers of references, for the signature
 
     @property
     def signature(self) -> str:
-        """sacreBLEU's signature, with the number of references met so far ("var": it varies); empty before any."""
+        """sacreBLEU's signature, with the number of references so far ("var" if it varies); empty before the first."""
         if not self.reference_counts:
             return ""
         self.scorer.num_refs = min(self.reference_counts) if len(self.reference_counts) == 1 else -1

@@ -13,9 +13,9 @@ from transduce.types import Example, Prediction
 class ErrorRate:
     """Insertions, deletions and substitutions in percent of the units of the references, over the whole corpus.
 
-    Of several references the nearest one counts, and its length goes into the denominator. Among equally near
-    references the shortest counts: this is stricter and does not depend on their order. If all references are empty,
-    the rate is 0 if all predictions are empty and 100 otherwise, like sacreBLEU's TER.
+    If there are several references, the nearest one counts, and its length goes into the denominator. If several are
+    equally near, the shortest counts, which is stricter and does not depend on their order. If all references are
+    empty, the rate is 0 if all predictions are empty and 100 otherwise, like sacreBLEU's TER.
     """
 
     name: str

@@ -39,8 +39,8 @@ class TokenAccuracy:
     """``token_accuracy``: the percentage of tokens of the first reference, end included, that are the model's first
     choice after the reference's tokens before them: next-step accuracy (Jozefowicz et al. 2015, table 1).
 
-    The tokens are those of the model, so compare only models with the same vocabulary. Of tokens that are equally
-    probable, only the one that a search would write is the first choice. A parallel model chooses each token, and the
+    Tokens depend on the vocabulary, so compare only models with the same one. If several tokens are equally probable,
+    only the one that a search would write is the first choice. A parallel model chooses each token, and the
     length, given the length of the reference. If the source determines the length, as for labels, the end is no choice
     and does not count.
     """

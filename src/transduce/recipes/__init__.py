@@ -1,6 +1,6 @@
 """Recipes: configurations that come with the package, one .toml file for each result.
 
-A recipe begins with a comment: what it scores, in how long, on which data. The comment's first line is the headline. A
+A recipe begins with a comment: its score, its time and its data. The comment's first line is the headline. A
 recipe can change another one: ``base`` is a recipe's name, or the path of a .toml file relative to its own.
 """
 
@@ -26,7 +26,7 @@ def names() -> list[str]:
 
 
 def read(recipe: str | Path) -> config.Table:
-    """The tables of a recipe by name, or of a .toml file by path, merged into those of its ``base``.
+    """The tables of a recipe by name, or of a .toml file by path, merged into the tables of its ``base``.
 
     A budget replaces the base's budget. Raises ConfigError for an unknown name (with the nearest one) and for circular
     bases.

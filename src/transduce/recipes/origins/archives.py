@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.data.base import SPLITS
-from transduce.data.corpora import ColumnNames, DataError, Files, Splits, identity, read
+from transduce.data.corpora import ColumnNames, DataError, Files, Splits, identity
+from transduce.data.rows import read
 from transduce.errors import UserError
 from transduce.files import name_from
 from transduce.recipes.origins.album import Bytes, Entry, albums

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.data.base import SPLITS, Split
-from transduce.data.corpora import DataError, Files, Splits, read
+from transduce.data.corpora import DataError, Files, Splits
+from transduce.data.rows import read
 from transduce.files import name_from
 from transduce.recipes.origins.base import hashed_split, package, tsv_splits
 from transduce.recipes.origins.noise import misspelling

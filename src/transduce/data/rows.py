@@ -1,0 +1,231 @@
+"""Corpora on disk as rows: a source and a target, read from each format.
+
+A line may have several targets: in several target files, or as a JSON array. It gives one row for each target. A
+language model learns from targets only: a text file, or columns without a source.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any, Literal
+
+from transduce.data import conll
+from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files, Side, count_lines, format_of, lines
+
+TSV_COLUMNS = ColumnNames(source=0, target=1)
+JSON_COLUMNS = ColumnNames(source="source", target="target")
+CONLLU_COLUMNS = ColumnNames(source="form", target="upos")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a row cannot be used, and its place (file:line)."""
+
+    kind: Literal["undecodable", "malformed"]
+    place: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class CorpusRow:
+    """A source and one of its targets. ``number`` is the line, from 1; all rows of a line share it.
+
+    A side that the file does not have is None. Undecodable bytes are already replaced by U+FFFD.
+    """
+
+    number: int
+    source: str | None
+    target: str | None = None
+    problem: Problem | None = None
+
+
+def read(files: Files, columns: ColumnNames | None = None, longest: int = LONGEST_LINE) -> Iterator[CorpusRow]:
+    """The rows of a split, streamed.
+
+    ``columns`` are those of ``files.path``. The default is the first two columns of a TSV or .conll file, the keys
+    "source" and "target" of JSON lines, and the columns "form" and "upos" of .conllu. Raises DataError if a file or a
+    column is missing, if parallel files have unequal lengths, and for a line of more than ``longest`` bytes. Anything
+    else that is wrong with one line is the ``problem`` of its row.
+    """
+    if files.path is None:
+        return _read_parallel(files, longest)
+    if (form := format_of(files.path)) == "txt":
+        return _read_parallel(Files(target=files.path), longest)
+    every = lines(files.paths[0], longest)
+    if form == "tsv":
+        return _read_tsv(files, columns or TSV_COLUMNS, every)
+    if form in ("conllu", "conll"):
+        columns = columns or (CONLLU_COLUMNS if form == "conllu" else TSV_COLUMNS)
+        return _read_conll(files, columns, every, form == "conllu")
+    return _read_json_lines(files, columns or JSON_COLUMNS, every)
+
+
+def check(files: Files, longest: int = LONGEST_LINE) -> int:
+    """The number of examples: lines, or sentences of CoNLL files.
+
+    Raises DataError if a file is missing, if parallel files have unequal lengths, and for a line of more than
+    ``longest`` bytes.
+    """
+    if files.path is not None and (form := format_of(files.path)) in ("conllu", "conll"):
+        return sum(1 for _ in conll.sentences(lines(files.paths[0], longest), (0,), form == "conllu"))
+    counts = [count_lines(path, longest) for path in files.paths]
+    if len(set(counts)) > 1:
+        raise _unequal(files)
+    return counts[0]
+
+
+# ------------------------------------------------------------------- formats
+
+
+def _read_parallel(files: Files, longest: int) -> Iterator[CorpusRow]:
+    source, *targets = (lines(path, longest) for path in files.paths)
+    if files.source is None or not targets:
+        for number, line in enumerate(source, 1):
+            yield _row(files, number, *((line, None) if files.source else (None, line)))
+        return
+    apart = [Files(source=files.source, target=path) for path in files.targets]  # find out which file is damaged
+    for number, (line, *texts) in enumerate(zip_longest(source, *targets), 1):
+        if line is None or None in texts:
+            raise _unequal(files)
+        for one, text in zip(apart, texts, strict=True):
+            yield _row(one, number, line, text)
+
+
+def _read_tsv(files: Files, columns: ColumnNames, every: Iterator[bytes]) -> Iterator[CorpusRow]:
+    header: list[str] | None = None
+    if any(isinstance(column, str) for column in columns.all):
+        header = next(every, b"").decode("utf-8", "replace").split("\t")
+    places = [_position(files, column, header or []) for column in columns.all]
+    for number, line in enumerate(every, 1 if header is None else 2):
+        fields = line.split(b"\t")
+        if len(fields) <= max(places):
+            detail = (
+                f"{_counted(len(fields), 'tab-separated column')} found, at least {max(places) + 1} expected for "
+                f"columns {', '.join(map(repr, columns.all))}"
+            )
+            yield CorpusRow(number, "", problem=Problem("malformed", files.place("source", number), detail))
+        else:
+            yield _row(files, number, *_sides([fields[place] for place in places], columns))
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _read_json_lines(files: Files, columns: ColumnNames, every: Iterator[bytes]) -> Iterator[CorpusRow]:
+    for column in columns.all:
+        if isinstance(column, int):
+            raise DataError(
+                f"JSON lines have names, so column {column} of columns finds nothing in {files.path}: give a key"
+            )
+    for number, line in enumerate(every, 1):
+        record = None
+        try:
+            record = json.loads(line.decode("utf-8", "replace"))
+            labels = [_label(record[key]) for key in columns.labels]
+            source, targets = _texts(record, columns)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            detail = f"not a usable JSON object: {error}"
+            if isinstance(error, KeyError):
+                found = ", ".join(map(repr, record)) if record else "no key"
+                detail = f"keys {', '.join(map(repr, columns.all))} expected, {found} found"
+            yield CorpusRow(number, "", problem=Problem("malformed", files.place("source", number), detail))
+            continue
+        # An escape such as \\ud800 is valid JSON but no character; it is treated like an undecodable byte.
+        bad = _invalid(line)
+        for target in targets or [[]]:
+            encoded = [text.encode("utf-8", "surrogatepass") for text in [*labels, *source, *target]]
+            row = _row(files, number, *_sides(encoded, columns))
+            yield row if bad is None else replace(row, problem=_undecodable(files, "source", number, bad))
+
+
+def _read_conll(files: Files, columns: ColumnNames, every: Iterator[bytes], universal: bool) -> Iterator[CorpusRow]:
+    if columns.labels:
+        raise DataError(f"{files.path} has labels of words, not of sentences: leave labels out of columns")
+    places = [_position(files, column, conll.NAMES if universal else ()) for column in columns.all]
+    for sentence in conll.sentences(every, places, universal):
+        if sentence.broken is not None:
+            number, detail = sentence.broken
+            yield CorpusRow(sentence.number, "", problem=Problem("malformed", files.place("source", number), detail))
+        else:
+            yield _row(files, sentence.number, *_sides(sentence.columns, columns))
+
+
+def _texts(record: Any, columns: ColumnNames) -> tuple[list[str], list[list[str]]]:
+    """The labels and source of a JSON object, and all its targets."""
+    source = [] if columns.source is None else [record[columns.source]]
+    target = [] if columns.target is None else record[columns.target]
+    targets = target if isinstance(target, list) else [target]
+    if not all(isinstance(text, str) for text in [*source, *targets]) or (columns.target is not None and not targets):
+        names = " and ".join(map(str, columns.all[len(columns.labels) :]))
+        raise TypeError(f"{names} must be strings (or the target an array of some)")
+    return source, [[text] for text in targets]
+
+
+def _sides(fields: Sequence[bytes], columns: ColumnNames) -> tuple[bytes | None, bytes | None]:
+    """The source and target from the fields of ``columns.all``. Tabs and line breaks inside labels become spaces."""
+    sources = len(columns.sources)
+    labels = [re.sub(rb"[\t\r\n]", b" ", field) for field in fields[: len(columns.labels)]]
+    source = b"\t".join([*labels, *fields[len(labels) : sources]])
+    return source if sources else None, None if columns.target is None else fields[sources]
+
+
+def _label(value: Any) -> str:
+    """Reads a label from a JSON value: a string, a number or a boolean."""
+    if not isinstance(value, (str, bool, int, float)):
+        raise TypeError(f"a label must be a string or a number, not {type(value).__name__}")
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _row(files: Files, number: int, source: bytes | None, target: bytes | None) -> CorpusRow:
+    try:
+        return CorpusRow(number, _decoded(source), _decoded(target))
+    except UnicodeDecodeError as error:
+        side: Side = "source" if source is not None and _invalid(source) else "target"
+        problem = _undecodable(files, side, number, error)
+        return CorpusRow(number, _decoded(source, "replace"), _decoded(target, "replace"), problem)
+
+
+def _decoded(text: bytes | None, errors: str = "strict") -> str | None:
+    return None if text is None else text.decode("utf-8", errors)
+
+
+def _undecodable(files: Files, side: Side, number: int, error: UnicodeDecodeError) -> Problem:
+    detail = f"byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8"
+    return Problem("undecodable", files.place(side, number), detail)
+
+
+def _invalid(line: bytes) -> UnicodeDecodeError | None:
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        return error
+    return None
+
+
+def _position(files: Files, column: str | int, header: Sequence[str]) -> int:
+    if isinstance(column, int):
+        return column
+    if column not in header:
+        named = f"its columns are {', '.join(map(repr, header))}" if header else "its columns have numbers, from 0"
+        raise DataError(f"{files.path} has no column {column!r}: {named}")
+    return header.index(column)
+
+
+def _unequal(files: Files) -> DataError:
+    source, *targets = (count_lines(path, sys.maxsize) for path in files.paths)
+    unequal = [one for one in zip(files.targets, targets, strict=True) if one[1] != source]
+    if not unequal:  # any more: they are pipes, or have changed
+        return DataError(
+            f"{', '.join(map(str, files.paths))} are of unequal length, and cannot be read again to say how"
+        )
+    path, lines = unequal[0]
+    return DataError(
+        f"parallel files of unequal length: {files.source} has {source} lines, {path} has {lines}; "
+        "line n of one must be the counterpart of line n of the other"
+    )
