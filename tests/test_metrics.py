@@ -88,7 +88,7 @@ def test_bleu_of_any_tokens(tokenizer: str) -> None:
     ("name", "expected"),
     [
         ("bleu:zj", r"no tokenizer 'zj' for bleu.*zh"),
-        ("chrf:zh", r"no metric 'chrf:zh': only bleu has tokenizers .*; write 'chrf'"),
+        ("chrf:zh", r"no metric 'chrf:zh': only bleu has a choice of tokenizers .*; write 'chrf'"),
         ("blue:zh", r'no metric \'blue:zh\': did you mean "bleu"'),
         ("bleu:ja-mecab", r"^bleu:ja-mecab needs a package that is not installed: pip install 'sacrebleu\[ja\]'$"),
         ("bleu:ko-mecab", r"^bleu:ko-mecab needs .*: pip install 'sacrebleu\[ko\]'$"),
