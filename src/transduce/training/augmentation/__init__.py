@@ -1,1 +1,1 @@
-"""Signals made a little different in each epoch of training."""
+"""Augmentation: random changes of the signals in each epoch of training."""

@@ -1,4 +1,4 @@
-"""Pictures a little askew. B pictures, C channels, H rows, W columns, each picture with columns of its own."""
+"""Affine changes of pictures. B pictures, C channels, H rows, W columns; the pictures have different widths."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from transduce.types import Padded
 
 @dataclass(frozen=True)
 class Affine:
-    """Each picture is turned by up to ``rotation`` degrees either way about its middle, leant over by up to ``shear``
-    degrees, made larger or smaller by up to ``scale``, and moved in both directions by up to ``shift`` of its height,
-    all drawn uniformly (Simard et al. 2003).
+    """Rotates each picture about its middle, shears, scales and moves it (Simard et al. 2003).
 
-    Pixels between pixels are interpolated linearly; what comes in from outside is the nearest of the picture's edge.
-    Its size stays. ``channels`` are 1 (grey) or 3 (colour).
+    The amounts are uniform random numbers: up to ``rotation`` and ``shear`` degrees in either direction, a ``scale`` of
+    1 - scale to 1 + scale, and up to ``shift`` of the picture's height in both axes. Values between pixels are
+    interpolated linearly; outside the picture they equal the nearest pixel of its edge. The size does not change.
+    ``channels`` is 1 (grey) or 3 (colour).
     """
 
     rotation: float = 5.0
@@ -47,12 +47,12 @@ class Affine:
         return self.moved(source, uniform(ids_B, epoch, seed, 5))
 
     def moved(self, source: Padded, draws_BN: Tensor) -> Padded:
-        """By these draws, from 0 to 1, of rotation, shear, scale and both shifts; 0.5 is as it was."""
+        """Apply random numbers in [0, 1] for rotation, shear, scale and both shifts; 0.5 changes nothing."""
         picture_BCHW = torch.unflatten(source.values.transpose(1, 2), 1, (self.channels, -1))
         H, W = picture_BCHW.shape[2:]
         read_B23 = from_pixels(self.pixels_read(draws_BN, source.lengths, H), H, W)
         grid_BHW2 = affine_grid(read_B23.to(source.values.dtype), list(picture_BCHW.shape), align_corners=False)
-        # The own edge of each picture, and not that of the widest.
+        # the right edge of each picture, which may be narrower than the batch
         right_B11 = ((2 * source.lengths - 1) / W - 1)[:, None, None].to(grid_BHW2.dtype)
         columns_BHW = torch.minimum(grid_BHW2[..., 0].clamp(min=1 / W - 1), right_B11)
         askew_BCHW = grid_sample(
@@ -65,7 +65,7 @@ class Affine:
         return Padded(values_BSD.masked_fill(~source.mask[..., None], 0.0), source.lengths)
 
     def pixels_read(self, draws_BN: Tensor, widths_B: Tensor, height: int) -> Tensor:
-        """[B, 3, 3]: from the column and row of each pixel to those that it shows."""
+        """Matrices [B, 3, 3] from a pixel's column and row to the column and row whose value it gets."""
         turn, lean, size, right, down = (2 * draws_BN - 1).unbind(1)
         turn = torch.deg2rad(turn * self.rotation)
         larger, slope = 1 / (1 + size * self.scale), math.tan(math.radians(self.shear)) * lean
@@ -78,13 +78,13 @@ class Affine:
 
 
 def matrix(*entries: Tensor) -> Tensor:
-    """[B, 3, 3] of six entries [B], row by row, and 0, 0, 1."""
+    """Matrices [B, 3, 3] from six entries [B], row by row; the last row is 0, 0, 1."""
     zero = torch.zeros_like(entries[0])
     return torch.stack([*(entry.to(zero) for entry in entries), zero, zero, zero + 1], 1).view(-1, 3, 3)
 
 
 def from_pixels(read_B33: Tensor, height: int, width: int) -> Tensor:
-    """[B, 2, 3] as ``affine_grid`` has it, where the picture reaches from -1 to 1 either way."""
+    """Matrices [B, 2, 3] in the coordinates of ``affine_grid``, where a picture spans -1 to 1 in both axes."""
     pixels_33 = torch.tensor(
         [[width / 2, 0, (width - 1) / 2], [0, height / 2, (height - 1) / 2], [0, 0, 1]], dtype=read_B33.dtype
     )

@@ -1,4 +1,4 @@
-"""What an augmentation is, where its chance comes from, and who may have one. B rows, S steps, D numbers a step."""
+"""The contract of an augmentation, and its random numbers. B rows, S steps, D numbers per step."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from transduce.types import Batch, Padded
 
 
 class Augmentation(Protocol):
-    """The signals [B, S, D] of a batch, changed for training: what happens to an example is a function of the seed, the
-    epoch and the example's id alone, so that a run that is resumed sees what it would have seen. What stands behind a
-    row's end stays nobody's."""
+    """Changes the signals [B, S, D] of a batch for training.
+
+    The change is a function of the seed, the epoch and the example's id alone, so a resumed run sees the same signals.
+    Padding has no meaning before or after."""
 
     def __call__(self, source: Padded, ids_B: Tensor, epoch: int, seed: int) -> Padded: ...
 
 
-MOST = 1000  # augmentations of a run
+MOST = 1000  # augmentations in a run
 
 
 def augmented(augmentations: Sequence[Augmentation], batch: Batch, epoch: int, seed: int) -> Batch:
-    """A batch of an epoch of training, changed by each in order, with draws of their own."""
+    """Apply each augmentation to a batch, in order; each has its own random numbers."""
     source = batch.source
     for place, augmentation in enumerate(augmentations):
         source = augmentation(source, batch.ids, epoch, seed * MOST + place)
@@ -34,7 +35,7 @@ def augmented(augmentations: Sequence[Augmentation], batch: Batch, epoch: int, s
 
 
 def check_augmentation(augmentations: Sequence[Augmentation], signal: bool) -> None:
-    """Raise ValueError where there are some, and the source is no ``signal``."""
+    """Raise UserError if there are augmentations and the source is not a ``signal``."""
     if augmentations and not signal:
         raise UserError(
             f"training.augmentation: {type(augmentations[0]).__name__} changes signals (steps of numbers), and the "
@@ -43,12 +44,12 @@ def check_augmentation(augmentations: Sequence[Augmentation], signal: bool) -> N
 
 
 def generators(ids_B: Tensor, epoch: int, seed: int) -> list[np.random.Generator]:
-    """A source of chance for each example."""
+    """A random generator for each example."""
     return [np.random.default_rng([seed, epoch, number]) for number in ids_B.tolist()]
 
 
 def uniform(ids_B: Tensor, epoch: int, seed: int, count: int) -> Tensor:
-    """[B, count], from 0 to below 1, float64."""
+    """Random numbers [B, count] in [0, 1), float64."""
     return torch.from_numpy(np.stack([random.random(count) for random in generators(ids_B, epoch, seed)]))
 
 

@@ -1,4 +1,4 @@
-"""Bands of time and of frequency left out. B rows, S frames, D frequencies, M masks."""
+"""Masks over bands of time and of frequency. B rows, S frames, D frequencies, M masks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from transduce.types import Padded
 
 @dataclass(frozen=True)
 class SpecAugment:
-    """Masks of time and frequency over a spectrogram (Park et al. 2019, section 2): ``time_masks`` of 0 to ``time``
-    frames each, at most a ``share`` of the recording's, and ``frequency_masks`` of 0 to ``frequency`` bands each.
+    """Masks bands of time and of frequency in a spectrogram (Park et al. 2019, section 2).
 
-    Widths and places are drawn uniformly. What is masked is 0, the mean of energies that are normalised. (For their
-    time warping see ``stretch``.)
+    There are ``time_masks`` of 0 to ``time`` frames, each at most a ``share`` of the recording, and
+    ``frequency_masks`` of 0 to ``frequency`` bands. Widths and positions are uniform. Masked values are 0, which is the
+    mean of normalised energies. The paper's time warping is left to ``stretch``.
     """
 
     time_masks: int = 2
@@ -48,7 +48,7 @@ class SpecAugment:
 
 
 def masked(draws_B2M: Tensor, widest_B: Tensor, lengths_B: Tensor, size: int) -> Tensor:
-    """[B, size]: what lies under any of a row's masks, 0 to ``widest_B`` wide and somewhere in ``lengths_B``."""
+    """[B, size], True under any of a row's masks: each is 0 to ``widest_B`` wide and lies within ``lengths_B``."""
     width_BM = (draws_B2M[:, 0] * (widest_B + 1)[:, None]).long()
     begin_BM = (draws_B2M[:, 1] * (lengths_B[:, None] - width_BM + 1)).long()
     places_S11 = torch.arange(size)[:, None, None]

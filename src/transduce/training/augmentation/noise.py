@@ -1,4 +1,4 @@
-"""Noise on every number of a signal. B rows, S steps, D numbers a step."""
+"""Noise on every number of a signal. B rows, S steps, D numbers per step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from transduce.types import Padded
 
 @dataclass(frozen=True)
 class Noise:
-    """x + e, with e from N(0, ``deviation``^2), for every number of every step."""
+    """Adds a normal random number with standard deviation ``deviation`` to every number of every step."""
 
     deviation: float = 0.1
 

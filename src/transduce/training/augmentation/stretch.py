@@ -1,4 +1,4 @@
-"""Signals faster and slower. B rows, S steps before, T after, D numbers a step."""
+"""Faster and slower signals. B rows, S steps before, T steps after, D numbers per step."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from transduce.types import Padded
 
 @dataclass(frozen=True)
 class Stretch:
-    """Each signal is made longer or shorter, by a factor drawn from 1 - ``most`` to 1 + ``most``, its steps
-    interpolated linearly: speech faster and slower at the same pitch.
+    """Makes each signal longer or shorter by a random factor from 1 - ``most`` to 1 + ``most``: speech becomes faster
+    or slower at the same pitch. Steps are interpolated linearly.
 
-    Batches are formed before, by the lengths that are in the data, and may grow by ``most``. CTC needs as many frames
-    as symbols, also of what is made shorter.
+    Batches are formed from the original lengths, so they may grow by ``most``. CTC needs at least as many frames as
+    symbols in the shortened signal, too.
     """
 
     most: float = 0.1
@@ -29,7 +29,7 @@ class Stretch:
         factor_B = 1 + self.most * (2 * uniform(ids_B, epoch, seed, 1)[:, 0] - 1)
         lengths_B = (source.lengths * factor_B).round().long().clamp(min=1)
         numbers, last_B1 = source.values.shape[2], (source.lengths - 1)[:, None]
-        # Each new step reads where its middle was.
+        # each new step reads at the position of its middle
         middles_T = torch.arange(int(lengths_B.max()), dtype=torch.float64) + 0.5
         read_BT = middles_T * (source.lengths / lengths_B)[:, None] - 0.5
         before_BT = read_BT.floor().long()
