@@ -78,6 +78,15 @@ def test_batches_are_as_full_as_the_next_pair_allows():
     assert sorted(shape) == sorted((len(rows), pairs.target_lengths[rows].max()) for rows in ids)
 
 
+@given(lengths=some_pairs, batching=batchings, pool=st.integers(1, 9))
+def test_no_batch_has_pairs_of_two_pools(lengths, batching, pool):
+    """The lengths grow within a pool: the end of one and the beginning of the next would be mostly padding."""
+    source_N, target_N = np.array(lengths, np.int32).T
+    bounds = Batches(pairs_of(source_N, target_N), batching, 0)._cut(source_N, target_N, pool)
+    assert [begin for begin, _ in bounds] == [0, *(end for _, end in bounds[:-1])]
+    assert all(begin // pool == (end - 1) // pool for begin, end in bounds)
+
+
 def test_order_is_a_function_of_seed_and_epoch_alone():
     pairs = sentences(500)
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from families import FAMILIES, build, sources, targets
+from selection import mostly_slow
 from transduce import tree
 
 STEPPING = [
@@ -48,7 +49,20 @@ class Step(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore:The tensor attributes .* were assigned during export")  # torch's own LSTM and GRU
-@pytest.mark.parametrize("family", STEPPING)
+@pytest.mark.parametrize(
+    "family",
+    mostly_slow(
+        STEPPING,
+        fast=[
+            "transformer, rotary, gated, rms",
+            "transformer, recurrent and shaw",
+            "transformer, lightweight and dynamic",
+            "convs2s",
+            "luong, coverage, fed",
+            "ctc and attention",
+        ],
+    ),
+)
 def test_a_step_is_one_graph_for_all_positions(family: str) -> None:
     model, tokens_BT = build(FAMILIES[family]), targets(3, 7)
     with torch.no_grad():

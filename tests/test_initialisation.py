@@ -13,7 +13,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import transduce
-from families import FAMILIES, PARALLEL, transformer
+from families import FAMILIES, FAST, PARALLEL, transformer
+from selection import mostly_slow
 from test_resume import At, KilledError, Report, kill, same_bytes
 from transduce import api, config
 from transduce.data.preparation import Tokenizers
@@ -297,7 +298,13 @@ def test_known_words_are_matched_by_themselves(tmp_path: Path) -> None:
     assert torch.equal(letters, old["encoder.embedding.encoder.embedding.weight"])
 
 
-@pytest.mark.parametrize("family", [family for family in FAMILIES if "factors" not in family])
+@pytest.mark.parametrize(
+    "family",
+    mostly_slow(
+        [family for family in FAMILIES if "factors" not in family],
+        fast=[family for family in FAST if family in FAMILIES and "factors" not in family],
+    ),
+)
 def test_what_grows_with_a_vocabulary_are_embeddings_and_readouts(family: str) -> None:
     joint = "pointer" in family
     known = tokenizers("abcdefg" if joint else "abcde")

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from families import FAMILIES, build, pyramidal
+from families import FAMILIES, FAST, build, pyramidal
+from selection import mostly_slow
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Characters
 from transduce.inspect.attention import AttentionMap, attention, plot
@@ -17,6 +18,7 @@ from transduce.search.greedy import Greedy
 from transduce.transducer import Transducer
 
 ATTENDING = [name for name in FAMILIES if "no attention" not in name]
+FAST_ATTENDING = [name for name in ATTENDING if name in FAST]
 SOURCE, TARGET = "abcde", "vwxyz"  # equally long: weights over the source and over the past are easy to confuse
 
 
@@ -27,7 +29,7 @@ def transducer(family: str) -> Transducer:
     )
 
 
-@pytest.mark.parametrize("family", ATTENDING)
+@pytest.mark.parametrize("family", mostly_slow(ATTENDING, fast=FAST_ATTENDING))
 @pytest.mark.parametrize("target", [None, "", "v", TARGET, "vwxyzvwxyz"])
 def test_rows_are_distributions_over_the_source(family: str, target: str | None) -> None:
     found = attention(transducer(family), SOURCE, target)
@@ -41,7 +43,7 @@ def test_rows_are_distributions_over_the_source(family: str, target: str | None)
         torch.testing.assert_close(weights_TS.sum(-1), torch.ones(len(weights_TS)))
 
 
-@pytest.mark.parametrize("family", ATTENDING)
+@pytest.mark.parametrize("family", mostly_slow(ATTENDING, fast=FAST_ATTENDING))
 def test_what_is_written_later_changes_nothing(family: str) -> None:
     whole, start = (attention(transducer(family), SOURCE, target) for target in ("vwxyzyx", "vw"))
     assert whole.weights.keys() == start.weights.keys()

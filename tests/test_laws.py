@@ -176,7 +176,7 @@ SEARCHES: dict[str, Any] = {
 }
 
 
-@pytest.fixture(params=SEARCHES)
+@pytest.fixture(params=mostly_slow(SEARCHES, fast=["beam 5, wu", "samples"]))
 def search(request: pytest.FixtureRequest) -> Any:
     return SEARCHES[request.param]
 

@@ -14,6 +14,7 @@ import transduce
 from families import (
     CHAINS,
     FAMILIES,
+    FAST,
     FRAMEWISE,
     NUMBERS,
     PARALLEL,
@@ -23,6 +24,7 @@ from families import (
     chooses_length,
     sources,
 )
+from selection import mostly_slow
 from test_forecaster import series
 from transduce import Workers
 from transduce.compute.precision import autocast, hold_matrices
@@ -59,7 +61,10 @@ def pair(family: str) -> tuple[Any, Any]:
     return exact, fast
 
 
-@pytest.mark.parametrize(("family", "search"), SEARCHES)
+@pytest.mark.parametrize(
+    ("family", "search"),
+    mostly_slow(SEARCHES, fast=[each for each in SEARCHES if each[0] not in FAMILIES or each[0] in FAST]),
+)
 def test_log_probabilities_are_near_those_of_float32(family: str, search: Any) -> None:
     """Of what is found in bfloat16, and of what it was found by: forced in both."""
     exact, fast = pair(family)
@@ -109,7 +114,7 @@ def fast(trained: Path) -> transduce.Transducer:
     return transduce.load(trained, device="cpu", precision="bfloat16")
 
 
-def test_a_run_an_ensemble_and_workers_predict_in_it(trained: Path, fast: transduce.Transducer) -> None:
+def test_a_run_and_an_ensemble_predict_in_it(trained: Path, fast: transduce.Transducer) -> None:
     exact = transduce.load(trained, device="cpu")
     pairs = [(line, line[::-1]) for line in LINES]
     ours = [output.log_prob for output in fast.score(pairs)]
@@ -120,9 +125,16 @@ def test_a_run_an_ensemble_and_workers_predict_in_it(trained: Path, fast: transd
     twice = load(f"{trained}+{trained}")
     assert twice.model.models[0].decoder.projection.weight.dtype == torch.bfloat16
     assert [output.log_prob for output in twice.score(pairs)] == pytest.approx(ours, abs=0.05)
-    workers: Workers[transduce.Transducer] = Workers(partial(load, trained), 1)
-    together = replace(load(trained), workers=workers)
-    assert [output.log_prob for output in together.score(pairs)] == ours
+
+
+@pytest.mark.slow
+def test_workers_predict_in_it(trained: Path, fast: transduce.Transducer) -> None:
+    pairs = [(line, line[::-1]) for line in LINES]
+    workers: Workers[transduce.Transducer] = Workers(
+        partial(transduce.load, trained, device="cpu", precision="bfloat16"), 1
+    )
+    together = replace(fast, workers=workers)
+    assert [each.log_prob for each in together.score(pairs)] == [each.log_prob for each in fast.score(pairs)]
     workers.close()
 
 
