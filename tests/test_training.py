@@ -323,7 +323,7 @@ def test_the_last_updates_are_checked_before_a_best_model_is_saved(
 ) -> None:
     """Without validation data, and between two reports: there are ten updates from one to the next."""
     explode(monkeypatch, 5)
-    made, _ = loop(tmp_path, steady(steps=7))
+    made, _ = loop(tmp_path, steady(steps=7, checkpoint_every=100))
     with pytest.raises(DivergenceError, match="update 5: the loss is nan"):
         made()
     assert not (tmp_path / "checkpoints" / "best").exists()
