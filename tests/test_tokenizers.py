@@ -284,6 +284,12 @@ def test_lower_case_is_folded_in_any_form():
         assert unicodedata.normalize("NFC", tokenizer.normalize("ÉİA")) == unicodedata.normalize("NFC", "ÉİA".lower())
 
 
+def test_lower_case_is_composed_again():
+    """J with a caron has no code point of its own, and stays two; j with a caron has one."""
+    tokenizers = (Bytes(normalisation=form, lowercase=True).learn([]) for form in ("none", "NFC", "NFD"))
+    assert [tokenizer.normalize("J\u030c") for tokenizer in tokenizers] == ["j\u030c", "\u01f0", "j\u030c"]
+
+
 def test_forms_that_unicode_does_not_have_are_refused():
     with pytest.raises(DataError, match="normalisation = 'NFX': expected one of none, NFC, NFD, NFKC"):
         Characters(normalisation="NFX")
