@@ -177,7 +177,6 @@ def test_states_are_few_however_many_sources_and_steps(together: int, states: in
     assert most[100, 60] == most[64, 60]
 
 
-@pytest.mark.slow
 def test_prefixes_on_the_way_back_are_few() -> None:
     """Of each depth those of one step at most."""
     model = Counting(1)
@@ -203,7 +202,6 @@ def test_what_is_read_again_is_the_same(family: str) -> None:
         assert [h.log_prob for h in ours.hypotheses] == pytest.approx([h.log_prob for h in theirs.hypotheses])
 
 
-@pytest.mark.slow
 def test_attention_looks_no_further_than_the_longest_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of unequal depth are joined and selected again and again; their buffers must not grow with that."""
     capacities: list[int] = []

@@ -137,8 +137,7 @@ def test_what_was_frozen_can_be_thawed(tiny: dict[str, Any], trained: Path, tmp_
         assert torch.equal(tensor, before[name]) is name.startswith("decoder."), name
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("vocabulary", ["keep", "own"])
+@pytest.mark.parametrize("vocabulary", mostly_slow(["keep", "own"], fast=["keep"]))
 def test_a_killed_run_does_not_start_again(
     vocabulary: str, tiny: dict[str, Any], own_run: Path, tmp_path: Path
 ) -> None:

@@ -92,7 +92,6 @@ def test_randomisation_is_the_sum_over_all_assignments() -> None:
 # --------------------------------------------------------------------- laws
 
 
-@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     """95 % of 300 corpora: between 91 and 98 but once in ten thousand, and a little less for there being only 100
     lines."""
@@ -105,7 +104,6 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     assert 0.90 < inside / 300 < 0.98
 
 
-@pytest.mark.slow
 def test_chance_is_taken_for_more_as_often_as_the_level_says() -> None:
     """Equal systems: the two-sided test finds a difference in at most 5 %, sacreBLEU's bootstrap in about 10 %."""
     draw = np.random.default_rng(4)

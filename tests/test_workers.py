@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import transduce
 from transduce import Constraints, Transducer, Workers
+from transduce.compute import workers as pool
 from transduce.search.beam import Beam
 from transduce.types import Hypothesis, Padded
 
@@ -145,6 +149,22 @@ def test_processes_end_with_a_program_that_is_killed(tmp_path: Path) -> None:
             return
         time.sleep(0.1)
     pytest.fail("the worker lives on")
+
+
+def test_a_process_ends_with_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sentinel, which can be read when the program has ended, and not before."""
+    reading, writing = multiprocessing.Pipe(duplex=False)
+    ended: list[int] = []
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: SimpleNamespace(sentinel=reading))
+    monkeypatch.setattr("os._exit", ended.append)
+    waiting = threading.Thread(target=pool._end_with_the_program)
+    waiting.start()
+    waiting.join(0.05)
+    assert waiting.is_alive()
+    writing.close()
+    waiting.join(10)
+    assert ended == [1]
+    reading.close()
 
 
 @pytest.mark.parametrize(("workers", "threads"), [(0, 1), (1, 0)])
