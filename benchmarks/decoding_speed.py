@@ -32,11 +32,11 @@ from stopwatch import alone
 
 import transduce
 from transduce import config
+from transduce.answers.batches import sorted_batches
 from transduce.compute.precision import Precision
 from transduce.compute.workers import Workers
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
-from transduce.data.windows import sorted_batches
 from transduce.metrics.base import metric
 from transduce.metrics.statistics import statistics
 from transduce.runs.run import cache_folder

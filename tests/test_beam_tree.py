@@ -26,7 +26,7 @@ from transduce.reports.beam_tree import _placed, page, svg
 from transduce.search.allocation.groups import Groups
 from transduce.search.beam import Beam
 from transduce.search.filters.lengths import LengthLimit
-from transduce.search.lengths import LengthBeam
+from transduce.search.length_beam import LengthBeam
 from transduce.transducer import Transducer
 from transduce.types import BOS, EOS, PAD, Padded
 

@@ -26,7 +26,7 @@ from transduce.search.filters.lengths import LengthLimit
 from transduce.search.filters.ngrams import NoRepeat
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
-from transduce.search.lengths import LengthBeam
+from transduce.search.length_beam import LengthBeam
 from transduce.search.ranking import LogProbability
 from transduce.search.sampling import Sampling
 from transduce.search.shortlist import Shortlist

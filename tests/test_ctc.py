@@ -19,12 +19,12 @@ from transduce.ctc.lattice import Lattice, log_likelihood
 from transduce.ctc.paths import alignments, collapse, count
 from transduce.ctc.prefixes import Prefixes
 from transduce.decoders.ctc import CTCDecoder
+from transduce.models.compatibility import check_fit
 from transduce.models.ctc import CTC, JointCTC
-from transduce.models.fit import check_fit
 from transduce.models.instant import Instant
 from transduce.objectives.cross_entropy import CrossEntropy, ParallelCrossEntropy
 from transduce.objectives.ctc import CTCLikelihood, JointLikelihood
-from transduce.search.lengths import LengthBeam
+from transduce.search.length_beam import LengthBeam
 from transduce.types import BOS, EOS, PAD, Memory, Padded
 
 # ------------------------------------------------------------------ alignments

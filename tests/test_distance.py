@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import OSA, Levenshtein
 
 import transduce
-from transduce.metrics.distance import Costs, Edit, EditTable, distance
+from transduce.metrics.edit_distance import Costs, Edit, EditTable, distance
 
 words = st.text("abc", max_size=6)
 prices = st.sampled_from([0, 0.1, 0.3, 0.5, 1, 2, 3])

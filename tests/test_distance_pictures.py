@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transduce.cli import app as cli
-from transduce.metrics.distance import Costs, EditTable, distance
+from transduce.metrics.edit_distance import Costs, EditTable, distance
 from transduce.metrics.units import columns
 from transduce.reports.distance.drawing import HUES
 from transduce.reports.distance.page import page, save, svg

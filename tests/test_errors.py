@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transduce.metrics.base import evaluate, metric
-from transduce.metrics.edit import WordErrorRate
-from transduce.metrics.errors import ErrorBreakdown, error_breakdown, error_rates
+from transduce.metrics.error_breakdown import ErrorBreakdown, error_breakdown, error_rates
+from transduce.metrics.error_rates import WordErrorRate
 from transduce.types import Example, Prediction
 
 lines = st.lists(st.sampled_from(["a", "b", "ab", "é"]), max_size=6).map(" ".join)

@@ -18,13 +18,13 @@ from transduce.data.corpora import DataError, Files, LineError
 from transduce.data.preparation import Tokenizers, prepare
 from transduce.data.settings import Data, Lines, Units
 from transduce.data.tokenizers.factors import Factored
-from transduce.data.tokenizers.registry import load
+from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Characters, Symbols
 from transduce.inspect.attention import attention
 from transduce.modules.factors import ConcatenatedFactors, SummedFactors, grouped
 from transduce.protocols import Encoder, Model
 from transduce.search.greedy import Greedy
-from transduce.training.initialisation import vocabulary_axes
+from transduce.training.inheritance import vocabulary_axes
 from transduce.transducer import Transducer
 from transduce.types import EOS, SPECIALS, UNK, Facts, Padded
 

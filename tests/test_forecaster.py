@@ -19,7 +19,7 @@ from transduce import api, config
 from transduce.config.errors import ConfigError
 from transduce.encoders.dense import DenseEncoder
 from transduce.inspect.attention import attention
-from transduce.models.fit import check_fit
+from transduce.models.compatibility import check_fit
 from transduce.models.forecaster import Forecaster
 from transduce.models.mixtures import Ensemble
 from transduce.objectives.cross_entropy import CrossEntropy, ParallelCrossEntropy

@@ -16,7 +16,7 @@ from families import FAMILIES, build
 from test_cli import told
 from transduce import api
 from transduce.answers.answer import Answer
-from transduce.answers.frames import alignment_lattice, frame_alignments
+from transduce.answers.frame_alignments import alignment_lattice, frame_alignments
 from transduce.answers.request import Request
 from transduce.ctc.paths import alignments, collapse, count
 from transduce.data.preparation import Tokenizers

@@ -18,12 +18,12 @@ from transduce.encoders.bag import BagEncoder
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.numbers import NumberEmbedding
 from transduce.modules.positions import Learned, NoPositions, Sinusoidal
+from transduce.modules.signals.clips import ClipEmbedding
 from transduce.modules.signals.columns import ColumnEmbedding
 from transduce.modules.signals.convolutional_attention import ConvolutionalAttention
 from transduce.modules.signals.ended import EndedEmbedding
 from transduce.modules.signals.feature_map import FeatureMapEmbedding
 from transduce.modules.signals.features import FrameEmbedding
-from transduce.modules.signals.frames import ClipEmbedding
 from transduce.modules.signals.grid import Grid, GridPositions, boxes
 from transduce.modules.signals.layers import GridConvolution
 from transduce.modules.signals.patches import PatchEmbedding

@@ -25,7 +25,7 @@ from transduce.models.weights import save_weights, summarise
 from transduce.modules.embedding import Readout, TokenEmbedding
 from transduce.protocols import Model
 from transduce.training.callbacks import Callback, Update
-from transduce.training.initialisation import Inheritance, Predecessor, vocabulary_axes
+from transduce.training.inheritance import Inheritance, Predecessor, vocabulary_axes
 from transduce.training.optimization import freeze
 from transduce.training.settings import Init
 

@@ -32,13 +32,13 @@ from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Characters
 from transduce.decoders.instant import DenseDecoder, InstantTransformer
 from transduce.inspect.attention import attention
-from transduce.models.fit import check_fit
+from transduce.models.compatibility import check_fit
 from transduce.models.instant import LengthClassifier
 from transduce.models.mixtures import Ensemble
 from transduce.objectives.cross_entropy import CrossEntropy, ParallelCrossEntropy
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
-from transduce.search.lengths import LengthBeam
+from transduce.search.length_beam import LengthBeam
 from transduce.search.ranking import Average
 from transduce.transducer import Transducer
 from transduce.types import Batch, Emission, Memory, MemoryWidths, Padded
@@ -173,7 +173,7 @@ def test_portions_change_no_output(positions: int, monkeypatch: pytest.MonkeyPat
     model, search = Asked(), LengthBeam(1)
     whole = [search(model, BATCH.source), search.force(model, BATCH.source, TARGET)]
     read.clear()
-    monkeypatch.setattr("transduce.search.lengths.POSITIONS", positions)
+    monkeypatch.setattr("transduce.search.length_beam.POSITIONS", positions)
     assert [search(model, BATCH.source), search.force(model, BATCH.source, TARGET)] == whole
     assert max(read) == positions
     model.emit = lambda state, lengths=None: Emission(model.logits, torch.tensor([0, 0]))  # type: ignore[method-assign]

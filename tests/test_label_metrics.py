@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from transduce.evaluation.comparison import compare
-from transduce.evaluation.results import SystemResults
+from transduce.evaluation.system_results import SystemResults
 from transduce.evaluation.systems import System
 from transduce.metrics.base import evaluate, metric
 from transduce.metrics.confusions import LabelBreakdown, breakable, label_breakdowns

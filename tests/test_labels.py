@@ -14,7 +14,7 @@ from transduce.data.preparation import Tokenizers, examples, prepare
 from transduce.data.settings import Data, Units
 from transduce.data.tokenizers.features import Features
 from transduce.data.tokenizers.labels import Labelled, Labels
-from transduce.data.tokenizers.registry import load
+from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Words
 from transduce.types import EOS, SPECIALS, UNK
 

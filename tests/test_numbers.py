@@ -20,7 +20,7 @@ from transduce.data.survey import survey
 from transduce.data.tokenizers.features import Features
 from transduce.data.tokenizers.labels import Labelled
 from transduce.data.tokenizers.numbers import Numbers, NumbersTokenizer, steps
-from transduce.data.tokenizers.registry import load
+from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Characters
 from transduce.modules.embedding import TokenEmbedding
 from transduce.modules.numbers import NumberEmbedding, grouped

@@ -16,7 +16,7 @@ from test_laws import LENGTHS, batch, padded_targets, pick, sources_alone
 from transduce import config, tree
 from transduce.objectives.cross_entropy import ParallelCrossEntropy
 from transduce.protocols import Model
-from transduce.search.lengths import LengthBeam
+from transduce.search.length_beam import LengthBeam
 from transduce.search.ranking import Average
 from transduce.types import BOS, EOS, PAD, Padded
 

@@ -33,7 +33,7 @@ from transduce.search.frames.best_path import BestPath
 from transduce.search.frames.prefix_beam import PrefixBeam
 from transduce.search.greedy import Greedy
 from transduce.search.labels import LabelSearch
-from transduce.search.lengths import LengthBeam
+from transduce.search.length_beam import LengthBeam
 from transduce.search.viterbi import Posterior, Viterbi
 from transduce.types import Hypothesis, Padded
 

@@ -14,7 +14,7 @@ from test_search import Lookup, all_of
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
-from transduce.search.lengths import LengthBeam
+from transduce.search.length_beam import LengthBeam
 from transduce.search.ranking import LogProbability
 from transduce.search.sampling import Sampling
 from transduce.types import BOS, EOS, PAD, Padded

@@ -16,8 +16,8 @@ from transduce.data.tokenizers.factors import Factored
 from transduce.data.tokenizers.features import Features
 from transduce.data.tokenizers.labels import Labelled, Labels
 from transduce.data.tokenizers.numbers import Numbers
-from transduce.data.tokenizers.registry import from_record, load, record_of
 from transduce.data.tokenizers.spelled import Spelled
+from transduce.data.tokenizers.storage import from_record, load, record_of
 from transduce.data.tokenizers.text import Characters, Symbols
 from transduce.plugins import load_plugins
 

@@ -18,10 +18,10 @@ from test_cli import told
 from transduce.answers.alignments import readings
 from transduce.answers.answer import Answer, Output
 from transduce.answers.request import Request
-from transduce.inspect.coverage import Coverage
 from transduce.metrics.base import metric
 from transduce.reranking.base import Reranker, distinct, rerank
 from transduce.reranking.candidates import CandidateLists
+from transduce.reranking.coverage import Coverage
 from transduce.reranking.loglinear import Channel, Direct, Language, LengthFeature, LogLinear, Own, Score
 from transduce.reranking.risk import MinimumRisk
 from transduce.search.sampling import Sampling

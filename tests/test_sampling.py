@@ -16,7 +16,7 @@ from selection import mostly_slow
 from test_search import Lookup, all_of
 from transduce import config
 from transduce.protocols import Search
-from transduce.search import draws
+from transduce.search import random_numbers
 from transduce.search.base import Truncation
 from transduce.search.filters.lengths import LengthLimit
 from transduce.search.greedy import Greedy
@@ -236,22 +236,27 @@ def pairs() -> Pair:
 def test_keys_belong_to_what_a_source_holds() -> None:
     """Any tree: neither padding nor the other rows have a part; every real entry, its place and the seed do."""
     source = pairs()
-    keys_N = draws.keys(source, 1, 2)
+    keys_N = random_numbers.keys(source, 1, 2)
     assert len(set(keys_N.tolist())) == 8
     wide = Padded(torch.cat([source.words.values, torch.full((4, 3), 6)], 1), source.words.lengths)
     junk = Padded(source.words.values.masked_fill(~source.words.mask, 8), source.words.lengths)
     for words in (wide, junk):
-        assert torch.equal(draws.keys(Pair(words, source.picture), 1, 2), keys_N)
+        assert torch.equal(random_numbers.keys(Pair(words, source.picture), 1, 2), keys_N)
     picture = source.picture.clone()
     picture[0, 1, 1] += 1e-6
-    assert (draws.keys(Pair(source.words, picture), 1, 2) != keys_N).tolist() == [True] * 2 + [False] * 6
+    assert (random_numbers.keys(Pair(source.words, picture), 1, 2) != keys_N).tolist() == [True] * 2 + [False] * 6
     swapped = Padded(source.words.values[:, [1, 0, 2, 3, 4]], source.words.lengths)
     assert source.words.values[1, 0] != source.words.values[1, 1]
-    assert (draws.keys(Pair(swapped, source.picture), 1, 1) != keys_N[::2])[1]
-    assert not (draws.keys(source, 2, 2) == keys_N).any()
-    assert torch.equal(draws.keys(source, 1, 1), keys_N[::2])  # fewer samples are the first of more
+    assert (random_numbers.keys(Pair(swapped, source.picture), 1, 1) != keys_N[::2])[1]
+    assert not (random_numbers.keys(source, 2, 2) == keys_N).any()
+    assert torch.equal(random_numbers.keys(source, 1, 1), keys_N[::2])  # fewer samples are the first of more
     shorter = Padded(source.words.values, torch.tensor([4, 2, 3, 1]))
-    assert (draws.keys(Pair(shorter, source.picture), 1, 1) != keys_N[::2]).tolist() == [True, False, False, False]
+    assert (random_numbers.keys(Pair(shorter, source.picture), 1, 1) != keys_N[::2]).tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_split_mix_by_plain_integers() -> None:
@@ -262,9 +267,9 @@ def test_split_mix_by_plain_integers() -> None:
 
     for z in (0, 1, 12345678901234567, 2**63 - 1, 2**64 - 1, 0x9E3779B97F4A7C15):
         signed = z - 2**64 if z >= 2**63 else z
-        assert int(draws.mixed(torch.tensor(signed))) % 2**64 == plain(z)
+        assert int(random_numbers.mixed(torch.tensor(signed))) % 2**64 == plain(z)
         seventh = plain((z + 7 * 0x9E3779B97F4A7C15) % 2**64) >> 11
-        assert float(draws.uniform(torch.tensor(signed), 7)) == seventh / 2**53
+        assert float(random_numbers.uniform(torch.tensor(signed), 7)) == seventh / 2**53
 
 
 def test_every_quantile_has_its_token() -> None:

@@ -31,7 +31,7 @@ from transduce.search.frames.best_path import BestPath
 from transduce.search.frames.prefix_beam import PrefixBeam
 from transduce.search.greedy import Greedy
 from transduce.search.labels import LabelSearch
-from transduce.search.lengths import LengthBeam
+from transduce.search.length_beam import LengthBeam
 from transduce.search.ranking import LogProbability
 from transduce.search.sampling import Sampling
 from transduce.search.shortlist import CandidateWords, Shortlist, on_every_list

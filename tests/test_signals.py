@@ -22,7 +22,7 @@ from transduce.data.signals.sound import Sound
 from transduce.data.survey import survey
 from transduce.data.tokenizers.base import cut
 from transduce.data.tokenizers.labels import Labelled
-from transduce.data.tokenizers.registry import load
+from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Characters, Words
 
 HEIGHT = 4

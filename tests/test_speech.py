@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import transduce
-from transduce.answers.frames import frame_alignments
+from transduce.answers.frame_alignments import frame_alignments
 from transduce.answers.request import Request
 from transduce.errors import RequestError
 from transduce.recipes.origins.recordings import RATE, wav

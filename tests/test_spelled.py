@@ -15,10 +15,10 @@ from transduce import config
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.features import Features
-from transduce.data.tokenizers.registry import load
 from transduce.data.tokenizers.spelled import Spelled
+from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols
-from transduce.models.fit import check_words
+from transduce.models.compatibility import check_words
 from transduce.modules.spelling import KnownWords, pieces, words
 from transduce.protocols import Encoder, Model
 from transduce.types import BOS, EOS, PAD, Facts, Padded

@@ -14,7 +14,7 @@ from rapidfuzz.distance import OSA
 
 from transduce.data.corpora import DataError, Files, present
 from transduce.data.rows import read
-from transduce.recipes.origins import noise
+from transduce.recipes.origins import spelling_errors
 from transduce.recipes.origins.base import hashed_split
 from transduce.recipes.origins.misspellings import Misspellings
 
@@ -30,17 +30,17 @@ def pairs(files: Files | None) -> list[tuple[str, str | None]]:
 @pytest.mark.parametrize(
     ("edit", "word", "expected"),
     [
-        (noise.deletion, "cat", ["at", "ct", "ca"]),
-        (noise.transposition, "seen", ["esen", "sene"]),
-        (noise.transposition, "aa", []),
-        (noise.doubling, "seen", ["sseen", "seenn"]),
-        (noise.undoubling, "bookkeeper", ["bokkeeper", "bookeeper", "bookkeper"]),
-        (noise.undoubling, "cat", []),
-        (noise.neighbour, "p", ["o", "l"]),
-        (noise.neighbour, "s", ["a", "d", "w", "e", "z", "x"]),
-        (noise.neighbour, "é'", []),
-        (noise.sound, "f", ["ff", "ph", "gh", "v"]),
-        (noise.sound, "b'", ["p'"]),
+        (spelling_errors.deletion, "cat", ["at", "ct", "ca"]),
+        (spelling_errors.transposition, "seen", ["esen", "sene"]),
+        (spelling_errors.transposition, "aa", []),
+        (spelling_errors.doubling, "seen", ["sseen", "seenn"]),
+        (spelling_errors.undoubling, "bookkeeper", ["bokkeeper", "bookeeper", "bookkeper"]),
+        (spelling_errors.undoubling, "cat", []),
+        (spelling_errors.neighbour, "p", ["o", "l"]),
+        (spelling_errors.neighbour, "s", ["a", "d", "w", "e", "z", "x"]),
+        (spelling_errors.neighbour, "é'", []),
+        (spelling_errors.sound, "f", ["ff", "ph", "gh", "v"]),
+        (spelling_errors.sound, "b'", ["p'"]),
     ],
 )
 def test_an_edit_gives_all_that_it_can(edit, word, expected):
@@ -48,8 +48,8 @@ def test_an_edit_gives_all_that_it_can(edit, word, expected):
 
 
 def test_a_letter_is_inserted_anywhere():
-    assert set(noise.insertion("a")) == {x + "a" for x in noise.string.ascii_lowercase} | {
-        "a" + x for x in noise.string.ascii_lowercase
+    assert set(spelling_errors.insertion("a")) == {x + "a" for x in spelling_errors.string.ascii_lowercase} | {
+        "a" + x for x in spelling_errors.string.ascii_lowercase
     }
 
 
@@ -58,29 +58,31 @@ def test_a_letter_is_inserted_anywhere():
     [("receive", "recieve"), ("phone", "fone"), ("station", "stashun"), ("separate", "seperate"), ("knight", "night")],
 )
 def test_well_known_misspellings_are_among_the_edits(word, wrong):
-    assert wrong in {text for edit in noise.KINDS for text in edit(word)}
+    assert wrong in {text for edit in spelling_errors.KINDS for text in edit(word)}
 
 
 def test_every_kind_of_edit_is_one_edit_or_a_sound():
-    for edit in set(noise.KINDS) - {noise.sound}:
+    for edit in set(spelling_errors.KINDS) - {spelling_errors.sound}:
         assert {OSA.distance("committee", text) for text in edit("committee")} == {1}, edit
-    assert "committee" not in noise.sound("committee")
+    assert "committee" not in spelling_errors.sound("committee")
 
 
 def test_edits_are_as_many_and_of_the_kinds_that_the_tables_say(monkeypatch):
-    assert sum(noise.NUMBERS) == sum(noise.KINDS.values()) == 100
+    assert sum(spelling_errors.NUMBERS) == sum(spelling_errors.KINDS.values()) == 100
     seen: Counter[str] = Counter()
 
     def counting(kind):
         return lambda word: seen.update([kind]) or [word + "."]
 
-    kinds = {counting(edit.__name__): weight for edit, weight in noise.KINDS.items()}
-    monkeypatch.setattr(noise, "KINDS", kinds)
-    drawn = Counter(noise.misspelling("a" * 12, random.Random(n)).count(".") for n in range(4000))
-    assert [drawn[n] / 40 for n in (1, 2, 3, 4)] == pytest.approx(noise.NUMBERS, abs=3)
+    kinds = {counting(edit.__name__): weight for edit, weight in spelling_errors.KINDS.items()}
+    monkeypatch.setattr(spelling_errors, "KINDS", kinds)
+    drawn = Counter(spelling_errors.misspelling("a" * 12, random.Random(n)).count(".") for n in range(4000))
+    assert [drawn[n] / 40 for n in (1, 2, 3, 4)] == pytest.approx(spelling_errors.NUMBERS, abs=3)
     assert 100 * seen["sound"] / seen.total() == pytest.approx(35, abs=3)
-    assert {noise.misspelling("cat", random.Random(n)) for n in range(50)} == {"cat."}  # short words have one error
-    assert max(len(noise.misspelling("word", random.Random(n))) for n in range(50)) == len("word..")
+    assert {spelling_errors.misspelling("cat", random.Random(n)) for n in range(50)} == {
+        "cat."
+    }  # short words have one error
+    assert max(len(spelling_errors.misspelling("word", random.Random(n))) for n in range(50)) == len("word..")
 
 
 # --------------------------------------------------------------------- corpus
@@ -113,7 +115,7 @@ def test_a_words_misspellings_are_the_same_in_any_list_and_for_ever(tmp_path, le
     among = present(Misspellings(each=12, lexicon=lexicon).prepare(tmp_path / "b")).values()
     of_one = {pair for files in alone for pair in pairs(files)}
     assert of_one == {pair for files in among for pair in pairs(files) if pair[1] == "receive"}
-    assert [noise.misspelling("receive", random.Random(f"1 receive {n}")) for n in range(4)] == KNOWN
+    assert [spelling_errors.misspelling("receive", random.Random(f"1 receive {n}")) for n in range(4)] == KNOWN
 
 
 def test_collected_misspellings_are_learned_from_and_nothing_else(tmp_path, lexicon):

@@ -16,7 +16,7 @@ from transduce.inspect.calibration import calibrate
 from transduce.metrics.base import evaluate, metric
 from transduce.search.greedy import Greedy
 from transduce.search.labels import LabelSearch
-from transduce.search.lengths import LengthBeam
+from transduce.search.length_beam import LengthBeam
 from transduce.transducer import Transducer
 from transduce.types import BOS, EOS, UNK, Example, Prediction
 

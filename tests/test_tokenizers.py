@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transduce.data.corpora import DataError
-from transduce.data.tokenizers.registry import load
+from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols, Unigram, Words
 from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transduce.api import train
     from transduce.compute.workers import Workers
     from transduce.errors import RequestError, UserError
-    from transduce.metrics.distance import distance
+    from transduce.metrics.edit_distance import distance
     from transduce.names import register
     from transduce.runs.loading import load
     from transduce.search.constraints.base import Constraints
@@ -60,7 +60,7 @@ _PLACES = {
     "Transducer": "transduce.transducer",
     "UserError": "transduce.errors",
     "Workers": "transduce.compute.workers",
-    "distance": "transduce.metrics.distance",
+    "distance": "transduce.metrics.edit_distance",
     "load": "transduce.runs.loading",
     "register": "transduce.names",
     "sweep": "transduce.sweeps.sweep",

@@ -18,10 +18,10 @@ from torch import Tensor
 
 from transduce.answers.answer import Answer, Output
 from transduce.answers.attention_weights import attention_weights
+from transduce.answers.batches import sorted_batches
 from transduce.answers.text_model import TextModel
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.text import SPACE
-from transduce.data.windows import sorted_batches
 from transduce.errors import UserError
 from transduce.types import EOS, SPECIALS, UNK
 

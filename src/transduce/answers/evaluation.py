@@ -8,9 +8,9 @@ from itertools import zip_longest
 from typing import Any
 
 from transduce.answers.answer import Answer, Output, with_warnings
+from transduce.answers.batches import windows
 from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Request
-from transduce.data.windows import windows
 from transduce.metrics.statistics import Statistics, references, statistics
 from transduce.protocols import Metric, Search
 from transduce.types import Example, Prediction

@@ -8,7 +8,7 @@ from typing import Any
 
 from transduce.answers.alignments import Reading, check_alignable, check_unknowns, readings
 from transduce.answers.answer import Answer, Output
-from transduce.answers.frames import check_framewise, frame_alignments
+from transduce.answers.frame_alignments import check_framewise, frame_alignments
 from transduce.answers.request import Extras
 from transduce.answers.text_model import TextModel
 

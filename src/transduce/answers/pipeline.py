@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import torch
 
 from transduce.answers.answer import Answer, Output, Unsatisfied
+from transduce.answers.batches import sorted_batches, windows
 from transduce.answers.extras import add_extras
 from transduce.answers.request import Request
 from transduce.answers.text_model import SourceRow, TextModel
 from transduce.compute.workers import Workers
-from transduce.data.windows import sorted_batches, windows
 from transduce.errors import RequestError, UserError
 from transduce.protocols import Search
 from transduce.search.constraints.base import Constraints, Tokenized, constrained

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from transduce import config, names
-from transduce.models.fit import check_fit
+from transduce.models.compatibility import check_fit
 from transduce.protocols import Search
 
 Changes = Mapping[str, Any] | Sequence[str]

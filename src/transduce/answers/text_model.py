@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import torch
 
 from transduce.answers.answer import Truncation
+from transduce.answers.batches import SIGNALS_AHEAD, WINDOW
 from transduce.compute.precision import Precision, autocast
 from transduce.data.corpora import LineError
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import Tokenizer, cut
-from transduce.data.windows import SIGNALS_AHEAD, WINDOW
 from transduce.errors import RequestError
 from transduce.protocols import Search
 from transduce.search.constraints.lexicon import Lexicon

@@ -15,7 +15,7 @@ from transduce.cli import formats
 from transduce.errors import UserError
 
 if TYPE_CHECKING:
-    from transduce.metrics.distance import Alignment, EditTable
+    from transduce.metrics.edit_distance import Alignment, EditTable
 
 
 def distance(
@@ -33,7 +33,7 @@ def distance(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
     """Show the edit distance of two texts: the filled table, the best path, and the number of optimal alignments."""
-    from transduce.metrics import distance as edits
+    from transduce.metrics import edit_distance as edits
     from transduce.reports.distance.page import save
 
     if out is not None and as_json:

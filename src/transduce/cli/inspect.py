@@ -139,7 +139,7 @@ def _show_units(trained: RunOptions, text: str, target: str | None) -> None:
 
 def _show_frames(trained: RunOptions, text: str, target: str | None, beam: int | None, out: Path | None) -> None:
     from transduce.answers.answer import with_warnings
-    from transduce.answers.frames import alignment_lattice, frame_alignments
+    from transduce.answers.frame_alignments import alignment_lattice, frame_alignments
     from transduce.answers.request import Request
     from transduce.pages.page import write
     from transduce.reports.lattice import svg

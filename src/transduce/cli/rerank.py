@@ -92,7 +92,7 @@ class RankingOptions:
     def _features(
         self, transducer: Transducer, batch_size: int, load: Callable[[str], Transducer]
     ) -> Iterator[tuple[Feature, float]]:
-        from transduce.inspect.coverage import Coverage
+        from transduce.reranking.coverage import Coverage
         from transduce.reranking.loglinear import Channel, Direct, Language, LengthFeature, Own, Score
 
         yield Own(), self.own

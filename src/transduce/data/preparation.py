@@ -28,7 +28,7 @@ from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.rows import CorpusRow, check
 from transduce.data.settings import Data, Units
 from transduce.data.tokenizers.base import Tokenizer
-from transduce.data.tokenizers.registry import load
+from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Characters
 from transduce.files import make_folder, name_from
 from transduce.types import SPECIALS, UNK, Example, Facts

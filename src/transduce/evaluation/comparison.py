@@ -8,7 +8,7 @@ from itertools import combinations, takewhile
 from typing import Any
 
 from transduce.errors import UserError
-from transduce.evaluation.results import aligned, interval_text
+from transduce.evaluation.system_results import aligned, interval_text
 from transduce.evaluation.systems import System
 from transduce.metrics.significance import LEVEL, Difference, Interval, Resampling, holm
 from transduce.metrics.statistics import Statistics

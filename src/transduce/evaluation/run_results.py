@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.evaluation.groups import groupings, training_frequencies
-from transduce.evaluation.results import SystemResults
+from transduce.evaluation.system_results import SystemResults
 from transduce.evaluation.systems import System
 from transduce.inspect.calibration import calibrate
 from transduce.metrics.confusions import label_breakdowns
-from transduce.metrics.edit import ErrorRate
-from transduce.metrics.errors import error_breakdown
+from transduce.metrics.error_breakdown import error_breakdown
+from transduce.metrics.error_rates import ErrorRate
 from transduce.metrics.significance import Resampling
 from transduce.protocols import Regressor, can
 from transduce.transducer import Transducer

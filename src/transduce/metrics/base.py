@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from transduce.errors import UserError
 from transduce.metrics.bleu import Bleu, Chrf, ChrfPlusPlus, Ter
-from transduce.metrics.edit import CharacterErrorRate, PhonemeErrorRate, WordErrorRate
+from transduce.metrics.error_rates import CharacterErrorRate, PhonemeErrorRate, WordErrorRate
 from transduce.metrics.exact import ExactMatch, ItemError, TokenAccuracy
 from transduce.metrics.forecast import (
     DailyScaledError,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from transduce.metrics.errors import error_rates
+from transduce.metrics.error_breakdown import error_rates
 from transduce.metrics.labels import NOTHING, LabelMetric, entities, f1, label_pairs, nearest
 from transduce.metrics.units import shown
 from transduce.protocols import Metric

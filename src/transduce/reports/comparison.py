@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from transduce.evaluation.comparison import Comparison
-from transduce.evaluation.results import interval_text
+from transduce.evaluation.system_results import interval_text
 from transduce.metrics.base import meaning
 from transduce.metrics.significance import LEVEL
 from transduce.pages.markup import Markup, element, table

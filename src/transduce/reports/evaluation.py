@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from transduce.evaluation.comparison import Comparison
 from transduce.evaluation.groups import Grouping
-from transduce.evaluation.results import SystemResults, interval_text
+from transduce.evaluation.system_results import SystemResults, interval_text
 from transduce.metrics.base import meaning
 from transduce.metrics.calibration import Calibration
 from transduce.metrics.confusions import LabelBreakdown
-from transduce.metrics.errors import ErrorBreakdown
+from transduce.metrics.error_breakdown import ErrorBreakdown
 from transduce.metrics.units import shown
 from transduce.pages.markup import Markup, element, table
 from transduce.pages.page import document, notes, section

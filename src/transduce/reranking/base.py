@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from transduce.answers.answer import Answer, Output
+from transduce.answers.batches import windows
 from transduce.answers.request import requests_for
-from transduce.data.windows import windows
 from transduce.protocols import Search
 from transduce.reranking.candidates import CandidateLists, with_candidates
 from transduce.transducer import Transducer

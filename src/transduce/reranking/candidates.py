@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transduce.answers.answer import Answer, Output
+from transduce.answers.batches import windows
 from transduce.answers.request import Request
 from transduce.data import corpora
-from transduce.data.windows import windows
 from transduce.errors import UserError
 from transduce.metrics.units import one_line
 from transduce.transducer import Transducer

@@ -13,7 +13,7 @@ from torch import Tensor
 from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive
-from transduce.search import draws
+from transduce.search import random_numbers
 from transduce.search.base import Filter, Truncation, resized
 from transduce.search.constraints.base import BatchConstraints
 from transduce.search.forcing import force
@@ -70,11 +70,11 @@ class Sampling:
         place = begun.tokens_BT.shape[1]
         following, front = advance(model, self.filters, front, place, last=place == self.max_length - 1)
         following, front = repeated((following, front), self.size)  # until here all samples of a source are the same
-        key_N = draws.keys(source, self.seed, self.size)
+        key_N = random_numbers.keys(source, self.seed, self.size)
         samples, written = _Samples.start(len(key_N), self.size, key_N.device), _Written(begun, self.size)
         while True:
             q_NV = self.distribution(following.scores_NV)
-            token_N = drawn(q_NV, draws.uniform(key_N[samples.row_N], place))
+            token_N = drawn(q_NV, random_numbers.uniform(key_N[samples.row_N], place))
             score_N = q_NV.gather(1, token_N[:, None])[:, 0].double().log()
             written.add(samples, token_N, following.log_prob(token_N), score_N)
             yield written

@@ -18,7 +18,7 @@ from transduce.data.batching import Batches
 from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.files import current_folder
-from transduce.models.fit import check_words
+from transduce.models.compatibility import check_words
 from transduce.objectives.base import Trainable
 from transduce.protocols import ComparesTexts, Objective, can
 from transduce.runs import old_formats
@@ -34,7 +34,7 @@ from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, ForgetReplaced, JsonLines, Started
 from transduce.training.counting import Counting
 from transduce.training.distillation import Teacher
-from transduce.training.initialisation import Inheritance, Predecessor
+from transduce.training.inheritance import Inheritance, Predecessor
 from transduce.training.loop import Loop
 from transduce.training.optimization import freeze
 from transduce.training.settings import Settings, read_settings

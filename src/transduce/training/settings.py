@@ -12,7 +12,7 @@ from transduce.data.batching import Batching
 from transduce.data.settings import Data
 from transduce.errors import UserError
 from transduce.metrics.base import metric
-from transduce.models.fit import check_fit
+from transduce.models.compatibility import check_fit
 from transduce.objectives.cross_entropy import ChainLikelihood, CrossEntropy
 from transduce.protocols import Model, Objective, Search, can
 from transduce.runs.ancestry import Distillation, Init

@@ -25,7 +25,7 @@ class Tokenizer(Protocol):
     The last ``words`` ids stand for whole words; the word's spelling follows such an id.
     The rows of a ``numeric`` tokenizer are numbers, and it has one entry for each number of a step. A tokenizer of a
     ``signal`` is numeric too: its texts are paths of files, and a row is an array [S, factors] of float32 without EOS.
-    ``kind`` names the class in a saved file, and ``from_json`` reads what ``as_json`` returns (``registry.py``).
+    ``kind`` names the class in a saved file, and ``from_json`` reads what ``as_json`` returns (``storage.py``).
     """
 
     @property

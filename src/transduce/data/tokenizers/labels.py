@@ -18,7 +18,7 @@ from unicodedata import normalize
 from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
 from transduce.data.tokenizers.recorded import Recorded
-from transduce.data.tokenizers.registry import from_record, record_of
+from transduce.data.tokenizers.storage import from_record, record_of
 from transduce.data.tokenizers.text import SPACE, Symbols
 from transduce.types import BOS, EOS, PAD, UNK
 

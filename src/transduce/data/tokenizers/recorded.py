@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, cast
 
-from transduce.data.tokenizers import registry
+from transduce.data.tokenizers import storage
 from transduce.data.tokenizers.base import Tokenizer
 
 
@@ -37,7 +37,7 @@ class Recorded(ABC):
         return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
 
     def save(self, path: str | Path) -> None:
-        registry.save(cast(Tokenizer, self), path)
+        storage.save(cast(Tokenizer, self), path)
 
 
 class RecordedNumbers(Recorded):

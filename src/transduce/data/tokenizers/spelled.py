@@ -16,7 +16,7 @@ from typing import Any
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
 from transduce.data.tokenizers.recorded import Recorded
-from transduce.data.tokenizers.registry import from_record, record_of
+from transduce.data.tokenizers.storage import from_record, record_of
 from transduce.types import BOS, EOS, SPECIALS, UNK
 
 

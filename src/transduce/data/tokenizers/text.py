@@ -19,7 +19,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from transduce.data.corpora import DataError
-from transduce.data.tokenizers import registry
+from transduce.data.tokenizers import storage
 from transduce.data.tokenizers.base import Tokenizer, checked
 from transduce.data.tokenizers.normalisation import Form, Normalised
 from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
@@ -39,7 +39,7 @@ _GUARD = pre_tokenizers.Split(Regex(f"<(?={'|'.join(re.escape(special[1:]) for s
 class TextTokenizer:
     """A tokenizer of the library ``tokenizers``, for text without labels. ``labels.py`` handles labels."""
 
-    kind = registry.TEXT
+    kind = storage.TEXT
     numeric = False
     signal = False
     labels = 0
@@ -143,7 +143,7 @@ class TextTokenizer:
         return hashlib.sha256(self._library.to_str().encode()).hexdigest()
 
     def save(self, path: str | Path) -> None:
-        registry.save(self, path)
+        storage.save(self, path)
 
     def as_json(self) -> Any:
         """The JSON of the library ``tokenizers``."""

@@ -14,7 +14,7 @@ from transduce.data.corpora import DataError, Files, Splits
 from transduce.data.rows import read
 from transduce.files import name_from
 from transduce.recipes.origins.base import hashed_split, package, tsv_splits
-from transduce.recipes.origins.noise import misspelling
+from transduce.recipes.origins.spelling_errors import misspelling
 
 Pair = tuple[str, str]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
-from transduce.metrics.distance import Edit, EditTable, Kind
+from transduce.metrics.edit_distance import Edit, EditTable, Kind
 from transduce.metrics.units import columns, shown
 from transduce.pages.drawing import Drawing, box, path, text
 from transduce.pages.markup import Markup, element

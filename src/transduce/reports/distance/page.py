@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.errors import UserError
-from transduce.metrics.distance import Alignment, Edit, EditTable, Kind
+from transduce.metrics.edit_distance import Alignment, Edit, EditTable, Kind
 from transduce.metrics.units import columns, shown
 from transduce.pages.markup import Markup, element, joined
 from transduce.pages.page import document, foreign, section, write

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
-from transduce.metrics.distance import Alignment, Costs, Edit, EditTable, Kind
+from transduce.metrics.edit_distance import Alignment, Costs, Edit, EditTable, Kind
 from transduce.metrics.units import columns, padded, shown
 
 START = "·"  # the row and the column before the first unit

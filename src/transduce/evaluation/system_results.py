@@ -11,7 +11,7 @@ from transduce.evaluation.groups import Grouping
 from transduce.evaluation.systems import System
 from transduce.metrics.calibration import Calibration
 from transduce.metrics.confusions import LabelBreakdown
-from transduce.metrics.errors import ErrorBreakdown
+from transduce.metrics.error_breakdown import ErrorBreakdown
 from transduce.metrics.significance import Interval, Resampling
 from transduce.metrics.units import columns, padded
 from transduce.types import Example

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from transduce.answers.answer import Answer, Output
+from transduce.answers.batches import sorted_batches
 from transduce.answers.text_model import TextModel
 from transduce.ctc.lattice import Lattice, Span
-from transduce.data.windows import sorted_batches
 from transduce.errors import UserError
 from transduce.protocols import Framewise, can
 from transduce.types import Padded

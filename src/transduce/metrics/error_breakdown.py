@@ -11,7 +11,7 @@ from typing import Any
 from rapidfuzz.distance import Levenshtein
 
 from transduce.errors import UserError
-from transduce.metrics.edit import ErrorRate
+from transduce.metrics.error_rates import ErrorRate
 from transduce.metrics.units import columns, padded, shown
 from transduce.protocols import Metric
 from transduce.types import Example, Prediction
