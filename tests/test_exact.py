@@ -192,6 +192,18 @@ def test_prefixes_on_the_way_back_are_few() -> None:
     assert 8 < most <= 4 * 9
 
 
+def test_a_source_keeps_few_states() -> None:
+    model = Counting(1)
+    search = Exact(max_length=9, expansions=300, beam=1, together=1, states=3)
+    (descent,) = search._descents(model, all_of(model), None)
+    depths = set()
+    while descent.open:
+        _extend(model, descent.following())
+        depths.add(len(descent.branchings))
+        assert sum(each.state is not None for each in descent.branchings) <= 3
+    assert max(depths) > 3
+
+
 @pytest.mark.parametrize("family", mostly_slow([LUONG, TRANSFORMER, "ctc and attention"], fast=[TRANSFORMER]))
 def test_what_is_read_again_is_the_same(family: str) -> None:
     model, source = build(FAMILIES[family]), sources([4, 2, 6])
