@@ -156,6 +156,18 @@ def test_bad_lines_are_told(line: str, message: str, trained: Path, tmp_path: Pa
     assert re.search(message, told(call("predict", trained, "--device=cpu", "--constraints", file)))
 
 
+@pytest.mark.parametrize("option", ["--constraints", "--prefixes"])
+def test_the_runs_own_limit_of_a_line_holds_for_every_file(
+    option: str, own_run: Path, tmp_path: Path, call: Call
+) -> None:
+    config = own_run / "config.toml"
+    config.write_text(re.sub(r"max_bytes = \d+", "max_bytes = 30", config.read_text()))
+    file = tmp_path / "long.jsonl"
+    file.write_text('{"source": "a", "required": ["' + "b" * 40 + '"]}\n')
+    message = told(call("predict", own_run, "--device=cpu", option, file, stdin=b"abc\n"))
+    assert "long.jsonl:1: the line has more than 30 bytes" in message
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -78,8 +78,12 @@ class RequestOptions:
         return self != RequestOptions()
 
     def read(self, files: list[Path] | None, extras: Extras, longest: int | None = None) -> Iterator[Request]:
-        """A request for each line of the files, or for each object of ``--constraints``. A line has at most ``longest``
-        bytes."""
+        """A request for each line of ``files`` (None: standard input), or for each object of the file
+        ``--constraints``.
+
+        The file ``--constraints`` excludes other files and prefixes. No line has more than ``longest`` bytes, by
+        default ``corpora.LONGEST_LINE``. Raises UserError for options that exclude each other.
+        """
         from transduce.answers.request import requests_for
         from transduce.search.constraints.base import Constraints
 
@@ -88,21 +92,21 @@ class RequestOptions:
                 f"--prefix {self.prefix!r} is for all outputs and --prefixes {self.prefixes} has one for each: give one"
             )
         if self.constraints is None:
-            prefix = self.prefix if self.prefixes is None else inputs.lines([self.prefixes])
+            prefix = self.prefix if self.prefixes is None else inputs.lines([self.prefixes], longest)
             forbidden = Constraints(forbidden=self.forbid or ())
             return requests_for(inputs.lines(files, longest), prefix=prefix, constraints=forbidden, extras=extras)
         if files or self.prefix or self.prefixes:
             raise UserError(
                 f"{self.constraints} has the sources and prefixes too: leave out other files, --prefix and --prefixes"
             )
-        return self._read_objects(self.constraints, extras)
+        return self._read_objects(self.constraints, extras, longest)
 
-    def _read_objects(self, path: Path, extras: Extras) -> Iterator[Request]:
+    def _read_objects(self, path: Path, extras: Extras, longest: int | None) -> Iterator[Request]:
         """A request for each object of the file of ``--constraints``."""
         from transduce.answers.request import Request
         from transduce.search.constraints.base import Constraints
 
-        for number, line in enumerate(inputs.lines([path]), 1):
+        for number, line in enumerate(inputs.lines([path], longest), 1):
             try:
                 record = _parse_object(line)
                 forbidden = [*record.get("forbidden", []), *(self.forbid or ())]

@@ -28,7 +28,10 @@ class Sentence:
 
 
 def sentences(lines: Iterable[bytes], places: Sequence[int], universal: bool) -> Iterator[Sentence]:
-    """The sentences of a file, CoNLL-U if ``universal``. ``places`` are the numbers of the columns, from 0."""
+    """The sentences of a file, CoNLL-U if ``universal``. ``lines`` have no line ends.
+
+    ``places`` are the requested columns, numbered from 0. Each becomes one line of text with spaces between its values.
+    """
     words: list[tuple[int, list[str]]] = []
     for number, line in enumerate(lines, 1):
         # invalid UTF-8 is kept, so that the caller can report it

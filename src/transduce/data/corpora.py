@@ -48,9 +48,9 @@ class ColumnNames:
     """The columns of a file: numbers from 0 (TSV, CoNLL), or names (TSV with a header line, keys of JSON lines,
     CoNLL-U).
 
-    Without ``target`` there are only sources. ``labels`` come before the source, each followed by a tab. Tabs and line
-    breaks inside a label become spaces. Without ``source`` the labels are the whole source; without labels too, there
-    are only targets.
+    Without ``target`` there are only sources. ``labels`` come before the source, with tabs between all of them; CoNLL
+    files have none. Tabs and line breaks inside a label become spaces. Without ``source`` the labels are the whole
+    source; without labels too, there are only targets.
     """
 
     source: str | int | None = None

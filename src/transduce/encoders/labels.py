@@ -37,11 +37,12 @@ class LabelsEncoder(nn.Module):
 
 
 class LabelledEncoder(nn.Module):
-    """Any encoder for the text, with the embeddings of the ``labels`` added to its summary. The source's unit is
-    "labelled".
+    """Any encoder for the text. Its summary gets one more part: the embeddings of the first ``labels`` ids,
+    concatenated.
 
-    The labels have their own table [source_vocabulary, label_width]. The states and the source for copying are those of
-    the text alone. A plain encoder reads these labels as its first tokens (Johnson et al. 2017).
+    The source's unit is "labelled". The labels have their own table [source_vocabulary, label_width], so the new part
+    has labels * label_width features. The states and the source for copying are those of the text alone. Without this
+    class, an encoder reads the labels as the first tokens (Johnson et al. 2017).
     """
 
     def __init__(

@@ -24,7 +24,9 @@ FINE = 128  # points a side where the highest of smoothed attention is looked fo
 
 @dataclass(frozen=True)
 class Spectrum:
-    """A recording as the model reads it, lowest band first, and the time of each step ("0.35 s")."""
+    """A recording as the model reads it: ``bands_SD`` has one row per step, lowest band first. ``times`` are the steps'
+    times.
+    """
 
     bands_SD: Tensor
     times: tuple[str, ...]

@@ -84,10 +84,11 @@ class Run:
         device: str = "cpu",
         inherited: Mapping[str, Any] | None = None,
     ) -> Run:
-        """Makes a directory a run, or goes on with the run that it is, after update ``step``.
+        """Writes the files that make a directory a run, or updates the files of the run that it is.
 
-        ``settings`` have every default. config.toml is written last, because it makes the directory a run. A run that
-        goes on keeps its tokenizers. ``inherited`` says what was copied from another run.
+        ``step`` (the update after which training goes on) and ``device`` are only recorded in the history. ``settings``
+        have every default. config.toml is written last, because it makes the directory a run. A run that goes on keeps
+        its tokenizers. ``inherited`` says what was copied from another run.
         """
         if not (path / CONFIG).exists():
             replace_folder(path / TOKENIZERS, tokenizers.save)

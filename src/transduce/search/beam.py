@@ -216,7 +216,7 @@ class _Active:
         return self.tokens_BKT.shape[2]
 
     def log_probs(self, following: Next, candidates: Continuations) -> Tensor:
-        """[B, C]: the model's log-probability of each candidate's token."""
+        """[B, C]: for each candidate, the model's log-probability of its token after its own hypothesis."""
         log_probs_NV = following.log_probs_NV
         place_BC = candidates.origin_BC * log_probs_NV.shape[1] + candidates.token_BC
         return log_probs_NV.view(len(place_BC), -1).gather(1, place_BC).double()

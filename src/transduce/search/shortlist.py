@@ -26,7 +26,7 @@ from transduce.types import EOS, PAD, SPECIALS, Hypothesis, Padded
 
 @dataclass(frozen=True)
 class CandidateWords:
-    """The words that go with each source token [S, n], and the words that are on every list [A]."""
+    """For each id of the source vocabulary, its ``n`` target words [S, n]; and the words that are on every list [A]."""
 
     best_SN: Tensor
     always_A: Tensor

@@ -213,7 +213,10 @@ def repeated(rows: T, times: int) -> T:
 
 
 def check_memory(needed: int, setting: str, device: torch.device) -> None:
-    """Raises UserError if a step of a search with this setting needs more bytes than the device has."""
+    """Raises UserError if ``needed`` bytes are more than the total memory of the device (on the CPU: of the machine).
+
+    ``setting`` is text for the message, such as "size = 100".
+    """
     if device.type == "cuda":
         memory = torch.cuda.get_device_properties(device).total_memory
     else:

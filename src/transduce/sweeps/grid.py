@@ -50,10 +50,12 @@ class SweepCell:
         return f"{self.variant.name}-seed{self.seed}"
 
     def table(self, settings: Mapping[str, Any]) -> config.Table:
-        """The run's configuration: the recipe, the varied values, and ``settings``, which are the same for all cells.
+        """The run's configuration: the recipe with ``settings`` (the same for all cells), the varied values and the
+        seed.
 
-        Another ``type`` or a whole table replaces what was there, so these are set before the keys inside them. Raises
-        ConfigError if a later setting would undo a varied value, because the cell's name would then be wrong.
+        For the same key, the varied value or the seed wins. Outer keys are set before the keys inside them, because
+        another ``type`` or a whole table replaces what was there. Raises ConfigError if one of these settings undoes
+        another one.
         """
         changes = {key: value for key, value in self.variant.changes.items() if key != RECIPE}
         asked = {**settings, **changes, SEED: self.seed}

@@ -30,7 +30,8 @@ class Remembered:
 class RememberingAttention(nn.Module, ABC):
     """Global attention whose keys contain features of earlier weights. Its queries are processed one after the other.
 
-    Padding always has weight 0, so a convolution sees it as zero padding at the end of a row.
+    A subclass defines what is remembered (``remember``) and its features (``features``). Padding always has weight 0,
+    so a convolution sees it as zero padding at the end of a row.
     """
 
     def __init__(self, query_width: int, memory_width: int, energy: Factory[Energy]) -> None:

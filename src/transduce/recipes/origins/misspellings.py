@@ -21,7 +21,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Misspellings:
-    """Misspellings and their words. The error model of ``recipes.origins.noise`` makes ``each`` misspellings per word.
+    """Misspellings and their words. The model of ``recipes.origins.spelling_errors`` makes ``each`` errors per word.
 
     The words are the ``words`` most frequent ones in the data file of the PyPI package ``pyspellchecker``, or the first
     ones of the file ``lexicon`` with one word per line. None of the package's code is run. A hash of the misspelling

@@ -52,10 +52,10 @@ class Companion:
         return Companion(model, state, total_BK, next_NV.double().clamp(min=EXCLUDED).view(B, size, -1))
 
     def chosen(self, origin_BK: Tensor, token_BK: Tensor, longest: int) -> Companion:
-        """The prefixes that stay in the beam. A prefix that is one token longer reads that token; PAD means that it is
-        not.
+        """The state for the next beam.
 
-        ``longest`` is the length of the longest prefix.
+        Place k of source b continues the prefix ``origin_BK`` (0 to K - 1, of the same source) and reads ``token_BK``,
+        unless this is PAD. ``longest`` is the length of the longest prefix after this.
         """
         if self.model is None:
             return self
