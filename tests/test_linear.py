@@ -66,5 +66,5 @@ def test_gradients_and_other_types_are_pytorchs(monkeypatch: pytest.MonkeyPatch)
 def test_onednn_is_the_faster_where_mkl_leaves_avx512_unused(
     told: str, best: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processor, "_told", lambda: told)
+    monkeypatch.setattr(processor, "_description", lambda: told)
     assert processor.multiplies_best_by_onednn() == best

@@ -172,7 +172,7 @@ def test_error_rates_are_edit_distances(name: str, corpus: list[tuple[str, str, 
 
 
 @pytest.mark.parametrize("name", OF_TEXT)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(corpus=corpora, data=st.data())
 def test_statistics_sum_over_any_split(name: str, corpus: list[Row], data: st.DataObject) -> None:
     parts = data.draw(st.lists(st.integers(0, 2), min_size=len(corpus), max_size=len(corpus)))

@@ -31,6 +31,7 @@ from transduce.records.record import (
     PrintedTable,
     Record,
     RecordError,
+    TrainedModel,
 )
 from transduce.training.settings import Settings
 from transduce.types import Example, Facts
@@ -41,14 +42,19 @@ FACTS = Facts(11, 12)
 pytestmark = pytest.mark.usefixtures("quick_products")
 
 
+@pytest.fixture(scope="module")
+def model(trained: Path) -> TrainedModel:
+    return trained_model(trained)
+
+
 @pytest.fixture
-def record(trained: Path) -> Record:
+def record(model: TrainedModel) -> Record:
     system = MeasuredSystem(
         "reverse",
         {"exact": Figure(12.5, 10.0, 15.0, "unit:output"), "loss": Figure(0.5)},
         Fingerprint("0123", 12),
         {"type": "beam", "size": 5},
-        (trained_model(trained),),
+        (model,),
     )
     table = PrintedTable("Speed", ("side", "ms"), (("ours", "1.5"), ("theirs", "2.5")))
     return new_record("transduce evaluate reverse", "test", [system], [table])
@@ -178,8 +184,8 @@ def test_fingerprints_are_of_the_content(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------ the run
 
 
-def test_what_is_known_of_a_run(trained: Path) -> None:
-    found = trained_model(trained)
+def test_what_is_known_of_a_run(trained: Path, model: TrainedModel) -> None:
+    found = model
     assert (found.name, found.recipe, found.seed) == ("reverse", "reverse", 1)
     assert found.difference["training.steps"].run == 8
     assert "training.precision" not in found.difference  # "auto" agrees with what the machine chose
@@ -246,8 +252,7 @@ def test_the_nearest_recipe() -> None:
     assert not changes.as_shipped({"training.steps": Change(1, 2)})
 
 
-def test_an_older_recipe_is_noticed(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = trained_model(trained)
+def test_an_older_recipe_is_noticed(model: TrainedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     assert changes.changed_since(model) == {}  # its own changes are none of the recipe's
     read = recipes.read
     monkeypatch.setattr(recipes, "read", lambda name: config.change(read(name), {"training.steps": 77}))
@@ -258,8 +263,7 @@ def test_an_older_recipe_is_noticed(trained: Path, monkeypatch: pytest.MonkeyPat
     assert changes.changed_since(gone) == {"recipe": Change(None, "no-such-recipe")}
 
 
-def test_a_setting_that_the_package_has_learned_since_is_no_change(trained: Path) -> None:
-    model = trained_model(trained)
+def test_a_setting_that_the_package_has_learned_since_is_no_change(model: TrainedModel) -> None:
     older = {key: value for key, value in model.configuration["training"].items() if key != "accumulate"}
     before = replace(model, configuration=model.configuration | {"training": older})
     assert changes.changed_since(before) == {}
@@ -268,7 +272,9 @@ def test_a_setting_that_the_package_has_learned_since_is_no_change(trained: Path
 # --------------------------------------------------------------- the command line
 
 
-def test_evaluate_and_compare_keep_a_record(trained: Path, sister: Path, call: Call, tmp_path: Path) -> None:
+def test_evaluate_and_compare_keep_a_record(
+    trained: Path, sister: Path, model: TrainedModel, call: Call, tmp_path: Path
+) -> None:
     status, out, err = call(
         "evaluate", trained, "--metric=exact", "--beam=2", "--device=cpu", f"--record={tmp_path / 'records'}"
     )
@@ -284,7 +290,7 @@ def test_evaluate_and_compare_keep_a_record(trained: Path, sister: Path, call: C
     assert exact.high is not None
     assert exact.low <= exact.value <= exact.high
     assert f"{exact.value:.2f}" in out
-    assert system.models == (trained_model(trained),)
+    assert system.models == (model,)
 
     both = tmp_path / "both.json"
     few = ("--resamples=20", "--trials=20")
@@ -322,7 +328,7 @@ Words between.
 
 
 def test_a_benchmark_keeps_the_tables_that_it_prints(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: Path, model: TrainedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "report.py"))
     monkeypatch.setattr("sys.argv", ["benchmarks/speed.py", "/home/me/run", "--record", "x"])
@@ -336,7 +342,7 @@ def test_a_benchmark_keeps_the_tables_that_it_prints(
     record = Record.read(file)
     assert (tmp_path / "x.md").read_text() == PAGE
     assert record.command == "python benchmarks/speed.py run --record x"
-    assert record.models == (trained_model(trained),)
+    assert record.models == (model,)
     assert record.tables == (
         PrintedTable("Speed", ("side", "ms"), (("ours", "1.5"),)),
         PrintedTable("Memory", ("side", "MB", ""), (("ours", "7", ""), ("theirs", "9", "least"))),
