@@ -57,9 +57,9 @@ def check_value(value: Any, annotation: Any, path: str, facts: Table) -> Any:
         item = (typing.get_args(annotation) or (str, Any))[1]
         return {key: check_value(one, item, join(path, key), facts) for key, one in value.items()}
     if is_factory(origin):
-        return _check_call(value, typing.get_args(annotation)[0], path, facts, deferred=True)
+        return _check_keys_and_values(value, typing.get_args(annotation)[0], path, facts, deferred=True)
     if is_constructor(origin):
-        return _check_call(value, annotation, path, facts, deferred=False)
+        return _check_keys_and_values(value, annotation, path, facts, deferred=False)
     raise mismatch(value, annotation, path)
 
 
@@ -89,7 +89,7 @@ def _check_array(values: list[Any], annotation: Any, path: str, facts: Table) ->
     return read if origin is list else tuple(read)
 
 
-def _check_call(value: Any, annotation: Any, path: str, facts: Table, deferred: bool) -> Spec[Any]:
+def _check_keys_and_values(value: Any, annotation: Any, path: str, facts: Table, deferred: bool) -> Spec[Any]:
     constructor, name, given = _choose(value, annotation, path)
     parameters = parameters_of(constructor)
     for key in given:

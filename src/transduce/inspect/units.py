@@ -39,7 +39,7 @@ class UnitReading:
     log_prob: float
 
     def lines(self) -> list[str]:
-        """Two aligned lines of units, and the probabilities."""
+        """Three lines: the source's pieces, the output's pieces aligned below them, and the two log-probabilities."""
         shown = [(source, target or NOTHING) for source, target in self.pieces]
         widths = [max(map(columns, unit)) for unit in shown]
         rows = ["  ".join(map(padded, row, widths)).rstrip() for row in zip(*shown, strict=True)]

@@ -18,10 +18,10 @@ from transduce.types import Emission, Factory, Memory, widened
 
 
 class LengthClassifier(nn.Module):
-    """The length of the output: log p(n | x) [B, max_length + 1] for n = 0 to ``max_length`` tokens.
+    """log p(n | x) [B, max_length + 1] for n = 0 to ``max_length`` tokens: softmax(W [summary; PE(S)] + b).
 
-    It is softmax(W [summary; PE(S)] + b), where S is the number of the source's states. An average does not contain S.
-    As a sinusoid S lets a linear layer prefer lengths near it.
+    ``summary`` is the memory's, and S is the number of its states. S is given because a summary may be an average,
+    which does not contain it. As a sinusoid, S lets a linear layer prefer lengths near S.
     """
 
     def __init__(self, summary_widths: tuple[int, ...], max_length: int, width: int = 64) -> None:

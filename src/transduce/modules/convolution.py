@@ -24,8 +24,8 @@ BLOCK = 128  # positions
 class Convolution(nn.Module):
     """A convolution with weight normalisation (Salimans and Kingma 2016), without padding.
 
-    y_t = g * (V [x_t; ...; x_{t+kernel-1}]) / |V| + b, where |V| is the norm of each output's weights. The output has
-    kernel - 1 positions fewer than the input. A kernel of 1 is a linear layer. Weights are drawn from N(0, variance /
+    Maps [B, S, inputs] to [B, S - kernel + 1, outputs]: y_t = g * (V [x_t; ...; x_{t+kernel-1}]) / |V| + b, where |V|
+    is the norm of each output's weights. A kernel of 1 is a linear layer. Weights are drawn from N(0, variance /
     (kernel * inputs)); the initial gains g equal their norms.
     """
 

@@ -35,7 +35,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """SHA-256 over lines of text, their number, and the names of the files that hold them."""
+    """The first 16 hex digits of the SHA-256 of lines of text, and the number of lines.
+
+    ``files`` are the names of the files that hold them; empty if the lines come from no file.
+    """
 
     sha256: str
     lines: int

@@ -73,7 +73,7 @@ class BatchLists:
     listed_BC: Tensor
 
     def columns(self, tokens: Padded) -> Padded:
-        """The columns of listed tokens. Padding becomes column 0."""
+        """The columns of tokens in ``words_C``. All tokens must be listed. Padding becomes column 0."""
         return Padded(torch.searchsorted(self.words_C, tokens.values.masked_fill(~tokens.mask, PAD)), tokens.lengths)
 
     def has(self, tokens: Padded) -> Tensor:

@@ -50,7 +50,10 @@ class FeaturesTokenizer(Recorded):
         return len(self._text) + len(self._features)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, ending with EOS. Raises LineError if a line has no tab."""
+        """The ids of each line: its features, then its text, then EOS.
+
+        Raises LineError if a line has no tab between features and text.
+        """
         lines = [split(line, self._separator) for line in texts]
         spoken = self._text.encode([text for _, text in lines])
         return [

@@ -81,10 +81,11 @@ def cells(rows: int, widths_B: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def boxes(cell: tuple[int, int], height: int, widths_B: Tensor, strided: bool = False) -> Tensor:
-    """[B, N, 4]: the regions of a grid's cells. Each cell covers ``cell`` rows and columns of a picture.
+    """[B, N, 4]: left, top, right and bottom of each cell, row by row, as fractions of the source's own size.
 
-    Pictures have ``height`` rows and ``widths_B`` columns. ``strided`` convolutions centre a cell on its first pixel;
-    its box then has the pixels nearest to that one. Boxes past a source's last cell are zeros.
+    Each cell covers ``cell`` rows and columns of a picture with ``height`` rows and ``widths_B`` columns. ``strided``
+    convolutions centre a cell on its first pixel; its box then has the pixels nearest to that one. Boxes past a
+    source's last cell are zeros.
     """
     tall, wide = cell
     row_BN, column_BN = cells(-(-height // tall), shortened(widths_B, wide))

@@ -38,7 +38,7 @@ class GridConvolution(nn.Module):
 
 
 class ChannelNorm(nn.Module):
-    """Layer norm over the features of each cell.
+    """Layer norm over the features (axis 1) of each cell of a grid.
 
     The papers' networks have batch norm. It would let sources see the other sources of their batch, and the padding.
     """

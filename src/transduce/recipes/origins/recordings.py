@@ -106,7 +106,10 @@ class Spoken:
 
 
 def spoken_splits(folder: Path, entries: Callable[[Split], Iterable[Spoken]]) -> Splits:
-    """For each split a folder of WAV files with a manifest, pairs.tsv. Writes it if it is missing."""
+    """For each split, a folder of WAV files with a manifest, pairs.tsv. Returns the manifests.
+
+    A folder that does not exist is written as a whole from ``entries(split)``. An existing folder is not changed.
+    """
 
     def fill(split: Split, scratch: Path) -> None:
         write_lines(scratch / "pairs.tsv", _lines(scratch, entries(split)))
