@@ -46,7 +46,7 @@ class Side:
         return [place for place, word in enumerate(self.words) if word is not None]
 
     def spelling(self, place: int) -> str:
-        """The token as the text spells it. A part of a word is extended to the letters and digits directly around it."""
+        """The token as the text spells it. A part of a word is extended to the letters and digits around it."""
         start, end = self.spans[place]
         start += len(self.text[start:end]) - len(self.text[start:end].lstrip())
         if self.parts and _in_word(self.text[start]):
