@@ -150,6 +150,7 @@ def test_the_terminal_has_a_line_for_each_end(tree: BeamTree) -> None:
     assert len(lines) >= len(ends)
 
 
+@pytest.mark.slow
 def test_a_tree_may_be_deeper_than_python_recurses(transducer: Transducer) -> None:
     """One that a search grew, and one that forks all the way."""
     depth = sys.getrecursionlimit() + 100

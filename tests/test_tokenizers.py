@@ -197,6 +197,7 @@ for unit in (Characters(), Words(), Symbols(), Bpe(size=300), Unigram(size=300))
 """
 
 
+@pytest.mark.slow
 def test_learning_is_the_same_in_every_process(monkeypatch):
     """In this process, whose hashes of strings are random, and in another."""
     here = io.StringIO()

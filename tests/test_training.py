@@ -396,6 +396,7 @@ class Timed:
         return Judgement(9 - self.now / 100, {"exact": self.now}, -self.now, "exact", self.search)
 
 
+@pytest.mark.slow
 def test_validation_takes_its_share_of_the_time_and_the_last_one_searches(tmp_path: Path) -> None:
     """Ten validations in ten minutes, with searches of 40 seconds: two thirds of the time, if all of them searched."""
     validation = Validation(times=10, share=0.15, metrics=("exact",), patience=2)
@@ -547,7 +548,10 @@ def test_a_budget_that_ends_too_soon_is_told(pace: Pace, budget: Budget, expecte
     assert expected is None or expected in str(warning)
 
 
-@pytest.mark.parametrize(("seconds", "fresh", "told"), [(3.0, True, 1), (3.0, False, 0), (0.1, True, 0)])
+@pytest.mark.parametrize(
+    ("seconds", "fresh", "told"),
+    [(3.0, True, 1), (3.0, False, 0), pytest.param(0.1, True, 0, marks=pytest.mark.slow)],
+)
 def test_the_budget_is_looked_at_once_after_the_first_minute(
     seconds: float, fresh: bool, told: int, tmp_path: Path
 ) -> None:
