@@ -1,6 +1,7 @@
 """Which source word each word of an output comes from, by the model's attention.
 
-S columns of the source, T target tokens. Any search may have found the outputs; they are teacher-forced once.
+S columns of the source, T target tokens. Any search may have found the outputs. The model reads each once more, by
+teacher forcing.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Side:
-    """A text, the span of each token in it, and the word that each token belongs to, counted from 0, or None.
+    """The source or the output of a Reading: its text, its tokens, and the word that each token belongs to.
 
-    If tokens are ``parts`` of words, white space separates the words. Otherwise every token is a word.
+    ``spans`` are the first character of each token in ``text``, and one past its last. ``words`` are the number of each
+    token's word, from 0, or None for a token outside words, such as EOS. If tokens are ``parts`` of words, white space
+    separates the words. Otherwise every token is a word.
     """
 
     text: str
@@ -57,7 +60,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Reading:
-    """An output and the attention of its tokens to the source: ``weights_TS``, averaged over heads and layers."""
+    """An output and the attention of its tokens to the source.
+
+    ``weights_TS``: a row for each token of the output, a column for each token of ``source``. Averaged over heads, and
+    over all attentions to the source unless one was chosen.
+    """
 
     output: Output
     weights_TS: Tensor
@@ -66,9 +73,11 @@ class Reading:
 
     @cached_property
     def alignment(self) -> tuple[tuple[int, int], ...]:
-        """For each target word, in order, the source word with the most attention, as (source, target).
+        """For each target word, in order, the source word with the most attention, as (source, target), both counted
+        from 0.
 
-        The attention to a source word is the sum over its tokens, averaged over the target word's tokens.
+        The attention to a source word is the sum over its tokens, averaged over the target word's tokens. Empty if
+        either side has no words.
         """
         source_words, target_words = (
             [word for word in side.words if word is not None] for side in (self.source, self.target)
@@ -83,8 +92,12 @@ class Reading:
         return tuple((best_V[word], word) for word in sorted(set(target_words)))
 
     def replaced(self, dictionary: Mapping[str, str] | None = None) -> str:
-        """The text with each unknown replaced by the source word with the most attention, or by the dictionary's entry
-        for that word (Jean et al., ACL 2015; Luong et al., ACL 2015)."""
+        """The output's text with each <unk> replaced by the source word with the most attention (Jean et al., ACL 2015;
+        Luong et al., ACL 2015).
+
+        If the ``dictionary`` has an entry for that source word, the entry is used instead. If the source has no words,
+        nothing is replaced.
+        """
         text = self.output.text
         places = self.source.places
         for place in reversed(range(len(self.output.ids))):
@@ -103,11 +116,11 @@ def readings(
     attention: str | None = None,
     batch_size: int = 64,
 ) -> list[list[Reading]]:
-    """For each answer, in order, a reading of each of its outputs.
+    """For each answer, in order, a Reading of each of its outputs.
 
-    ``rows`` are the sources as the model reads them; by default they are read again. ``attention`` is the name of one
-    attention of the model; by default the average of all. Raises UserError if the source is a signal, or if the model
-    has no attention to the source or none of that name.
+    ``rows`` has the source of each answer as the model reads it (``SourceRow.row``); by default sources are read again.
+    ``attention`` is the name of one attention of the model; by default all of them are averaged. Raises UserError if
+    the source is a signal, or if the model has no attention to the source or none of that name.
     """
     check_alignable(model.source_tokenizer)
     if rows is None:
@@ -129,7 +142,7 @@ def check_alignable(source: Tokenizer) -> None:
 
 
 def check_unknowns(tokenizer: Tokenizer) -> None:
-    """Raises UserError unless an unknown of the target is a whole word, a symbol or a character."""
+    """Raises UserError if <unk> stands for characters within a word of the target: no source word can replace these."""
     if _parts_of_words(tokenizer) and " " not in tokenizer.decode([UNK, UNK]):
         raise UserError(
             "unknowns of this model are characters within words, and no source word can replace them; that works for "
@@ -138,7 +151,10 @@ def check_unknowns(tokenizer: Tokenizer) -> None:
 
 
 def words_of(text: str, spans: Sequence[Span]) -> list[int | None]:
-    """For each span, the first word that it has a part of, or None."""
+    """For each span, the number of the first word that shares a character with it, or None if there is none.
+
+    Words are separated by white space and counted from 0. A span is its first character and one past its last.
+    """
     number, numbers = -1, []
     for place, character in enumerate(text):
         number += not character.isspace() and (place == 0 or text[place - 1].isspace())
@@ -169,7 +185,10 @@ def _readings(
 
 
 def _source(tokenizer: Tokenizer, text: str, length: int, places: Sequence[int], parts: bool) -> Side:
-    """A source of ``length`` ids; ``places`` are the first ids of its columns. Labels and EOS are not words."""
+    """The source's columns as a Side. The source has ``length`` ids; ``places`` has the first id of each column.
+
+    Labels and EOS are not words.
+    """
     spans = [*tokenizer.spans(text)[: length - 1], (len(text), len(text))]
     chosen = [spans[place] for place in places]
     words = words_of(text, chosen) if parts else _numbered(start < end for start, end in chosen)
@@ -186,13 +205,13 @@ def _target(tokenizer: Tokenizer, output: Output, parts: bool) -> Side:
 
 
 def _numbered(real: Iterable[bool]) -> list[int | None]:
-    """Numbers the real ones; None for the others."""
+    """For each True its number among them, from 0; for each False, None."""
     number = itertools.count()
     return [next(number) if each else None for each in real]
 
 
 def _parts_of_words(tokenizer: Tokenizer) -> bool:
-    """True if some pieces mark the beginning of a word: then a word may have several pieces."""
+    """True if some entries of the vocabulary mark the beginning of a word: then a word may have several tokens."""
     return any(isinstance(entry, str) and len(entry) > 1 and entry.startswith(SPACE) for entry in tokenizer.entries)
 
 

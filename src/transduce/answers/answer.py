@@ -17,12 +17,14 @@ class Output:
     """One hypothesis as text, with its tokens and the model's log-probabilities (natural logarithm).
 
     ``tokens`` ends with ``</s>``. ``log_prob`` is the sum of ``token_log_probs``. ``score`` is the value that the
-    search ranked by. For a scored target, ``best_log_probs`` has the log-probability of the model's first choice at
-    each position, given the target's tokens before it; ``right`` says whether that choice is the target's token. Both
-    leave out an end that follows from the source: it is not a choice.
+    search or a reranker ranked by.
 
-    ``alignment``, if requested, has pairs (source word, output word), both counted from 0. ``frames``, if requested
-    of a CTC model, has the first and the last frame of each token except the end, counted from 0. ``missing`` has the
+    Only a scored target has ``best_log_probs`` and ``right``. ``best_log_probs`` is the log-probability of the model's
+    first choice at each position, given the target's tokens before it. ``right`` says whether that choice is the
+    target's token. Both leave out an end that follows from the source: it is not a choice.
+
+    ``alignment``, if requested, has pairs (source word, output word), both counted from 0. ``frames``, if requested of
+    a CTC model, has the first and the last frame of each token except the end, counted from 0. ``missing`` has the
     required phrases that the output lacks, each with its alternatives.
     """
 
@@ -41,7 +43,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Truncation:
-    """A source of ``length`` tokens or steps (``unit``) of which the model read only ``limit``."""
+    """A source of ``length`` tokens or steps (``unit``), of which the model read only ``limit``. Tokens include EOS."""
 
     length: int
     limit: int
@@ -53,8 +55,11 @@ class Truncation:
 
 @dataclass(frozen=True)
 class Unsatisfied:
-    """Constraints that no output satisfies: the required phrases that the best output lacks, each with its
-    alternatives, and the forbidden phrases that it contains."""
+    """The constraints that the best output breaks, where no output satisfies all of them.
+
+    ``missing``: the required phrases that it lacks, each with its alternatives. ``forbidden``: the forbidden phrases
+    that it contains.
+    """
 
     missing: tuple[tuple[str, ...], ...]
     forbidden: tuple[str, ...]
@@ -71,8 +76,8 @@ class Unsatisfied:
 class Answer:
     """The outputs for a request, best first.
 
-    ``truncated`` is set if the source was too long, ``unsatisfied`` if no output satisfies the constraints: the only
-    output is then the best of the others.
+    ``truncated`` is set if the source was too long and was cut. ``unsatisfied`` is set if no output satisfies the
+    constraints: then ``outputs`` has only the best of those found.
     """
 
     request: Request
@@ -86,7 +91,10 @@ class Answer:
         return self.outputs[0]
 
     def warnings(self, number: int) -> list[str]:
-        """Messages about what could not be met, for the source with this ``number``, counted from 1."""
+        """Messages about what could not be met: a source that was cut, constraints that no output satisfies.
+
+        They name the source by its ``number``, counted from 1.
+        """
         messages = []
         if self.truncated is not None:
             messages.append(f"input {number} {self.truncated}")
@@ -96,7 +104,7 @@ class Answer:
 
 
 def with_warnings(answers: Iterable[Answer]) -> Iterator[Answer]:
-    """The same answers; logs each one's warnings, for callers that show only the outputs."""
+    """Yields the same answers, and logs each one's warnings, for callers that show only the outputs."""
     for number, answer in enumerate(answers, 1):
         for message in answer.warnings(number):
             log.warning(message)

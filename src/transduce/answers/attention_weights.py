@@ -27,10 +27,11 @@ Columns = list[tuple[int, int]]  # the range of source ids that each state stand
 
 @dataclass(frozen=True)
 class AttentionWeights:
-    """``weights`` [B, T, S]: by the name of the attention in the model, in the order of its layers; 0 on padding.
+    """The attention of a batch of outputs to their sources. A column of S is a state of the encoder.
 
-    ``columns``: the real columns of each row; for a signal, its states. ``boxes_BS4``: where these states lie in the
-    signal (``modules.signals.grid``).
+    ``weights``: for each attention, by its name in the model, a tensor [B, T, S] that is 0 on padding. ``columns``: for
+    each row, what its columns without padding stand for. Each is a range of source ids; for a signal, of states.
+    ``boxes_BS4``: for a signal, where its states lie (``modules.signals.grid``); None for text.
     """
 
     weights: dict[str, Tensor]
@@ -39,7 +40,7 @@ class AttentionWeights:
 
 
 def check_attends(model: Any) -> None:
-    """Raises UserError for a model that does not write token by token."""
+    """Raises UserError for a model that does not write token by token (``Autoregressive``)."""
     if not can(type(model), Autoregressive):
         raise UserError(f"this {type(model).__name__} writes all at once, and attention is shown word by word")
 
@@ -51,10 +52,11 @@ def attention_weights(
     targets: Sequence[Sequence[int]],
     head: int | None = None,
 ) -> AttentionWeights:
-    """The attention of each target's tokens to its source, by teacher forcing. Rows are ids that end with EOS.
+    """The attention of each target's tokens to its source, by teacher forcing.
 
-    Returns the average over heads, or one ``head`` by its number from 0. Raises UserError if the model has no attention
-    to the source, or no such head.
+    Row b of ``sources`` belongs to row b of ``targets``. Rows are ids that end with EOS; a signal's rows are its steps.
+    Heads are averaged, unless ``head`` chooses one by its number from 0. Attentions that differ from the first one in S
+    are left out. Raises UserError if the model has no attention to the source, or no such head.
     """
     model = text_model.model
     check_attends(model)
@@ -98,8 +100,11 @@ def _padded(rows: Sequence[Any], width: int = 0) -> Padded:
 
 
 def _boxes(model: nn.Module, source: Padded, reach: int) -> Tensor:
-    """Where the states lie in a signal, [B, S, 4], zeros on padding. Each state covers ``reach`` vectors of the model's
-    embedding."""
+    """[B, S, 4]: left, top, right and bottom of what each state covers in its signal; zeros on padding.
+
+    A state covers ``reach`` consecutive vectors of the model's embedding. Raises UserError if the embedding has no
+    boxes.
+    """
     placed: Any = next((module for module in model.modules() if hasattr(module, "boxes")), None)
     if placed is None:
         raise UserError(
@@ -115,8 +120,11 @@ def _boxes(model: nn.Module, source: Padded, reach: int) -> Tensor:
 
 
 def _columns(tokenizer: Tokenizer, length: int, reaches: Sequence[int]) -> list[Columns]:
-    """The kinds of columns that an encoder's states may stand for: tokens with their factors, tokens without labels, or
-    all ids; then the same in groups of ``reach``."""
+    """The kinds of columns that an encoder's states may stand for, for a source of ``length`` ids.
+
+    There are three: tokens with their factors, ids without labels, or all ids. They come in groups of each of
+    ``reaches`` first, and then ungrouped.
+    """
     factors = tokenizer.factors
     tokens = [(place, min(place + factors, length)) for place in range(0, length, factors)]
     kinds = [tokens, _single_columns(length)[tokenizer.labels :], _single_columns(length)]
@@ -134,7 +142,7 @@ def _single_columns(length: int) -> Columns:
 
 @contextmanager
 def _recorded(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
-    """Records, while it is entered, the weights of each attention of a model, by the attention's name."""
+    """A context that records the weights of each attention of a model, one tensor per call, by the attention's name."""
     seen: dict[str, list[Tensor]] = {}
     hooks = []
     for path, module in model.named_modules():

@@ -1,4 +1,4 @@
-"""Batches sentences of similar length, and returns the answers in the order of the input."""
+"""Batches items of similar length, and returns the answers in the order of the input."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ Q = TypeVar("Q")
 
 
 def windows(items: Iterable[R], batch_size: int, ahead: int = WINDOW) -> Iterator[list[R]]:
-    """The items in lists of up to ``ahead`` batches.
+    """Yields the items, in order, in lists of up to ``ahead`` times ``batch_size`` of them.
 
-    With a batch size of 1 each list has one item, so that each line is answered at once.
+    If ``batch_size`` is 1, each list has one item, so that each line is answered at once. Raises UserError for a
+    ``batch_size`` below 1.
     """
     if batch_size < 1:
         raise UserError(f"batch_size = {batch_size}: at least one sentence goes in a batch")
@@ -30,9 +31,10 @@ def windows(items: Iterable[R], batch_size: int, ahead: int = WINDOW) -> Iterato
 def sorted_batches(
     rows: Sequence[tuple[int, Q]], batch_size: int, answer: Callable[[Iterable[list[Q]]], Iterable[Iterable[R]]]
 ) -> list[R]:
-    """Calls ``answer`` with batches of similar length, the longest first. Returns the answers in the order of ``rows``.
+    """Answers rows in batches of similar length, the longest first. Returns the answers in the order of ``rows``.
 
-    Each row is a pair of its length and its item.
+    Each row is a pair of its length and its item. ``answer`` is called once with all batches of items. For each batch
+    it gives one answer per item, in order.
     """
     order = sorted(range(len(rows)), key=lambda row: -rows[row][0])
     cut = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]

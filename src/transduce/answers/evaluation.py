@@ -18,10 +18,11 @@ from transduce.types import Example, Prediction
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The predictions for some examples and each metric's statistics of them.
+    """The predictions for some examples, in order, and each metric's statistics of them.
 
-    ``seconds`` is the time from source text to output text. ``lengths`` are those of the sources in tokens or steps.
-    ``forced`` has the first references with the model's log-probabilities, if they were scored.
+    ``seconds`` is the time from source texts to the outputs that were found; scoring references does not count.
+    ``lengths`` are the sources' tokens (EOS included) or steps, before any cut. ``forced`` has the first reference of
+    each example with the model's log-probabilities; it is empty if references were not scored.
     """
 
     statistics: list[Statistics]
@@ -45,10 +46,10 @@ def evaluate(
     batch_size: int = 64,
     forcing: bool = False,
 ) -> Evaluation:
-    """The best output for each example, measured; ``clock`` gives seconds.
+    """Measures the best output for each example. ``clock`` returns the time in seconds.
 
-    Nothing is searched for if every metric needs only the scored references. References are scored if a metric needs
-    them, or with ``forcing``. Each source is read once for both.
+    References are scored if a metric needs them, or with ``forcing``. If every metric needs only scored references,
+    nothing is searched for. Each source is read once for both. ``search`` replaces the pipeline's own.
     """
     searching = not all(metric.needs_forcing for metric in metrics)
     forcing = forcing or any(metric.needs_forcing for metric in metrics)
@@ -75,7 +76,9 @@ def evaluate(
 
 
 def prediction(output: Output | None, scored: Output | None) -> Prediction:
-    """The prediction for the metrics, from an output that was found and a reference that was scored, or only one."""
+    """The prediction for the metrics, from an output that was found and a reference that was scored. Either may be
+    None.
+    """
     found = Prediction("") if output is None else Prediction(output.text, output.log_prob)
     if scored is None:
         return found

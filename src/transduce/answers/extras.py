@@ -14,7 +14,11 @@ from transduce.answers.text_model import TextModel
 
 
 def add_extras(model: TextModel, answers: list[Answer], rows: Sequence[Any], batch_size: int) -> list[Answer]:
-    """The answers with the extras of their requests; ``rows`` are the sources as the model reads them."""
+    """The answers with the extras that their requests ask for.
+
+    ``rows`` has the source of each answer as the model reads it. Raises UserError if the model cannot give these
+    extras.
+    """
     if not any(answer.request.extras for answer in answers):
         return answers
     for extras in _distinct(answer.request.extras for answer in answers):

@@ -24,10 +24,11 @@ from transduce.types import Padded
 
 @dataclass(frozen=True)
 class FrameAlignment:
-    """An output and its ``frames``, of the ``count`` frames of its source.
+    """An output with the ``frames`` of its tokens, in its most probable alignment. Its source has ``count`` frames.
 
-    ``log_prob`` is the log-probability of this one alignment. The output's own sums over all alignments, so it is at
-    least as large. If the source has too few frames, ``log_prob`` is minus infinity and ``frames`` is empty.
+    ``log_prob`` is the log-probability of this one alignment. A model of type "ctc" sums over all alignments in
+    ``output.log_prob``, which is at least as large. If the source has too few frames, ``log_prob`` is minus infinity
+    and ``frames`` is empty.
     """
 
     output: Output
@@ -48,11 +49,11 @@ class FrameAlignment:
         return self
 
     def seconds(self, step: float) -> list[tuple[float, float]]:
-        """When each token begins and ends, if a frame takes ``step`` seconds."""
+        """The beginning and the end of each token except EOS in seconds, if a frame takes ``step`` seconds."""
         return [(step * first, step * (last + 1)) for first, last in self.frames]
 
     def path(self, blank: str = "-") -> list[str]:
-        """The symbol of each frame, ``blank`` for a frame without one."""
+        """The token that each of the ``count`` frames belongs to, or ``blank`` for a frame of no token."""
         symbols = [blank] * self.count
         for token, (first, last) in zip(self.output.tokens, self.frames, strict=False):
             symbols[first : last + 1] = [token] * (last + 1 - first)
@@ -64,8 +65,8 @@ def frame_alignments(
 ) -> list[list[FrameAlignment]]:
     """For each answer, in order, the most probable alignment of each of its outputs with the frames of its source.
 
-    ``rows`` are the sources as the model reads them; by default they are read again. Raises UserError if the model has
-    no frames.
+    ``rows`` has the source of each answer as the model reads it; by default sources are read again. Raises UserError if
+    the model has no frames. An output that has no alignment raises nothing here (``FrameAlignment.checked``).
     """
     check_framewise(model.model)
     if rows is None:
@@ -76,7 +77,10 @@ def frame_alignments(
 
 
 def alignment_lattice(model: TextModel, answer: Answer) -> Lattice:
-    """All alignments of an answer's best output with the frames of its source."""
+    """All alignments of an answer's best output with the frames of its source, as a lattice of one row.
+
+    Raises UserError if the model has no frames.
+    """
     check_framewise(model.model)
     return _lattice(model, [model.read([answer.request.source])[0].row], [answer.best])
 
@@ -99,7 +103,7 @@ def _batch_alignments(model: TextModel, batch: Sequence[tuple[Any, Output]]) -> 
 
 @torch.inference_mode()
 def _lattice(model: TextModel, sources: Sequence[Any], outputs: Sequence[Output]) -> Lattice:
-    """All alignments of each output with the frames of its source, a row; in float64."""
+    """All alignments of outputs with the frames of their sources, in float64. Output b is row b of the lattice."""
     with model.computing():
         frames = model.model.frames(model.padded(sources))
     target = model.padded([list(output.ids) for output in outputs], torch.long)

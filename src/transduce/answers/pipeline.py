@@ -24,14 +24,17 @@ from transduce.types import EOS, Hypothesis
 
 R = TypeVar("R")
 
-IMPOSSIBLE = math.log(1e-6)  # of an output, relative to the empty one
+IMPOSSIBLE = math.log(1e-6)  # log-probability relative to the empty output; below it an output counts as impossible
 
 Searched = tuple[Any, list[int], Tokenized | None]  # a source's row, the ids of its prefix, its constraints
 Scored = tuple[Any, Any]  # the rows of a source and of a target
 
 
 class Pipeline(TextModel):
-    """Answers requests in their order, with one ``search``; ``workers`` are processes that share the batches."""
+    """Answers requests in their order. ``search`` is the search that is used unless a call gives another.
+
+    ``workers`` are processes that share the batches. If None, this process does all the work.
+    """
 
     search: Search[Any]
     workers: Workers[Any] | None
@@ -39,10 +42,11 @@ class Pipeline(TextModel):
     def answer(
         self, requests: Iterable[Request], search: Search[Any] | None = None, batch_size: int = 64
     ) -> Iterator[Answer]:
-        """An answer to each request, in order.
+        """Yields an answer to each request, in order.
 
-        It reads up to 64 batches ahead, to put sources of similar length in one batch. With ``batch_size`` 1 it
-        answers each request before it takes the next. Raises RequestError for a request that cannot be answered.
+        It reads up to 64 batches ahead (4 for signals), to put sources of similar length in one batch. If
+        ``batch_size`` is 1, it answers each request before it takes the next. Raises RequestError for a request that
+        cannot be answered.
         """
         first = 1
         for window in windows(requests, batch_size, self.ahead):
@@ -58,9 +62,10 @@ class Pipeline(TextModel):
         search: Search[Any] | None = None,
         batch_size: int = 64,
     ) -> list[Answer]:
-        """Answers to requests whose sources are read already. The first has the number ``first`` in messages.
+        """An answer to each request, in order. ``sources`` are the requests' sources, which ``read`` has read already.
 
-        Raises RequestError for a mistake in a request, wherever it is found.
+        The first request has the number ``first`` in messages. Raises RequestError for a request that cannot be
+        answered.
         """
         try:
             hypotheses = self._hypotheses(requests, sources, first, search or self.search, batch_size)
@@ -79,7 +84,9 @@ class Pipeline(TextModel):
         search: Search[Any],
         batch_size: int,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses for each request, in order; requests of one kind share batches."""
+        """The hypotheses for each request, in order. Requests share batches if all are scored, or all searched with one
+        ``nbest``.
+        """
         hypotheses: list[list[Hypothesis]] = [[] for _ in requests]
         for (scored, nbest), places in _places_by_kind(requests).items():
             some = [(first + place, requests[place], sources[place]) for place in places]
@@ -94,14 +101,14 @@ class Pipeline(TextModel):
     # ------------------------------------------------------------- batches
 
     def search_batch(self, batch: Sequence[Searched], search: Search[Any]) -> list[list[Hypothesis]]:
-        """The hypotheses that the search finds for each row of a batch."""
+        """For each row of a batch, the hypotheses that the search finds, best first."""
         rows, prefixes, phrases = zip(*batch, strict=True)
         prefix = self.padded(prefixes, torch.long) if any(prefixes) else None
         held = constrained(search, phrases, self.lexicon, self.device) if any(phrases) else search
         return self.search_with(held, self.padded(rows), prefix)
 
     def score_batch(self, batch: Sequence[Scored], search: Search[Any]) -> list[list[Hypothesis]]:
-        """The target of each row of a batch, with the model's log-probability of it."""
+        """For each row of a batch, a list of one hypothesis: its target, with the model's log-probability of it."""
         sources, targets = zip(*batch, strict=True)
         with self.computing():
             return [[found] for found in search.force(self.model, self.padded(sources), self.padded(targets))]
@@ -122,7 +129,7 @@ class Pipeline(TextModel):
         return [self._possible(source, found) for (_, _, source), found in zip(numbered, every, strict=True)]
 
     def _possible(self, source: SourceRow, found: list[Hypothesis]) -> list[Hypothesis]:
-        """All hypotheses; for an empty source whose best output is empty, without the impossible ones.
+        """The hypotheses. If the source is empty and the best output too, those below ``IMPOSSIBLE`` are left out.
 
         A model that has no other output for an empty source gives all others hardly any probability. Length
         normalisation would rank the longest of them first.
@@ -143,7 +150,7 @@ class Pipeline(TextModel):
         return sorted_batches(rows, batch_size, partial(self._in_batches, partial(Pipeline.score_batch, search=search)))
 
     def _in_batches(self, work: Callable[[Any, Any], R], batches: Iterable[Any]) -> Iterable[R]:
-        """``work`` done for every batch, in this process or by the workers."""
+        """The result of ``work`` for each batch, in order. This process or the workers do it."""
         return (work(self, batch) for batch in batches) if self.workers is None else self.workers(work, batches)
 
     # ------------------------------------------------------------- outputs
@@ -163,7 +170,9 @@ class Pipeline(TextModel):
         return self._satisfying(Answer(request, outputs, source.truncated), request.constraints)
 
     def _satisfying(self, answer: Answer, constraints: Constraints) -> Answer:
-        """The answer with the outputs that satisfy the constraints; with the best of the others if none does."""
+        """The answer with only the outputs that satisfy the constraints. If none does, it keeps the best output and
+        says why.
+        """
         outputs = [replace(each, missing=constraints.missing(self.lexicon, each.ids)) for each in answer.outputs]
         forbidden = [constraints.unwanted(self.lexicon, each.ids) for each in outputs]
         right = [each for each, phrases in zip(outputs, forbidden, strict=True) if not (each.missing or phrases)]
@@ -172,7 +181,7 @@ class Pipeline(TextModel):
         return replace(answer, outputs=outputs[:1], unsatisfied=Unsatisfied(outputs[0].missing, forbidden[0]))
 
     def output(self, hypothesis: Hypothesis) -> Output:
-        """A hypothesis as text."""
+        """A hypothesis as text, with its tokens and log-probabilities. Extras are not added."""
         return Output(
             self.target_tokenizer.decode(hypothesis.tokens),
             tuple(self.target_tokenizer.tokens(hypothesis.tokens)),
@@ -186,7 +195,7 @@ class Pipeline(TextModel):
 
 
 def _places_by_kind(requests: Sequence[Request]) -> dict[tuple[bool, int | None], list[int]]:
-    """The places of the requests that can share a batch: all searched with one number of outputs, or all scored."""
+    """The indices of the requests that can share a batch, by (whether they are scored, ``nbest``)."""
     places: defaultdict[tuple[bool, int | None], list[int]] = defaultdict(list)
     for place, request in enumerate(requests):
         places[request.target is not None, request.nbest].append(place)

@@ -13,12 +13,12 @@ from transduce.search.constraints.base import Constraints
 
 @dataclass(frozen=True)
 class Extras:
-    """Additions to the outputs. Each costs one more pass of the model over the finished outputs.
+    """Additions to the outputs. Alignments and unknowns share one more pass of the model; frames take another.
 
     ``alignments``: the source word of each output word. ``frames``: the frames of each token, for a CTC model.
-    ``replace_unknowns``: replace each <unk> by its source word, or by the entry of this dictionary for that word; an
-    empty dictionary will do. ``attention``: the name of one attention to read alignments from; by default the average
-    of all.
+    ``replace_unknowns``: replace each <unk> by its source word, or by the entry of this dictionary for that word. An
+    empty dictionary replaces too; None does not. ``attention``: the name of one attention to use for alignments and
+    unknowns; by default the average of all. Raises RequestError for an ``attention`` without these.
     """
 
     alignments: bool = False
@@ -80,10 +80,11 @@ class Request:
 
 
 def requests_for(sources: Iterable[str], **wanted: Any) -> Iterator[Request]:
-    """A request for each source. Each of ``wanted`` is one value for all sources, or an iterable with one for each.
+    """Yields a request for each source. ``wanted`` are fields of Request by name.
 
-    Raises RequestError, which names the input by its number from 1, if there are more sources than values or the
-    reverse, or if a source is not a text.
+    Each is one value for all sources, such as a string, or an iterable with a value for each. Raises RequestError,
+    which names the input by its number from 1, if there are more sources than values or the reverse. It raises it too
+    for a source that is not a text, or values that do not fit together.
     """
     each = {name: value for name, value in wanted.items() if _is_one_for_each(value)}
     for_all = {name: value for name, value in wanted.items() if name not in each}

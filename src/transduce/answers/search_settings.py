@@ -16,10 +16,11 @@ Changes = Mapping[str, Any] | Sequence[str]
 def changed_search(
     settings: config.Table, search: Search[Any], model: type, changes: Changes, size: int | None
 ) -> tuple[config.Table, Search[Any]]:
-    """The settings with these ``changes``, and the search that they describe, resized to ``size``.
+    """A run's ``settings`` with these ``changes``, and the search that they describe.
 
-    Raises ConfigError if a change is not of the search, if the search has no such option, or if a ``model`` of this
-    class cannot be searched in this way.
+    ``search`` is the run's own, which stays unless there are changes. If ``size`` is given, the search is resized to
+    it, and the settings have its numbers. Raises ConfigError if a change is outside the search, if the search has no
+    such option, or if a ``model`` of this class cannot be searched in this way.
     """
     if changes:
         settings, search = _built(settings, model, changes, size)
@@ -45,7 +46,9 @@ def _built(settings: config.Table, model: type, changes: Changes, size: int | No
 
 
 def _with_numbers_of(search: Search[Any], settings: config.Table) -> config.Table:
-    """The settings with the type and the numbers of a search that was resized: greedy search becomes a beam."""
+    """The settings with the type and the numbers of a search that was resized. Resizing turns greedy search into a
+    beam.
+    """
     kind = names.name_of("Search", type(search))
     if kind is None or "search" not in settings or not is_dataclass(search):
         return settings

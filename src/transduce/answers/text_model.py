@@ -25,20 +25,25 @@ log = logging.getLogger("transduce")
 
 
 class SourceRow(NamedTuple):
-    """A source as the model reads it: a row of ids or numbers, and whether it was cut."""
+    """A source as the model reads it: a row of ids that ends with EOS, of numbers, or of a signal's steps.
+
+    ``truncated`` is None if the source was not cut.
+    """
 
     row: Any
     truncated: Truncation | None = None
 
     @property
     def length(self) -> int:
-        """Its tokens or steps before it was cut."""
+        """``len(row)`` before it was cut: ids (EOS included) or steps."""
         return len(self.row) if self.truncated is None else self.truncated.length
 
 
 class TextModel:
-    """A model with its tokenizers. A source longer than ``max_source_length`` tokens is cut; if the model's targets are
-    ``token_for_token``, such as labels, a target is cut with its source.
+    """A model with its tokenizers.
+
+    A source longer than ``max_source_length`` tokens (EOS included) or steps is cut. If the model's targets are
+    ``token_for_token``, such as labels, a scored target is cut with its source.
 
     The model computes products in ``precision``. For "bfloat16" its matrices must be converted first
     (``compute.precision.hold_matrices``).
@@ -60,7 +65,7 @@ class TextModel:
 
     @property
     def conditional(self) -> bool:
-        """True if the model has a source; a language model learned from targets alone and has none."""
+        """True if the model has a source. A language model learned from targets alone and has none."""
         return self.tokenizers.conditional
 
     @property
@@ -86,7 +91,9 @@ class TextModel:
         return autocast(self.precision, self.device)()
 
     def search_with(self, search: Search[Any], source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
-        """The hypotheses that the search finds for each row of a batch."""
+        """For each row of a batch, the hypotheses that the search finds, best first. ``prefix`` [B, T] has ids without
+        EOS.
+        """
         with self.computing():
             return search(self.model, source, prefix)
 
@@ -97,9 +104,10 @@ class TextModel:
     # ------------------------------------------------------------- texts
 
     def read(self, sources: Sequence[str], first: int = 1) -> list[SourceRow]:
-        """The sources as rows, cut where they are too long. The first one has the number ``first`` in messages.
+        """The sources as rows, cut where they are too long. The first source has the number ``first`` in messages.
 
-        Raises RequestError if a source cannot be read.
+        Raises RequestError if a source cannot be read, if a series of numbers is too long, or if a language model gets
+        a source that is not empty.
         """
         if not self.conditional:
             for number, text in enumerate(sources, first):
@@ -119,17 +127,22 @@ class TextModel:
         return source.row
 
     def prefix_ids(self, text: str) -> list[int]:
-        """The ids of a prefix of outputs, without an end; its last word is a whole word."""
+        """The ids of a prefix of outputs, without EOS. The last word of the prefix is a whole word."""
         return self.target_tokenizer.encode([text])[0][:-1] if text else []
 
     def target_row(self, target: Any, source: SourceRow) -> Any:
-        """The row of a target, cut as its source was if there is one token for each token of the source."""
+        """The row ``target``. If its source was cut and targets are token for token, the target is cut to the same
+        tokens.
+        """
         if source.truncated is None or not self.token_for_token:
             return target
         return cut(target, 1 + self.source_tokenizer.length(source.row), self.target_tokenizer)
 
     def _truncated(self, row: Any, number: int) -> SourceRow:
-        """Cuts a row to the length limit of training, so that a line of a megabyte does not take all memory."""
+        """Cuts a row to the length limit of training, so that a line of a megabyte does not take all memory.
+
+        Raises RequestError for a series of numbers that is too long, instead of cutting it.
+        """
         if len(row) <= self.max_source_length:
             return SourceRow(row)
         signal = self.source_tokenizer.signal

@@ -17,8 +17,11 @@ from transduce.types import Example
 
 @dataclass(frozen=True)
 class Pair:
-    """Two systems compared by one metric. ``adjusted_p`` is ``randomisation_p`` with Holm's correction over all pairs;
-    ``better`` is the name of the system with the better score."""
+    """Two systems compared by one metric. ``difference`` is the score of ``one`` minus the score of ``other``.
+
+    ``adjusted_p`` is ``randomisation_p`` with Holm's correction over all pairs of systems for this metric. ``better``
+    is the name of the system with the better score, even if the difference is not significant.
+    """
 
     metric: str
     one: str
@@ -34,9 +37,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Systems on the same ``examples`` of ``corpus``: all pairs, by every metric that all systems have.
+    """Systems on the same ``examples`` of ``corpus``: all pairs, by every metric that all systems can be compared by.
 
-    ``intervals`` are by system and metric. ``omitted`` maps each other metric to the reason.
+    ``intervals`` maps a system's name to the interval of each metric by name. ``omitted`` maps each other metric to the
+    reason why it is left out.
     """
 
     systems: Sequence[System]
@@ -59,7 +63,7 @@ class Comparison:
         return {name: "+".join("/".join(path.split("/")[shared:]) for path in each) for name, each in paths.items()}
 
     def verdict(self, pair: Pair) -> str:
-        """Which system is better, if that is shown."""
+        """Which system is better, or "not shown" if the difference is not significant."""
         return f"{self.display_names[pair.better]} is better" if pair.real else "not shown"
 
     @property
@@ -108,7 +112,7 @@ class Comparison:
         ]
 
     def differences(self) -> list[str]:
-        """A line for each pair and metric."""
+        """A table for the terminal: a head, and a line for each pair of systems and metric."""
         names = self.display_names
         head = ["", "", "difference", "95 %", "p bootstrap", "p randomised", "p Holm", f"real at {LEVEL}?"]
         rows = [
@@ -128,7 +132,11 @@ class Comparison:
 def compare(
     systems: Sequence[System], examples: Sequence[Example], corpus: str, resampling: Resampling | None = None
 ) -> Comparison:
-    """Tests all pairs of systems. Raises UserError if two have the same name, or if no metric is common to all."""
+    """Tests all pairs of systems by each common metric.
+
+    ``examples`` are those that all systems were measured on. Raises UserError if there are fewer than two systems, if
+    two have the same name, or if no metric is common to all.
+    """
     resampling = resampling or Resampling()
     names = [system.name for system in systems]
     if len(set(names)) < len(names) or len(names) < 2:
@@ -147,7 +155,7 @@ def compare(
 
 
 def _comparable_metrics(systems: Sequence[System]) -> tuple[list[str], dict[str, str]]:
-    """The metrics that all systems can be compared by, and the reason against each of the others."""
+    """The metrics that all systems can be compared by, and for each of the others the reason against it."""
     metrics = {each.name: each.metric for system in systems for each in system.statistics}
     vocabularies = {system.vocabulary for system in systems}
     omitted = {}
@@ -161,7 +169,7 @@ def _comparable_metrics(systems: Sequence[System]) -> tuple[list[str], dict[str,
 
 
 def _test_pairs(names: Sequence[str], statistics: Sequence[Statistics], resampling: Resampling) -> Iterator[Pair]:
-    """All pairs by one metric; the correction is over these pairs."""
+    """Yields all pairs of systems by one metric; Holm's correction is over these pairs."""
     found = [(a, b, resampling.difference(statistics[a], statistics[b])) for a, b in combinations(range(len(names)), 2)]
     adjusted = holm([difference.randomisation_p for _, _, difference in found])
     metric = statistics[0].metric

@@ -22,7 +22,10 @@ log = logging.getLogger("transduce")
 
 @dataclass(frozen=True)
 class Grouping:
-    """All examples grouped by one property of their sources: a ``title``, and a label for each bin."""
+    """All examples grouped by one property of their sources, with one of the ``labels`` for each of the ``bins``.
+
+    ``key`` names the property in JSON, ``title`` in tables.
+    """
 
     key: str
     title: str
@@ -47,9 +50,12 @@ def groupings(
     resampling: Resampling | None = None,
     steps: Sequence[int] | None = None,
 ) -> list[Grouping]:
-    """Groups by length and, with the frequencies in ``training``, by the rarest word and by presence in training.
+    """Groups examples by length of the source. If ``training`` is given, also by rarest word and by presence in
+    training.
 
-    Signals have no words: with ``steps``, the length of each source in steps, the only groups are by length.
+    Words are characters if no source has two words. Each grouping has at most ``bins`` groups. Signals have no words:
+    if ``steps`` gives the length of each source in steps, the only groups are by that length. If ``resampling`` is
+    given, each group's scores have intervals.
     """
     unit = unit_of(examples)
 
@@ -78,9 +84,9 @@ def groupings(
 
 
 def training_frequencies(run: Path, examples: Sequence[Example]) -> Frequencies | None:
-    """How often the words of these sources, and the sources themselves, occur in a run's training set.
+    """How often the words of the examples' sources, and these sources as a whole, occur in a run's training set.
 
-    Returns None, with a warning, if the training set is not there any more.
+    Returns None and logs a warning if the training set cannot be read any more.
     """
     opened = Run.open(run)
     cut = partial(units, unit=unit_of(examples))

@@ -24,8 +24,9 @@ def record_systems(
 ) -> Record:
     """A record of systems that were measured on the same examples of ``corpus``.
 
-    ``intervals`` are by system and metric; a metric without one is left out. A system is named after its runs, and in
-    full where two would have the same name.
+    ``intervals`` maps a system's name to the interval of each metric by name; a metric without one is left out. A
+    system is named after its run directories, joined by "+". If two would have the same name, all get their longer
+    names.
     """
     short = [_short_name(system) for system in systems]
     names = short if len(set(short)) == len(short) else [without_folders(system.name) for system in systems]

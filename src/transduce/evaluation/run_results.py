@@ -21,15 +21,21 @@ from transduce.types import Example
 
 @dataclass(frozen=True)
 class ReportParts:
-    """The parts of a report beside the scores: results in this many ``bins`` of sources, the ``errors`` behind each
-    error rate and of each label, and the ``calibration``."""
+    """The parts of a report beside the scores.
+
+    ``bins``: into how many groups of sources the results are divided; None for no groups. ``errors``: the errors behind
+    each error rate and of each label. ``calibration``: whether the model's confidence agrees with its accuracy.
+    """
 
     bins: int | None = None
     errors: bool = False
     calibration: bool = False
 
     def for_page(self, transducer: Transducer) -> ReportParts:
-        """All parts. The calibration of a model of numbers, which has no probabilities, only if requested."""
+        """All parts, with 6 bins unless ``bins`` is set.
+
+        A model of numbers has no probabilities, so its calibration is included only if it was requested.
+        """
         return ReportParts(self.bins or 6, True, self.calibration or not can(type(transducer.model), Regressor))
 
 
@@ -42,8 +48,10 @@ def run_results(
     parts: ReportParts,
     resampling: Resampling | None = None,
 ) -> SystemResults:
-    """The results of ``system``, which ``evaluate_model`` made of ``transducer`` from ``run``. If the calibration is
-    requested, the system must have been made with ``forcing``."""
+    """The results of ``system``, which ``evaluate_model`` made of ``transducer`` from the run directory ``run``.
+
+    If ``parts`` includes the calibration, the system must have been made with ``forcing``.
+    """
     resampling = resampling or Resampling()
     signal = transducer.source_tokenizer.signal
     training = training_frequencies(run, examples) if parts.bins and not signal else None

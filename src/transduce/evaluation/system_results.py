@@ -19,7 +19,10 @@ from transduce.types import Example
 
 @dataclass(frozen=True)
 class SystemResults:
-    """A system's results for ``examples`` of ``corpus`` (a split, or a file). The last four are optional."""
+    """A system's results for ``examples`` of ``corpus`` (the name of a split, or a file).
+
+    ``groupings``, ``errors``, ``calibration`` and ``labels`` are left out of reports if they are empty.
+    """
 
     system: System
     examples: Sequence[Example]
@@ -120,8 +123,11 @@ def _calibration_lines(found: Calibration) -> list[str]:
 
 
 def aligned(rows: Sequence[Sequence[str]], align: str = ">", gap: int = 2, indent: int = 0) -> list[str]:
-    """A table as lines, one for each row. ``align`` has a < or > for each column; the last one is for all further
-    columns."""
+    """A table as lines, one for each row. All rows have equally many cells.
+
+    ``align`` has < (left) or > (right) for each column; its last sign is for all further columns. Columns are ``gap``
+    spaces apart, and lines are indented by ``indent`` spaces.
+    """
     widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     sides = align + align[-1] * (len(widths) - len(align))
     lines = (

@@ -19,11 +19,12 @@ from transduce.types import Example, Prediction
 
 @dataclass(frozen=True)
 class System:
-    """The outputs of a system for some examples, and each metric's statistics of them.
+    """The outputs of a system for some examples, in order, and each metric's statistics of them.
 
-    The other fields are for models only. ``seconds`` is the time for the outputs. ``vocabulary`` is the fingerprint of
-    the target's tokens. ``lengths`` are those of the sources as the model reads them. ``forced`` has the scored
-    references, if requested. ``search`` has the settings of the search, and ``runs`` the run directories.
+    The fields after these are for models only. ``seconds`` is the time that the search took, reading included.
+    ``vocabulary`` is the fingerprint of the target's tokens. ``lengths`` are the lengths of the sources in tokens or
+    steps, before any cut. ``forced`` has the scored references; it is empty if none were scored. ``search`` has the
+    settings of the search, and ``runs`` the run directories.
     """
 
     name: str
@@ -49,7 +50,11 @@ def evaluate_model(
     batch_size: int = 64,
     forcing: bool = False,
 ) -> System:
-    """The system of a trained model. ``name`` is its run directory or RUN+RUN; ``forcing`` scores the references."""
+    """Measures a trained model on the examples.
+
+    ``name`` is its run directory, or RUN+RUN for an ensemble. The references are scored if a metric needs them, or with
+    ``forcing``.
+    """
     found = transducer.evaluate(examples, metrics, batch_size=batch_size, forcing=forcing)
     return System(
         name,
@@ -65,7 +70,7 @@ def evaluate_model(
 
 
 def evaluate_file(path: Path, examples: Sequence[Example], metrics: Sequence[Metric]) -> System:
-    """The system of a file of outputs: line n is for example n. Metrics that need the model itself are left out.
+    """Measures a file of outputs: line n is the output for example n. Metrics that need the model itself are left out.
 
     Raises UserError if the file has more or fewer lines than there are examples.
     """

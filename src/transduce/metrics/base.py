@@ -50,13 +50,14 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "mase-12": YearlyScaledError,
     "mase-24": DailyScaledError,
 }
-"""The names of metrics. Each use makes one of its own: a metric remembers what its signature must say."""
+"""Makes a metric by its name. Each use makes a new object: a metric remembers what its signature must say."""
 
 
 def metric(name: str) -> Metric:
     """A new metric by its name, such as "bleu", or "bleu:zh" with a tokenizer for BLEU.
 
-    Raises UserError, with the most similar name, if there is no such metric.
+    Raises UserError, with the most similar name, if there is no such metric. Raises it too for an unknown tokenizer, or
+    one whose package or model is missing.
     """
     own, colon, tokenizer = name.partition(":")
     if own not in METRICS:
@@ -69,7 +70,7 @@ def metric(name: str) -> Metric:
 
 
 def meaning(metric: Metric) -> str:
-    """Describes a metric in a sentence or two: the beginning of its docstring, and which way is better."""
+    """Describes a metric in a sentence or two: the first paragraph of its docstring, and which way is better."""
     first, _, _ = (inspect.getdoc(type(metric)) or "").partition("\n\n")
     told = " ".join(first.removeprefix(f"``{metric.name}``: ").replace("``", "").split())
     return f"{told} {'More' if metric.higher_is_better else 'Less'} is better.".lstrip()
@@ -80,6 +81,6 @@ def evaluate(
 ) -> dict[str, float]:
     """The score of each metric, by its name, on predictions in the order of the examples.
 
-    Raises ValueError where ``statistics`` does.
+    Raises UserError where ``statistics`` does.
     """
     return {each.name: each.score for each in statistics(metrics, predictions, examples)}

@@ -22,9 +22,10 @@ Unit = Literal["words", "characters"]
 
 @dataclass(frozen=True)
 class Bin:
-    """The examples with a count from ``low`` to ``high``, and their ``mean`` count.
+    """A group of examples: those with a count from ``low`` to ``high``, both included. ``mean`` is their mean count.
 
-    ``intervals`` are the 95 % intervals of the scores, if requested.
+    ``examples`` is their number. ``scores`` are by metric name; so are ``intervals``, the 95 % intervals of the scores,
+    which are empty unless requested.
     """
 
     low: int
@@ -42,10 +43,11 @@ def binned(
     zero_apart: bool = False,
     resampling: Resampling | None = None,
 ) -> list[Bin]:
-    """The scores of at most ``bins`` groups of about equal size, in the order of their counts.
+    """The scores of groups of about equal size, in the order of their counts. ``counts`` has one number per example.
 
-    With ``zero_apart`` the count 0 is a group of its own, even if it is small: rare and unseen words are different
-    cases.
+    There are at most ``bins`` groups; examples with equal counts share one. ``zero_apart`` puts the count 0 into a
+    group of its own, even a small one, because rare and unseen words are different cases. It may then make two groups
+    for ``bins`` = 1. Raises UserError for ``bins`` below 1.
     """
     if bins < 1:
         raise UserError(f"bins = {bins}: at least one group is needed")
@@ -62,9 +64,9 @@ def binned(
 
 
 def unit_of(examples: Sequence[Example]) -> Unit:
-    """The unit for counting sources: words, or characters if no source has two words.
+    """The unit for counting sources: words between white space, or characters if no source has two words.
 
-    Units of the raw text are the same for all models.
+    The raw text is counted and not its tokens, so the unit is the same for all models.
     """
     return "words" if any(len(example.source.split()) > 1 for example in examples) else "characters"
 
@@ -79,12 +81,14 @@ def lengths(examples: Sequence[Example], unit: Unit) -> list[int]:
 
 
 def rarities(examples: Sequence[Example], unit: Unit, frequencies: Mapping[str, int]) -> list[int]:
-    """For each source, the training frequency of its rarest word or character. 0 means unseen."""
+    """For each source, the training frequency of its rarest word or character. 0 means unseen, or an empty source."""
     return [min((frequencies.get(each, 0) for each in units(example.source, unit)), default=0) for example in examples]
 
 
 def _bounds(counts: Sequence[int], bins: int) -> list[tuple[int, int]]:
-    """The lowest and the highest count of each group. A group ends when it has its share of the remaining examples."""
+    """The lowest and the highest count of each group, both included. A group ends when it has its share of what
+    remains.
+    """
     present = sorted(Counter(counts).items())
     bounds: list[tuple[int, int]] = []
     left, low, filled = len(counts), present[0][0] if present else 0, 0

@@ -24,10 +24,10 @@ _PACKAGES: Final = {"ja-mecab": "'sacrebleu[ja]'", "ko-mecab": "'sacrebleu[ko]'"
 
 
 class SacreBleu:
-    """One of sacreBLEU's metrics. The score of summed statistics equals its ``corpus_score``.
+    """One of sacreBLEU's metrics. The score of summed statistics equals sacreBLEU's ``corpus_score``.
 
-    Its public functions need the whole corpus at once, with the same number of references for each sentence. So this
-    class calls the two methods that sacreBLEU's own bootstrap calls.
+    sacreBLEU's public functions need the whole corpus at once, with the same number of references for each sentence. So
+    this class calls the two methods that sacreBLEU's own bootstrap calls.
     """
 
     name: str
@@ -74,13 +74,18 @@ class Bleu(SacreBleu):
             self.name = f"{Bleu.name}:{tokenize}"
 
     def sentence_score(self, row: Sequence[float]) -> float:
-        """The score of sacreBLEU's ``sentence_bleu``: n-grams that are longer than the sentence do not count. The score
-        of a corpus of one sentence would be 0."""
+        """The score of sacreBLEU's ``sentence_bleu`` for one sentence's statistics: n-grams longer than the sentence do
+        not count.
+
+        As a corpus of its own, a sentence of fewer than 4 tokens would get 0.
+        """
         return float(self._of_sentences._compute_score_from_stats(list(row)).score)
 
 
 def _scorer(tokenize: str, lowercase: bool, effective_order: bool = False) -> SacreBleuMetric:
-    """sacreBLEU's BLEU. Raises UserError if the tokenizer needs a package or a download that is not there."""
+    """sacreBLEU's BLEU. Raises MissingPackageError if the tokenizer needs a package, UserError if it cannot get its
+    model.
+    """
     try:
         return BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=effective_order)
     except (ImportError, RuntimeError) as error:  # RuntimeError for MeCab
@@ -114,7 +119,8 @@ class ChrfPlusPlus(SacreBleu):
 
 
 class Ter(SacreBleu):
-    """Translation edit rate in percent: edits and shifts of a word, over the mean reference (Snover et al., AMTA 2006).
+    """Translation edit rate in percent: edits of words and shifts of phrases, over the mean reference length (Snover et
+    al., AMTA 2006).
 
     Cased, as all metrics here are; sacreBLEU itself folds case for TER unless told otherwise.
     """

@@ -15,7 +15,10 @@ Shares = Literal["width", "mass"]
 
 @dataclass(frozen=True)
 class ConfidenceBin:
-    """Tokens with similar confidence: their mean confidence, and the share of right ones."""
+    """Tokens with similar confidence: their number, their mean ``confidence``, and the share of right ones.
+
+    ``low`` and ``high`` are the bin's edges, or for bins of equal mass the lowest and the highest confidence in it.
+    """
 
     low: float
     high: float
@@ -26,10 +29,10 @@ class ConfidenceBin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The reliability curve and its summary over all tokens, all in [0, 1].
+    """The reliability curve and its summary over all tokens. Confidences and shares are in [0, 1].
 
-    ``bins`` are the non-empty bins, sorted by confidence. The summary is the mean ``confidence``, the ``accuracy``, and
-    the expected calibration ``error``: sum_b n_b / N |accuracy_b - confidence_b|.
+    ``bins`` are the non-empty bins, sorted by confidence. ``tokens`` is N. The summary is the mean ``confidence``, the
+    ``accuracy``, and the expected calibration ``error``: sum_b n_b / N |accuracy_b - confidence_b|.
     """
 
     bins: tuple[ConfidenceBin, ...]
@@ -41,9 +44,11 @@ class Calibration:
 
 
 def calibration(confidence: ArrayLike, right: ArrayLike, bins: int = 15, shares: Shares = "width") -> Calibration:
-    """The calibration of tokens: the model's probability of its first choice [N], and whether this choice is right [N].
+    """The calibration of tokens: ``confidence`` [N] is the probability of the model's first choice, ``right`` [N] 1 if
+    it is right, else 0.
 
-    Bins have equal ``width``, or equal ``mass`` (the same number of tokens).
+    Bins have equal ``width`` in confidence, or equal ``mass`` (about the same number of tokens). Raises UserError if
+    there are no tokens, if the lengths differ, for confidences outside [0, 1], or for ``bins`` below 1.
     """
     confidence_N, right_N = np.asarray(confidence, float), np.asarray(right, float)
     if len(confidence_N) != len(right_N) or not len(right_N):

@@ -18,7 +18,10 @@ MOST = 20  # most labels of a matrix
 
 @dataclass(frozen=True)
 class Found:
-    """The counts of one label or type of entity: predicted, in the references, and ``right``."""
+    """The counts of one label or type of entity: ``right`` ones, ``predicted`` ones, and those in the ``reference``.
+
+    Precision, recall and F1 are in percent. They are 0 if their denominator is 0.
+    """
 
     right: int
     predicted: int
@@ -43,10 +46,11 @@ class Found:
 
 @dataclass(frozen=True)
 class LabelBreakdown:
-    """All labels of a corpus, the most frequent first. ``unit`` is label or entity (counted by type).
+    """The counts of each label of a corpus, the most frequent in the references first.
 
-    ``confusions`` count pairs of the reference's label and the predicted label at the same place, including equal
-    pairs. "" stands for a missing label. Entities have no place, so they have no confusions.
+    ``unit`` is "label" or "entity"; entities are counted by type. ``confusions`` count pairs (reference label,
+    predicted label) at the same place, including equal pairs. "" stands for a missing label. Entities have no place, so
+    they have no confusions.
     """
 
     unit: str
@@ -55,15 +59,18 @@ class LabelBreakdown:
 
     @property
     def micro(self) -> Found:
-        """The sum over all labels. If each place has a label on both sides, precision, recall and F1 equal the
-        accuracy.
+        """The counts summed over all labels.
+
+        If each place has a label on both sides, precision, recall and F1 of the sum equal the accuracy.
         """
         every = list(self.labels.values())
         return Found(sum(f.right for f in every), sum(f.predicted for f in every), sum(f.reference for f in every))
 
     @property
     def macro(self) -> dict[str, float]:
-        """Precision, recall and F1, averaged over labels."""
+        """Precision, recall and F1 in percent by name, each averaged over labels with equal weight; 0 if there are no
+        labels.
+        """
         each = [found.record() for found in self.labels.values()]
         return {name: sum(one[name] for one in each) / max(1, len(each)) for name in ("precision", "recall", "f1")}
 
@@ -80,7 +87,7 @@ class LabelBreakdown:
         }
 
     def rows(self) -> list[list[str]]:
-        """The cells of a table: a head, a row per label, and both averages."""
+        """The cells of a table: a head, a row per label, and rows for the micro and the macro average."""
         macro, micro = self.macro, self.micro
         return [
             [self.unit, "precision", "recall", "F1", "reference", "predicted"],
@@ -90,9 +97,9 @@ class LabelBreakdown:
         ]
 
     def matrix(self, most: int = MOST) -> list[list[str]]:
-        """The cells of the confusion matrix of the most frequent labels.
+        """The cells of the confusion matrix of the ``most`` frequent labels, with a head and a first column of labels.
 
-        Rows are reference labels, columns are predicted labels, and a cell with 0 is empty. No cells for entities.
+        Rows are reference labels, columns are predicted labels, and a count of 0 is "". Empty for entities.
         """
         if not self.confusions:
             return []
@@ -103,14 +110,16 @@ class LabelBreakdown:
 
 
 def breakable(metrics: Sequence[Metric]) -> bool:
-    """True if a metric supports an error breakdown. Raises ValueError if no metric supports one."""
+    """Returns True if at least one metric supports an error breakdown. Otherwise raises UserError; it never returns
+    False.
+    """
     return any(isinstance(metric, LabelMetric) for metric in metrics) or bool(error_rates(metrics))
 
 
 def label_breakdowns(
     metrics: Sequence[Metric], predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> list[LabelBreakdown]:
-    """One breakdown for each unit that the metrics count. Empty if no metric counts labels."""
+    """One breakdown for each unit that the metrics count: label, entity, or both. Empty if no metric counts labels."""
     units = dict.fromkeys(metric.unit for metric in metrics if isinstance(metric, LabelMetric))
     pairs = list(zip(predictions, examples, strict=True))
     return [_of_entities(pairs) if unit == "entity" else _of_labels(pairs) for unit in units]

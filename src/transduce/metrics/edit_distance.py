@@ -19,9 +19,9 @@ Alignment = tuple["Edit[U]", ...]
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs of edits. A match costs nothing. Without a cost for it, transposition is not allowed.
+    """The costs of edits. A match costs nothing. If ``transposition`` is None, transposition is not allowed.
 
-    Raises ValueError for a cost that is negative or not finite.
+    Raises UserError for a cost that is negative or not finite.
     """
 
     insertion: float = 1
@@ -37,8 +37,8 @@ class Costs:
 
 @dataclass(frozen=True)
 class Edit(Generic[U]):
-    """A step of an alignment: its source units (none for an insertion), its target units (none for a deletion), its
-    cost.
+    """A step of an alignment. ``source`` has its source units (none for an insertion), ``target`` its target units
+    (none for a deletion).
     """
 
     kind: Kind
@@ -48,7 +48,9 @@ class Edit(Generic[U]):
 
 
 class _Move(NamedTuple):
-    """An edit as a move in the table: rows down, columns to the right, and its cost as an integer."""
+    """An edit as a move in the table: how many rows down, how many columns right, and its cost in the table's integer
+    unit.
+    """
 
     kind: Kind
     down: int
@@ -96,7 +98,7 @@ class EditTable(Generic[U]):
 
     @property
     def distances(self) -> list[list[float]]:
-        """D: one row per source unit and one before them, one column per target unit and one before them."""
+        """D as ``len(source)`` + 1 rows of ``len(target)`` + 1 columns. Row 0 and column 0 stand for no units."""
         return [[cost / self._parts for cost in row] for row in self._table]
 
     @property
@@ -120,18 +122,24 @@ class EditTable(Generic[U]):
         return [[one * other for one, other in zip(*rows, strict=True)] for rows in zip(before, after, strict=True)]
 
     def options(self, i: int, j: int) -> list[tuple[Edit[U], float]]:
-        """All edits that lead to a cell, with the cost of the cell by each. The least of these costs is D[i, j]."""
+        """All edits that lead to a cell, each with the cost that the cell has if reached by it.
+
+        The least of these costs is D[i, j]. Cell (0, 0) has none.
+        """
         return [(self._edit(i, j, move), self._total(i, j, move) / self._parts) for move in self._moves(i, j)]
 
     def edits(self, i: int, j: int) -> list[Edit[U]]:
-        """The back-pointers of a cell: the edits that lead to it at its cost.
+        """The back-pointers of a cell: the edits that lead to it at its cost D[i, j].
 
-        The predecessor is ``len(source)`` rows up and ``len(target)`` columns to the left.
+        An edit's predecessor is ``len(edit.source)`` rows up and ``len(edit.target)`` columns to the left.
         """
         return [self._edit(i, j, move) for move in self._best(i, j)]
 
     def alignment(self) -> Alignment[U]:
-        """One optimal alignment: follows back-pointers from the end, diagonal ones first, then upward ones."""
+        """One optimal alignment, in the order of the text.
+
+        It is found from the end: a diagonal back-pointer is preferred to a deletion, and a deletion to an insertion.
+        """
         return next(self.alignments())
 
     def alignments(self) -> Iterator[Alignment[U]]:
@@ -183,8 +191,8 @@ def distance(
 ) -> EditTable[Any]:
     """The table of edit distances from source to target: ``distance("intention", "execution").distance`` is 5.
 
-    Strings are split into ``units``, characters or words. Other sequences are used unchanged. Raises ValueError for
-    other units and for costs below 0.
+    Strings are split into ``units``, "characters" or "words". Other sequences are used unchanged. Raises UserError for
+    other units, and for costs that are negative or not finite.
     """
     one, other = (split(given, units) if isinstance(given, str) else given for given in (source, target))
     return EditTable(one, other, Costs(insertion, deletion, substitution, transposition))

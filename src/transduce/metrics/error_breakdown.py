@@ -47,7 +47,7 @@ class ErrorBreakdown:
         }
 
     def record(self, most: int = MOST) -> dict[str, Any]:
-        """The counts and the most frequent errors of each kind, for JSON."""
+        """The counts and, of each kind, the ``most`` frequent errors, for JSON."""
         return {
             "unit": self.unit,
             "length": self.length,
@@ -61,7 +61,7 @@ class ErrorBreakdown:
         }
 
     def lines(self, most: int = MOST) -> list[str]:
-        """The same for the terminal: a line of counts, then the three lists side by side."""
+        """The counts and the most frequent errors for the terminal: a line of counts, then three lists side by side."""
         counts = self.counts
         edits = sum(counts.values()) - counts["right"]
         kinds = ", ".join(f"{count:,} {name}" for name, count in counts.items())
@@ -82,7 +82,7 @@ class ErrorBreakdown:
 
 
 def error_rates(metrics: Sequence[Metric]) -> list[ErrorRate]:
-    """The error rates among the metrics. Raises ValueError if there is none."""
+    """The error rates among the metrics. Raises UserError if there is none."""
     rates = [metric for metric in metrics if isinstance(metric, ErrorRate)]
     if not rates:
         raise UserError(
@@ -93,7 +93,9 @@ def error_rates(metrics: Sequence[Metric]) -> list[ErrorRate]:
 
 
 def error_breakdown(rate: ErrorRate, predictions: Sequence[Prediction], examples: Sequence[Example]) -> ErrorBreakdown:
-    """The errors behind an error rate. Predictions are in the order of the examples."""
+    """The errors behind an error rate, against the nearest reference of each example. Predictions are in the order of
+    the examples.
+    """
     length = 0
     substitutions: Counter[tuple[str, str]] = Counter()
     deletions: Counter[str] = Counter()

@@ -32,7 +32,7 @@ class ErrorRate:
         raise NotImplementedError
 
     def nearest(self, prediction: Prediction, example: Example) -> tuple[int, Sequence[str], Sequence[str]]:
-        """The distance to the nearest reference, the units of that reference, and the units of the prediction."""
+        """The edit distance to the nearest reference, the units of that reference, and the units of the prediction."""
         predicted = self.units(prediction.text)
         given = (self.units(text) for text in references(example))
         edits, _, reference = min((Levenshtein.distance(units, predicted), len(units), units) for units in given)

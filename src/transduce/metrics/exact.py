@@ -26,7 +26,9 @@ class ExactMatch:
 
 
 class ItemError(ExactMatch):
-    """``item_error``: the percentage of outputs that equal none; WER in the literature on pronunciation."""
+    """``item_error``: the percentage of outputs that equal none of their references; WER in the literature on
+    pronunciation.
+    """
 
     name = "item_error"
     higher_is_better = False

@@ -13,9 +13,10 @@ Steps = list[list[float]]
 
 
 class NumericError:
-    """The mean of ``error`` over the differences of all steps and channels.
+    """The mean of ``error`` over the differences, prediction minus reference, of all steps and channels of the corpus.
 
-    All references count. Outputs must have as many numbers as their references.
+    If an example has several references, the differences from each count. Raises UserError unless outputs have as many
+    steps and channels as their references.
     """
 
     name: str
@@ -63,13 +64,13 @@ class RootMeanSquaredError(NumericError):
 
 
 class MeanAbsoluteScaledError:
-    """``mase``: the absolute error divided by that of a naive forecast, averaged over channels (Hyndman and Koehler
-    2006).
+    """``mase``: the absolute error divided by the absolute error of a naive forecast, averaged over channels (Hyndman
+    and Koehler 2006).
 
-    The naive forecast repeats the last step, and its error is measured one step ahead on the sources. Below 1 is better
-    than this error. Both errors are averaged over the corpus before the division, so a source that never changes does
-    no harm. If no source changes, the score is infinite, or 0 without an error. A subclass with a ``period`` repeats
-    the last season instead.
+    The naive forecast repeats the last step, and its error is measured one step ahead on the sources. A score below 1
+    is a smaller error than the naive one. Both errors are averaged over the corpus before the division, so a source
+    that never changes does no harm. If no source changes, the score is infinite, or 0 without an error. A subclass with
+    a ``period`` repeats the last season instead.
     """
 
     name = "mase"
@@ -82,7 +83,11 @@ class MeanAbsoluteScaledError:
         return f"error:absolute|scale:naive {self.period} of sources|ratio:of means|channels:mean|refs:each"
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
-        """Each channel's summed errors, those of the naive forecast, and the number of steps of each."""
+        """Each channel's sum of absolute errors and their number of steps, then the same of the naive forecast on the
+        source.
+
+        Raises UserError if the source has no more steps than the period, or other channels than the forecast.
+        """
         apart = [step for reference in references(example) for step in differences(prediction.text, reference)]
         source = numbers(example.source)
         if len(source) <= self.period or len(source[0]) != len(apart[0]):
@@ -132,12 +137,12 @@ class DailyScaledError(MeanAbsoluteScaledError):
 
 
 def _channels(steps: Steps) -> list[float]:
-    """The sum of absolute values of each channel."""
+    """For each channel, the sum of absolute values over all steps."""
     return [sum(map(abs, channel)) for channel in zip(*steps, strict=True)]
 
 
 def differences(predicted: str, reference: str) -> Steps:
-    """The differences of all steps. Raises ValueError if the numbers of steps or channels differ."""
+    """Prediction minus reference, by step and channel. Raises UserError if the numbers of steps or channels differ."""
     ours, theirs = numbers(predicted), numbers(reference)
     if [len(step) for step in ours] != [len(step) for step in theirs]:
         raise UserError(
@@ -152,7 +157,10 @@ def subtract(step: Sequence[float], other: Sequence[float]) -> list[float]:
 
 
 def numbers(text: str) -> Steps:
-    """The steps of a line, at least one. Raises ValueError if a value is not a finite number."""
+    """The steps of a line, at least one; each is a list of its channels' values.
+
+    Raises UserError if the line is empty or a value is not a finite number.
+    """
     try:
         steps = [[float(number) for number in step.split(",")] for step in text.split()]
     except ValueError:

@@ -14,9 +14,9 @@ PREFIXES = ("B", "I", "E", "S")
 
 
 class LabelMetric:
-    """Labels are separated by white space. Missing and extra labels are wrong.
+    """Labels are separated by white space. A missing label counts as wrong, and so does an extra one.
 
-    Of several references, the one with the fewest wrong labels counts.
+    If there are several references, the one with the fewest wrong labels counts.
     """
 
     name: str
@@ -46,8 +46,8 @@ class Accuracy(LabelMetric):
 class MacroF1(LabelMetric):
     """``macro_f1``: the F1 of each label in percent, averaged over all labels of the references or predictions.
 
-    F1 is 2 right / (predicted + reference). Rare labels count as much as frequent ones. The statistics have three
-    numbers for each label seen so far, so later rows can be longer.
+    F1 is 2 right / (predicted + reference). Rare labels count as much as frequent ones. A row of statistics has right,
+    predicted and reference for each label seen so far, so later rows can be longer.
     """
 
     name = "macro_f1"
@@ -86,9 +86,10 @@ class EntityF1(LabelMetric):
     """``entity_f1``: F1 in percent of whole entities (Tjong Kim Sang and De Meulder 2003), of labels B-type, I-type and
     O.
 
-    An entity is right if both ends and the type are right. As in conlleval, an entity begins at B or S, or at I or E
-    after a label of another type; it ends after E or S. So IOB1, BIO and IOBES all work. <unk>, which an untrained
-    model may write, marks no entity. If neither side has an entity, the score is 100.
+    An entity is right if both ends and the type are right. As in conlleval, an entity begins at B or S. It also begins
+    at I or E after O, E, S or a label of another type. It ends after E or S. So IOB1, BIO and IOBES all work. <unk>,
+    which an untrained model may write, counts as O. If neither side has an entity, the score is 100. Raises UserError
+    for other labels.
     """
 
     name = "entity_f1"
@@ -103,17 +104,19 @@ class EntityF1(LabelMetric):
 
 
 def f1(right: float, predicted: float, reference: float) -> float:
-    """The harmonic mean of precision and recall; 0 if both are 0."""
+    """The harmonic mean of precision and recall, in [0, 1]; 0 if nothing is right."""
     return 2 * right / (predicted + reference) if right else 0.0
 
 
 def label_pairs(prediction: Prediction, example: Example) -> list[tuple[str, str]]:
-    """For each place, the label of the reference and the predicted one."""
+    """For each place, the label of the nearest reference and the predicted one; "" for a missing label."""
     return _side_by_side(*nearest(prediction, example))
 
 
 def nearest(prediction: Prediction, example: Example) -> tuple[str, str]:
-    """The reference with the fewest wrong labels (the first of several), and the prediction."""
+    """The reference with the fewest wrong labels, and the prediction, as texts. The first of equally good references
+    counts.
+    """
     given = references(example)
     if len(given) > 1:
         wrong = [sum(one != other for one, other in _side_by_side(text, prediction.text)) for text in given]
@@ -126,7 +129,10 @@ def _side_by_side(reference: str, predicted: str) -> list[tuple[str, str]]:
 
 
 def entities(labels: str) -> set[tuple[int, int, str]]:
-    """The first place, the end (exclusive) and the type of each entity. Raises ValueError for labels that mark none."""
+    """The entities that labels mark, as (first place, last place + 1, type), counted from 0.
+
+    Raises UserError for a label that is neither O nor B-, I-, E- or S- with a type.
+    """
     found: set[tuple[int, int, str]] = set()
     begin, last, kind = 0, "O", ""
     tags = ["O" if tag == SPECIALS[UNK] else tag for tag in labels.split()]

@@ -34,7 +34,9 @@ class Perplexity:
         return -prediction.forced_log_prob, float(self.length(prediction.forced_length, example))
 
     def length(self, tokens: int, example: Example) -> int:
-        """The number of units that the negative log-probability is divided by, including the end."""
+        """The number of units that the negative log-probability is divided by: ``tokens``, or units of the first
+        reference.
+        """
         return tokens
 
     def score(self, total: Sequence[float]) -> float:

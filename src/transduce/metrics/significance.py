@@ -1,9 +1,9 @@
 """Confidence intervals and significance tests: how much of a score, or of a difference, depends on the sampled
 examples.
 
-R resamples of N examples. ``counts_RN`` is the number of times that each example was drawn, so all sums of statistics
-[R, K] are one product. A resampling depends only on its seed and on N, so systems and metrics are compared on the same
-resamples.
+R resamples or trials, N examples, K statistics of a metric. ``counts_RN`` is the number of times that each example was
+drawn, so all sums of statistics [R, K] are one product. A resampling depends only on its seed and on N, so systems and
+metrics are compared on the same resamples.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Interval(NamedTuple):
 class Difference:
     """The difference of two systems' scores, first minus second: its 95 % interval and two p-values.
 
-    ``bootstrap_p`` is sacreBLEU's. ``randomisation_p`` is that of the two-sided randomisation test.
+    ``bootstrap_p`` is the p-value of the paired bootstrap, as in sacreBLEU. ``randomisation_p`` is the p-value of the
+    two-sided randomisation test.
     """
 
     value: float
@@ -68,11 +69,12 @@ class Resampling:
         return statistics.scores(_together(np.concatenate(sums)))
 
     def difference(self, one: Statistics, other: Statistics) -> Difference:
-        """Compares two systems on the same examples in the same order.
+        """Compares two systems on the same examples in the same order. The difference is the score of ``one`` minus
+        ``other``'s.
 
         If one score is infinite (a perplexity), so is the difference; the difference of two infinite scores is nan.
-        Then chance cannot be excluded, and both p-values are 1. Raises ValueError if the numbers of examples differ, or
-        if two metrics that remember labels measured them.
+        Chance can be excluded in neither case, so both p-values are 1. Raises UserError if the numbers of examples
+        differ, or if the two systems' metrics saw labels in different orders.
         """
         if len(one.rows_NK) != len(other.rows_NK):
             raise UserError(
@@ -85,14 +87,16 @@ class Resampling:
         return Difference(value, middle(sampled), bootstrap_p(value, sampled), share_beyond(value, np.abs(shuffled)))
 
     def _randomised(self, one: Statistics, other: Statistics) -> Floats:
-        """[R]: the difference after a random exchange of the two systems' outputs for each example."""
+        """[R], one value per trial: the difference after a random exchange of the two systems' outputs for each
+        example.
+        """
         one_NK, other_NK = _told_apart(one.rows_NK), _told_apart(other.rows_NK)
         ours_RK = np.concatenate([s @ one_NK + (1 - s) @ other_NK for s in self._coins(len(one_NK))])
         theirs_RK = one_NK.sum(0) + other_NK.sum(0) - ours_RK
         return _difference(one.scores(_together(ours_RK)), other.scores(_together(theirs_RK)))
 
     def _draws(self, examples: int) -> Iterator[Floats]:
-        """Yields blocks [.., N] of how often each example is drawn. The draws equal sacreBLEU's with the same seed."""
+        """Yields blocks [rows, N] of how often each example is drawn. With the same seed, sacreBLEU draws the same."""
         draw = np.random.default_rng(self.seed)
         for rows in _blocks(self.resamples, examples):
             drawn_RN = draw.choice(examples, size=(rows, examples), replace=True)
@@ -112,11 +116,12 @@ def middle(scores_R: Floats) -> Interval:
 
 
 def bootstrap_p(value: float, sampled_R: Floats) -> float:
-    """The p-value of the paired bootstrap (Koehn, EMNLP 2004), as in Moses and sacreBLEU.
+    """The p-value of the paired bootstrap (Koehn, EMNLP 2004), as in Moses and sacreBLEU; 1 if a difference is
+    infinite.
 
-    It is the share of resamples whose absolute difference, after a shift to mean 0, is at least as large as the
-    observed one. Near significance this is a one-sided probability: between equal systems it is below 0.05 about once
-    in ten times.
+    The absolute differences of the resamples are shifted to mean 0. The result is the share of them that are at least
+    as large as |value| (``share_beyond``). Near significance this is a one-sided probability: between equal systems it
+    is below 0.05 about once in ten times.
     """
     sizes_R = np.abs(sampled_R)
     mean = sizes_R.mean()
@@ -124,16 +129,20 @@ def bootstrap_p(value: float, sampled_R: Floats) -> float:
 
 
 def share_beyond(value: float, sizes_R: Floats) -> float:
-    """(c + 1) / (R + 1), where c values are at least as large as |value|.
+    """(c + 1) / (R + 1), where c of the R ``sizes_R`` are at least as large as |value|.
 
-    Equal values count. Otherwise a metric with few values (``exact``) would turn each tie into a difference.
+    Equal sizes count. Otherwise a metric with few values (``exact``) would turn each tie into a difference. nan counts
+    too.
     """
     smaller_R = sizes_R < abs(value) - 1e-9  # nan is not smaller than any value
     return float((~smaller_R).sum() + 1) / (len(sizes_R) + 1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusts the p-values of several tests: at most ``LEVEL`` of such families have a false positive (Holm 1979)."""
+    """The adjusted p-values of a family of tests, in the same order (Holm 1979).
+
+    If all p-values up to ``LEVEL`` count as significant, at most that share of families has a false positive.
+    """
     order = sorted(range(len(p_values)), key=lambda test: p_values[test])
     adjusted, highest = [0.0] * len(p_values), 0.0
     for rank, test in enumerate(order):
@@ -143,13 +152,16 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _told_apart(rows_NK: Floats) -> Floats:
-    """[N, 2 K]: the finite numbers, and counts of infinity. 0 times infinity would be nan."""
+    """[N, 2 K]: K columns with 0 in place of infinity, then K columns with 1 where infinity was.
+
+    Products need this, because 0 times infinity would be nan.
+    """
     infinite_NK = rows_NK == np.inf
     return np.concatenate([np.where(infinite_NK, 0.0, rows_NK), infinite_NK], 1)
 
 
 def _together(sums_R2K: Floats) -> Floats:
-    """[R, K]: the sums of such rows, infinite if one of the numbers is infinite."""
+    """[R, K]: undoes ``_told_apart`` for sums of its rows. A sum is infinite if one of its numbers was."""
     finite_RK, infinite_RK = np.hsplit(sums_R2K, 2)
     return np.where(infinite_RK > 0, np.inf, finite_RK)
 
@@ -160,8 +172,10 @@ def _difference(one_R: Floats, other_R: Floats) -> Floats:
 
 
 def _blocks(rows: int, examples: int) -> Iterator[int]:
-    """``rows`` in blocks that fit into memory. Each takes whole words of random bits, so the block size changes no
-    draw.
+    """Yields the numbers of rows of blocks that fit into memory; they sum to ``rows``.
+
+    All blocks but the last have a multiple of 32 rows, which takes whole words of random bits. So the block size
+    changes no draw.
     """
     most = max(1, BLOCK // examples // 32) * 32
     for start in range(0, rows, most):

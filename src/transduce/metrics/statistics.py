@@ -36,7 +36,10 @@ class OfLabels(Protocol):
 
 @dataclass(frozen=True)
 class Statistics:
-    """A metric's statistics of each example, [N, K]. Their sum gives the score; the sum of some rows gives theirs."""
+    """A metric's statistics of each example, ``rows_NK``. The sum of all rows gives the corpus score.
+
+    The sum of some rows gives the score of these examples.
+    """
 
     metric: Metric
     rows_NK: Floats
@@ -50,7 +53,7 @@ class Statistics:
         return self.metric.score(self.rows_NK.sum(0).tolist())
 
     def scores(self, sums_RK: Floats) -> Floats:
-        """[R]: the score of each sum of rows."""
+        """[R]: the score of each row of ``sums_RK``, which are sums of rows of statistics."""
         return np.array([self.metric.score(sums) for sums in sums_RK.tolist()])
 
     @property
@@ -58,9 +61,9 @@ class Statistics:
         return int(self.rows_NK.shape[1])
 
     def beside(self, other: Statistics) -> Statistics:
-        """Adds zeros for labels that only another system's outputs have.
+        """These statistics, with columns of zeros added for labels that only ``other`` has.
 
-        Raises ValueError if two metrics saw labels in different orders, because their columns differ.
+        Raises UserError if two metrics saw labels in different orders, because their columns differ.
         """
         if isinstance(self.metric, OfLabels) and isinstance(other.metric, OfLabels):
             for ours, theirs in zip(self.metric.labels, other.metric.labels, strict=False):
@@ -84,9 +87,9 @@ class Statistics:
 def statistics(
     metrics: Sequence[Metric], predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> list[Statistics]:
-    """The statistics of each metric. Predictions are in the order of the examples.
+    """The statistics of each metric, in order. Predictions are in the order of the examples.
 
-    Raises ValueError if there is no example, if the counts differ, or if an example lacks something that a metric needs
+    Raises UserError if there is no example, if the counts differ, or if an example lacks something that a metric needs
     (a reference).
     """
     if len(predictions) != len(examples):
@@ -98,18 +101,20 @@ def statistics(
 
 
 def sentence_score(metric: Metric, row: Sequence[float]) -> float:
-    """The score of one sentence's statistics."""
+    """The score of one sentence, from the row of its statistics."""
     return metric.sentence_score(row) if isinstance(metric, OfSentences) else metric.score(row)
 
 
 def check_compares_texts(metric: Metric) -> None:
-    """Raises ValueError if a metric measures references by a model instead of outputs."""
+    """Raises UserError if a metric scores references with the model (``needs_forcing``) instead of comparing outputs
+    with them.
+    """
     if metric.needs_forcing:
         raise UserError(f"metric {metric.name!r} compares no texts; minimum risk takes bleu, chrf, wer, per, ...")
 
 
 def _equally_wide(rows: Sequence[Sequence[float]]) -> Floats:
-    """[N, K]: rows padded with zeros, for labels that were not seen yet."""
+    """[N, K]: the rows, each padded at its end with zeros for labels that were not seen yet."""
     widest = max(map(len, rows))
     return np.array([[*row, *[0.0] * (widest - len(row))] for row in rows], float)
 

@@ -8,31 +8,36 @@ from collections.abc import Callable, Sequence
 from transduce.errors import UserError
 
 SPLITS: dict[str, Callable[[str], Sequence[str]]] = {"characters": tuple, "words": str.split}
-"""The names of the units. Both keep the text unchanged: no lower case, no normalisation."""
+"""Splits a text by the name of its units. Both keep letters unchanged: no lower case, no normalisation."""
 
 
 def split(text: str, units: str) -> Sequence[str]:
-    """The units of a text. Raises ValueError for an unknown name of units."""
+    """The units of a text; ``units`` is "characters" or "words" (between white space). Raises UserError for another
+    name.
+    """
     if units not in SPLITS:
         raise UserError(f"units {units!r}: expected {' or '.join(SPLITS)}")
     return SPLITS[units](text)
 
 
 def shown(unit: object) -> str:
-    """A unit for a table: spaces are visible, line breaks are replaced, and a lone accent gets a circle."""
+    """A unit as text for a table: a space becomes ␣, other unprintable characters become escapes such as \\n.
+
+    A combining accent at the beginning gets a circle to stand on.
+    """
     text = str(unit).replace(" ", "␣")
     visible = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
     return f"◌{visible}" if visible and unicodedata.combining(visible[0]) else visible
 
 
 def columns(text: str) -> int:
-    """The columns that a text takes on a terminal: two for a wide character, none for an accent."""
+    """The number of columns that a text takes on a terminal: two for a wide character, none for a combining accent."""
     wide = (0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
     return sum(wide)
 
 
 def padded(text: str, width: int, align: str = "<") -> str:
-    """A text padded with spaces to ``width`` columns: < aligns left, > right, ^ in the middle."""
+    """A text padded with spaces to ``width`` columns of a terminal: < aligns left, > right, ^ in the middle."""
     return f"{text:{align}{max(0, width - columns(text) + len(text))}}"
 
 

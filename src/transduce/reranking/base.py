@@ -15,8 +15,10 @@ from transduce.transducer import Transducer
 
 
 class Reranker(Protocol):
-    """Returns the answers, each with its outputs in another order, best first, with new scores; equal texts are
-    merged."""
+    """Returns the answers in the same order, each with its outputs sorted anew, best first, with new scores.
+
+    Outputs of equal text are merged into one.
+    """
 
     def __call__(self, answers: Sequence[Answer]) -> list[Answer]: ...
 
@@ -29,9 +31,10 @@ def rerank(
     batch_size: int = 64,
     candidates: Sequence[CandidateLists] = (),
 ) -> Iterator[Answer]:
-    """The transducer's answers, in order, each with its outputs reranked together with the ``candidates`` for it.
+    """Yields the transducer's answers in the order of ``sources``, each with its outputs reranked.
 
-    Sources are read ahead as ``Transducer.answer`` reads requests.
+    The outputs that ``candidates`` list for a source are reranked with the transducer's own. ``search`` replaces the
+    transducer's. Sources are read ahead as ``Transducer.answer`` reads requests.
     """
     answers = transducer.answer(requests_for(sources), search, batch_size)
     for window in windows(with_candidates(transducer, answers, candidates, batch_size), batch_size):
@@ -39,7 +42,7 @@ def rerank(
 
 
 def distinct(outputs: Sequence[Output]) -> list[Output]:
-    """The outputs without those whose text an earlier one has."""
+    """The first output of each text, in order."""
     first: dict[str, Output] = {}
     for output in outputs:
         first.setdefault(output.text, output)
@@ -47,6 +50,6 @@ def distinct(outputs: Sequence[Output]) -> list[Output]:
 
 
 def ordered(outputs: Sequence[Output], scores: Sequence[float]) -> list[Output]:
-    """The outputs with these scores, best first; equal scores keep their order."""
+    """The outputs, each with the new score at its index as ``score``, best first; equal scores keep their order."""
     scored = [replace(output, score=score) for output, score in zip(outputs, scores, strict=True)]
     return sorted(scored, key=lambda output: -output.score)

@@ -21,9 +21,8 @@ class CandidateLists:
     """The n-best lists of another program: for each source its outputs and their scores; higher is better.
 
     A feature of ``reranking.loglinear``. Scores may lack a term that is the same for all outputs of a source, as a
-    joint model's lack log p(x). An output that is not in the list gets the least finite score of its source. If the
-    list lacks a source, all outputs of that source get 0. Sources are compared as ``predict`` writes them
-    (``one_line``).
+    joint model's lack log p(x). An output that is not listed for its source gets the source's least finite score, or 0
+    if there is none. Sources and outputs are compared as ``predict`` writes them (``one_line``).
     """
 
     scores: Mapping[str, Mapping[str, float]]
@@ -32,8 +31,8 @@ class CandidateLists:
     def read(cls, path: Path) -> CandidateLists:
         """Reads lines of source, score and output, separated by tabs, as ``predict --format tsv`` writes them.
 
-        An output that is listed twice keeps its better score. Raises UserError, which names the line, for any other
-        line.
+        An output that is listed twice for a source keeps its better score. A score of minus infinity is allowed. Raises
+        UserError for an empty file, and for any other line, which the message names.
         """
         scores: dict[str, dict[str, float]] = {}
         for number, line in enumerate(corpora.lines(path), 1):
@@ -49,14 +48,14 @@ class CandidateLists:
         return [self.of(source).get(one_line(output.text), least[source]) for source, output in pairs]
 
     def of(self, source: str) -> Mapping[str, float]:
-        """The outputs listed for a source, with their scores."""
+        """The outputs listed for a source, with their scores; empty if the source is not listed."""
         return self.scores.get(one_line(source), {})
 
 
 def with_candidates(
     transducer: Transducer, answers: Iterable[Answer], candidates: Sequence[CandidateLists], batch_size: int = 64
 ) -> Iterator[Answer]:
-    """The answers, each with the outputs that ``candidates`` list for its source appended, except those it has already.
+    """Yields each answer with further outputs appended: those that ``candidates`` list for its source and it lacks.
 
     The model scores the appended outputs: they get its tokens, and its log-probability as ``log_prob`` and ``score``.
     """
@@ -74,7 +73,10 @@ def with_candidates(
 
 
 def _lowest_score(listed: Mapping[str, float]) -> float:
-    """The score of an output that is not listed: the least finite one, as an impossible output tells nothing."""
+    """The score of an output that is not listed: the least finite one, or 0 if there is none.
+
+    An impossible output, with minus infinity, says nothing about the others.
+    """
     return min((score for score in listed.values() if math.isfinite(score)), default=0.0)
 
 

@@ -17,9 +17,10 @@ LEAST = 1e-10  # stands for no attention at all: its logarithm must be finite
 class Coverage:
     """cp(x, y) = sum over s of log min(1, sum over t of a_ts): Wu et al. 2016, eq. 14, without its weight beta.
 
-    a_ts is the attention of the transducer's model as it writes y, teacher-forced once and averaged over heads and
-    layers, or that of one ``attention`` by name. A feature of ``reranking.loglinear``: 0 if every part of the source
-    got at least the attention of one token, else negative. Raises UserError if the model has no attention to it.
+    a_ts is the attention of the transducer's model as it writes y, teacher-forced once. It is averaged over heads, and
+    over all attentions to the source unless ``attention`` names one. A feature of ``reranking.loglinear``: 0 if every
+    token of the source got at least the attention of one target token, else negative. Raises UserError if the model has
+    no attention to the source.
     """
 
     transducer: Transducer

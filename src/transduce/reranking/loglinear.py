@@ -16,14 +16,14 @@ Pair = tuple[str, Output]  # a source and one of its outputs
 
 
 class Feature(Protocol):
-    """A number for each output of a source."""
+    """A number for each pair of a source and one of its outputs, in order."""
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]: ...
 
 
 @dataclass(frozen=True)
 class Own:
-    """log p(y | x) of the model that found the output."""
+    """log p(y | x) of the model that found the output (``Output.log_prob``)."""
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         return [output.log_prob for _, output in pairs]
@@ -31,7 +31,9 @@ class Own:
 
 @dataclass(frozen=True)
 class Score:
-    """The score that the search ranked by: the log-probability, normalised by length, less the filters' penalties."""
+    """The score that the search ranked by (``Output.score``): log-probability, normalised by length, less filters'
+    penalties.
+    """
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         return [output.score for _, output in pairs]
@@ -39,7 +41,9 @@ class Score:
 
 @dataclass(frozen=True)
 class LengthFeature:
-    """The number of tokens of an output. A positive weight compensates for the low probability of long outputs."""
+    """The number of tokens of an output, ``</s>`` included. A positive weight makes up for the low probability of long
+    outputs.
+    """
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         return [float(len(output.tokens)) for _, output in pairs]
@@ -47,7 +51,7 @@ class LengthFeature:
 
 @dataclass(frozen=True)
 class Direct:
-    """log p(y | x) of another model, which may have another vocabulary."""
+    """log p(y | x) of another model of the same direction, which may have another vocabulary."""
 
     transducer: Transducer
     batch_size: int = 64
@@ -80,10 +84,11 @@ class Language:
 
 @dataclass(frozen=True)
 class LogLinear:
-    """score(y) = sum over m of weight_m feature_m(x, y).
+    """A reranker: score(y) = sum over m of weight_m feature_m(x, y).
 
-    ``Channel`` and ``Language`` make the noisy channel, argmax p(x | y) p(y). In practice ``Own`` is added to them (Yee
-    et al. 2019).
+    ``features`` are pairs of a feature and its weight. ``Channel`` and ``Language`` make the noisy channel, argmax p(x
+    | y) p(y); in practice ``Own`` is a third feature (Yee et al. 2019). Raises UserError for a weight that is not
+    finite, or if all weights are 0.
     """
 
     features: tuple[tuple[Feature, float], ...]

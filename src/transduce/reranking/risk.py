@@ -18,14 +18,14 @@ from transduce.types import Example, Prediction
 
 @dataclass(frozen=True)
 class MinimumRisk:
-    """The greatest expected utility: argmax over h of sum over r of w_r u(h, r).
+    """A reranker by expected utility: it puts argmax over h of sum over r of w_r u(h, r) first.
 
-    h and r run over the outputs of a source. The utility u is ``metric`` of one sentence, negated if it is an error
-    rate.
+    h and r run over the outputs of a source. The utility u is ``metric`` of h alone with r as its reference, negated if
+    less is better. The sum becomes the output's score. The weights w_r sum to 1.
 
     Use ``uniform`` weights for samples: a frequent output counts more because it occurs more often (Eikema and Aziz
     2020). Use ``posterior`` weights for the outputs of a beam: w_r is proportional to p(r | x) (Kumar and Byrne 2004).
-    Raises UserError for a metric that needs scored references.
+    Raises UserError for a metric that needs scored references, or for other weights.
     """
 
     metric: Metric
@@ -53,7 +53,7 @@ class MinimumRisk:
         return score if self.metric.higher_is_better else -score
 
     def _weights(self, outputs: Sequence[Output]) -> dict[str, float]:
-        """The weight of each text; they sum to 1."""
+        """The weight of each distinct text: the sum over the outputs with this text. All weights sum to 1."""
         weights: defaultdict[str, float] = defaultdict(float)
         best = max(output.log_prob for output in outputs)
         for output in outputs:
