@@ -14,7 +14,9 @@ from transduce.types import Batch, Loss
 
 
 class Trainable(nn.Module):
-    """A model and its objective as one module. Distributed training and ``torch.compile`` wrap this module."""
+    """A model and its objective as one module, whose call returns the loss of a batch. It is the one module to wrap for
+    distributed training or ``torch.compile``.
+    """
 
     def __init__(self, model: nn.Module, objective: Objective[Any]) -> None:
         super().__init__()

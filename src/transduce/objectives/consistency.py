@@ -22,14 +22,14 @@ from transduce.types import Batch, Loss, widened
 
 @dataclass(frozen=True)
 class RDrop:
-    """R-Drop (Liang et al. 2021, eq. 4). The model reads each batch twice, and dropout makes two distributions P and Q
-    of each next word:
+    """R-Drop (Liang et al. 2021, eq. 4). The model reads two copies of each batch at once. Dropout differs between
+    them, and gives two distributions P and Q of each next word:
 
-    (cross-entropy of P + cross-entropy of Q) / 2 + ``weight`` / 2 (KL(P || Q) + KL(Q || P)) / 2.
+    (cross-entropy of P + cross-entropy of Q) / 2 + ``weight`` / 2 * (KL(P || Q) + KL(Q || P)) / 2.
 
-    This is half the paper's loss, so that it has the scale of cross-entropy. ``smoothing`` and ``forcing`` are those
-    of cross-entropy. Reports ``nll``, the mean of P's and Q's, and ``divergence``, the mean of the two KL terms. In
-    validation there is no dropout, and the loss is cross-entropy.
+    This is half the paper's loss, so that it has the scale of cross-entropy. ``smoothing`` and ``forcing`` are those of
+    cross-entropy. Reports ``nll``, the mean of P's and Q's, and ``divergence``, the mean of the two KL terms without
+    the weight. Validation has no dropout, and its loss is cross-entropy.
     """
 
     smoothing: float = 0.0
@@ -69,7 +69,9 @@ class RDrop:
 
 
 def divergence(p_NV: Tensor, q_NV: Tensor) -> Tensor:
-    """(KL(P || Q) + KL(Q || P)) / 2, summed over N, of the distributions with these logits; differentiable."""
+    """The sum over N of (KL(P || Q) + KL(Q || P)) / 2, a scalar. P and Q are the distributions with these logits.
+    Differentiable in both.
+    """
     total: Tensor = _Divergence.apply(p_NV, q_NV)  # type: ignore[no-untyped-call]
     return total
 

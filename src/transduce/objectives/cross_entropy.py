@@ -20,9 +20,9 @@ from transduce.types import Batch, Loss, Padded, widened
 class CrossEntropy:
     """Cross-entropy at real positions, with label smoothing (Szegedy et al. 2016, section 7):
 
-    the target's distribution is q(v) = (1 - smoothing) [v = y] + smoothing / V. Reports ``nll``, the part without
-    smoothing. In training, ``forcing`` chooses the words that the model reads before each prediction: the target's or
-    its own. In validation it reads the target's words.
+    the target's distribution is q(v) = (1 - smoothing) [v = y] + smoothing / V. Reports ``nll``, the cross-entropy
+    without smoothing. In training, ``forcing`` chooses the words that the model reads before each prediction: the
+    target's or its own. In validation it reads the target's words.
     """
 
     smoothing: float = 0.0
@@ -46,7 +46,9 @@ class CrossEntropy:
         return Loss(total, len(target_N), {"nll": nll})
 
     def read(self, model: Any, state: Any, target: Padded, progress: float) -> Tensor:
-        """The ids [B, T] that the model reads."""
+        """The ids [B, T] that the model reads: position 0 is BOS, and position t is the word before word t of the
+        target.
+        """
         forcing = self.forcing if model.training else TeacherForcing()
         return forcing(model, state, target, progress)
 
@@ -97,9 +99,11 @@ def check_smoothing(smoothing: float) -> None:
 
 
 def cross_entropy(model: Distribution, output: Any, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """The sums of ``smoothed_cross_entropy`` over N features, read out in chunks.
+    """``smoothed_cross_entropy`` of N features ``output`` [N, ...], whose logits are read out in chunks. Returns two
+    scalars.
 
-    Raises ValueError if the target is numbers."""
+    Raises UserError if the target is numbers.
+    """
     if target_N.is_floating_point():
         raise UserError(
             'the target is numbers, and cross-entropy needs tokens: set model.type = "forecaster" and objective = '
@@ -114,7 +118,9 @@ def cross_entropy(model: Distribution, output: Any, target_N: Tensor, smoothing:
 
 
 def smoothed_cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Sums over N: the smoothed cross-entropy, differentiable in the logits, and the plain one, only reported."""
+    """Two scalars, sums over N: the smoothed cross-entropy, differentiable in the logits, and the one without
+    smoothing, which has no gradient.
+    """
     total, nll = _SmoothedCrossEntropy.apply(logits_NV, target_N, smoothing)  # type: ignore[no-untyped-call]
     return total, nll
 

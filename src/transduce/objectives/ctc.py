@@ -31,9 +31,9 @@ class CTCLikelihood:
     number of pairs without an alignment.
 
     A pair has no alignment if its output needs more frames than its source has: one for each symbol, and one for the
-    blank between equal symbols. Its loss is infinite. ``impossible`` "error" raises a ValueError that names the pair;
-    "skip" leaves the pair out and logs it. ``by`` chooses the implementation: "torch", or "transduce", which is slower
-    and easier to read (``ctc.lattice``).
+    blank between equal neighbours. Its loss would be infinite. ``impossible`` "error" raises a UserError that names the
+    row of one such pair in the data; "skip" leaves such pairs out and logs one. ``by`` chooses the implementation:
+    "torch", or "transduce", which is slower and easier to read (``ctc.lattice``).
     """
 
     impossible: Literal["error", "skip"] = "error"
@@ -49,7 +49,9 @@ class CTCLikelihood:
         return self.of(model.frames(batch.source), batch), carry
 
     def of(self, frames: Padded, batch: Batch) -> Loss:
-        """The loss of a batch from its ``frames``."""
+        """The loss of a batch. ``frames`` are its log-probabilities [B, S, V], with the number of real frames of each
+        row.
+        """
         outputs = Padded(batch.target.values, batch.target.lengths - 1)
         impossible_B = least_frames(outputs) > frames.lengths
         skipped = int(impossible_B.sum())
@@ -92,10 +94,11 @@ def _by_torch(frames: Padded, outputs: Padded) -> Tensor:
 
 @dataclass(frozen=True)
 class JointLikelihood:
-    """``weight`` times the CTC loss plus (1 - ``weight``) times cross-entropy, of one encoding (Kim et al. 2017,
-    eq. 14).
+    """``weight`` times the CTC loss plus (1 - ``weight``) times cross-entropy, of one encoding (Kim et al. 2017, eq.
+    14).
 
-    Reports ``nll``, the same mixture without smoothing, its terms ``ctc`` and ``attention``, and ``skipped``.
+    Reports ``nll``, the same mixture without smoothing, its unweighted terms ``ctc`` and ``attention`` without
+    smoothing, and ``skipped``. CTC leaves out the pairs that it skips; cross-entropy does not.
     """
 
     weight: float = 0.3

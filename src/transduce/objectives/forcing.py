@@ -1,7 +1,7 @@
 """The words that a decoder reads in training: the target's, its own, or unknown words.
 
-Rows B, target positions T, N of them, V vocabulary. Position 0 of the ids that are read is BOS; position t is the word
-before word t.
+B rows, T target positions, V vocabulary; N of the rows or positions. Position 0 of the ids that are read is BOS;
+position t is the word before word t.
 """
 
 from __future__ import annotations
@@ -27,9 +27,12 @@ S = TypeVar("S")
 
 
 class Forcing(Protocol):
-    """Returns the ids [B, T] that a model reads for a target [B, T].
+    """Returns the ids [B, T] that a model reads for a target [B, T]: BOS first, then words in the place of the
+    target's.
 
-    ``state`` is the model's start state, which the call does not change. ``progress`` in [0, 1] is for schedules."""
+    ``state`` is the model's start state, which the call does not change. ``progress`` is the share of the budget that
+    is used, for schedules.
+    """
 
     def __call__(self, model: Autoregressive[S], state: S, target: Padded, progress: float) -> Tensor: ...
 
@@ -44,8 +47,9 @@ class TeacherForcing:
 
 @dataclass(frozen=True)
 class WordDropout:
-    """The model reads the target's words, with a random ``share`` of them replaced by the unknown word (Bowman et al.
-    2016, section 3.1). The decoder then relies more on the source and less on the words before."""
+    """The model reads the target's words, but each with probability ``share`` as the unknown word (Bowman et al. 2016,
+    section 3.1). BOS stays. The decoder then relies more on the source and less on the words before.
+    """
 
     share: float = 0.3
 
@@ -62,8 +66,9 @@ class WordDropout:
 
 @dataclass(frozen=True)
 class ScheduledSampling:
-    """The model reads each of the target's words with ``probability`` p, and its own word otherwise (Bengio et al.
-    2015). It chooses its own words token by token, after everything that it read before.
+    """The model reads each of the target's words with probability p, and otherwise the word that it chooses itself
+    (Bengio et al. 2015). ``probability`` gives p from the share of the budget that is used. The model chooses token
+    by token, after everything that it read before.
 
     ``choose`` "sample" draws the word from the model's distribution; "argmax" takes the most probable word. Padding,
     BOS and EOS are never chosen. The choice has no gradient. If p = 1, no random number is drawn, and training equals
@@ -88,9 +93,11 @@ class ScheduledSampling:
 
     @unrecorded()
     def mix(self, model: Autoregressive[S], state: S, gold_BT: Tensor, own_BT: Tensor, quantile_BT: Tensor) -> Tensor:
-        """Returns ``gold_BT`` with the model's own word wherever ``own_BT`` is True.
+        """Returns the ids ``gold_BT`` with the model's own word wherever ``own_BT`` is True; ``gold_BT`` does not
+        change.
 
-        For "sample" that is the word at ``quantile_BT`` of the model's distribution."""
+        For "sample" that is the word at ``quantile_BT``, in [0, 1), of the model's distribution.
+        """
         state = tree.reserve(tree.fork(state), gold_BT.shape[1])
         mixed_BT, read = gold_BT.clone(), 0
         for t in own_BT.any(0).nonzero()[:, 0].tolist():
@@ -142,10 +149,10 @@ class ParallelScheduledSampling(ScheduledSampling):
 
 
 def at_quantile(logits_NV: Tensor, quantile_N: Tensor) -> Tensor:
-    """The first word whose cumulative probability is more than ``quantile_N`` in [0, 1).
+    """The first word [N] of each row whose cumulative probability is more than ``quantile_N``, in [0, 1).
 
-    Uniform quantiles give samples (inverse transform sampling). This needs one random number for each word, where
-    Gumbel noise needs V, and the same quantile of the same distribution gives the same word again.
+    Uniform quantiles give samples (inverse transform sampling). This needs one random number for each row, where Gumbel
+    noise needs V. The same quantile of the same distribution gives the same word again.
     """
     wide = widened(logits_NV.dtype)
     below_NV = torch.softmax(logits_NV, -1, wide).cumsum(-1)

@@ -19,7 +19,8 @@ CHUNK = 2**25  # logits in memory at once: 128 MiB in float32
 
 
 def chunk_slices(model: Distribution, output: Any) -> list[slice]:
-    """Slices of the features ``output`` [N, ...], at least one, with at most ``CHUNK`` logits each.
+    """Slices of the rows of the features ``output`` [N, ...]. There is at least one. Each gives at most ``CHUNK``
+    logits, or has one row.
 
     One row is read out to learn the vocabulary's size. It has a gradient wherever gradients are enabled: autocast
     caches converted weights, and before PyTorch's PR 165068 it reused weights that were cached under ``no_grad``.
@@ -30,7 +31,8 @@ def chunk_slices(model: Distribution, output: Any) -> list[slice]:
 
 
 def map_chunks(model: Distribution, function: Callable[..., R], output: Any, *others: Any) -> list[R]:
-    """Apply ``function`` to each chunk of N features and of the ``others`` [N, ...]; returns its results.
+    """Applies ``function`` to each chunk of rows of the features ``output`` [N, ...] and of the ``others`` [N, ...].
+    Returns the list of its results.
 
     With more than one chunk, the backward pass computes each chunk's logits again instead of keeping them.
     """
@@ -46,6 +48,8 @@ def map_chunks(model: Distribution, function: Callable[..., R], output: Any, *ot
 def sum_chunks(
     model: Distribution, function: Callable[..., tuple[Tensor, ...]], output: Any, *others: Any
 ) -> tuple[Tensor, ...]:
-    """Like ``map_chunks``, for a function that returns sums: returns the sums over all chunks."""
+    """Like ``map_chunks``, for a function that returns a tuple of sums. Returns the tuple of their sums over all
+    chunks.
+    """
     sums = map_chunks(model, function, output, *others)
     return sums[0] if len(sums) == 1 else tuple(torch.stack(column).sum() for column in zip(*sums, strict=True))

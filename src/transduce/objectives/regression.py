@@ -1,4 +1,4 @@
-"""Losses of regressors, in scaled units. N real numbers of a batch."""
+"""Losses of regressors, in scaled units. N is the number of numbers in a batch that are not padding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from transduce.types import Batch, Loss, real_mask, widened
 
 @dataclass(frozen=True)
 class SquaredError:
-    """(y - f(x))^2, summed over all steps and channels. Its minimum is the mean of the possible targets."""
+    """(y - f(x))^2, summed over all steps and channels. The mean of the possible targets minimises it."""
 
     def __call__(self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
         predicted_N, target_N = predicted_and_target(model, batch)
@@ -23,7 +23,7 @@ class SquaredError:
 
 @dataclass(frozen=True)
 class AbsoluteError:
-    """|y - f(x)|, summed over all steps and channels. Its minimum is the median of the possible targets."""
+    """|y - f(x)|, summed over all steps and channels. The median of the possible targets minimises it."""
 
     def __call__(self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
         predicted_N, target_N = predicted_and_target(model, batch)
@@ -32,7 +32,8 @@ class AbsoluteError:
 
 @dataclass(frozen=True)
 class Huber:
-    """e^2 / 2 for errors of at most ``delta``, and delta (|e| - delta / 2) for larger errors (Huber 1964).
+    """e^2 / 2 for errors e = y - f(x) of at most ``delta``, and delta (|e| - delta / 2) for larger ones (Huber 1964).
+    The loss is summed over all steps and channels.
 
     Outliers count less than in the squared error. ``delta`` is in scaled units: the training set's standard deviation
     is 1.
@@ -51,7 +52,7 @@ class Huber:
 
 
 def predicted_and_target(model: Regressor, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The model's numbers [N] and the target's [N], at least in float32. Raises ValueError if the target is tokens."""
+    """The model's numbers [N] and the target's [N], in float32 or wider. Raises UserError if the target is tokens."""
     target = batch.target
     if not target.values.is_floating_point():
         raise UserError(

@@ -36,9 +36,9 @@ class ExpectedRisk:
     sum over y of q(y | x) risk(y) + ``likelihood`` * cross-entropy.
 
     The y are the ``outputs`` best hypotheses that the search ``candidates`` finds with the current model, without
-    dropout. q(y | x) is p(y | x) to the power of ``sharpness``, normalised over them. The risk is 1 minus the
-    sentence's ``metric`` (or the metric itself, if lower is better), as a share, times the number of target tokens.
-    Reports ``nll``, and ``risk``, the first sum. In validation the loss is cross-entropy.
+    dropout; equal ones count once. q(y | x) is p(y | x) to the power of ``sharpness``, normalised over them. The risk
+    is 1 minus the sentence's ``metric`` as a share, or the share itself if lower is better. It is multiplied by the
+    number of target tokens. Reports ``nll``, and ``risk``, the first sum. In validation the loss is cross-entropy.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class ExpectedRisk:
         return Loss(total, likelihood.count, {"nll": likelihood.plain, "risk": risk.detach()}), carry
 
     def _candidates(self, model: Any, batch: Batch) -> list[list[Tokens]]:
-        """Distinct outputs of each source, with their closing EOS."""
+        """The distinct outputs of each source, as ids with their closing EOS."""
         with _evaluation_mode(model), unrecorded():
             found = self.search(model, batch.source)
         return [list(dict.fromkeys(hypothesis.tokens for hypothesis in own)) for own in found]
 
     def _risks(self, outputs: list[list[Tokens]], most: int, batch: Batch) -> Tensor:
-        """Risks [B, K]; NaN for a source with fewer than K outputs."""
+        """Risks [B, K]; NaN in the places that a source with fewer than K outputs leaves empty."""
         rows = []
         for own, target, length in zip(outputs, batch.target.values.tolist(), batch.target.lengths, strict=True):
             reference = Example("", (self.decode(target[: int(length)]),))
@@ -107,7 +107,7 @@ class ExpectedRisk:
 
 
 def log_probs(model: Autoregressive[Any], state: Any, target: Padded) -> Tensor:
-    """log p(y | x) [N] of each row of ``target``; differentiable."""
+    """log p(y | x) [N], one for each row of ``target`` [N, T]. ``state`` has N rows, too. Differentiable."""
     output, _ = model.extend(shifted(target), state)
     mask_NT = target.mask
     real, target_M = tree.map(lambda leaf: leaf[mask_NT], output), target.values[mask_NT]

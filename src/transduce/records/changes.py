@@ -16,9 +16,11 @@ CONDITIONS = ("training.clock", "training.precision", "training.seed")  # no cho
 
 
 def differing_settings(wanted: config.Table, run: config.Table, facts: Facts) -> dict[str, Change]:
-    """The settings in which a ``run`` differs from the ``wanted`` ones, by dotted key.
+    """The settings in which a ``run`` differs from the ``wanted`` ones, by dotted key. The wanted value is
+    ``Change.recipe``.
 
-    Both are resolved with the run's facts. Where data lie does not count, and a precision of "auto" agrees with any.
+    Both are resolved with the run's facts. Where data lies on the machine does not count, and a wanted precision of
+    "auto" agrees with any. The units do not count if the run has those of the run that it started from.
     """
     then, now = (config.flatten(config.resolve(table, Settings, facts)) for table in (wanted, run))
     if then.get("training.precision") == "auto":
@@ -32,7 +34,7 @@ def differing_settings(wanted: config.Table, run: config.Table, facts: Facts) ->
 def differences(recipe: config.Table, run: config.Table, facts: Facts) -> dict[str, Change]:
     """The settings in which a run differs from a recipe, by dotted key.
 
-    The files of a split do not count if the recipe has no data of its own: every run of it names its files.
+    If the recipe has no data of its own, the files that the run names for its splits do not count.
     """
     found = differing_settings(recipe, run, facts)
     if "origin" in recipe.get("data", {}):
@@ -41,9 +43,10 @@ def differences(recipe: config.Table, run: config.Table, facts: Facts) -> dict[s
 
 
 def nearest_recipe(run: config.Table, facts: Facts, preferred: str = "") -> tuple[str, dict[str, Change]]:
-    """The shipped recipe with the fewest differences from a run, and these differences.
+    """The name of the shipped recipe with the fewest differences from a run, and these differences. Recipes without a
+    model are left out.
 
-    If two recipes are equally near, the one named ``preferred`` wins, then the first by name.
+    If several recipes are equally near, the one named ``preferred`` wins, then the first by name.
     """
     found = {}
     for name in recipes.names():
@@ -55,10 +58,11 @@ def nearest_recipe(run: config.Table, facts: Facts, preferred: str = "") -> tupl
 
 
 def changed_since(model: TrainedModel) -> dict[str, Change]:
-    """The changes of the shipped recipe since a model was recorded: its value today (``recipe``) and then (``run``).
+    """The changes of the shipped recipe since a model was recorded, by dotted key. ``Change.recipe`` is the value
+    today, ``Change.run`` the value then.
 
     A setting that is new in the package counts only if the recipe sets it, because its default keeps the old behaviour.
-    A recipe that is gone, or that can no longer be resolved, counts as changed.
+    A recipe that is gone, or that can no longer be resolved, is one change.
     """
     if model.recipe not in recipes.names():
         return {"recipe": Change(None, model.recipe)}
@@ -77,7 +81,9 @@ def changed_since(model: TrainedModel) -> dict[str, Change]:
 
 
 def as_shipped(difference: Mapping[str, Change]) -> bool:
-    """Returns True if a run has the recipe's own settings. Its seed, clock and precision do not matter."""
+    """Returns True if a run with this ``difference`` has the recipe's own settings. Its seed, clock and precision do
+    not matter.
+    """
     return all(key in CONDITIONS for key in difference)
 
 

@@ -16,11 +16,11 @@ SECONDS = 0.4  # for each precision; a slow processor needs one product to warm 
 
 @dataclass(frozen=True)
 class Machine:
-    """``cores`` of a ``processor``, of which PyTorch uses ``threads``.
+    """A machine with ``cores`` cores, of which PyTorch uses ``threads``. ``processor`` is the model's name.
 
-    ``instructions`` are those that decide the speed of products. The GFLOP/s are measured on one product of 1,024 by
-    1,024 matrices with these threads. ``load`` is the system's load average over one minute at the time: more than
-    ``threads`` means that other processes were busy, and that speed is a lower bound.
+    ``instructions`` are the ones that decide the speed of products. The GFLOP/s are measured on the fastest of several
+    products of 1,024 by 1,024 matrices with these threads. ``load`` is the system's load average over one minute at the
+    time. More than ``threads`` means that other processes were busy, and that the GFLOP/s are a lower bound.
     """
 
     processor: str
@@ -47,7 +47,9 @@ class Machine:
 
 
 def measure_gflops(dtype: torch.dtype, size: int = SIZE, seconds: float = SECONDS) -> float:
-    """Billions of floating-point operations per second of the fastest of a few products."""
+    """Billions of floating-point operations per second, in the fastest product of two ``size`` by ``size`` matrices.
+    Products are repeated for ``seconds``, and at least once.
+    """
     matrix = torch.ones(size, size, dtype=dtype)
     torch.mm(matrix, matrix)
     fastest, end = float("inf"), time.perf_counter() + seconds

@@ -79,13 +79,15 @@ def trained_model(run: Path, checkpoint: Checkpoint = "best") -> TrainedModel:
 
 
 def validation_scores(run: Path, checkpoint: Checkpoint = "best") -> dict[str, float]:
-    """The loss and the metrics of a checkpoint on the validation data, as training measured them; none without."""
+    """The loss and the metrics of a checkpoint on the validation data, as training measured them. Empty without
+    validation, and for ``last``.
+    """
     state = {} if checkpoint == "last" else _state(run, checkpoint)
     return {name: value for name, value in state.items() if name not in NOT_SCORES}
 
 
 def effort_of(run: Path) -> Effort | None:
-    """The budget that training has spent, or None if the run no longer has its last checkpoint."""
+    """The budget that training has spent. None if the run's checkpoint last is not there."""
     state = _state(run, "last")
     if "step" not in state:
         return None
@@ -93,13 +95,13 @@ def effort_of(run: Path) -> Effort | None:
 
 
 def count_parameters(weights: Path) -> int:
-    """The numbers in a safetensors file."""
+    """How many numbers the tensors of a safetensors file hold together."""
     with safe_open(weights, framework="pt") as file:
         return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
 
 
 def _training(entry: Mapping[str, Any]) -> Training:
-    """A line of a run's history. A run of an early version does not name its processor."""
+    """Converts a line of a run's history. ``processor`` is empty for a run of an early version."""
     program, *arguments = entry["command"]
     return Training(
         entry["time"],

@@ -40,7 +40,9 @@ def command_line(program: str, arguments: Sequence[str]) -> str:
 
 
 def without_folders(value: Any) -> Any:
-    """The value with each absolute path in it shortened to its last name: a record is read on other machines."""
+    """The value with each absolute path in its strings shortened to the path's last name, also inside dicts, lists and
+    changes. A record is read on other machines.
+    """
     if isinstance(value, str):
         return ABSOLUTE.sub("", value)
     if isinstance(value, dict):
@@ -51,20 +53,26 @@ def without_folders(value: Any) -> Any:
 
 
 def commit() -> tuple[str | None, bool | None]:
-    """The commit of the package's source, and whether the code is as it has it; None twice outside of a checkout."""
+    """The short name of the commit of the package's source, and whether the code is unchanged since. Records and docs
+    do not count. (None, None) outside of a git checkout.
+    """
     name = _git("rev-parse", "--short=10", "HEAD")
     changed = _git("status", "--porcelain", "--", ":(top)", *WITHOUT_CODE)
     return (None, None) if name is None else (name, changed == "")
 
 
 def fingerprint_of_files(files: Files) -> Fingerprint:
-    """The lines of a split's files, one file after the other. Raises DataError if one cannot be read."""
+    """The fingerprint of the lines of a split's files, one file after the other. Raises DataError if one cannot be
+    read.
+    """
     names = tuple(path.name for path in files.paths)
     return _fingerprint((line for path in files.paths for line in lines(path)), names)
 
 
 def fingerprint_of_examples(examples: Iterable[Example]) -> Fingerprint:
-    """The sources and references of examples, in order. A signal counts by its file's name."""
+    """The fingerprint of the sources and references of examples, in order, one line each. A signal counts by its file's
+    name.
+    """
     return _fingerprint("\t".join((without_folders(each.source), *each.references)).encode() for each in examples)
 
 

@@ -25,7 +25,9 @@ class RecordError(UserError):
 
 @dataclass(frozen=True)
 class Figure:
-    """One metric: its value, its 95 % interval where there is one, and the metric's signature."""
+    """One metric: its ``value``, its 95 % interval from ``low`` to ``high`` (None if there is none), and the metric's
+    signature.
+    """
 
     value: float
     low: float | None = None
@@ -73,7 +75,9 @@ class Versions:
 
 @dataclass(frozen=True)
 class Training:
-    """When, by which command, where and with which versions a run was trained, or went on after update ``step``."""
+    """One training of a run: when it began, or went on after update ``step``, by which command, where and with which
+    versions.
+    """
 
     time: str
     step: int
@@ -85,11 +89,12 @@ class Training:
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A run: the shipped recipe that is nearest to it, its resolved configuration and the changes from the recipe.
+    """A run: the shipped ``recipe`` that is nearest to it, its ``configuration`` with every default, and its
+    ``difference`` from the recipe.
 
-    ``facts`` are the sizes that the data gave (``types.Facts``), ``training_data`` is None where the files are gone.
-    ``validation`` holds the scores of the chosen checkpoint on the validation data. ``trainings`` is empty for a run
-    that an older version trained.
+    ``facts`` are the sizes that the data gave (``types.Facts``). ``effort`` is None if it is not known, and
+    ``training_data`` if the files are gone. ``validation`` holds the scores of the chosen checkpoint on the validation
+    data. ``trainings`` is empty for a run that an older version trained.
     """
 
     name: str
@@ -107,7 +112,9 @@ class TrainedModel:
 
 @dataclass(frozen=True)
 class MeasuredSystem:
-    """A system with its scores on some examples, its search, and the models behind it (none for a file)."""
+    """A system with its scores on some examples, its search, and the models behind it. ``models`` is empty if the
+    outputs were read from a file.
+    """
 
     name: str
     scores: dict[str, Figure]
@@ -148,7 +155,7 @@ class Record:
 
     @classmethod
     def read(cls, path: Path) -> Record:
-        """Reads a record and checks every key. Raises RecordError."""
+        """Reads a record and checks every key. Raises RecordError if the content is not a record of this format."""
         try:
             table = _without_nulls(json.loads(path.read_text(encoding="utf-8")))
         except ValueError as error:
@@ -164,10 +171,11 @@ class Record:
             raise RecordError(path, str(error)) from error
 
     def write(self, path: Path) -> Path:
-        """Writes the record and returns its path.
+        """Writes the record and returns the path of its file.
 
-        A path that ends in .json is the file, and an older file is replaced. Any other path is a folder: the record
-        gets a new file there, named after the system and the split, and replaces nothing.
+        A path that ends in .json is that file; an older file there is replaced. Any other path is a folder: the record
+        gets a new file there, and replaces nothing. The new file is named after the first system, or else the first
+        table, and the split.
         """
         file = path if path.suffix == ".json" else self._new_file(path)
         file.parent.mkdir(parents=True, exist_ok=True)

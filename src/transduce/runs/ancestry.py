@@ -15,10 +15,10 @@ from transduce.runs.layout import Checkpoint, members
 
 @dataclass(frozen=True)
 class Init:
-    """The run to start from. Parameters of the same name and shape start with the weights of that run.
+    """The run to start from. Parameters of the same name and shape start with the weights of its ``checkpoint``.
 
-    ``vocabulary`` = "keep" uses the units and vocabularies of that run; "extend" also adds the tokens that only the
-    new data has; "own" learns vocabularies by ``data.units``. Embeddings and readouts of other vocabularies are copied
+    ``vocabulary`` = "keep" uses the units and vocabularies of that run; "extend" also adds the tokens that only the new
+    data has; "own" learns vocabularies by ``data.units``. If a vocabulary differs, embeddings and readouts are copied
     token by token. A resumed run continues from its own checkpoint instead.
     """
 
@@ -29,12 +29,13 @@ class Init:
 
 @dataclass(frozen=True)
 class Distillation:
-    """The run to learn from, or several (RUN+RUN: an ensemble). A ``share`` of the loss is the cross-entropy with the
-    teacher's distribution over each next token (Hinton et al. 2015; Kim and Rush 2016).
+    """The run to learn from, the ``teacher``, or several (RUN+RUN: an ensemble). A ``share`` of the loss is the
+    cross-entropy with the teacher's distribution over each next token (Hinton et al. 2015; Kim and Rush 2016).
 
-    The teacher must have this run's vocabularies. A run with the same ``data.units`` uses those of its teacher. The
-    teacher answers once, before training, if every epoch reads the same tokens and its answers need at most ``room``
-    GiB. Otherwise it answers with each batch. Keep it until training has ended.
+    The teacher must have this run's vocabularies. A run with the same ``data.units`` as its teacher uses the teacher's
+    vocabularies. The teacher's distributions are computed once if every epoch reads the same tokens and they need at
+    most ``room`` GiB. Otherwise they are computed with each batch. Keep the teacher's directory until training has
+    ended.
     """
 
     teacher: Path
@@ -59,7 +60,9 @@ class Parent:
 
 
 def parents(init: Init | None, distillation: Distillation | None) -> list[Parent]:
-    """The runs that these settings name; each member of an ensemble is one of them."""
+    """The runs that these settings name: of ``init``, then of ``distillation``. Each member of an ensemble is one of
+    them.
+    """
     found = []
     if init is not None:
         found += [Parent("init.run", run, init.checkpoint) for run in members(init.run)]
@@ -70,14 +73,16 @@ def parents(init: Init | None, distillation: Distillation | None) -> list[Parent
 
 
 def parents_of(settings: config.Table) -> list[Parent]:
-    """The runs that the settings of a run name."""
+    """The runs that the tables ``init`` and ``distillation`` of a run's settings name; empty without them."""
     init = config.build(settings["init"], Init, path="init") if "init" in settings else None
     taught = settings.get("distillation")
     return parents(init, None if taught is None else config.build(taught, Distillation, path="distillation"))
 
 
 def check_parents(needed: Collection[Parent], deleted: Collection[Path]) -> None:
-    """Raises FileNotFoundError if a parent has no such checkpoint, and ValueError if overwriting would delete it."""
+    """Raises FileNotFoundError if a needed run or its checkpoint is missing. Raises UserError if a needed run is one of
+    the directories ``deleted``, which are to be overwritten.
+    """
     for parent in needed:
         find_weights(parent.run, parent.checkpoint)
         if parent.run.resolve() in {each.resolve() for each in deleted}:

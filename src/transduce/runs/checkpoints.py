@@ -23,9 +23,10 @@ from transduce.runs.layout import CHECKPOINTS, CHECKSUMS, CONFIG, MODEL, STATE, 
 
 @dataclass(frozen=True)
 class Rank:
-    """The rank of a checkpoint in validation: the ``measure``, its value and the loss, lower being better.
+    """The rank of a checkpoint in validation: the name of the ``measure``, its ``value`` and the ``loss``. A lower
+    value is better, and a lower loss decides between equal values.
 
-    The loss decides between equal values. Ranks of different measures cannot be compared.
+    Ranks of different measures cannot be compared.
     """
 
     measure: str
@@ -33,7 +34,9 @@ class Rank:
     loss: float
 
     def better_than(self, other: Rank | None) -> bool:
-        """Returns True if a validation with this rank replaces the ``other``, which is the best so far."""
+        """Returns True if a validation with this rank replaces ``other``, the best so far. Always True if there is no
+        other, or if the other has a different measure.
+        """
         if other is None or other.measure != self.measure:
             return True
         return (self.value, self.loss) < (other.value, other.loss)
@@ -42,9 +45,10 @@ class Rank:
 def write_checkpoint(
     folder: Path, fill: Callable[[Path], None], state: Mapping[str, Any], configuration: str | None = None
 ) -> None:
-    """Replaces a checkpoint by the files that ``fill`` writes, its ``state`` and the settings that it was made with.
+    """Replaces the checkpoint ``folder`` in one atomic step. ``fill`` writes files into a new folder; this adds
+    ``state`` as state.json, and ``configuration``, if given, as config.toml.
 
-    Adds the checksums of all of them, which ``sha256sum --check checksums.sha256`` verifies, too.
+    Also adds the checksums of all of them, which ``sha256sum --check checksums.sha256`` verifies, too.
     """
 
     def fill_all(new: Path) -> None:
@@ -61,15 +65,17 @@ def write_checkpoint(
 def save_weights_alone(
     folder: Path, model: nn.Module, about: Mapping[str, Any], configuration: str | None = None
 ) -> None:
-    """Replaces a checkpoint by the model's weights; ``about`` is the record in state.json."""
+    """Replaces the checkpoint ``folder`` by the model's weights, with ``about`` as state.json and ``configuration``, if
+    given, as config.toml.
+    """
     write_checkpoint(folder, lambda new: save_weights(model, new / MODEL), about, configuration)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file of a checkpoint.
+    """The tensors of a file in a checkpoint, by name.
 
-    Raises ValueError if the file is damaged: it is incomplete, or its checksum differs. Checkpoints of versions before
-    the checksums are read without this check.
+    Raises UserError if the file is damaged: it is incomplete, or its checksum differs. Checkpoints of versions before
+    the checksums are read without the comparison.
     """
     tensors = load_tensors(path)
     expected = _checksums(path.parent).get(path.name)
@@ -87,7 +93,11 @@ def load_checkpoint(model: nn.Module, path: Path) -> None:
 
 
 def find_weights(run: Path, checkpoint: Checkpoint) -> Path:
-    """The file of a checkpoint's weights; FileNotFoundError names the checkpoints that the run has."""
+    """The file of a checkpoint's weights.
+
+    Raises FileNotFoundError if ``run`` is no run directory or lacks the checkpoint; the message names those that it
+    has.
+    """
     if not (run / CONFIG).exists():
         raise FileNotFoundError(f"{run} is no run directory: it has no {CONFIG}; train one with `transduce train`")
     path = current_folder(run / CHECKPOINTS / checkpoint) / MODEL
@@ -101,7 +111,9 @@ def find_weights(run: Path, checkpoint: Checkpoint) -> Path:
 
 
 def best_rank(checkpoints: Path) -> Rank | None:
-    """The rank of the weights in ``best``; None if there are none, or if an older version wrote them."""
+    """The rank of ``best`` in the folder ``checkpoints`` of a run. None if there is no best checkpoint, or if it has no
+    rank.
+    """
     path = checkpoints / "best" / STATE
     if not path.exists():
         return None
@@ -110,7 +122,7 @@ def best_rank(checkpoints: Path) -> Rank | None:
 
 
 def has_checkpoint(run: Path) -> bool:
-    """Returns True if the directory has a checkpoint."""
+    """Returns True if the run directory has the checkpoint last or best."""
     folders = (current_folder(run / CHECKPOINTS / name) for name in ("last", "best"))
     return any((folder / STATE).exists() for folder in folders)
 

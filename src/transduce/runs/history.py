@@ -19,7 +19,9 @@ from transduce.runs.layout import HISTORY
 
 
 def append_history(run: Path, step: int, device: str) -> None:
-    """Adds a line for a training that begins, or goes on after update ``step``, now and in this process."""
+    """Adds a line to the history: training begins (``step`` 0), or goes on after update ``step``. Records this
+    process's command and versions, and the time now.
+    """
     record = {
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "step": step,
@@ -37,7 +39,9 @@ def append_history(run: Path, step: int, device: str) -> None:
 
 
 def read_history(run: Path) -> list[dict[str, Any]]:
-    """What ``append_history`` wrote, in order. A line that a kill has cut is left out, and old runs have none."""
+    """The records that ``append_history`` wrote, in order. A line that a kill has cut is left out; empty if the run has
+    no history.
+    """
     if not (run / HISTORY).exists():
         return []
     found = []
@@ -49,6 +53,8 @@ def read_history(run: Path) -> list[dict[str, Any]]:
 
 
 def directories(run: Path) -> list[Path]:
-    """The directories in which the run was trained, the last one first. Its relative paths are relative to these."""
+    """The current directories of the run's trainings, each once, the latest first. A relative path in the settings is
+    relative to one of them.
+    """
     named = (record.get("directory") for record in read_history(run))
     return list(dict.fromkeys(Path(each) for each in [*named][::-1] if isinstance(each, str)))

@@ -33,7 +33,9 @@ RECENT = "recent"  # in CHECKPOINTS: the weights that are averaged at the end
 
 
 def members(run: str | Path) -> list[Path]:
-    """The run directories of "RUN+RUN". A directory whose own name has a + is one run."""
+    """The run directories of "RUN+RUN". A path that is a directory is one run, even if it has a +. Raises UserError if
+    a part is empty.
+    """
     parts = str(run).split("+")
     if len(parts) == 1 or Path(run).is_dir():
         return [Path(run).expanduser()]

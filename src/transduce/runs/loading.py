@@ -26,7 +26,7 @@ def load(
     precision: Precision = "float32",
     size: int | None = None,
 ) -> Transducer:
-    """The model of a run directory: ``load("runs/g2p")("knowledge")``.
+    """The model of a run directory as a transducer: ``load("runs/g2p")("knowledge")``.
 
     "RUN+RUN" mixes several runs of one vocabulary: the mean of their probabilities or, with weights in ``fusion``,
     their log-linear mixture. It uses the same ``checkpoint`` of each, and the search and settings of the first. One of
@@ -36,7 +36,8 @@ def load(
     processor that multiplies it natively, and its outputs may differ. ``settings`` (``{"search.size": 10}`` or
     ``["search.size=10"]``) and ``size`` change the search, as in ``Transducer.changed``.
 
-    Raises FileNotFoundError if there is no such run or checkpoint, and ValueError if its weights are damaged.
+    Raises FileNotFoundError if there is no such run or checkpoint. Raises UserError if weights are damaged, or if the
+    runs have different vocabularies.
     """
     paths, where = members(run), choose_device(device)
     check_precision(precision)
@@ -48,9 +49,10 @@ def load(
 
 
 def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | None) -> Transducer:
-    """Several transducers as one, with the search and the settings of the first.
+    """Several transducers as one, with the search and the settings of the first. ``runs`` are their directories, for
+    messages. Without ``fusion`` they are an ensemble.
 
-    Raises ValueError unless their vocabularies are equal.
+    Raises UserError unless their vocabularies are equal. A language model's source vocabulary does not matter.
     """
     first = loaded[0]
     reader = next((number for number, each in enumerate(loaded) if each.conditional), 0)

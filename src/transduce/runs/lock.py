@@ -14,9 +14,11 @@ from transduce.runs.layout import LOCK
 
 @contextmanager
 def locked(folder: Path, activity: str) -> Iterator[None]:
-    """Makes the directory and holds its lock; the operating system releases the lock of a process that is killed.
+    """Makes the directory and holds its lock while the context is entered. The operating system releases the lock of a
+    process that is killed.
 
-    Raises ValueError if another process holds it. Deletes the directory if nothing else was written into it.
+    Raises UserError, which names the ``activity``, if another process holds the lock. At the end, deletes the directory
+    if nothing else was written into it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK)

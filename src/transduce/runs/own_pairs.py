@@ -15,14 +15,18 @@ from transduce.runs.layout import DATA, OWN_PAIRS
 
 @dataclass(frozen=True)
 class OwnPairs:
-    """Pairs as lines of JSON, by split; ``targets_only`` if no pair has a source, as for a language model."""
+    """Pairs as lines of JSON, by split (train and, if there are any, valid). ``targets_only`` is True if no pair has a
+    source, as for a language model.
+    """
 
     lines: Mapping[str, list[str]]
     targets_only: bool
 
     @classmethod
     def split(cls, pairs: Iterable[tuple[str, str]], held_out: int | None) -> OwnPairs:
-        """One pair in ``held_out`` is for validation, none if that is None. Raises ValueError if there are no pairs."""
+        """Every ``held_out``-th pair is for validation and not for training; none if that is None, or with fewer pairs.
+        Raises UserError if there are no pairs.
+        """
         given = list(pairs)
         if not given:
             raise UserError("pairs is empty: training needs at least one (source, target)")
@@ -36,7 +40,7 @@ class OwnPairs:
         return cls({"train": train, "valid": valid}, targets_only)
 
     def settings(self, run: Path) -> config.Table:
-        """Keys of ``[data]``: the files that ``write`` makes, and their columns."""
+        """Keys of ``[data]``: the files that ``write(run)`` makes and, for targets alone, their columns."""
         columns: config.Table = {"columns": {"target": "target"}} if self.targets_only else {}
         return columns | {split: {"path": str(self._file(run, split))} for split in self.lines}
 

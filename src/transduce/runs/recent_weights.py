@@ -14,17 +14,20 @@ from transduce.runs.layout import RECENT
 
 
 def keep_recent(checkpoints: Path, model: nn.Module, steps: Iterable[int], step: int, count: int) -> tuple[int, ...]:
-    """Saves the weights of update ``step``, and returns the last ``count`` of the updates whose weights are kept.
+    """Saves the weights of update ``step``. Returns the last ``count`` numbers of ``steps``, the updates kept so far,
+    and ``step``.
 
-    The files of the others stay until ``forget_recent``: a training that is killed goes on from an earlier state,
-    which needs them.
+    The other files stay until ``forget_recent``: a training that is killed goes on from an earlier state, which needs
+    them.
     """
     write_file(_file(checkpoints, step), lambda scratch: save_weights(model, scratch))
     return (*(each for each in steps if each != step), step)[-count:]
 
 
 def forget_recent(checkpoints: Path, keep: Iterable[int]) -> None:
-    """Deletes all weights but those to ``keep``. Call it after the state that does not need them is saved."""
+    """Deletes all weights except those of the updates ``keep``. Call it only after the state that no longer needs them
+    is saved.
+    """
     kept = {_file(checkpoints, step) for step in keep}
     for path in (checkpoints / RECENT).glob("*"):
         if path not in kept:

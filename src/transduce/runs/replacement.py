@@ -14,14 +14,15 @@ from transduce.runs.lock import locked
 
 
 def set_aside(run: Path) -> Path:
-    """Where a run waits while another one takes its place."""
+    """The directory RUN.replaced, where a run waits while another one takes its place. It need not exist."""
     return run.with_name(f"{run.name}.replaced")
 
 
 def put_back(run: Path) -> None:
-    """Puts back the run that was set aside for one that was killed before it had a checkpoint.
+    """Puts back the run that was set aside for ``run``, if ``run`` was killed before it had a checkpoint. Otherwise
+    does nothing.
 
-    Raises ValueError if a training is at work, or if there is more than a run in the directory to delete.
+    Raises UserError if a training is at work in ``run``, or if it holds files that are no part of a run.
     """
     aside = set_aside(run)
     if not (aside / CONFIG).exists() or has_checkpoint(run):
@@ -37,9 +38,10 @@ def put_back(run: Path) -> None:
 
 @contextmanager
 def replacing(run: Path) -> Iterator[None]:
-    """Sets a run aside, and puts it back if the new one ends before it has a checkpoint.
+    """Sets the run aside while the context is entered. At the end, puts it back if the new run has no checkpoint. A run
+    that was set aside before is deleted.
 
-    Raises ValueError if overwriting would delete files that are no part of a run.
+    Raises UserError if a training is at work there, or if a file that would be deleted is no part of a run.
     """
     if others := foreign_files(run):
         raise UserError(
@@ -64,7 +66,9 @@ def replacing(run: Path) -> Iterator[None]:
 
 
 def forget_replaced(run: Path) -> None:
-    """Deletes the run that was set aside for this one. Call it once this one has a checkpoint."""
+    """Deletes the run that was set aside for this one, if there is one without foreign files. Call it once this run has
+    a checkpoint.
+    """
     aside = set_aside(run)
     if (aside / CONFIG).exists() and not foreign_files(aside):
         shutil.rmtree(aside)

@@ -49,9 +49,10 @@ class Run:
 
         A run can be opened after a kill at any moment. If a replacement was not complete, the earlier checkpoint or
         tokenizers are read. While a new run that overwrites another has no checkpoint, the earlier run is opened.
-        Relative paths are relative to the current directory, or else to the one in which the run was trained.
+        Relative paths of data files are relative to the current directory. A file that is not there is looked for in
+        the directories where the run was trained.
 
-        Raises FileNotFoundError if there is no run, and ConfigError if config.toml is none of a run.
+        Raises FileNotFoundError if there is no run, and ConfigError if config.toml lacks the table data or model.
         """
         folder = Path(path).expanduser()
         if folder.name and not has_checkpoint(folder) and has_checkpoint(set_aside(folder)):
@@ -61,7 +62,7 @@ class Run:
 
     @classmethod
     def read(cls, folder: Path) -> Run:
-        """Like ``open``, but never the run that was to be overwritten: training goes on with the new one."""
+        """Like ``open``, but reads the new run even while it has no checkpoint, never the run that it overwrites."""
         if not (folder / CONFIG).exists():
             raise FileNotFoundError(
                 f"{folder} is no run directory: it has no {CONFIG}; train one with `transduce train`"
@@ -84,11 +85,11 @@ class Run:
         device: str = "cpu",
         inherited: Mapping[str, Any] | None = None,
     ) -> Run:
-        """Writes the files that make a directory a run, or updates the files of the run that it is.
+        """Makes a directory a run, or updates the run that is there. Returns it.
 
-        ``step`` (the update after which training goes on) and ``device`` are only recorded in the history. ``settings``
-        have every default. config.toml is written last, because it makes the directory a run. A run that goes on keeps
-        its tokenizers. ``inherited`` says what was copied from another run.
+        ``settings`` have every default. ``step`` (the update after which training goes on) and ``device`` are only
+        recorded in the history. ``inherited`` is written as init.json: what was copied from another run. A run that
+        goes on keeps its tokenizers. config.toml is written last, because it makes the directory a run.
         """
         if not (path / CONFIG).exists():
             replace_folder(path / TOKENIZERS, tokenizers.save)
@@ -102,7 +103,7 @@ class Run:
 
     @cached_property
     def tokenizers(self) -> Tokenizers:
-        """The vocabularies of both sides."""
+        """The tokenizers of both sides, with their vocabularies."""
         return Tokenizers.load(current_folder(self.path / TOKENIZERS))
 
     @cached_property
@@ -114,15 +115,15 @@ class Run:
     def cache(self) -> Path:
         """The folder of prepared data.
 
-        It is the one that the settings name only if this package has prepared data there: a run that somebody else has
-        trained must not choose where folders are made.
+        It is the folder ``data.cache`` only if this package has prepared data there; otherwise it is beside the run. A
+        run that somebody else has trained must not choose where folders are made.
         """
         named = self.data.cache
         trusted = named is not None and any((named / part).is_dir() for part in CACHE_PARTS)
         return cache_folder(self.data if trusted else replace(self.data, cache=None), self.path)
 
     def examples(self, split: str) -> list[Example]:
-        """A split of the data that the run was trained on, as text: train, valid or test.
+        """The examples of a split (train, valid or test) of the run's data, as text.
 
         Raises DataError if the run has no such split, or if its files are not there, as for a run that was copied to
         another machine.
@@ -155,11 +156,14 @@ class Run:
         return parents_of(self.settings)
 
     def weights(self, checkpoint: Checkpoint = "best") -> Path:
-        """The safetensors file of a checkpoint; FileNotFoundError names the checkpoints that there are."""
+        """The safetensors file of a checkpoint's weights.
+
+        Raises FileNotFoundError if there is no such checkpoint; the message names those that there are.
+        """
         return find_weights(self.path, checkpoint)
 
     def model(self, checkpoint: Checkpoint = "best") -> Any:
-        """The model with the weights of a checkpoint, ready to predict, on the processor."""
+        """The model with the weights of a checkpoint, in evaluation mode and in the processor's memory."""
         path = self.weights(checkpoint)
         model: Any = config.build(self.settings["model"], Model, self.tokenizers.facts, "model")
         load_checkpoint(model, path)
@@ -183,7 +187,9 @@ def cache_folder(data: Data, run: Path) -> Path:
 
 
 def _with_found_paths(settings: config.Table, run: Path) -> config.Table:
-    """The settings; a file of the data that is not there is looked for in the run, and where the run was trained."""
+    """The settings with the path of each missing data file replaced, if the file is found in the run or where the run
+    was trained.
+    """
     data = dict(settings["data"])
     for split in SPLITS:
         if isinstance(data.get(split), dict):
@@ -200,7 +206,9 @@ def _found(value: Any, run: Path, split: str) -> Any:
 
 
 def _candidates(path: Path, run: Path, split: str) -> Iterator[Path]:
-    """Where a missing file of the data may be."""
+    """Where a missing data file may be: in the run's folder ``data``, then in the directories where the run was
+    trained.
+    """
     own = run / DATA / OWN_PAIRS.get(split, "")
     if path.parts[-2:] == own.parts[-2:]:  # the run was moved, with the pairs that it keeps
         yield own.resolve()

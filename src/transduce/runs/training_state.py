@@ -23,13 +23,15 @@ STATISTICS, GENERATOR = "statistics.", "generator."  # prefixes of names in OPTI
 
 @dataclass(frozen=True)
 class State:
-    """The state of training, except tensors.
+    """The state of training, except tensors. ``step`` is the number of updates, ``tokens`` of target tokens that they
+    read.
 
-    ``validations`` holds the value of each validation, lower being better; ``best`` ranks the best model so far, which
-    may be an average. ``stale`` counts the validations since the model itself was the best. ``validating`` are the
-    seconds that all validations have taken. ``reserve`` are the seconds of a budget that the last one may need.
-    ``recent`` are the updates whose weights are kept for the average. ``events`` counts the lines of metrics.jsonl;
-    None in a checkpoint of a version that did not count them.
+    ``place`` is where the next batch is in the data. ``validations`` holds the value of each validation, lower being
+    better. ``best`` ranks the best model so far, which may be an average, and ``best_step`` is its update. ``stale``
+    counts the validations in a row without a better model. ``seconds`` include the seconds ``validating``. ``reserve``
+    are the seconds of the budget that the last validation may need. ``recent`` are the updates whose weights are kept
+    for the average. ``events`` counts the lines of metrics.jsonl; None in a checkpoint of a version that did not count
+    them.
     """
 
     step: int = 0
@@ -50,7 +52,9 @@ class State:
 def save_training(
     folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, state: State, configuration: str
 ) -> None:
-    """Replaces the checkpoint by weights, optimiser, random generators, state and settings."""
+    """Replaces the checkpoint ``folder`` with the weights, the state of the optimiser and of the random generators,
+    ``state``, and ``configuration``, the text of config.toml.
+    """
     tensors = _optimizer_tensors(model, optimizer) | _generators(_device(model))
 
     def fill(new: Path) -> None:
@@ -61,7 +65,9 @@ def save_training(
 
 
 def load_training(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
-    """The inverse of ``save_training``: restores a new model, a new optimiser and the random generators."""
+    """The inverse of ``save_training``: restores a new model, a new optimiser and the random generators, and returns
+    the state. Raises UserError if a file is damaged or does not fit.
+    """
     load_checkpoint(model, folder / MODEL)
     tensors = read_tensors(folder / OPTIMIZER)
     _restore_generators(tensors, _device(model))
@@ -70,7 +76,7 @@ def load_training(folder: Path, model: nn.Module, optimizer: torch.optim.Optimiz
 
 
 def read_state(folder: Path) -> State:
-    """The state in a checkpoint; raises ValueError if it is damaged."""
+    """The state in the checkpoint ``folder``; raises UserError if it is damaged."""
     try:
         record = old_formats.state(json.loads((folder / STATE).read_text(encoding="utf-8")), folder)
         best = record["best"]
@@ -84,7 +90,9 @@ def read_state(folder: Path) -> State:
 
 
 def resume_point(checkpoints: Path) -> Path | None:
-    """``checkpoints/last``; None before the first one was saved. Cleans up after a kill, so hold the run's lock."""
+    """The folder ``checkpoints/last``; None if there is none yet. Completes or undoes replacements that a kill has
+    interrupted, so hold the run's lock.
+    """
     last = checkpoints / "last"
     for name in ("last", "best", "average"):
         recover_folder(checkpoints / name)

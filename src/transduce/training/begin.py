@@ -60,13 +60,14 @@ def train(
     overwrite: bool = False,
     pairs: OwnPairs | None = None,
 ) -> Finished:
-    """Trains what ``table`` describes into the directory ``run``, which keeps ``pairs``, if they are given.
+    """Trains what ``table`` (the settings of a run) describes, in the directory ``run``. Returns how training ended.
 
-    Checks the settings, the files and their fit before anything is learned. ``resume`` continues an interrupted run
-    from its last checkpoint, or begins if there is none. ``overwrite`` replaces the run in the directory.
+    Checks the settings, the data files and their fit before it learns anything. ``resume`` goes on from the run's last
+    checkpoint, or begins if there is none. ``overwrite`` begins again: the earlier run is deleted once the new one has
+    a checkpoint. ``pairs`` from Python are written into the run's folder ``data``.
 
-    Raises RunExistsError if the directory holds a run and neither is set, and UserError if another training is at work
-    there.
+    Raises RunExistsError if the directory holds a run and neither option is set, and UserError if another training is
+    at work there.
     """
     settings = read_settings(table)
     bound_kernel_cache()
@@ -87,8 +88,11 @@ def train(
 
 @contextmanager
 def _claimed(settings: Settings, run: Path, resume: bool, overwrite: bool) -> Iterator[None]:
-    """Holds the directory's lock, and sets the run that is overwritten aside. Raises RunExistsError if a run is there
-    that may neither be resumed nor overwritten."""
+    """Holds the directory's lock while the context is entered. A run that is to be overwritten is set aside first.
+
+    Raises RunExistsError if a run is there that may neither be resumed nor overwritten, and UserError if the new run
+    needs the run that it would overwrite.
+    """
     exists = (run / CONFIG).exists()
     if exists and not (resume or overwrite):
         raise RunExistsError(run)
@@ -99,7 +103,9 @@ def _claimed(settings: Settings, run: Path, resume: bool, overwrite: bool) -> It
 
 
 def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: list[Callback]) -> Loop:
-    """Updates by gradients, from a checkpoint ``point`` if there is one."""
+    """Makes the directory a run, calls ``on_start`` and returns the loop, which has not begun. ``point`` is the
+    checkpoint to go on from; None begins at update 0.
+    """
     training = plan.settings.training
     inherited = plan.hand_over(model)
     frozen = freeze(model, training.freeze)
@@ -134,7 +140,9 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
 
 
 def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> Counting:
-    """Counts, from the beginning."""
+    """Makes the directory a run, calls ``on_start`` and returns the counting, which has not begun. It always begins
+    anew.
+    """
     pairs, exactly = plan.prepared.train, nullcontext
     counts = model.to(plan.where).counts(pairs)
     init = plan.settings.init
@@ -146,7 +154,9 @@ def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> 
 
 
 def _counted(run: Path, plan: _Plan, callbacks: list[Callback]) -> Finished:
-    """Nothing to do: the same settings were counted before, and would give the same counts."""
+    """Reports a start and an end without any work: the same settings were counted before, and would give the same
+    counts.
+    """
     about = json.loads((run / CHECKPOINTS / "last" / STATE).read_text(encoding="utf-8"))
     _start(callbacks, Started(run, 0, about["step"], str(plan.where), "float32", ("counted already",)))
     finished = Finished(run, "budget", about["step"], about["step"], about["seconds"])
@@ -183,7 +193,7 @@ class _Plan:
 
     @property
     def precision(self) -> tuple[str, ...]:
-        """Why "auto" chose the precision, for people."""
+        """A line that says why "auto" chose the precision; empty if the settings name one."""
         return (f"precision {self.chosen.precision}: {self.chosen.reason}",) if self.chosen.reason else ()
 
     @property
@@ -195,12 +205,14 @@ class _Plan:
 
     @property
     def lessons(self) -> list[str]:
-        """From which run it learns, for people."""
+        """Lines about the teacher, for people; empty without distillation."""
         own: Any = self.settings.objective
         return self.teacher.lines(own, self.prepared.train, self.settings.training) if self.teacher else []
 
     def hand_over(self, model: Any) -> Inheritance | None:
-        """Copies into the model what fits of the run to start from, if there is one."""
+        """Copies the weights that fit from the run to start from into the model. Returns None if there is no such run,
+        or if training goes on from a checkpoint.
+        """
         if self.predecessor is None:
             return None
         return self.predecessor.hand_over(model, self.table["model"], self.prepared.tokenizers)
@@ -242,10 +254,11 @@ def _plan(table: config.Table, settings: Settings, run: Path, point: Path | None
 
 
 def _changes(point: Path | None, table: config.Table) -> list[str]:
-    """A line for each setting that differs from the checkpoint's; the settings of now win.
+    """A line for each setting that differs between the checkpoint ``point`` and ``table``. Training uses ``table``.
+    Empty without a checkpoint.
 
-    Raises ConfigError if ``data.units`` differ, because a run keeps its vocabularies, or ``init``, because it cannot
-    have started elsewhere.
+    Raises ConfigError if ``data.units`` differ, because a run keeps its vocabularies. It also raises if ``init``
+    differs, because a run cannot have started elsewhere.
     """
     if point is None:
         return []
@@ -272,7 +285,9 @@ def _changes(point: Path | None, table: config.Table) -> list[str]:
 
 
 def _other_measure(point: Path, table: config.Table) -> tuple[str, ...]:
-    """A line if another measure than before chooses the best checkpoint: values of two measures do not compare."""
+    """A line if ``table`` chooses the best checkpoint by another measure than ``point`` did; otherwise empty. Values of
+    two measures cannot be compared.
+    """
     then, now = old_formats.measure(config.read(point / CONFIG)), old_formats.measure(table)
     if then == now:
         return ()

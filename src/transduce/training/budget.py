@@ -25,9 +25,11 @@ CLOCKS: dict[Clock, Callable[[], float]] = {"wall": time.monotonic, "processor":
 
 @dataclass(frozen=True)
 class Budget:
-    """How long to train: updates, passes over the data, minutes (validation included). The first limit ends training.
+    """How long to train: ``steps`` are updates, ``epochs`` are passes over the data, ``minutes`` include validation.
+    The limit that is reached first ends training.
 
-    Only a budget without minutes gives the same bits after an interruption.
+    Raises UserError if there is no limit, or if one is not positive. Only a budget without minutes gives the same bits
+    after an interruption.
     """
 
     steps: int | None = None
@@ -43,8 +45,9 @@ class Budget:
                 raise UserError(f"training.{name} = {limit}: more than 0 was expected")
 
     def progress(self, steps: int, epochs: float, seconds: float, reserve: float = 0.0) -> float:
-        """The share of the budget that is used: 0 to 1, or slightly more. The last validation keeps ``reserve``
-        seconds."""
+        """The share of the budget that is used: 0 to 1, or slightly more. It is the largest of the limits' shares.
+        ``reserve`` seconds of the minutes are kept for the last validation.
+        """
         shares = [0.0]
         if self.steps is not None:
             shares.append(steps / self.steps)

@@ -16,11 +16,13 @@ from transduce.runs.replacement import forget_replaced
 
 @dataclass(frozen=True)
 class Update:
-    """The updates since the last report, up to number ``step``.
+    """The updates since the last report. ``step`` is the number of the last of them, from 1.
 
-    ``loss``, ``nll`` and the objective's other ``parts`` are means per target token. ``tallies`` are sums, for example
-    the pairs ``skipped``. ``norm`` is the mean gradient norm before clipping, ``rate`` the learning rate.
-    ``tokens_per_second`` counts target tokens without padding. ``progress`` is the share of the budget used.
+    ``loss``, ``nll`` and the objective's other ``parts`` are means per target token, or per number of a numeric target.
+    ``tallies`` are sums, for example of the pairs ``skipped``. ``norm`` is the mean gradient norm before clipping.
+    ``rate`` is the last update's learning rate. ``tokens_per_second`` counts target tokens without padding.
+    ``progress`` is the share of the budget that is used. ``seconds`` are those of the whole training, before a
+    resumption too.
     """
 
     step: int
@@ -37,9 +39,10 @@ class Update:
 
 @dataclass(frozen=True)
 class Validated:
-    """A validation: the mean loss per token, the metrics' scores, and whether the model is the best so far.
+    """A validation after update ``step``. ``loss`` is the mean per target token, without label smoothing.
 
-    ``metrics`` is empty if the validation computed only the loss.
+    ``metrics`` is empty if the validation computed only the loss. ``best`` says whether the model is the best so far.
+    ``seconds`` are those of training until then.
     """
 
     step: int
@@ -60,10 +63,11 @@ class Notice:
 
 @dataclass(frozen=True)
 class Started:
-    """A run that is about to train, after update ``step``. A model that is counted has no ``parameters`` yet.
+    """Training is about to begin, or to go on after update ``step``. ``parameters`` is their number; 0 for a model that
+    is counted.
 
-    ``events`` counts the updates and validations that were reported until the checkpoint, from which it goes on; None
-    if that is not known.
+    ``events`` is the number of lines of metrics.jsonl that the checkpoint knows of. None means that it did not count
+    them.
     """
 
     run: Path
@@ -85,10 +89,10 @@ class Saved:
 
 @dataclass(frozen=True)
 class Finished:
-    """The end of training: its ``reason`` (budget, patience, or the name of a signal or an exception), the last update
-    and the best one.
+    """The end of training. ``reason`` is budget, patience, or the name of a signal or an exception.
 
-    ``validating`` is the part of ``seconds`` that validations took.
+    ``step`` is the number of the last update, and ``best_step`` that of the best model. ``validating`` is the part of
+    ``seconds`` that validations took.
     """
 
     run: Path
@@ -115,7 +119,7 @@ class Callback:
 
 
 class ForgetReplaced(Callback):
-    """Deletes the run that is overwritten, once the new one has its first checkpoint."""
+    """Deletes the run that ``run`` overwrites, at the first checkpoint of ``run``."""
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -125,8 +129,10 @@ class ForgetReplaced(Callback):
 
 
 class JsonLines(Callback):
-    """metrics.jsonl: one object per event. A run that goes on from a checkpoint drops the events after it, because
-    they come again."""
+    """Writes metrics.jsonl: one JSON object for each report of updates, each validation and each notice.
+
+    A resumed run drops the events after its checkpoint, because they come again.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -150,7 +156,7 @@ class JsonLines(Callback):
 
 
 class TensorBoard(Callback):
-    """Writes TensorBoard events into the run directory; needs the extra ``tensorboard``."""
+    """Writes TensorBoard events into ``folder``; needs the extra ``tensorboard``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -178,7 +184,7 @@ def _as_json(event: Any) -> dict[str, Any]:
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers with six significant digits, in dicts too; everything else unchanged."""
+    """Floats with six significant digits, also as the values of a dict; everything else unchanged."""
     if isinstance(value, dict):
         return {name: _rounded(each) for name, each in value.items()}
     return float(f"{value:.6g}") if isinstance(value, float) else value

@@ -22,10 +22,11 @@ GAIN = 1e-3  # of the log-probability; counting stops after a pass that gains a 
 
 @dataclass
 class Counting:
-    """Passes over all pairs until the budget ends or a pass gains too little, then one validation.
+    """Passes over all pairs until the budget ends or a pass gains too little, then one validation, and the checkpoints
+    ``best`` and ``last``.
 
-    A pass is a step and an epoch. An interrupted run saves nothing: counting the same pairs again gives the same
-    counts.
+    A pass counts as one update and one epoch. An interrupted run saves nothing: counting the same pairs again gives the
+    same counts.
     """
 
     model: Any

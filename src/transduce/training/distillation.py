@@ -30,7 +30,9 @@ TEACHER_TOKENS = 2**14  # tokens of a batch, when the teacher reads all pairs be
 
 
 class Teacher:
-    """The run, or the ensemble of runs, that another run learns from. It is on ``device`` and does not change."""
+    """The run, or the ensemble of runs, that another run (the student) learns from. Its model is on ``device`` and does
+    not change.
+    """
 
     def __init__(self, settings: Distillation, device: torch.device) -> None:
         self.settings, self.device = settings, device
@@ -38,12 +40,16 @@ class Teacher:
         self.model: Any = self.transducer.model
 
     def vocabularies(self, data: Data) -> Tokenizers | None:
-        """The teacher's tokenizers, if the student has the same units, whatever its data; otherwise None."""
+        """The teacher's tokenizers, if the student's ``data.units`` equal its own; otherwise None. None also for a
+        teacher that reads no source.
+        """
         theirs = config.build(self.transducer.settings["data"], Data, path="data")
         return self.transducer.tokenizers if self.transducer.conditional and theirs.units == data.units else None
 
     def check(self, tokenizers: Tokenizers) -> None:
-        """Raise UserError unless the teacher has a distribution over each next word, and these vocabularies."""
+        """Raises UserError unless the teacher has a distribution over each next word. Also raises unless it has the
+        student's vocabularies, ``tokenizers``.
+        """
         name = self.settings.teacher
         if lacking := lacking_verbs(type(self.model), Autoregressive):
             raise UserError(
@@ -66,7 +72,9 @@ class Teacher:
         return ComputedDistributions(self.model)
 
     def _once(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> bool:
-        """Whether to compute the distributions once: each epoch reads the same words, and there is room for them."""
+        """Whether to compute the distributions once: every epoch reads the same words, and all distributions need at
+        most ``room`` GiB.
+        """
         tokens, vocabulary = int(pairs.target.offsets[-1]), len(self.transducer.target_tokenizer)
         gibibytes = tokens * vocabulary * torch.float16.itemsize / 2**30
         same_words = objective.forcing == TeacherForcing() and not training.augmentation
@@ -82,10 +90,11 @@ class Teacher:
 
 
 class TeacherDistributions(Protocol):
-    """A teacher's distributions over each of the N next words of a batch, before which the student reads ``read_BT``.
+    """A teacher's distributions over the word at each of a batch's N real target positions.
 
-    ``find`` returns a tree with N rows, and ``probabilities`` turns it, or a part of its rows, into distributions
-    [N, V]."""
+    ``find`` takes the batch and the ids ``read_BT`` [B, T] that the student reads. It returns a tree with N rows.
+    ``probabilities`` turns this tree, or some of its rows, into probabilities [rows, V].
+    """
 
     def find(self, batch: Batch, read_BT: Tensor) -> Any: ...
 
@@ -112,8 +121,8 @@ class ComputedDistributions:
 
 
 class StoredDistributions:
-    """The teacher reads all ``pairs`` once, on ``device``, with their targets' words. Its distributions are stored in
-    half precision.
+    """The teacher reads all ``pairs`` once, on ``device``, at the first call of ``find``. It reads the targets' words,
+    so ``find`` ignores ``read_BT``. Its distributions are stored in half precision, in the processor's memory.
 
     The batches that it reads are always the same. Other batches could change the last bits, and a resumed run would
     learn from other numbers.
@@ -131,7 +140,7 @@ class StoredDistributions:
 
     @cached_property
     def probability_MV(self) -> Tensor:
-        """Distributions [target tokens of all pairs, V]; those of a pair begin at its offset."""
+        """Distributions [M, V], one for each target token of all pairs. The rows of a pair begin at its offset."""
         computed = ComputedDistributions(self.teacher)
         stored_MV = torch.empty(int(self.offsets_N[-1]), self.vocabulary, dtype=torch.float16)
         for ids_B in Batches(self.pairs, Batching(tokens=TEACHER_TOKENS), seed=0).epoch(0):
@@ -142,7 +151,7 @@ class StoredDistributions:
         return stored_MV
 
     def _rows(self, batch: Batch) -> Tensor:
-        """The rows of ``probability_MV`` for the batch's N real target positions."""
+        """The rows [N] of ``probability_MV`` for the batch's N real target positions."""
         mask_BT = batch.target.mask.cpu()
         rows_BT: Tensor = self.offsets_N[batch.ids][:, None] + torch.arange(mask_BT.shape[1])
         return rows_BT[mask_BT]
@@ -154,9 +163,10 @@ class Distilled:
 
     (1 - share) * cross-entropy with the target + share * cross-entropy with the teacher.
 
-    The first term is ``objective``, with its label smoothing. The second is - sum_v q(v | y_<t, x) log p(v | y_<t, x),
-    where q is the teacher's distribution after the words that the student reads. Reports ``nll``, of the target alone,
-    and ``teacher``, the second term. In validation the loss is ``objective``.
+    The first term is ``objective``, with its label smoothing. The second is - sum_v q(v | y_<t, x) log p(v | y_<t, x).
+    Here q is the teacher's distribution after the words that the student reads. Reports ``nll``, the cross-entropy with
+    the target without smoothing, and ``teacher``, the second cross-entropy without the share. In validation the loss is
+    ``objective`` alone.
     """
 
     objective: CrossEntropy

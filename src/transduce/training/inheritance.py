@@ -25,9 +25,9 @@ from transduce.types import Facts
 class Inheritance:
     """The parameters that a model has from another run, by name.
 
-    ``loaded`` has the number of values of each parameter that was copied. ``by_token`` has the number of tokens copied,
-    and of all tokens. ``misfits`` has the shape in the other run and the shape here. ``fresh`` parameters are only in
-    this model, ``unused`` ones only in the other.
+    ``loaded`` has the size of each parameter that was copied whole. ``by_token`` has two numbers: the tokens that were
+    copied, and all tokens of this model's vocabulary. ``misfits`` has the shape in the other run, then the shape here.
+    ``fresh`` parameters are only in this model, ``unused`` ones only in the other.
     """
 
     init: Init
@@ -38,7 +38,7 @@ class Inheritance:
     unused: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
-        """A report for people. It names a module in place of its parameters, if all of them are in one list."""
+        """A report for people. If all parameters of a module are in the same list, it names the module instead."""
         own = [*self.loaded, *self.by_token, *self.misfits, *self.fresh]
         theirs = [*self.loaded, *self.by_token, *self.misfits, *self.unused]
         vocabulary = {
@@ -69,7 +69,9 @@ def _line(what: str, names: list[str], more: str = "") -> Iterator[str]:
 
 
 class Predecessor:
-    """The run that a new run starts from. Raises FileNotFoundError if it has no such checkpoint."""
+    """The run that a new run starts from. Raises FileNotFoundError if there is no such run, or if it lacks the
+    checkpoint.
+    """
 
     def __init__(self, init: Init) -> None:
         self.init = init
@@ -78,7 +80,7 @@ class Predecessor:
 
     @property
     def units(self) -> config.Table | None:
-        """The settings of the new run's units; None if it keeps its own."""
+        """The predecessor's ``data.units``, which the new run takes over; None if ``init.vocabulary`` is "own"."""
         return None if self.init.vocabulary == "own" else self.transducer.settings["data"]["units"]
 
     def prepare(self, data: Data, cache: Path) -> Prepared:
@@ -90,11 +92,11 @@ class Predecessor:
 
     @torch.no_grad()
     def hand_over(self, model: nn.Module, table: config.Table, tokenizers: Tokenizers) -> Inheritance:
-        """Copies the weights that fit into ``model``, which has the settings ``table`` and the vocabularies
-        ``tokenizers``.
+        """Copies the weights that fit into ``model``. ``table`` is its ``[model]`` settings, and ``tokenizers`` has its
+        vocabularies. Returns what was copied.
 
-        A parameter fits if its name and shape are the same. If an axis runs over a vocabulary, the rows of tokens that
-        both vocabularies have are copied. Raises UserError if nothing fits.
+        A parameter fits if its name and shape are the same. If one of its axes runs over a vocabulary, the size of that
+        axis may differ: the entries of tokens in both vocabularies are copied. Raises UserError if nothing fits.
         """
         given = dict(self.transducer.model.named_parameters(remove_duplicate=False))  # a tied table has several names
         here, there = self._axes(table, tokenizers)
@@ -122,7 +124,9 @@ class Predecessor:
         return found
 
     def _axes(self, table: config.Table, tokenizers: Tokenizers) -> tuple[dict[str, Axis], dict[str, Axis]]:
-        """The vocabulary axes of the new model and of the old one; empty if the vocabularies are equal."""
+        """The vocabulary axes of the new model and of the old one, by parameter; two empty dicts if the vocabularies
+        are equal.
+        """
         if tokenizers.fingerprints == self.tokenizers.fingerprints:
             return {}, {}
         old = self.transducer.settings["model"]
@@ -141,11 +145,12 @@ class Axis:
 
 
 def vocabulary_axes(table: config.Table, tokenizers: Tokenizers) -> dict[str, Axis]:
-    """The vocabulary axes in the model of ``table``, by the name of the parameter.
+    """The axis that runs over a vocabulary, by the name of the parameter, for the model of the settings ``table``. A
+    parameter without such an axis is left out.
 
     Models do not declare these axes, so this function finds them by their growth. It makes the model twice, without
-    memory for its weights. The second model has one more source token, two more target tokens and three more known
-    words, so the growth of an axis tells its vocabulary.
+    memory for its weights. The second model has one more source token, two more target tokens (one if both sides share
+    a vocabulary) and three more known words. So the growth of an axis tells its vocabulary.
     """
     facts, source, target = tokenizers.facts, tokenizers.source.entries, tokenizers.target.entries
     spelling, words = source[: facts.source_vocabulary], source[facts.source_vocabulary :]
@@ -182,7 +187,7 @@ def _shape_without_vocabulary(tensor: Tensor, axis: Axis | None) -> tuple[int | 
 
 
 def _copy_tokens(own: Tensor, axis: Axis, given: Tensor, other: Axis) -> int:
-    """Copies the rows of tokens that both vocabularies have; returns their number."""
+    """Copies the entries of tokens that both vocabularies have from ``given`` into ``own``; returns their number."""
     places = {entry: place for place, entry in enumerate(other.entries)}
     shared = [(place, places[entry]) for place, entry in enumerate(axis.entries) if entry in places]
     here, there = torch.tensor(shared, dtype=torch.long).view(-1, 2).unbind(1)

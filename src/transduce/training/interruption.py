@@ -11,7 +11,8 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 
 class Interruption:
-    """Notes the first SIGINT, SIGTERM or SIGHUP in ``signal``, while entered. A second one does what it always does.
+    """While entered, notes the first SIGINT, SIGTERM or SIGHUP as its name in ``signal``. A second signal has its usual
+    effect. Outside of the main thread it notes nothing.
 
     A signal that the process ignores stays ignored: a shell ignores SIGINT for its background jobs, and ``nohup``
     SIGHUP.

@@ -39,11 +39,12 @@ class DivergenceError(StoppedError):
 
 @dataclass
 class Loop:
-    """Updates, validations and checkpoints until the budget ends.
+    """Updates, validations and checkpoints until the budget ends, patience runs out or a signal comes. A call trains
+    and returns ``Finished``.
 
-    ``judge`` validates the current model within the seconds allowed. If it is None, there is no validation data, and
-    the last model is the best. ``state`` is replaced as training proceeds. ``fresh`` is False for a model that starts
-    from trained weights, which needs fewer updates.
+    ``judge`` validates the current model within the seconds that it is given. None means that there is no validation
+    data: then the last model is the best. ``state`` is replaced as training proceeds. ``fresh`` is False for a model
+    that starts from trained weights: few updates may then be enough, and the loop does not warn of them.
     """
 
     trainable: Trainable
@@ -133,7 +134,7 @@ class Loop:
 
     @property
     def validates(self) -> bool:
-        """Whether there are validations before the last one."""
+        """Whether training validates before its end, and not only at its end."""
         validation = self.training.validation
         return self.judge is not None and bool(validation.every or validation.times)
 
@@ -143,7 +144,9 @@ class Loop:
         return patience is not None and self.state.stale >= patience
 
     def _update(self) -> None:
-        """Gradients summed over ``accumulate`` batches, divided once by all their tokens, clipped and applied."""
+        """Makes one update: sums the gradients of ``accumulate`` batches, divides them once by the number of target
+        tokens, clips their norm and applies them.
+        """
         progress = self.progress
         losses: list[Loss] = []
         for _ in range(self.training.accumulate):
@@ -176,7 +179,9 @@ class Loop:
         self.state = replace(self.state, step=step, place=place, tokens=self.state.tokens + count)
 
     def _scale_gradients(self, count: int) -> Tensor:
-        """Turn sums into means and clip their norm, in one multiplication. Returns the norm before clipping."""
+        """Divides the summed gradients by ``count`` and clips their norm, in one multiplication. Returns the norm of
+        the mean gradient before clipping.
+        """
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients) / count
         scale = torch.ones_like(norm)
@@ -233,7 +238,7 @@ class Loop:
             callback.on_notice(Notice(self.state.step, text))
 
     def _notice_pace(self) -> None:
-        """After the first minute, warn once if the budget ends too soon to learn much."""
+        """After the first minute of this session, warns once if the budget ends too soon to learn much."""
         seconds = self.seconds
         if self.pace_known or seconds - self.session_began < KNOWN_AFTER:
             return
@@ -257,9 +262,11 @@ class Loop:
     # ------------------------------------------------- validation, checkpoints
 
     def _due(self) -> bool:
-        """Whether it is time to validate, or to save if there is nothing to validate on.
+        """Whether to validate now. Without validations during training, whether to save now.
 
-        That is after ``every`` n updates, or when progress passes a multiple of 1 / ``times``."""
+        This is due after each ``every`` updates or, if that is not set, when progress passes a multiple of 1 /
+        ``times``. It is never due at the end of the budget, where ``_finish`` validates.
+        """
         validation = self.training.validation
         before, self.previous_progress = self.previous_progress, self.progress
         if self.previous_progress >= 1:
@@ -270,7 +277,11 @@ class Loop:
         return int(self.previous_progress * times) > int(before * times)
 
     def _validate(self, allowed: float = math.inf) -> None:
-        """Validate the current model, unless that has been done; a search may take ``allowed`` seconds."""
+        """Validates the current model, unless this update has been validated. The validation may take ``allowed``
+        seconds.
+
+        Also keeps the weights for the average, and updates the time to reserve for the last validation.
+        """
         if self.state.validations and self.state.validated_step == self.state.step:
             return
         self._report()
@@ -295,7 +306,9 @@ class Loop:
         self.previous_progress = self.progress  # a validation that is long past its time is not made up for
 
     def _record(self, judgement: Judgement) -> float:
-        """Record a validation's value; returns the seconds that a search would have taken, if it was left out."""
+        """Records the value of a validation in ``state`` and returns 0. If the search was left out, records nothing and
+        returns the seconds that it would have taken.
+        """
         if judgement.value is None:
             metrics = ", ".join(self.training.validation.metrics)
             self._notice_share("the loss alone", f"a search for {metrics}", judgement.search_seconds)
@@ -315,7 +328,9 @@ class Loop:
         return self.training.validation.share * self.seconds - self.state.validating
 
     def _judge(self, what: str, allowed: float = math.inf) -> Judgement:
-        """Validate the current model, save it if it is the best so far, and report. NaN ranks last."""
+        """Validates the current model, saves it if it is the best so far, and reports. Returns the judgement. NaN ranks
+        last.
+        """
         assert self.judge is not None
         began = self.clock()
         self.trainable.eval()
@@ -341,9 +356,10 @@ class Loop:
         return judgement
 
     def _save_best(self, judgement: Judgement, what: str) -> None:
-        """Save weights and rank in one step, unless better weights are there from updates that a kill has lost.
+        """Saves the weights as ``best``, together with their rank, unless the weights there rank higher.
 
-        Training that was killed goes on from before its best weights, if those were newer than its last state.
+        The weights there can be newer than ``state``: a killed training goes on from its last state, and may have saved
+        better weights after it.
         """
         if not judgement.rank.better_than(self.kept) and judgement.rank != self.kept:
             return
@@ -360,7 +376,9 @@ class Loop:
             callback.on_checkpoint(Saved(checkpoint, self.state.step))
 
     def _finish(self) -> None:
-        """Validate the last model, and the average of the last models."""
+        """Validates the last model and the average of the last models; each becomes the best checkpoint if it is
+        better. Without validation data, saves the last model as the best.
+        """
         self._report()  # raises if the last updates have diverged, before anything is saved as the best
         if self.judge is None:
             self.state = replace(self.state, best_step=self.state.step)

@@ -45,7 +45,9 @@ class Adam:
 
 @dataclass(frozen=True)
 class AdamW:
-    """Adam with decoupled weight decay (Loshchilov and Hutter 2019). It decays matrices, but not biases and norms."""
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019). It decays parameters of two or more axes, which
+    are matrices and embeddings, but not biases and norms.
+    """
 
     rate: float = 1e-3
     beta1: float = 0.9
@@ -68,15 +70,16 @@ class AdamW:
 class Schedule(Protocol):
     """The learning rate as a share of its peak.
 
-    It is a function of the number ``step`` of the update (from 1), of ``progress``, the share of the budget used, and
-    of the results of the ``validations`` so far, lower being better. A checkpoint has nothing to save.
+    It depends on the number ``step`` of the update, from 1, and on ``progress``, the share of the budget that is used.
+    It also depends on the values of all ``validations`` so far, lower being better. It has no state, so a checkpoint
+    has nothing to save.
     """
 
     def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float: ...
 
 
 def warm_up(step: int, warmup: int) -> float:
-    """Rises linearly to 1 over ``warmup`` updates, then stays at 1."""
+    """A share of the peak: rises linearly to 1 over ``warmup`` updates, then stays at 1. It is 1 if ``warmup`` is 0."""
     return min(1.0, step / warmup) if warmup else 1.0
 
 
@@ -100,7 +103,9 @@ class ConstantRate:
 
 @dataclass(frozen=True)
 class InverseSquareRoot:
-    """A linear warm-up of ``warmup`` updates, then sqrt(warmup / step): Vaswani et al. 2017, eq. 3."""
+    """A linear warm-up of ``warmup`` updates, then the peak times sqrt(warmup / step): Vaswani et al. 2017, eq. 3.
+    Without a warm-up the share is 1 / sqrt(step).
+    """
 
     warmup: int = 4000
 
@@ -144,7 +149,9 @@ class LinearDecay:
 
 @dataclass(frozen=True)
 class ReduceOnPlateau:
-    """Multiplies the rate by ``factor`` after every ``patience`` validations in a row without a new best result."""
+    """Multiplies the rate by ``factor`` after every ``patience`` validations in a row without a new best value. The
+    rate first rises linearly over ``warmup`` updates.
+    """
 
     factor: float = 0.5
     patience: int = 3
@@ -169,7 +176,8 @@ class ReduceOnPlateau:
 
 
 def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
-    """Exclude the parameters that ``patterns`` name from training. Returns lines for the run's report.
+    """Excludes the parameters that ``patterns`` name from training. Returns a line for the run's report, if any are
+    frozen.
 
     A pattern is the dotted name of a parameter, or of a module for all its parameters. It may have shell wildcards. A
     shared parameter is frozen under all of its names. Modules stay in training mode, so dropout stays on. Raises

@@ -27,16 +27,18 @@ from transduce.types import Factory, Facts
 
 @dataclass(frozen=True)
 class Validation:
-    """Computes the loss and the metrics on ``data.valid``: ``times`` in the budget, or after ``every`` n updates.
+    """Computes the loss and the metrics on ``data.valid``: ``times`` in the budget, evenly spaced, or if ``every`` is
+    set, after each ``every`` updates. The model at the end of training is always validated.
 
     The first metric chooses the best checkpoint; without metrics the loss does. Training stops after ``patience``
-    validations without a better one. Metrics need the outputs of ``search`` for ``examples`` examples, evenly spaced
-    (default: all). The loss then uses about as many examples; without metrics it uses all.
+    validations in a row without a better one. Metrics need the outputs of ``search`` for ``examples`` examples, evenly
+    spaced (default: all). The loss then uses about the same share of the data; without metrics it uses all.
 
-    If the budget has minutes, validation takes at most a ``share`` of the time so far. A validation whose search would
-    take longer computes only the loss: it does not count for ``patience``, and its model can be the best only until one
-    has been searched with. If even the loss would take longer, it is left out. The last validation leaves nothing out.
-    A budget of updates or epochs alone has no such limit, because an interrupted run must end with the same bits.
+    If the budget has minutes, all validations together take at most a ``share`` of the time so far. A validation whose
+    search would take longer computes only the loss: it does not count for ``patience``. Its model can be the best only
+    until one has been searched with. If even the loss would take longer, the validation is left out. The last
+    validation leaves nothing out. A budget of updates or epochs alone has no such limit, because an interrupted run
+    must end with the same bits.
     """
 
     times: int = 10
@@ -59,14 +61,15 @@ class Validation:
 class Training:
     """How to train; one loop trains every model.
 
-    The first of ``steps`` (updates), ``epochs`` and ``minutes`` ends training. ``clock`` "processor" counts the minutes
-    of processor time that this run uses, so other programs do not matter; do not use it with a GPU. ``batching`` forms
-    the batches, and ``accumulate`` of them make one update. Each ``augmentation`` changes the signals, anew in each
-    epoch. ``clip`` bounds the gradient's norm (0: no bound). ``precision`` "auto" is bfloat16 where this machine
-    computes it faster. The state is saved after every ``checkpoint_every`` updates (default: at each validation). At
-    the end the last ``average`` validated models are averaged, and the average becomes the best checkpoint if it is
-    better.
-    ``freeze`` names modules or parameters ("encoder", "decoder.embedding", "*.bias") that keep their values.
+    The first of ``steps`` (updates), ``epochs`` and ``minutes`` that is reached ends training. ``clock`` "processor"
+    counts the minutes of processor time that this run uses, divided by its threads, so other programs do not matter; do
+    not use it with a GPU. ``batching`` forms the batches, and ``accumulate`` of them make one update. The
+    ``augmentation`` list changes the source signals in its order, anew in each epoch. ``clip`` bounds the gradient's
+    norm (0: no bound). ``precision`` "auto" is bfloat16 where this machine computes it faster, else float32. The state
+    is saved after every ``checkpoint_every`` updates (default: at each validation), and at the end. Then the last
+    ``average`` validated models are averaged (1: no average), and the average becomes the best checkpoint if it is
+    better. ``freeze`` names modules or parameters ("encoder", "decoder.embedding", "*.bias") that keep their values.
+    ``seed`` decides all random numbers.
     """
 
     steps: int | None = None
@@ -100,7 +103,11 @@ class Training:
 
 @dataclass(frozen=True)
 class Settings:
-    """A run: ``transduce train`` reads it from a TOML file and keeps it in the run directory."""
+    """A run: ``transduce train`` reads it from a TOML file and keeps it in the run directory.
+
+    ``search`` and ``metrics`` are those of the trained model, for prediction and evaluation; ``training.validation``
+    has its own. Raises ConfigError if the objective or a search calls a method that the model lacks.
+    """
 
     data: Data
     model: Factory[Model]
@@ -126,7 +133,7 @@ class Settings:
             check_fit("training.validation.search", "Search", type(self.training.validation.search), model)
 
     def _check_counted(self, model: str) -> None:
-        """Raise ConfigError for settings that need gradients."""
+        """Raises ConfigError for a setting that needs gradients, because a counted model has none."""
         given = {
             "objective": self.objective not in (CrossEntropy(), ChainLikelihood()),  # these only measure it
             "distillation": self.distillation is not None,
@@ -138,7 +145,9 @@ class Settings:
 
 
 def read_settings(table: config.Table) -> Settings:
-    """The settings of a run before its data is known. Raises ConfigError, or ValueError, if they are none of a run."""
+    """The settings of a run before its data is known, so without the sizes that the data decides. Raises ConfigError or
+    another ValueError if a setting is not valid.
+    """
     unknown: Any = UNKNOWN  # the model is a factory, so nothing needs its sizes yet
     settings = config.build(table, Settings, Facts(**{fact.name: unknown for fact in fields(Facts)}))
     if not settings.metrics:

@@ -26,7 +26,7 @@ SAMPLE = 64  # examples to search for, to learn what searching for all of them t
 
 
 class TooSlowError(Exception):
-    """A validation was left out, because its loss alone would have taken about ``seconds``, longer than allowed."""
+    """A validation was left out: its loss alone would have taken about ``seconds``, which is longer than allowed."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"the validation loss would take {seconds:.0f} s")
@@ -35,11 +35,12 @@ class TooSlowError(Exception):
 
 @dataclass(frozen=True)
 class Judgement:
-    """The result of a validation: the mean loss, the metrics, and ``value``, which chooses the best model (lower is
-    better).
+    """The result of a validation: the mean loss per target token, the metrics' scores and a ``value``, lower being
+    better.
 
-    ``measure`` names the metric of the value, or is "loss". The value is None if the search did not fit into the
-    allowed time: there is only the loss, and the search would have taken about ``search_seconds``.
+    ``measure`` is "loss" or the name of the first metric. The value is the loss, or the metric's score, negated if
+    higher scores are better. It is None if the search did not fit into the allowed time. Then there is only the loss,
+    and the search would have taken about ``search_seconds``.
     """
 
     loss: float
@@ -50,14 +51,18 @@ class Judgement:
 
     @property
     def rank(self) -> Rank:
-        """Orders judgements. NaN and a missing value are the worst, so a model that was searched with is better."""
+        """The rank that chooses the best model. NaN and a missing value are the worst, so a model that was searched
+        with ranks before one that was not.
+        """
         return Rank(self.measure, _infinite_if_nan(self.value), _infinite_if_nan(self.loss))
 
 
 class Judge:
-    """Validates a model: the loss over data.valid, computed as in training, and the metrics of a search in float32.
+    """Validates a model: the loss over the pairs ``valid``, computed as in training, and the metrics of a search over
+    the examples ``chosen``, in float32.
 
-    If the metrics use one in ``one_in`` of the examples, the loss uses one in ``one_in`` of the batches.
+    The loss uses one in ``one_in`` of the batches of ``valid``, because ``chosen`` has one in ``one_in`` of the
+    examples.
     """
 
     def __init__(
@@ -82,9 +87,11 @@ class Judge:
         self.search_seconds: float | None = None  # of all examples, when last measured or estimated
 
     def __call__(self, allowed: float = math.inf) -> Judgement:
-        """The judgement of the current model; without a search if that would end after ``allowed`` seconds.
+        """The judgement of the current model. Leaves out the search if the whole would take more than ``allowed``
+        seconds.
 
-        Raises TooSlowError if even the loss would take longer."""
+        Raises TooSlowError if even the loss would take longer.
+        """
         began = self.clock()
         loss = self._loss(allowed)
         if not self.metrics:
@@ -99,10 +106,11 @@ class Judge:
         return Judgement(loss, scores, -value if first.higher_is_better else value, first.name, self.search_seconds)
 
     def _expected_seconds(self, left: float) -> float:
-        """Seconds that the search is expected to take, given that ``left`` seconds are left for it.
+        """Seconds that the search is expected to take. ``left`` are the seconds left for it; 0 is returned if they are
+        infinite.
 
-        It is timed on a sample if it is unknown, or if the last time is too long: a model that learns writes shorter
-        outputs.
+        The search is timed on a sample if its time is unknown, or if its last time is more than ``left``: a model that
+        learns writes shorter outputs.
         """
         if left == math.inf:
             return 0.0
@@ -158,7 +166,9 @@ def judge_of(
 
 
 def spread(found: list[Example], count: int | None) -> list[Example]:
-    """``count`` evenly spaced examples, or all: a dictionary is sorted, so its first entries are not a fair sample."""
+    """``count`` evenly spaced examples; all of them if ``count`` is None or larger. A dictionary is sorted, so its
+    first entries are not a fair sample.
+    """
     count = min(count or len(found), len(found))
     return [found[number * len(found) // count] for number in range(count)]
 

@@ -1,4 +1,4 @@
-"""Affine changes of pictures. B pictures, C channels, H rows, W columns; the pictures have different widths."""
+"""Affine changes of pictures. B pictures, C channels, H rows, W columns; pictures of a batch may differ in width."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from transduce.types import Padded
 class Affine:
     """Rotates each picture about its middle, shears, scales and moves it (Simard et al. 2003).
 
-    The amounts are uniform random numbers: up to ``rotation`` and ``shear`` degrees in either direction, a ``scale`` of
-    1 - scale to 1 + scale, and up to ``shift`` of the picture's height in both axes. Values between pixels are
-    interpolated linearly; outside the picture they equal the nearest pixel of its edge. The size does not change.
-    ``channels`` is 1 (grey) or 3 (colour).
+    The amounts are uniform random numbers: up to ``rotation`` and ``shear`` degrees in either direction, and a factor
+    from 1 - ``scale`` to 1 + ``scale``. Along each axis the picture moves by up to ``shift`` times its height. Values
+    between pixels are interpolated linearly; outside the picture they equal the nearest pixel of its edge. The size
+    does not change. ``channels`` is 1 (grey) or 3 (colour). A call raises UserError if the numbers of a column do not
+    divide into so many channels.
     """
 
     rotation: float = 5.0
@@ -47,7 +48,9 @@ class Affine:
         return self.moved(source, uniform(ids_B, epoch, seed, 5))
 
     def moved(self, source: Padded, draws_BN: Tensor) -> Padded:
-        """Apply random numbers in [0, 1] for rotation, shear, scale and both shifts; 0.5 changes nothing."""
+        """Applies random numbers ``draws_BN`` [B, 5] in [0, 1): rotation, shear, scale, shift to the right, shift down.
+        A value of 0.5 changes nothing.
+        """
         picture_BCHW = torch.unflatten(source.values.transpose(1, 2), 1, (self.channels, -1))
         H, W = picture_BCHW.shape[2:]
         read_B23 = from_pixels(self.pixels_read(draws_BN, source.lengths, H), H, W)
@@ -65,7 +68,7 @@ class Affine:
         return Padded(values_BSD.masked_fill(~source.mask[..., None], 0.0), source.lengths)
 
     def pixels_read(self, draws_BN: Tensor, widths_B: Tensor, height: int) -> Tensor:
-        """Matrices [B, 3, 3] from a pixel's column and row to the column and row whose value it gets."""
+        """Matrices [B, 3, 3] that map a pixel's (column, row, 1) to the column and row whose value the pixel gets."""
         turn, lean, size, right, down = (2 * draws_BN - 1).unbind(1)
         turn = torch.deg2rad(turn * self.rotation)
         larger, slope = 1 / (1 + size * self.scale), math.tan(math.radians(self.shear)) * lean
@@ -84,7 +87,9 @@ def matrix(*entries: Tensor) -> Tensor:
 
 
 def from_pixels(read_B33: Tensor, height: int, width: int) -> Tensor:
-    """Matrices [B, 2, 3] in the coordinates of ``affine_grid``, where a picture spans -1 to 1 in both axes."""
+    """Converts matrices [B, 3, 3] in pixels to matrices [B, 2, 3] for ``affine_grid``, where a picture spans -1 to 1
+    along both axes.
+    """
     pixels_33 = torch.tensor(
         [[width / 2, 0, (width - 1) / 2], [0, height / 2, (height - 1) / 2], [0, 0, 1]], dtype=read_B33.dtype
     )

@@ -15,10 +15,11 @@ from transduce.types import Batch, Padded
 
 
 class Augmentation(Protocol):
-    """Changes the signals [B, S, D] of a batch for training.
+    """Changes the signals [B, S, D] of a batch for training. ``ids_B`` are the numbers of the examples in the data.
 
-    The change is a function of the seed, the epoch and the example's id alone, so a resumed run sees the same signals.
-    Padding has no meaning before or after."""
+    The change depends only on the seed, the epoch and the example's id, so a resumed run sees the same signals. The
+    values at padding are arbitrary, before and after.
+    """
 
     def __call__(self, source: Padded, ids_B: Tensor, epoch: int, seed: int) -> Padded: ...
 
@@ -27,7 +28,9 @@ MOST = 1000  # augmentations in a run
 
 
 def augmented(augmentations: Sequence[Augmentation], batch: Batch, epoch: int, seed: int) -> Batch:
-    """Apply each augmentation to a batch, in order; each has its own random numbers."""
+    """The batch with its sources changed by each augmentation, in order. Each augmentation has random numbers of its
+    own.
+    """
     source = batch.source
     for place, augmentation in enumerate(augmentations):
         source = augmentation(source, batch.ids, epoch, seed * MOST + place)
@@ -35,7 +38,7 @@ def augmented(augmentations: Sequence[Augmentation], batch: Batch, epoch: int, s
 
 
 def check_augmentation(augmentations: Sequence[Augmentation], signal: bool) -> None:
-    """Raise UserError if there are augmentations and the source is not a ``signal``."""
+    """Raises UserError if there are augmentations although ``signal`` is False: the source is no signal."""
     if augmentations and not signal:
         raise UserError(
             f"training.augmentation: {type(augmentations[0]).__name__} changes signals (steps of numbers), and the "
@@ -44,7 +47,7 @@ def check_augmentation(augmentations: Sequence[Augmentation], signal: bool) -> N
 
 
 def generators(ids_B: Tensor, epoch: int, seed: int) -> list[np.random.Generator]:
-    """A random generator for each example."""
+    """A random generator for each example, seeded with the seed, the epoch and the example's id."""
     return [np.random.default_rng([seed, epoch, number]) for number in ids_B.tolist()]
 
 

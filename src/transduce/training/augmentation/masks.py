@@ -16,9 +16,10 @@ from transduce.types import Padded
 class SpecAugment:
     """Masks bands of time and of frequency in a spectrogram (Park et al. 2019, section 2).
 
-    There are ``time_masks`` of 0 to ``time`` frames, each at most a ``share`` of the recording, and
-    ``frequency_masks`` of 0 to ``frequency`` bands. Widths and positions are uniform. Masked values are 0, which is the
-    mean of normalised energies. The paper's time warping is left to ``stretch``.
+    There are ``time_masks`` masks, each 0 to ``time`` frames wide and at most a ``share`` of the recording. There are
+    ``frequency_masks`` masks, each 0 to ``frequency`` frequencies wide. Widths and positions are uniform, and masks may
+    overlap. Masked values are 0, which is the mean of normalised energies. The paper's time warping is left to
+    ``stretch``.
     """
 
     time_masks: int = 2
@@ -48,7 +49,10 @@ class SpecAugment:
 
 
 def masked(draws_B2M: Tensor, widest_B: Tensor, lengths_B: Tensor, size: int) -> Tensor:
-    """[B, size], True under any of a row's masks: each is 0 to ``widest_B`` wide and lies within ``lengths_B``."""
+    """[B, size], True under any of a row's M masks. Each mask is 0 to ``widest_B`` wide and lies within ``lengths_B``.
+
+    ``draws_B2M`` are random numbers in [0, 1): [:, 0] decides the widths, [:, 1] the positions.
+    """
     width_BM = (draws_B2M[:, 0] * (widest_B + 1)[:, None]).long()
     begin_BM = (draws_B2M[:, 1] * (lengths_B[:, None] - width_BM + 1)).long()
     places_S11 = torch.arange(size)[:, None, None]

@@ -15,7 +15,7 @@ from transduce.types import Padded
 
 @dataclass(frozen=True)
 class Noise:
-    """Adds a normal random number with standard deviation ``deviation`` to every number of every step."""
+    """Adds normal noise with mean 0 and standard deviation ``deviation`` to every number of every real step."""
 
     deviation: float = 0.1
 

@@ -13,11 +13,11 @@ from transduce.types import Padded
 
 @dataclass(frozen=True)
 class Stretch:
-    """Makes each signal longer or shorter by a random factor from 1 - ``most`` to 1 + ``most``: speech becomes faster
-    or slower at the same pitch. Steps are interpolated linearly.
+    """Multiplies the length of each signal by a random factor from 1 - ``most`` to 1 + ``most``. Steps are interpolated
+    linearly. A stretched spectrogram is faster or slower speech at the same pitch.
 
-    Batches are formed from the original lengths, so they may grow by ``most``. CTC needs at least as many frames as
-    symbols in the shortened signal, too.
+    Batches are formed from the original lengths, so a batch may grow by ``most``. CTC needs enough frames in the
+    shortened signal, too: one for each symbol, and one more between equal neighbours.
     """
 
     most: float = 0.1
