@@ -23,9 +23,9 @@ class Lattice:
     """The states of an output against the frames of its source.
 
     From frame to frame an alignment stays in its state or goes on to the next one. Where ``skips`` [B, L] is True, it
-    may skip a blank between two different symbols. ``emitted`` [B, S, L] are the log-probabilities of the states'
-    symbols in each frame, and ``states`` [B, L] are those symbols. The first ``frames`` [B] frames and the first 2
-    ``symbols`` [B] + 1 states of a row are real.
+    may also enter the state from two states before. This skips a blank between two different symbols. ``emitted`` [B,
+    S, L] are the log-probabilities of the states' symbols in each frame, and ``states`` [B, L] are those symbols. The
+    first ``frames`` [B] frames and the first 2 ``symbols`` [B] + 1 states of a row are real.
     """
 
     emitted: Tensor
@@ -59,7 +59,9 @@ class Lattice:
 
     @cached_property
     def backward(self) -> Tensor:
-        """[B, S, L]: beta_t(l), the log-sum over all alignment suffixes after state l at frame t."""
+        """[B, S, L]: beta_t(l), the log-sum over all alignment suffixes after frame t, given state l at frame t. It
+        does not contain frame t itself.
+        """
         beta_BL = last_BL = torch.where(self._last, 0.0, NEVER).to(self.emitted)
         found = []
         for t in range(self.emitted.shape[1] - 1, -1, -1):
@@ -85,7 +87,9 @@ class Lattice:
         return torch.where(possible_B11 & self._real[..., None], share_BSL, 0.0)
 
     def crossings(self) -> Tensor:
-        """[B, S - 1, L, 3]: p(state l at frame t and l, l + 1 or l + 2 at t + 1 | y, x); 0 as in ``posteriors``."""
+        """[B, S - 1, L, 3]: p(state l at frame t, and state l, l + 1 or l + 2 at frame t + 1 | y, x). The last axis is
+        in this order. Zero past a row's frames, and in rows without an alignment.
+        """
         into_BSL = (self.emitted + self.backward)[:, 1:]
         allowed_BL = torch.nn.functional.pad(self.skips, (0, 2))[:, 2:]
         ways = [into_BSL, _later(into_BSL, -1), _later(into_BSL, -2).masked_fill(~allowed_BL[:, None], NEVER)]
@@ -116,8 +120,8 @@ class Lattice:
         return torch.stack(places[::-1], 1).masked_fill(~self._real, -1), total_B
 
     def spans(self) -> list[tuple[Span, ...] | None]:
-        """For each row, the first and the last frame of each symbol in the most probable alignment. None without an
-        alignment.
+        """For each row, the first and the last frame of each symbol in the most probable alignment; None for a row
+        without an alignment.
         """
         places_BS, total_B = self.best()
         found: list[tuple[Span, ...] | None] = []
@@ -146,9 +150,10 @@ class Lattice:
 
 
 def log_likelihood(frames: Padded, outputs: Padded) -> Tensor:
-    """[B]: log p(y | x) of ``Lattice``, differentiable with respect to ``frames``.
+    """[B]: log p(y | x), like ``Lattice.log_likelihood``, differentiable with respect to ``frames``.
 
-    The gradient is the posterior probability of each symbol in each frame (Graves et al. 2006, eq. 14).
+    ``frames`` are log-probabilities [B, S, V], ``outputs`` ids [B, U] without EOS. The gradient [B, S, V] is the
+    posterior probability of each symbol in each frame (Graves et al. 2006, eq. 14).
     """
     found: Tensor = _LogLikelihood.apply(frames.values, frames.lengths, outputs.values, outputs.lengths)  # type: ignore[no-untyped-call]
     return found
@@ -173,7 +178,9 @@ class _LogLikelihood(torch.autograd.Function):
 
 
 def _later(scores_BL: Tensor, states: int) -> Tensor:
-    """Shifts the scores by ``states`` states (to earlier ones if negative). Minus infinity enters at the border."""
+    """Shifts the scores [..., L] to states that come ``states`` places later (earlier if negative). Minus infinity
+    enters at the border.
+    """
     padded_BL = torch.nn.functional.pad(scores_BL, (max(states, 0), max(-states, 0)), value=NEVER)
     return padded_BL.narrow(-1, max(-states, 0), scores_BL.shape[-1])
 
@@ -185,6 +192,6 @@ def least_frames(outputs: Padded) -> Tensor:
 
 
 def least_frames_so_far(outputs: Padded) -> Tensor:
-    """[B, U]: the same for each prefix of the output, up to each symbol."""
+    """[B, U]: at u, the smallest number of frames that an alignment of the first u + 1 symbols needs."""
     repeats_BU = outputs.values[:, 1:] == outputs.values[:, :-1]
     return torch.nn.functional.pad(repeats_BU, (1, 0)).add(1).cumsum(1)[:, : outputs.values.shape[1]]

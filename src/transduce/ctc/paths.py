@@ -16,7 +16,9 @@ def collapse(path: Iterable[T], blank: Any = 0) -> tuple[T, ...]:
 
 
 def least_frames(output: Sequence[Any]) -> int:
-    """The number of frames that an output needs: one per symbol, and a blank between two equal ones."""
+    """The smallest number of frames that an output needs: one per symbol, and one per blank between two equal
+    neighbours.
+    """
     return len(output) + sum(1 for left, right in pairwise(output) if left == right)
 
 
@@ -44,8 +46,8 @@ def alignments(output: Sequence[T], frames: int, blank: Any = 0) -> Iterator[tup
 
 
 def _ways(states: Sequence[Any], first: int, frames: int) -> Iterator[tuple[int, ...]]:
-    """The paths of ``frames`` frames that start in a state. It does not recurse, because a path is as deep as its
-    frames.
+    """Yields the paths of ``frames`` frames that start in the state ``first``, as indices of states. It does not
+    recurse, because a path is as deep as its frames.
     """
     path: list[int] = []
     choices = [iter((first,))]  # one more than the places of the path
@@ -64,16 +66,16 @@ def _ways(states: Sequence[Any], first: int, frames: int) -> Iterator[tuple[int,
 
 
 def _fits(states: Sequence[Any], place: int, frames: int) -> bool:
-    """True if the symbols after a state fit into ``frames`` frames."""
+    """True if the symbols after the state ``place`` fit into ``frames`` more frames."""
     return frames >= least_frames(states[place + 1 + place % 2 :][::2]) + _held(states, place)
 
 
 def _following(states: Sequence[Any], place: int) -> range:
-    """The states that may follow a state."""
+    """The states that may follow the state ``place``, itself included."""
     steps = 1 if _held(states, place) else 1 + place % 2
     return range(place, min(place + steps, len(states) - 1) + 1)
 
 
 def _held(states: Sequence[Any], place: int) -> bool:
-    """True if a blank must follow, because the next symbol is the same."""
+    """True if a blank must follow the state ``place``, because the next symbol is the same."""
     return bool(place % 2) and place + 2 < len(states) and states[place] == states[place + 2]

@@ -20,9 +20,9 @@ HARDLY = -1e5  # log-probability of an impossible event; finite, so that what fo
 
 @dataclass(frozen=True)
 class Frames:
-    """Log-probabilities [B, S, V], the probabilities themselves, and the number of real frames.
+    """Log-probabilities [B, S, V], the same as probabilities, and the number of real frames [B].
 
-    All are float64, because sums over frames are differences of longer sums.
+    The probabilities are float64, because sums over frames are differences of longer sums.
     """
 
     log_probs: Tensor
@@ -32,10 +32,11 @@ class Frames:
 
 @dataclass(frozen=True)
 class Prefixes:
-    """A prefix of each of N rows.
+    """A prefix of an output in each of N rows, and the sums over its alignments.
 
-    ``last`` [N] is its last token. ``symbol`` and ``blank`` [N, S + 1] are the log-sums over all alignments of the
-    first t frames, t = 0 to S, that give the prefix and end with its last symbol or with a blank.
+    ``last`` [N] is its last token, or BOS. ``symbol`` and ``blank`` [N, S + 1] are the log-sums over all alignments of
+    the first t frames, t = 0 to S, that give exactly the prefix. ``symbol`` sums those that end with its last symbol,
+    ``blank`` those that end with a blank.
     """
 
     frames: tree.Shared[Frames]
@@ -45,7 +46,9 @@ class Prefixes:
 
     @staticmethod
     def start(frames: Padded) -> Prefixes:
-        """The empty prefix: only blanks so far."""
+        """The empty prefix of each source, whose alignments are blanks only. ``frames`` are log-probabilities [B, S,
+        V].
+        """
         log_probs_BSV = frames.values.double()
         blank_BS = _behind(log_probs_BSV[..., PAD].cumsum(1), 0.0)
         last_B = torch.full_like(frames.lengths, BOS)
@@ -53,9 +56,10 @@ class Prefixes:
         return Prefixes(shared, last_B, torch.full_like(blank_BS, HARDLY), blank_BS)
 
     def extend(self, tokens_NT: Tensor) -> tuple[Tensor, Prefixes]:
-        """Returns the log-probabilities [N, T, V] of the token after each of the tokens, and the extended prefixes.
+        """Reads the tokens [N, T]. Returns the log-probabilities [N, T, V] of the token after each of them, and the new
+        prefixes.
 
-        EOS means that no token follows. BOS does not change a prefix.
+        Column EOS is the log-probability that no token follows. BOS as input does not change a prefix.
         """
         prefixes, every = self, []
         for token_N in tokens_NT.unbind(1):
@@ -65,7 +69,7 @@ class Prefixes:
 
     @property
     def total(self) -> Tensor:
-        """[N, S + 1]"""
+        """[N, S + 1]: the log-sum over all alignments of the first t frames that give the prefix."""
         return torch.logaddexp(self.symbol, self.blank)
 
     def log_probs(self, token_N: Tensor) -> Tensor:
@@ -77,11 +81,11 @@ class Prefixes:
         return every_BKSV.gather(3, token_BKS1).view(len(token_N), S)
 
     def _longer(self, token_N: Tensor) -> Prefixes:
-        """Extends each prefix by one token.
+        """Extends each prefix by one token [N].
 
-        The token may begin in any frame, if the prefix ended before it. After an equal token a blank must lie between
-        them. Once begun, it may stay for any number of frames: x_t = (x_t-1 + begun_t) p_t. A cumulative sum solves
-        this linear recurrence.
+        The token may begin in any frame, if the prefix ended before it. If it equals the last token, a blank must lie
+        between them. Once begun, it may stay for any number of frames: x_t = (x_t-1 + begun_t) p_t. A cumulative sum
+        solves this linear recurrence.
         """
         log_prob_NS = self.log_probs(token_N)
         ready_NS = torch.where((token_N == self.last)[:, None], self.blank, self.total)[:, :-1]
@@ -133,5 +137,5 @@ def _following(every: list[Prefixes]) -> Tensor:
 
 
 def _behind(x_NS: Tensor, first: float) -> Tensor:
-    """[N, S + 1]: adds a column before the first one."""
+    """[N, S + 1]: puts a column of the value ``first`` before the columns of x [N, S]."""
     return torch.nn.functional.pad(x_NS, (1, 0), value=first)

@@ -20,8 +20,8 @@ class CTCDecoder(nn.Module):
     """A symbol or the blank for each frame: softmax(W h + b).
 
     h is a state of the memory, or one of ``stretch`` projections of it, for sources that are shorter than their outputs
-    (Libovický and Helcl 2018, section 3). No frame is BOS or EOS. As a decoder it reads tokens and returns the
-    log-probabilities of the next token, summed over all alignments (``Prefixes``). These are its features.
+    (Libovický and Helcl 2018, section 3). No frame is BOS or EOS; PAD is the blank. As a decoder it reads tokens. Its
+    features are the log-probabilities [B, T, V] of the next token, summed over all alignments (``Prefixes``).
     """
 
     def __init__(self, memory_width: int, target_vocabulary: int, stretch: int = 1, dropout: float = 0.0) -> None:
@@ -36,7 +36,9 @@ class CTCDecoder(nn.Module):
         self.register_buffer("never", never_V, persistent=False)
 
     def frames(self, memory: Memory) -> Padded:
-        """Log-probabilities [B, S * stretch, V], at least in float32."""
+        """Log-probabilities [B, S * stretch, V] of each frame, at least in float32. A row has ``stretch`` times as many
+        real frames as the memory has real states.
+        """
         states_BSD = memory.states.values
         if self.split is not None:
             states_BSD = self.split(states_BSD).view(len(states_BSD), -1, states_BSD.shape[-1])

@@ -26,10 +26,11 @@ from transduce.types import Factory, Memory, MemoryWidths
 
 
 class DenseDecoder(nn.Module):
-    """relu(W_t [summary] + b_t): each position t has its own weights; all positions are computed in one product.
+    """relu(W_t s + b_t) at each position t, where s concatenates the parts of the memory's summary. Each position has
+    its own weights; all positions are computed in one product.
 
-    With a recurrent encoder this is LSTM-Dense of forecasting, with another encoder Dense-Dense. It reads only the
-    summary of the source. Its output at t does not depend on the length.
+    After a recurrent encoder this is LSTM-Dense of forecasting, after another encoder Dense-Dense. It reads only the
+    summary of the source. Its output at t does not depend on the output's length, which is at most ``max_length``.
     """
 
     def __init__(
@@ -63,19 +64,19 @@ class DenseDecoder(nn.Module):
 
 @dataclass(frozen=True)
 class StackedKeys:
-    """The memory's keys and values for each layer, and the mask [B, S] of its real states."""
+    """The keys and values that each layer made of the memory, and the mask [B, S] of the memory's real states."""
 
     layers: tuple[CrossKeys, ...]
     mask_BS: Tensor
 
 
 class InstantTransformer(nn.Module):
-    """A Transformer decoder without a causal mask: every position reads all other positions and the memory (Gu et al.
-    2018).
+    """A Transformer decoder without a causal mask: every position reads all positions of its row and the memory (Gu et
+    al. 2018).
 
-    The input at position t is W PE(t) + V PE(n - 1 - t), its place from the start and from the end. ``mixer`` is one
-    for all layers, or an array with one per layer. ``feedforward`` is the hidden width of the plain form, or a table,
-    as in an encoder.
+    The input at position t of n is W PE(t) + V PE(n - 1 - t): its places from the start and from the end, both from 0.
+    ``mixer`` is one for all layers, or an array with one per layer, the lowest first. ``feedforward`` is the hidden
+    width of the plain form, or a table, as in an encoder.
     """
 
     def __init__(
@@ -117,7 +118,9 @@ class InstantTransformer(nn.Module):
         return y_NTD
 
     def places(self, lengths_N: Tensor, positions: int) -> Tensor:
-        """The inputs [N, T, D]. The sinusoids are projected once for all rows."""
+        """The inputs [N, T, D] of T = ``positions`` positions, for outputs of ``lengths_N``. The sinusoids are
+        projected once for all rows.
+        """
         place_T = torch.arange(positions, device=lengths_N.device)
         after_NT = (lengths_N[:, None] - 1 - place_T).clamp(min=0)
         from_start_TD, from_end_TD = self.ends(self.positions(place_T)).chunk(2, -1)

@@ -18,7 +18,7 @@ from transduce.types import Factory, Memory, MemoryWidths, widened
 
 @dataclass(frozen=True)
 class SourceWords:
-    """The source's ids [B, S], and for each position the first position of its row that has the same id [B, S]."""
+    """The source's ids [B, S], and for each position the first position of its row that has the same id, [B, S]."""
 
     id_BS: Tensor
     first_BS: Tensor
@@ -36,8 +36,9 @@ class PointerState:
 @dataclass(frozen=True)
 class PointerOutput:
     """``features`` [..., D] of the inner decoder. ``gate`` [..., 1] are the log-odds that a word is generated and not
-    copied. ``ids`` [..., S] are those of the source. ``share`` [..., S] is the attention to each word, summed at its
-    first position."""
+    copied. ``ids`` [..., S] are the source's ids. ``share`` [..., S] is the attention to each id of the source,
+    summed at the first position of that id; 0 at its other positions.
+    """
 
     features: Tensor
     gate: Tensor
@@ -49,12 +50,13 @@ class PointerGenerator(nn.Module):
     """A decoder of any kind that can also copy words of the source: See et al. 2017, eq. 8-9.
 
     p(w) = g p_decoder(w) + (1 - g) sum over the positions s with x_s = w of a_s. The decoder's features f query an
-    attention. It returns the weights a and the context c. g = sigmoid(u . [c; f; e] + b), where e is the embedded
-    input.
+    attention. It returns the weights a and the context c. The gate is g = sigmoid(u . [c; f; e] + b), where [;]
+    concatenates and e is the embedding of the token just read.
 
     See et al. point with the attention of their recurrent layer. Here the pointer has its own attention (as in Gulcehre
-    et al. 2016), so that every decoder can copy. A word must have the same id on both sides (``data.units.joint``). An
-    unknown word is copied as unknown. ``readout`` returns log p.
+    et al. 2016), so that every decoder can copy. A word must have the same id on both sides (``data.units.joint``).
+    Raises UserError if the vocabularies differ in size. An unknown word is copied as unknown. ``readout`` returns log
+    p.
     """
 
     def __init__(
@@ -98,7 +100,9 @@ class PointerGenerator(nn.Module):
         return PointerOutput(features_NTD, gate_NT1, id_NTS, share_NTS), PointerState(decoder, attention, state.source)
 
     def readout(self, output: PointerOutput, candidates: Tensor | None = None) -> Tensor:
-        """log p of all words, or of the ``candidates``. The normalisation sums over all words in both cases."""
+        """log p [..., V] of all words, or [..., C] of the ``candidates``. The normalisation sums over all words in both
+        cases.
+        """
         logits_V = self.decoder.readout(output.features)
         wide = widened(logits_V.dtype)
         own_V, gate_1 = torch.log_softmax(logits_V, -1, wide), output.gate.to(wide)
@@ -124,6 +128,8 @@ def source_words(memory: Memory) -> SourceWords:
 
 
 def per_query(x_BS: Tensor, like_NTS: Tensor) -> Tensor:
-    """Repeats each source row once per hypothesis and query. Returns a view if every source has one hypothesis."""
+    """Repeats each source row [B, S] once per hypothesis and query: [N, T, S], the shape of ``like_NTS``. Returns a
+    view if every source has one hypothesis.
+    """
     N, T, S = like_NTS.shape
     return x_BS[:, None, None].expand(-1, N // len(x_BS), T, S).reshape(N, T, S)

@@ -24,7 +24,7 @@ from transduce.types import Factory, Memory, MemoryWidths
 
 @dataclass(frozen=True)
 class StackedState:
-    """The next position of each row [B], the state of each layer, and the mask of the memory's real states [B, S]."""
+    """The next position of each row [B], the state of each layer, and the mask [B, S] of the memory's real states."""
 
     place_B: Tensor
     layers: tuple[Any, ...]
@@ -32,11 +32,11 @@ class StackedState:
 
 
 class TransformerDecoder(nn.Module):
-    """The decoder of Vaswani et al. 2017, pre-norm or post-norm.
+    """The decoder of Vaswani et al. 2017, pre-norm or post-norm (``norm``).
 
     ``mixer`` is one for all layers, or an array with one per layer, the lowest first. The default is self-attention.
-    ``feedforward`` is the hidden width of the plain form, or a table. With a ``memory`` of width 0 the layers have no
-    attention to it (Liu et al. 2018, "decoder-only").
+    ``feedforward`` is the hidden width of the plain form, or a table. If the memory has width 0, the layers have no
+    attention to a memory (Liu et al. 2018, "decoder-only").
     """
 
     def __init__(

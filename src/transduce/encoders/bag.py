@@ -12,10 +12,11 @@ from transduce.types import Factory, Memory, Padded
 
 
 class BagEncoder(nn.Module):
-    """The states are the token embeddings. The summary [B, width] is their pooled vector.
+    """The states [B, S, width] are the token embeddings. The summary [B, width] is their pooled vector: mean, sum or
+    maximum.
 
-    With the mean this is the continuous bag of words of Mikolov et al. 2013. A source of one word gives that word as
-    the context. Each bag contains EOS, so no bag is empty.
+    The mean is the continuous bag of words of Mikolov et al. 2013, and a source of one word is that word. Each source
+    contains EOS, which is pooled too, so no bag is empty.
     """
 
     def __init__(

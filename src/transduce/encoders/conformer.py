@@ -23,8 +23,8 @@ class ConformerLayer(nn.Module):
     """Half a feed-forward step, attention, a convolution, half a feed-forward step, then a norm (Gulati et al. 2020,
     eq. 1).
 
-    x <- x + F(x) / 2; x <- x + attention(x); x <- x + convolution(x); x <- norm(x + G(x) / 2). Each function reads a
-    norm of x.
+    x <- x + F(x) / 2; x <- x + attention(x); x <- x + convolution(x); x <- norm(x + G(x) / 2). Each of the four
+    functions first normalises x with a norm of its own. x is [B, S, D].
     """
 
     def __init__(
@@ -49,11 +49,12 @@ class ConformerEncoder(nn.Module):
     """The Conformer of Gulati et al. 2020.
 
     Each layer has self-attention and a convolution over ``kernel`` positions, between two half-step feed-forward
-    networks. For speech, use the embedding ``subsampling``; tokens work too. The summary is the average of the states.
+    networks. For speech, use the embedding ``subsampling``; tokens work too. The states are [B, S', width], where S' is
+    the number of embedded positions. The summary is the average of the states.
 
-    There are two differences from the paper: rotary positions (``relative``) instead of those of Transformer-XL, and
-    layer norm instead of batch norm in the convolution. ``feedforward`` is the hidden width of the plain form with
-    swish, or a table.
+    There are two differences from the paper: rotary positions (``relative``) instead of Transformer-XL's, and layer
+    norm instead of batch norm in the convolution. ``feedforward`` is the hidden width of the plain form with swish, or
+    a table.
     """
 
     def __init__(

@@ -14,10 +14,10 @@ from transduce.types import Factory, Memory, Padded
 
 
 class DenseEncoder(nn.Module):
-    """relu(W [e_1; ...; e_n] + b): concatenates the vectors of at most ``max_length`` tokens or steps of a series.
+    """relu(W [e_1; ...; e_n] + b): concatenates the vectors of n = ``max_length`` tokens or steps of a series.
 
     Shorter sources are padded with zeros on the left, so that the last step always has the same weights. The summary is
-    the layer's output [B, width]. The states are the vectors [B, S, embedding_width]. Raises ValueError if a source is
+    the layer's output [B, width]. The states are the vectors e [B, S, embedding_width]. Raises UserError if a source is
     longer than ``max_length``.
     """
 

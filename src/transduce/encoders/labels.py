@@ -16,9 +16,11 @@ from transduce.types import Memory, Padded
 
 
 class LabelsEncoder(nn.Module):
-    """Embeds the first ``labels`` ids of each row: states [B, labels, width]. The summary is their concatenation.
+    """Embeds the first ``labels`` ids of each row: states [B, labels, width]. The summary [B, labels * width]
+    concatenates them.
 
-    The source's unit is "labels", or "labelled", whose text this encoder ignores.
+    The source's unit is "labels", or "labelled", whose text this encoder ignores. Raises UserError if a row has fewer
+    labels.
     """
 
     def __init__(self, source_vocabulary: int, labels: int = 1, width: int = 64, dropout: float = 0.1) -> None:
@@ -37,12 +39,13 @@ class LabelsEncoder(nn.Module):
 
 
 class LabelledEncoder(nn.Module):
-    """Any encoder for the text. Its summary gets one more part: the embeddings of the first ``labels`` ids,
-    concatenated.
+    """Adds labels to an encoder of ``text``: the embeddings of the first ``labels`` ids, concatenated, become one more
+    part of its summary.
 
     The source's unit is "labelled". The labels have their own table [source_vocabulary, label_width], so the new part
-    has labels * label_width features. The states and the source for copying are those of the text alone. Without this
-    class, an encoder reads the labels as the first tokens (Johnson et al. 2017).
+    has labels * label_width features. The inner encoder reads the ids after the labels. The states, and the source for
+    copying, are those of this text alone. Without this class, an encoder reads the labels as the first tokens (Johnson
+    et al. 2017).
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class LabelledEncoder(nn.Module):
 
 
 def check_labels(source: Padded, labels: int) -> None:
-    """Raises ValueError unless each row has ``labels`` ids and at least EOS after them."""
+    """Raises UserError unless each row has ``labels`` ids and at least EOS after them."""
     shortest = int(source.lengths.min())
     if shortest <= labels:
         raise UserError(

@@ -17,9 +17,9 @@ from transduce.types import Factory, Memory, Padded
 
 
 class MultiKernelLayer(nn.Module):
-    """x + W relu([conv_k(norm(x)) for each kernel k]) + b.
+    """x + W relu([conv_k(norm(x)) for each kernel k]) + b, with x [B, S, D].
 
-    The outputs of all kernels are concatenated (Kim 2014) and projected back to the width.
+    The outputs of all kernels are concatenated along the features (Kim 2014) and projected back to D features.
     """
 
     def __init__(self, width: int, kernels: tuple[int, ...], dropout: float) -> None:
@@ -37,12 +37,12 @@ class MultiKernelLayer(nn.Module):
 
 
 class MultiKernelEncoder(nn.Module):
-    """Convolutions with several ``kernels`` over embedded tokens, concatenated and projected, in ``layers`` residual
-    layers.
+    """Convolutions with several ``kernels`` over embedded tokens, in ``layers`` residual layers. Each layer
+    concatenates the outputs of its kernels and projects them.
 
     The layers are pre-norm, so training needs no long warm-up. In each layer a state [B, S, width] reads (longest
     kernel - 1) / 2 positions to either side. The summary is the average of the states. There are no position
-    embeddings: the kernels see the order. Raises ValueError for an even kernel or no kernel.
+    embeddings: the kernels see the order. Raises UserError for an even kernel or no kernel.
     """
 
     def __init__(

@@ -14,8 +14,8 @@ from transduce.types import Memory, Padded
 class FirstPieceEncoder(nn.Module):
     """Any subword encoder, read at the first piece of each word (Devlin et al. 2019, section 5.3).
 
-    States are [B, words + 1, width]; the last state belongs to EOS. The source's unit is "spelled". The inner encoder
-    does not see its word marks.
+    States are [B, words + 1, width]; a row's last real state belongs to EOS. The inner ``encoder`` gives the summary.
+    The source's unit is "spelled". The word marks of the source are removed before the inner encoder reads it.
     """
 
     def __init__(self, encoder: Encoder, source_vocabulary: int) -> None:

@@ -22,9 +22,9 @@ class PyramidalEncoder(nn.Module):
     """The listener of Listen, Attend and Spell (Chan et al. 2016, section 3.1, eq. 5).
 
     It has ``layers`` bidirectional layers of a cell. Each layer but the first reads ``joined`` neighbouring outputs of
-    the layer below as one input: h^j_i = cells([h^{j-1}_{2i}; h^{j-1}_{2i+1}], ...). So S positions become about S /
-    joined^(layers - 1) states of 2 * width features; zeros fill the last group of a row. The summary holds the last
-    state of each layer and direction, in order.
+    the layer below, concatenated, as one input: h^j_i = cells([h^{j-1}_{2i}; h^{j-1}_{2i+1}], ...) for ``joined`` = 2.
+    So S positions become ceil(S / joined^(layers - 1)) states of 2 * width features. Zeros fill the last group of a
+    row. The summary holds the last state of each layer and direction, the lowest layer first.
     """
 
     def __init__(

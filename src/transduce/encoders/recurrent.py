@@ -20,11 +20,12 @@ from transduce.types import Factory, Memory, Padded
 class RecurrentEncoder(nn.Module):
     """Runs ``layers`` of a recurrent cell over the embedded tokens.
 
-    ``direction`` is the reading direction of each layer: ``forward``, ``backward`` or ``both`` (Schuster and Paliwal
+    ``direction`` is the reading direction of all layers: ``forward``, ``backward`` or ``both`` (Schuster and Paliwal
     1997). The last state of a ``backward`` cell has just read the first token (Sutskever et al. 2014). ``width`` is the
     width of one cell, so the states have 2 * width features if ``direction`` is ``both``. The summary holds the last
-    state of each layer and direction, in order (for an LSTM h, then c). ``residual`` adds the input of each layer but
-    the first to its output (Wu et al. 2016). ``embedding`` makes a token's vector, from its factors if it has some.
+    state of each layer and direction: the lowest layer first, and in a layer forward, then backward (for an LSTM h,
+    then c). ``residual`` adds the input of each layer but the first to its output (Wu et al. 2016). ``embedding`` makes
+    a token's vector, from its factors if it has some.
     """
 
     def __init__(

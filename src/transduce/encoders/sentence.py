@@ -22,7 +22,8 @@ class SentenceConvolution(nn.Module):
 
     Use it with the wiring "context", which gives the vector to each decoder step, or "plain", which starts from it. The
     states for attention are the n-grams after ``level`` kernels. Level 0 gives one embedding per token, which copying
-    and pictures of attention need. Raises ValueError if a kernel does not shorten a row.
+    and pictures of attention need. Raises UserError for a kernel narrower than 2, or if there are fewer than ``level``
+    kernels.
     """
 
     def __init__(
@@ -56,7 +57,9 @@ class SentenceConvolution(nn.Module):
 
 
 def shorten(x: Padded, kernel_DK: Tensor) -> Padded:
-    """Shortens each row by K - 1 positions, to at least one. Rows of one position do not change."""
+    """Convolves x [B, S, D] with one kernel [D, K] for each feature. Each row loses K - 1 positions, but keeps at least
+    one. Rows of one position do not change.
+    """
     missing = kernel_DK.shape[1] - x.values.shape[1]
     real_BSD = x.values.masked_fill(~x.mask[..., None], 0.0)
     shorter_BSD = torch.tanh(convolve_each(nn.functional.pad(real_BSD, (0, 0, 0, max(0, missing))), kernel_DK))

@@ -19,7 +19,8 @@ from transduce.types import Factory, Memory, Padded
 
 
 class TransformerEncoder(nn.Module):
-    """The encoder of Vaswani et al. 2017, pre-norm or post-norm. The summary is the average of the real states.
+    """The encoder of Vaswani et al. 2017, pre-norm or post-norm (``norm``). The summary is the average of the real
+    states.
 
     ``mixer`` is one mixer for all layers, or an array with one per layer, lowest first; the paper's is self-attention.
     ``feedforward`` is the hidden width of the plain form, or a table. ``embedding`` makes a token's vector, from its

@@ -1,6 +1,7 @@
 """The contracts of this package: what searches call at each step, and what callers may ask of a search.
 
-B sources, K hypotheses of each, N = B * K rows, T tokens, V vocabulary, C candidate continuations of a source.
+B sources, K hypotheses of each, N = B * K rows, T tokens, V vocabulary, C candidate continuations of a source. The type
+variable S is a follower's state.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ R = TypeVar("R", bound=Any)  # a search: a dataclass with the fields size and nb
 class Follower(Protocol[S]):
     """Follows a search: it keeps a state for each hypothesis and reads each token that is written.
 
-    ``start`` returns the state of a batch, one row per source. ``extend`` reads the next tokens of each row: a whole
-    prefix [N, T], or one step with T = 1. It never reads BOS. The state is a tree (tree.py), which the search selects,
-    repeats and reorders together with the model's state.
+    ``start`` returns the first state, with one row per source. ``extend`` returns the state after the next tokens of
+    each row: a whole prefix [N, T], or one step with T = 1. BOS is never among these tokens. The state is a tree
+    (tree.py). The search selects, repeats and reorders its rows together with the rows of the model's state.
     """
 
     def start(self, source: Any) -> S: ...
@@ -42,12 +43,12 @@ class Stateless:
 
 
 class Filter(Follower[S], Protocol[S]):
-    """Lowers the scores [N, V] of next tokens: minus infinity forbids a token. It may write into ``scores_NV``.
+    """Takes the scores [N, V] of next tokens and returns them lowered: minus infinity forbids a token.
 
-    Scores are log-probabilities, minus what earlier filters subtracted. A filter must not raise a score: a beam stops
-    when no active hypothesis can still win. The result for one row must not depend on other rows. If the filters of a
-    row forbid every token, the row ends and ranks behind rows with an allowed token. Filters do not change a forced
-    prefix, but they read its tokens.
+    A filter may write into ``scores_NV``. Scores are log-probabilities, minus what earlier filters subtracted. A filter
+    must not raise a score: a beam stops when no active hypothesis can still win. The result for one row must not depend
+    on other rows. If all filters together forbid every token, the row ends and ranks behind rows with an allowed token.
+    Filters read the tokens of a forced prefix, but cannot change them, nor the EOS at the search's ``max_length``.
     """
 
     def __call__(self, scores_NV: Tensor, state: S) -> Tensor: ...
@@ -57,10 +58,11 @@ class Filter(Follower[S], Protocol[S]):
 class Continuations:
     """The candidate continuations of each source, and which of them finish or stay active.
 
-    ``total`` [B, C] is the score of the whole hypothesis, minus infinity if there is none. ``origin`` [B, C] is the
-    hypothesis that the candidate continues, ``token`` [B, C] its last token. ``ended`` [B, C] marks finished ones.
-    ``live_BK`` are the candidates of the next beam. A candidate that neither ends nor is in the next beam is pruned. A
-    place in the beam that is given to an end stays empty.
+    ``total_BC`` is the score of the whole hypothesis, minus infinity if there is no such candidate. ``origin_BC`` is
+    the place (0 to K - 1) of the hypothesis that the candidate continues, and ``token_BC`` the token that it adds.
+    ``ended_BC`` is True for candidates that become finished hypotheses. ``live_BK`` are the candidates (0 to C - 1)
+    that form the next beam. A candidate in neither is pruned. If ``live_BK`` points to a candidate that adds EOS, that
+    place of the next beam is empty.
     """
 
     total_BC: Tensor
@@ -71,16 +73,20 @@ class Continuations:
 
     @property
     def live_total_BK(self) -> Tensor:
-        """Scores of the next beam, minus infinity at empty places."""
+        """The scores [B, K] of the next beam, minus infinity at empty places."""
         return self.total_BC.masked_fill(self.token_BC == EOS, float("-inf")).gather(1, self.live_BK)
 
 
 class Allocation(Follower[S], Protocol[S]):
     """Chooses which continuations get the K places of a beam.
 
+    The call takes the scores of next tokens, the totals of the hypotheses so far (float64) and the follower's state.
     The total of a continuation, in float64, is ``total_BK[b, k] + scores_BKV[b, k, v]``. An allocation must not write
-    into these tensors. ``first`` returns the places, of ``size``, that start active: all hypotheses start equal, so two
-    active ones would find everything twice. ``check`` raises UserError if a beam of ``size`` cannot be allocated.
+    into these tensors.
+
+    ``first`` returns the places (0 to ``size`` - 1) that are active in the first step. All hypotheses of a source start
+    equal, so two places that are treated alike would find everything twice. ``check`` raises UserError if a beam of
+    ``size`` cannot be allocated.
     """
 
     def check(self, size: int) -> None: ...
@@ -91,20 +97,22 @@ class Allocation(Follower[S], Protocol[S]):
 
 
 class Ranking(Protocol):
-    """The score of a finished hypothesis, from its log-probability, its length and the source's length in tokens.
+    """The score of a finished hypothesis (higher is better), from its log-probability, its length and its source's
+    length.
 
-    Both lengths count EOS; the source's length is 0 if it is not a sequence. The score must rise with the
-    log-probability. As a function of the length it must rise everywhere or fall everywhere: a beam stops when neither
-    the shortest nor the longest continuation could win.
+    Both lengths are in tokens and count EOS. The source's length is 0 if the source is not a sequence. The score must
+    rise with the log-probability. As a function of the length it must rise everywhere or fall everywhere: a beam stops
+    when neither the shortest nor the longest continuation could win.
     """
 
     def __call__(self, log_prob: float, length: int, source_length: int) -> float: ...
 
 
 class Truncation(Protocol):
-    """Returns the smallest probability [N, 1] that sampling keeps, given the probabilities [N, V] of all tokens.
+    """Takes the probabilities [N, V] of all tokens and returns the smallest probability [N, 1] that sampling keeps.
 
-    Tokens with an equal or higher probability are kept. The most probable token is always kept.
+    Sampling keeps every token of this probability or a higher one. So the result must not exceed a row's largest
+    probability.
     """
 
     def __call__(self, p_NV: Tensor) -> Tensor: ...
@@ -115,9 +123,9 @@ class Expansion:
     """One step of a beam: its candidates, the log-probability [B, C] of each candidate's token, and the source of each
     of the B rows. Finished sources are left out.
 
-    ``candidates.origin_BC`` counts the hypotheses of the previous step's ``candidates.live_BK``, in that order.
-    ``length`` is the length of the outputs after the step, in tokens. ``begun_BT`` is given in the first step: the part
-    of the prefix with which all outputs start.
+    ``candidates.origin_BC`` are places in the previous step's ``candidates.live_BK``. ``length`` is the length in
+    tokens of the candidates, with the token of this step. ``begun_BT`` are the tokens that the outputs of each source
+    were forced to start with. They are given in the first step, and None in the others.
     """
 
     length: int
@@ -137,15 +145,17 @@ class Observer(Protocol):
 class Streaming(Protocol):
     """A search that knows the first tokens of an output before the rest.
 
-    ``stream`` takes one source. It yields the tokens of the best output that no later step can change. Each time it
-    yields at least as many as before, and in the end all of them.
+    ``stream`` takes one source. It yields tuples of tokens: the beginning of the best output that no later step can
+    change. Each tuple starts with the one before, and the last tuple is the whole output.
     """
 
     def stream(self, model: Any, source: Any, prefix: Padded | None = None) -> Iterator[tuple[int, ...]]: ...
 
 
 def stream(search: Search[Any], model: Any, source: Any, prefix: Padded | None = None) -> Iterator[tuple[int, ...]]:
-    """Yields the decided tokens of one source's best output. A search that cannot stream yields all of them at once."""
+    """Yields the beginning of one source's best output that is already decided, longer and longer, as ``Streaming``
+    does. A search that cannot stream yields the whole output once.
+    """
     if isinstance(search, Streaming):
         yield from search.stream(model, source, prefix)
     else:
@@ -153,8 +163,11 @@ def stream(search: Search[Any], model: Any, source: Any, prefix: Padded | None =
 
 
 def resized(search: R, size: int | None, nbest: int | None) -> R:
-    """The search with another beam ``size`` or ``nbest``. An argument that is None keeps its value as far as the other
-    one allows."""
+    """Returns the search with another beam ``size`` or number ``nbest`` of hypotheses.
+
+    If only ``size`` is given, ``nbest`` falls to ``size`` where it was larger. If only ``nbest`` is given, ``size``
+    rises to ``nbest`` where it was smaller. Raises UserError if both are given and ``nbest`` exceeds ``size``.
+    """
     if nbest is None:
         nbest = search.nbest if search.nbest is None or size is None else min(search.nbest, size)
     if size is None:

@@ -27,12 +27,12 @@ NEVER = float("-inf")
 @dataclass(frozen=True)
 class Beam:
     """Beam search: keeps the ``size`` most probable prefixes, extends them step by step, and returns the ``nbest``
-    finished hypotheses by ``ranking``.
+    finished hypotheses with the highest ``ranking``.
 
-    ``filters`` forbid or penalise tokens. ``allocation`` chooses the continuations that stay in the beam; with the
-    default, an end counts if it is among the ``size`` best continuations. A source is finished as soon as no active
-    hypothesis can overtake its ``nbest`` best finished ones. After ``size`` finished hypotheses it is finished as soon
-    as no active hypothesis scores higher now. Token number ``max_length`` is always EOS. A beam of size 1 is greedy
+    ``filters`` forbid or penalise tokens. ``allocation`` chooses the continuations that stay in the beam. With the
+    default, an output ends if its EOS is among the ``size`` best continuations of its source. A source is finished as
+    soon as no active hypothesis can overtake its ``nbest`` best finished ones. Once ``size`` hypotheses have finished,
+    active ones are compared as if they ended now. Token number ``max_length`` is always EOS. A beam of size 1 is greedy
     search. ``observer`` receives each step.
     """
 
@@ -59,7 +59,9 @@ class Beam:
     def stream(
         self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
-        """Yields the tokens on which all hypotheses that may still win agree."""
+        """Yields the first tokens on which all hypotheses that may still win agree, after each step; at last the best
+        output.
+        """
         finished = _Finished(self, source_lengths(source))
         for beam in self._steps(model, source, prefix, finished):
             yield finished.common_prefix(beam)
@@ -111,8 +113,8 @@ class Beam:
 def _read(beam: _Active, candidates: Continuations) -> tuple[list[float], list[tuple[int, int, float]]]:
     """Reads the results of a step from the device, in one copy.
 
-    Returns the best active total [B] of each source, and the ended candidates as row b, candidate c and total. Finished
-    sources have no candidates.
+    Returns the best active total of each row, a list of length B, and the ended candidates as (row b, candidate c,
+    total). A finished source that is still in the batch has no ended candidates.
     """
     ended_BC = candidates.total_BC.masked_fill(~candidates.ended_BC, NEVER)
     rows = torch.cat([candidates.live_total_BK.amax(1, keepdim=True), ended_BC], 1).tolist()
@@ -135,10 +137,10 @@ class _Finished:
         self.found: list[dict[tuple[int, ...], Hypothesis]] = [{} for _ in source_lengths]
 
     def is_finished(self, source: int, best_active: float, length: int) -> bool:
-        """True if no active hypothesis of a source can still enter its n-best list.
+        """True if the search gives up the active hypotheses of a source: none may still enter its n-best list.
 
         All active ones have ``length`` tokens, and the best has the total ``best_active``. It is not enough that
-        ``size`` hypotheses have finished. If a model is certain, all continuations except one are improbable; some of
+        ``size`` hypotheses have finished. If a model is certain, all continuations except one are improbable. Some of
         these end, and fill the beam before the certain one ends.
         """
         if best_active == NEVER:  # no hypothesis is active
@@ -158,8 +160,9 @@ class _Finished:
         log_prob_BC: Tensor,
         ended: Sequence[tuple[int, int, float]],
     ) -> None:
-        """Adds the candidates that end at this step. If two have the same tokens, from two groups of a beam, the better
-        one stays."""
+        """Adds the candidates that end at this step, given as (row b, candidate c, total). If two of one source have
+        the same tokens, from two groups of a beam, the better one stays.
+        """
         if not ended:
             return
         b_M, c_M = torch.tensor([each[:2] for each in ended], device=log_prob_BC.device).unbind(1)
@@ -179,7 +182,9 @@ class _Finished:
                 self.found[source][tokens] = Hypothesis(tokens, sum(each), score, each)
 
     def common_prefix(self, beam: _Active) -> tuple[int, ...]:
-        """The tokens that the best finished and all active hypotheses of the first source start with."""
+        """The tokens that the best finished hypothesis and all active hypotheses have in common, from the start. For
+        streaming, which has one source.
+        """
         rows = [tuple(tokens) for tokens in beam.tokens_BKT[0][beam.total_BK[0].isfinite()].tolist()]
         rows += [hypotheses[0].tokens for hypotheses in self.best()[:1] if hypotheses]
         places = zip(*rows, strict=False)
@@ -191,9 +196,10 @@ class _Finished:
 
 @dataclass(frozen=True)
 class _Active:
-    """The active hypotheses: their totals [B, K], minus infinity at empty places, their tokens and the log-probability
-    of each token. ``source_B`` is the source of each row of the batch. ``searching_B`` is False for a source that is
-    finished and has not left the batch yet."""
+    """The active hypotheses: their totals [B, K], minus infinity at empty places, and the tokens and their
+    log-probabilities [B, K, T]. ``source_B`` is the source of each row of the batch. ``searching_B`` is False for a
+    finished source that is still in the batch.
+    """
 
     total_BK: Tensor
     tokens_BKT: Tensor

@@ -52,15 +52,16 @@ class Exact:
 
     It skips every prefix that is less probable than the ``nbest`` best outputs so far: no continuation makes a prefix
     more probable. A beam of ``beam`` hypotheses gives the first bound. A source that needs more than ``expansions``
-    steps keeps its best outputs so far, and a warning is logged; ``explore`` says which sources these are. Each step
-    extends ``together`` prefixes of a source. Some of them are extended in vain, because the bound rises meanwhile.
-    Outputs are ranked by log-probability: with length normalisation no prefix could be skipped.
+    expansions (prefixes that the model extends) keeps its best outputs so far, and a warning is logged. ``explore``
+    says which sources these are. Each step extends ``together`` prefixes of a source. Some of them are extended in
+    vain, because the bound rises meanwhile. Outputs are ranked by log-probability: with length normalisation no prefix
+    could be skipped.
 
     Memory does not grow with the number of sources or of ``expansions`` (benchmarks/results/exact-memory.md). Each
-    source keeps at most ``states`` model states: the first one and the deepest ones. The model reads shorter prefixes
-    again from the first state, which does not count as a step. Each source also keeps the tokens of at most
-    ``together`` * ``max_length`` prefixes, and 12 bytes for each continuation that may be better. The search explores
-    64 / ``together`` sources at a time, and at most 64 wait.
+    source keeps at most ``states`` + 1 model states: the first one and the ``states`` deepest ones. Without its state,
+    a prefix is read again from the first state, which does not count as an expansion. Each source also keeps the tokens
+    of at most ``together`` * ``max_length`` prefixes, and 12 bytes for each continuation that may be better. The search
+    explores 64 / ``together`` sources at a time, and at most 64 wait.
     """
 
     nbest: int = 1
@@ -89,7 +90,9 @@ class Exact:
 
     @torch.inference_mode()
     def explore(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[Exploration]:
-        """For each source: its best hypotheses, the number of expansions, and whether the search was exhaustive."""
+        """Returns for each source its best hypotheses, the number of expansions, and whether the search was exhaustive.
+        It does not warn.
+        """
         descents = enumerate(self._descents(model, source, prefix))
         active: dict[int, _Descent] = {}
         explored: dict[int, Exploration] = {}
@@ -108,7 +111,7 @@ class Exact:
         return replace(self, beam=self.beam if size is None else size, nbest=self.nbest if nbest is None else nbest)
 
     def _descents(self, model: Autoregressive[Any], source: Any, prefix: Padded | None) -> Iterator[_Descent]:
-        """Yields one descent per source. Up to ``ROWS`` sources start together."""
+        """Yields one descent per source, in order. Up to ``ROWS`` sources start together."""
         beam = Beam(max(self.beam, self.nbest), self.nbest, self.max_length, LogProbability())
         device = tree.leaves(source)[0].device
         for row_B in torch.split(torch.arange(tree.rows(source), device=device), ROWS):
@@ -151,7 +154,7 @@ class _Branching:
 
     @property
     def best(self) -> float:
-        """The log-probability of the best unexplored continuation."""
+        """The log-probability of the most probable unexplored continuation; minus infinity if none is left."""
         return self.prefix.total + self.log_probs[-1] if self.tokens else float("-inf")
 
     def pop(self) -> _Prefix:
@@ -171,7 +174,9 @@ class _Unread:
 class _Descent:
     """The search for one source: the outputs found, and the prefixes that still have unexplored continuations.
 
-    The model starts from the state ``first``. It reads ``token``, and then what a prefix has in addition to ``root``.
+    ``root`` are the tokens that ``begin`` wrote, and ``token`` is the last of them, or BOS if there are none. ``first``
+    is the model's state before ``token``. From it the model reads ``token``, and then what a prefix has in addition to
+    ``root``. ``forced`` are all tokens that outputs must start with.
     """
 
     def __init__(
@@ -188,7 +193,9 @@ class _Descent:
 
     @property
     def bound(self) -> float:
-        """The log-probability that a new hypothesis must exceed."""
+        """The log-probability that a new hypothesis must exceed: the n-th best so far, or minus infinity if there are
+        fewer than n (= ``nbest``).
+        """
         best = self._best()
         return best[-1].log_prob if len(best) == self.search.nbest else float("-inf")
 
@@ -202,7 +209,9 @@ class _Descent:
         return not self.finished and self.expansions < self.search.expansions
 
     def following(self) -> list[_Unread]:
-        """The next prefixes to extend: from the deepest ones, the most probable last."""
+        """The next prefixes to extend, at most ``together``, from the deepest branchings. The most probable one of the
+        deepest branching comes last.
+        """
         if not self.expansions:
             return [self._unread(self.root, None)]
         found: list[_Unread] = []
@@ -222,7 +231,7 @@ class _Descent:
         return _Unread(self, prefix, (self.token, *prefix.tokens[len(self.root.tokens) :]), self.first)
 
     def finish(self, prefix: _Prefix) -> None:
-        """Adds a finished output."""
+        """Adds a finished output, if it is more probable than the bound."""
         if prefix.total > self.bound:
             self.found[prefix.tokens] = Hypothesis(prefix.tokens, prefix.total, prefix.total, prefix.log_probs)
             self.found = {hypothesis.tokens: hypothesis for hypothesis in self._best()}
@@ -272,8 +281,12 @@ def _read(model: Autoregressive[Any], unread: Sequence[_Unread]) -> None:
 
 
 def _continuations(unread: Sequence[_Unread], log_probs_NV: Tensor) -> Iterator[tuple[array[int], array[float]]]:
-    """For each prefix, the tokens except EOS whose continuation exceeds the bound, and their log-probabilities. The
-    most probable token is last."""
+    """Yields for each prefix the tokens whose continuation exceeds the bound, and their log-probabilities, the most
+    probable token last.
+
+    EOS is excluded by the caller. A prefix that only EOS may follow has no continuations. A forced prefix has at most
+    its forced token.
+    """
     least = []
     for row, each in enumerate(unread):
         descent, length = each.descent, len(each.prefix.tokens)

@@ -14,7 +14,11 @@ from transduce.types import BOS, Hypothesis, Padded
 
 @torch.inference_mode()
 def force(model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
-    """log p(target | source) by teacher forcing. ``target`` are ids [B, T] that end with EOS."""
+    """Scores given outputs by teacher forcing: log p(target | source). ``target`` are ids [B, T]; each row ends with
+    EOS.
+
+    Returns one hypothesis per source. Its ``score`` is its log-probability.
+    """
     output, _ = model.extend(shifted(target), model.start(source))
     mask_BT = target.mask
     target_N = target.values[mask_BT]
@@ -35,6 +39,6 @@ def force(model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypot
 
 
 def shifted(target: Padded) -> torch.Tensor:
-    """The decoder's input for ``target``: BOS, then all columns except the last."""
+    """The decoder's input [B, T] for ``target``: BOS, then all columns of ``target`` except the last."""
     ids_BT = target.values
     return torch.cat([torch.full_like(ids_BT[:, :1], BOS), ids_BT[:, :-1]], 1)

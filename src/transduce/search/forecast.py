@@ -13,9 +13,11 @@ from transduce.types import EOS, Hypothesis, Padded
 
 @dataclass(frozen=True)
 class Forecast:
-    """The next ``steps`` steps of each source (default: as many as the model can write), as one hypothesis.
+    """Forecasts the next ``steps`` steps of each source (default: as many as the model can write), as one hypothesis.
 
-    Its tokens are numbers without probabilities, step by step, with the channels of a step side by side.
+    The tokens are numbers: all channels of the first step, then all channels of the second, and so on. EOS (its id)
+    follows the last step. Log-probability and score are 0. Raises UserError for a prefix. ``force`` always raises
+    UserError, because there are no probabilities.
     """
 
     steps: int | None = None

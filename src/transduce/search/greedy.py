@@ -21,8 +21,9 @@ from transduce.types import EOS, Hypothesis, Padded
 
 @dataclass(frozen=True)
 class Greedy:
-    """The most probable token at each step that ``filters`` allow, until EOS. Token number ``max_length`` is always
-    EOS."""
+    """At each step, writes the most probable token that ``filters`` allow, until EOS. Token number ``max_length`` is
+    always EOS.
+    """
 
     max_length: int = 200
     filters: tuple[Filter[Any], ...] = ()
@@ -46,7 +47,7 @@ class Greedy:
     def stream(
         self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
-        """Yields the output after each token."""
+        """Yields the output so far, after each token."""
         tokens: tuple[int, ...] = ()
         for step in self._steps(model, source, prefix):
             tokens = (*tokens, step.tokens[0])
@@ -88,7 +89,9 @@ class Greedy:
 
 @dataclass(frozen=True)
 class _Step:
-    """The tokens of one step: for each row its source, whether it is still active, its token and log-probability."""
+    """The tokens of one step: for each row its source, whether it was active before the step, its token and the token's
+    log-probability. Tokens of inactive rows do not count.
+    """
 
     sources: list[int]
     active: list[bool]

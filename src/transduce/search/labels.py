@@ -18,9 +18,10 @@ from transduce.types import EOS, UNK, Emission, Hypothesis, Padded, widened
 class LabelSearch:
     """The ``nbest`` most probable outputs of a tagger or a classifier, whose source decides the number of labels.
 
-    The best output has the most probable label at each place. The others are exact too: the rank of a label at its
-    place is at most the rank of the output. If there are fewer outputs than ``nbest``, all are returned. A label is
-    never ``<unk>``: that stands for labels that training did not name. Its probability is not given to other labels.
+    The best output has the most probable label at each place. The others are exact too: the n-th best output needs only
+    the n best labels of each place. If there are fewer outputs than ``nbest``, all are returned. A label is never
+    ``<unk>``, which stands for labels that training did not name. Its probability is not given to other labels. Raises
+    UserError for a prefix, or if the model chooses the length of its outputs.
     """
 
     nbest: int = 1
@@ -53,19 +54,23 @@ class LabelSearch:
 
 
 def only_labels(scores_V: Tensor) -> Tensor:
-    """A copy of the scores [..., V] with the special tokens PAD, BOS, EOS and UNK forbidden."""
+    """Returns a copy of the scores [..., V] in which the special tokens PAD, BOS, EOS and UNK have minus infinity."""
     scores_V = scores_V.clone()
     scores_V[..., : UNK + 1] = float("-inf")
     return scores_V
 
 
 def check_nbest(nbest: int, scores_BTV: Tensor) -> None:
-    """Raises UserError if ``nbest`` label sequences, with a score of each continuation, do not fit into memory."""
+    """Raises UserError if a step of the search for ``nbest`` label sequences of each source, with [B, nbest, V] scores,
+    does not fit into memory.
+    """
     check_memory(nbest * scores_BTV[:, 0].numel() * scores_BTV.element_size(), f"nbest = {nbest}", scores_BTV.device)
 
 
 def _log_probs(model: Parallel[Any], emission: Emission) -> Tensor:
-    """Log-probabilities [B, T, V] of the labels at each place, at least in float32."""
+    """Log-probabilities [B, T, V] of the labels at each place, at least in float32. Raises UserError if the model
+    chooses the length of its outputs.
+    """
     if emission.length_log_probs is not None:
         raise UserError(
             f"{type(model).__name__} chooses the length of its outputs, which labels do not: set search.type = "
@@ -88,7 +93,9 @@ def _hypotheses(
 
 
 def _best(log_probs_BTV: Tensor, mask_BT: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The ``count`` best label sequences [B, K, T] and their scores [B, K]: minus infinity if there are fewer."""
+    """The ``count`` best label sequences [B, count, T], best first, and their scores [B, count]. The score is minus
+    infinity where there are fewer sequences.
+    """
     few = min(count, log_probs_BTV.shape[-1])
     ordered_BTV, label_BTV = log_probs_BTV.sort(stable=True, dim=-1, descending=True)  # ties as argmax
     each_BTF, label_BTF = ordered_BTV[..., :few], label_BTV[..., :few]
@@ -111,7 +118,9 @@ def written(
 ) -> list[list[Hypothesis]]:
     """Returns the hypotheses of each source, except those with log-probability minus infinity.
 
-    Each hypothesis ends with EOS. That EOS is no choice of the model: the source decides the number of labels.
+    ``each_BKT`` are the log-probabilities of the labels, and ``best_BKT`` of the model's first choices. ``right_BKT``
+    says which labels are first choices. Of T places, the first ``lengths_B`` are used. Each hypothesis ends with EOS,
+    of log-probability 0. EOS is no choice of the model, so ``best_log_probs`` and ``right`` leave it out.
     """
     leaves = labels_BKT, log_prob_BK, each_BKT, best_BKT, right_BKT, lengths_B
     return [

@@ -1,4 +1,4 @@
-"""Search for models that write all tokens at once: over the length of the output. N words, V vocabulary."""
+"""Search over the length of the output, for models that write all tokens at once. N words, V vocabulary."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from transduce.types import EOS, Emission, Hypothesis, Padded, widened
 
 @dataclass(frozen=True)
 class LengthBeam:
-    """The most probable word at each position, for the ``size`` most probable lengths. Returns the ``nbest`` outputs by
-    ``ranking`` (Ghazvininejad et al. 2019, section 3.3).
+    """Tries the ``size`` most probable lengths and writes the most probable word at each position. Returns the
+    ``nbest`` outputs with the highest ``ranking`` (Ghazvininejad et al. 2019, section 3.3).
 
-    A source with fewer possible lengths than ``nbest`` has fewer outputs.
+    The log-probability of an output includes log p of its length. A source with fewer possible lengths than ``nbest``
+    has fewer outputs. If the source decides the length, there is one output. Raises UserError for a prefix.
     """
 
     size: int = 1
@@ -64,7 +65,9 @@ class LengthBeam:
         return resized(self, size, nbest)
 
     def _other_lengths(self, first: Emission) -> Tensor:
-        """The lengths [B, K] to try in addition to the most probable one. K is 0 if the source decides the length."""
+        """The lengths [B, K] to try in addition to the most probable one: K < ``size``. K is 0 if the source decides
+        the length.
+        """
         if first.length_log_probs is None:
             return first.lengths.new_empty(len(first.lengths), 0)
         K = min(self.size, first.length_log_probs.shape[1]) - 1
@@ -73,7 +76,9 @@ class LengthBeam:
     def _written(
         self, model: Parallel[Any], emission: Emission, source_lengths: list[int], words_N: Tensor | None = None
     ) -> list[Hypothesis]:
-        """Hypotheses of the given words of all rows, or of the most probable words, each with its end."""
+        """One hypothesis for each row of ``emission``, with EOS at its end. ``words_N`` are the words of all rows, one
+        row after the other. Without them it takes the most probable words.
+        """
         mask_BT = emission.mask
         columns = read_words(model, tree.map(lambda leaf: leaf[mask_BT], emission.output), words_N)
         lengths = emission.lengths.tolist()
@@ -90,7 +95,8 @@ class LengthBeam:
 
 
 def _first_lengths(emission: Emission) -> tuple[list[tuple[float, ...]], list[tuple[bool, ...]]]:
-    """For each row the log-probability of the likeliest length, and whether the row has that length.
+    """For each row, the log-probability of the most probable length, and whether the row has that length, as tuples of
+    one.
 
     Both are empty tuples if the source decides the length.
     """
@@ -101,7 +107,8 @@ def _first_lengths(emission: Emission) -> tuple[list[tuple[float, ...]], list[tu
 
 
 def read_words(model: Parallel[Any], output: Any, words_N: Tensor | None = None) -> tuple[Tensor, ...]:
-    """The words of N positions, given the model's features of them: ``words_N``, or the most probable ones.
+    """Reads the words at N positions from the model's features ``output`` of these positions: the words ``words_N`` if
+    given, otherwise the most probable ones.
 
     Returns four tensors [N]: the words, their log-probabilities, the log-probabilities of the most probable words, and
     whether the words are the most probable ones.
@@ -122,7 +129,7 @@ def read_words(model: Parallel[Any], output: Any, words_N: Tensor | None = None)
 
 
 def most_probable(logits_NV: Tensor) -> Tensor:
-    """The most probable word of each position, [N]. Padding, BOS and EOS are not words."""
+    """The most probable word [N] of each position, by the logits [N, V]. PAD, BOS and EOS are not words."""
     words_NV = forbid_specials(logits_NV.clone())
     words_NV[:, EOS] = float("-inf")
     return words_NV.argmax(-1)

@@ -20,8 +20,9 @@ FIRST, SECOND = -4658895280553007687, -7723592293110705685  # SplitMix64's multi
 
 
 def keys(source: Any, seed: int, size: int) -> Tensor:
-    """``size`` adjacent keys for each row of a source, [B * size]. Equal rows have equal keys; padding has no
-    effect."""
+    """``size`` keys for each row of a source, [B * size], adjacent for each row. Rows with equal values have equal
+    keys, in any batch. Padding has no effect.
+    """
     key_B = torch.tensor(seed)
     for bits_BSM, real_BS in _parts(source):
         places_SM = torch.arange(bits_BSM[0].numel(), device=bits_BSM.device).view(bits_BSM.shape[1:])
@@ -32,7 +33,7 @@ def keys(source: Any, seed: int, size: int) -> Tensor:
 
 
 def uniform(key_N: Tensor, count: int) -> Tensor:
-    """Random number ``count`` of each key, in [0, 1), with 53 random bits."""
+    """Random number ``count`` of each key: [N] in float64, in [0, 1), with 53 random bits."""
     return _shifted(mixed(key_N + torch.tensor(count) * GOLDEN), 11).double() * 2.0**-53
 
 
@@ -53,7 +54,9 @@ def _bits(leaf: Tensor) -> Tensor:
 
 
 def _parts(source: Any) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields each tensor of a source as integers [B, S, M], and its mask [B, S] of real positions."""
+    """Yields each tensor of a source as integers [B, S, M], and a mask [B, S] of its real positions. M numbers belong
+    to one position. A tensor without lengths is one position (S = 1).
+    """
     if isinstance(source, Padded):
         yield _bits(source.values).reshape(*source.mask.shape, -1), source.mask
     elif isinstance(source, Tensor):

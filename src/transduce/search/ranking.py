@@ -44,9 +44,11 @@ class Wu:
 
 @dataclass(frozen=True)
 class Brevity:
-    """log p(y) / |y| + min(0, 1 - L / |y|): the mean over tokens, with BLEU's brevity penalty (Yang et al. 2018).
+    """log p(y) / |y| + min(0, 1 - L / |y|): the mean over tokens, with BLEU's brevity penalty in log form (Yang et al.
+    2018).
 
-    L = ``length_ratio`` * |x| is the expected length. ``transduce data`` reports the ratio of the training pairs.
+    L = ``length_ratio`` * |x| is the expected length of the output. Both |y| and |x| count EOS. ``transduce data``
+    reports the ratio of the training pairs.
     """
 
     length_ratio: float = 1.0
@@ -60,9 +62,9 @@ class Brevity:
 
 @dataclass(frozen=True)
 class BoundedReward:
-    """log p(y) + r min(|y|, L): ``reward`` r for each token up to the expected length (Huang et al. 2017, section 3).
+    """log p(y) + r min(|y|, L): ``reward`` r for each token up to the expected length L (Huang et al. 2017, section 3).
 
-    L = ``length_ratio`` * |x|. ``transduce data`` reports the ratio of the training pairs.
+    L = ``length_ratio`` * |x|. Both |y| and |x| count EOS. ``transduce data`` reports the ratio of the training pairs.
     """
 
     reward: float = 1.0

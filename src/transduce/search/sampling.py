@@ -25,12 +25,12 @@ COLDEST, HOTTEST = 1e-30, 1e30  # beyond them q equals greedy search's, or is fl
 
 @dataclass(frozen=True)
 class Sampling:
-    """Draws ``size`` outputs, token by token, and returns the ``nbest`` most probable of them (default: all).
+    """Draws ``size`` outputs, token by token, and returns the ``nbest`` with the highest ``score`` (default: all).
 
-    Each token is drawn from q: the model's distribution after ``filters``, with logits divided by ``temperature``, then
-    cut by each of ``truncations`` in turn. An output that is drawn twice is returned twice. ``score`` is log q and
-    ``log_prob`` is the model's own. The samples of a source depend on ``seed`` and on the source, not on the batch.
-    Token number ``max_length`` is always EOS.
+    Each token is drawn from q. This is the model's distribution after ``filters``, with logits divided by
+    ``temperature``, then cut by each of ``truncations`` in turn and renormalised. An output that is drawn twice is
+    returned twice. ``score`` is log q of the output, and ``log_prob`` is log p of the model. The samples of a source
+    depend on ``seed`` and on the source, not on the batch. Token number ``max_length`` is always EOS.
     """
 
     size: int = 1
@@ -57,7 +57,9 @@ class Sampling:
     def stream(
         self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
-        """Yields the output after each token. With several samples, yields the best one when all have ended."""
+        """Yields the output so far, after each token. If ``size`` > 1, it yields only the best sample, when all have
+        ended.
+        """
         if self.size > 1:
             yield self(model, source, prefix)[0][0].tokens
         else:
@@ -88,7 +90,7 @@ class Sampling:
             following, front = advance(model, self.filters, front, place, last=place == self.max_length - 1)
 
     def distribution(self, scores_NV: Tensor) -> Tensor:
-        """The distribution q [N, V] to draw from, given logits."""
+        """The distribution q [N, V] to draw from, given log-probabilities [N, V] after the filters."""
         temperature = min(max(self.temperature, COLDEST), HOTTEST)
         # relative to the largest, so that a small temperature does not overflow
         q_NV = ((scores_NV - scores_NV.amax(1, keepdim=True)) / temperature).softmax(1)
@@ -109,14 +111,16 @@ class Sampling:
 
 
 def drawn(q_NV: Tensor, quantile_N: Tensor) -> Tensor:
-    """The token [N] at each quantile of the cumulative distribution. A token of probability 0 is never drawn."""
+    """The token [N] at which the cumulative distribution of each row of ``q_NV`` passes ``quantile_N``, in [0, 1). A
+    token of probability 0 is never drawn.
+    """
     sums_NV = q_NV.cumsum(1, dtype=torch.float64)
     return torch.searchsorted(sums_NV, quantile_N[:, None] * sums_NV[:, -1:], right=True)[:, 0]
 
 
 @dataclass(frozen=True)
 class _Samples:
-    """The rows of the batch: which sample each row is, and whether it is still active.
+    """The rows of the batch: which of all B * K samples each row is, and whether it is still active.
 
     Every source keeps the same number ``size`` of rows, because its samples share one row of ``tree.Shared`` leaves.
     Finished rows leave as in ``step.remaining``.
@@ -131,7 +135,9 @@ class _Samples:
         return _Samples(torch.arange(rows, device=device), torch.ones(rows, dtype=torch.bool, device=device), size)
 
     def remaining(self, going_N: Tensor) -> tuple[Tensor, Tensor, _Samples]:
-        """The rows and sources that stay, and the samples that they are. ``going_N`` is False where a row wrote EOS."""
+        """Returns the rows of the batch that stay, the sources that stay (numbered as in the batch), and their samples.
+        ``going_N`` is False where a row wrote EOS. Without active rows, the first two are empty.
+        """
         active_BK = (going_N & self.active_N).view(-1, self.size)
         counts = active_BK.sum(1).tolist()  # all that a step reads from the device
         device = going_N.device
@@ -159,7 +165,7 @@ class _Written:
         self.steps.append((samples.active_N, samples.row_N, token_N, log_prob_N, score_N))
 
     def hypotheses(self) -> list[list[Hypothesis]]:
-        """The samples of each source."""
+        """The samples of each source so far, in the order of their keys."""
         active_M, row_M, *columns = (torch.cat(column) for column in zip(*self.steps, strict=True))
         row_M = row_M[active_M]
         order_M, lengths = row_M.argsort(stable=True), row_M.bincount().tolist()

@@ -1,6 +1,6 @@
-"""Search over a shortlist: the words that go with the words of the source.
+"""Search over a shortlist: the target words that go with the words of the source.
 
-B sources, N rows, V vocabulary, C columns: the words on the lists of a batch.
+B sources, N rows, T tokens, V vocabulary, C columns: the words that are on at least one list of a batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from transduce.types import EOS, PAD, SPECIALS, Hypothesis, Padded
 
 @dataclass(frozen=True)
 class CandidateWords:
-    """For each id of the source vocabulary, its ``n`` target words [S, n]; and the words that are on every list [A]."""
+    """The candidates from which lists are made: ``best_SN`` has n target words for each id of the source vocabulary [S,
+    n], ``always_A`` the words that are on every list.
+    """
 
     best_SN: Tensor
     always_A: Tensor
@@ -48,7 +50,10 @@ class CandidateWords:
             raise UserError(f"{path} is no shortlist ({error}); learn it with `transduce shortlist RUN`") from error
 
     def of(self, source: Padded, prefix: Padded | None = None) -> BatchLists:
-        """The list of each source: the candidates of its words, the words on every list, and its prefix's words."""
+        """The list of each source: the candidates of its words, the words on every list, and the words of its prefix.
+
+        Raises UserError if the source holds numbers, or an id that the candidates do not know.
+        """
         if source.values.is_floating_point() or int(source.values.max()) >= len(self.best_SN):
             raise UserError(
                 f"this shortlist knows {len(self.best_SN)} source tokens, the source has others: it was learned for "
@@ -67,17 +72,21 @@ class CandidateWords:
 
 @dataclass(frozen=True)
 class BatchLists:
-    """The words of a batch in the order of their ids [C], and which of them are on each source's list [B, C]."""
+    """``words_C`` are the ids on the lists of a batch, in rising order. ``listed_BC`` says which of them are on each
+    source's list.
+    """
 
     words_C: Tensor
     listed_BC: Tensor
 
     def columns(self, tokens: Padded) -> Padded:
-        """The columns of tokens in ``words_C``. All tokens must be listed. Padding becomes column 0."""
+        """Replaces each token [B, T] by its place in ``words_C``. All tokens must be in ``words_C``, which is not
+        checked. Padding becomes column 0.
+        """
         return Padded(torch.searchsorted(self.words_C, tokens.values.masked_fill(~tokens.mask, PAD)), tokens.lengths)
 
     def has(self, tokens: Padded) -> Tensor:
-        """Which tokens [B, T] are on their source's list."""
+        """[B, T]: whether each token is on its source's list; False at padding."""
         column_BT = torch.searchsorted(self.words_C, tokens.values).clamp(max=len(self.words_C) - 1)
         found_BT = self.words_C[column_BT] == tokens.values
         return found_BT & self.listed_BC.gather(1, column_BT) & tokens.mask
@@ -85,13 +94,13 @@ class BatchLists:
 
 @dataclass(frozen=True)
 class Shortlist:
-    """``search`` among the words that a shortlist has for the source. ``path`` is a file written by ``transduce
-    shortlist``.
+    """Runs ``search`` among the target words that a shortlist has for the source. ``path`` is a file written by
+    ``transduce shortlist``.
 
     Each sentence has its own list, so its outputs do not depend on the batch. The search uses the model restricted to
-    the list, p(w | ...) / sum of p over the list, and returns its ``log_prob``. ``force`` uses the whole model. Filters
-    receive the columns of the list instead of the vocabulary; special tokens have the same ids there. Only searches
-    that go token by token can use a shortlist.
+    the list, p(w | ...) / sum of p over the list, and the ``log_prob`` of its outputs is of this restricted model.
+    ``force`` uses the whole model. Filters receive scores of the columns of the lists instead of the vocabulary;
+    special tokens have the same ids there. Raises UserError for a search that does not go token by token.
     """
 
     path: Path
@@ -140,7 +149,7 @@ class Shortlist:
 
 @dataclass(frozen=True)
 class ListedState:
-    """The model's state, and the columns on each source's list."""
+    """The model's state, and which columns are on each source's list [B, C]."""
 
     model: Any
     listed_BC: tree.Shared[Tensor]
@@ -174,6 +183,8 @@ class ListedModel:
 
 
 def on_every_list(frequent: Tensor) -> Tensor:
-    """The words on every list: special tokens, so that their columns equal their ids, and ``frequent`` words."""
+    """The ids on every list, in rising order: the special tokens, so that their columns equal their ids, and
+    ``frequent``.
+    """
     listed: Tensor = torch.unique(torch.cat([torch.arange(len(SPECIALS)), frequent]))
     return listed

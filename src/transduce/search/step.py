@@ -32,8 +32,9 @@ BLOCK = 100  # columns that ``largest`` searches together
 class Front(Generic[S]):
     """The rows of a search, in one tree, so that rows of all parts move together.
 
-    ``token_N`` is the token that each row wrote last; the model has not read it yet. ``state`` is the model's state
-    before it, ``memories`` the states of the followers. ``prefix`` is what the outputs of each source must start with.
+    ``token_N`` is the token that each row wrote last. The model will read it in the next step; ``state`` is the model's
+    state before that. ``memories`` are the states of the followers, which already read it. ``prefix`` holds the tokens
+    that the outputs of each source must start with.
     """
 
     token_N: Tensor
@@ -42,7 +43,9 @@ class Front(Generic[S]):
     prefix: tree.Shared[Padded] | None = None
 
     def write(self, tokens_NT: Tensor, followers: Sequence[Follower[Any]]) -> Front[S]:
-        """The front after these tokens. The model must have read all of them except the last."""
+        """The front after the tokens [N, T]. The followers read all of them. The model must already have read all of
+        them except the last.
+        """
         pairs = zip(followers, self.memories, strict=True)
         memories = tuple(follower.extend(tokens_NT, memory) for follower, memory in pairs)
         return replace(self, token_N=tokens_NT[:, -1], memories=memories)
@@ -63,7 +66,13 @@ def begin(
     followers: Sequence[Follower[Any]],
     max_length: int,
 ) -> tuple[Front[S], Begun]:
-    """Starts with one row per source. The model reads the length of the shortest prefix in one call."""
+    """Starts with one row per source, and writes the first T tokens of every prefix, where T is the length of the
+    shortest one.
+
+    Returns the front after these tokens, and the tokens with their log-probabilities. T is 0 without a prefix.
+    Otherwise the model reads all of these tokens except the last, in one call. ``advance`` forces the rest of longer
+    prefixes. Raises UserError as ``check_prefix`` does.
+    """
     B, device = tree.rows(source), tree.leaves(source)[0].device
     token_B = torch.full((B,), BOS, device=device)
     memories = tuple(follower.start(source) for follower in followers)
@@ -102,9 +111,11 @@ class Next:
 def advance(
     model: Autoregressive[S], filters: Sequence[Filter[Any]], front: Front[S], place: int, last: bool
 ) -> tuple[Next, Front[S]]:
-    """The model reads the token written last. Returns what may come at ``place`` (from 0): only EOS if ``last``.
+    """The model reads the token that each row wrote last. Returns the scores of the tokens that may come at ``place``
+    (from 0), and the front with the model's new state.
 
-    ``filters`` are the first followers of ``front``; other followers come after them.
+    ``filters`` are the first followers of ``front``; other followers come after them. If ``last``, only EOS is allowed,
+    even if a filter forbids it. A row that its prefix still forces has only the prefix's token.
     """
     state = front.state
     if capacity(place) < (size := capacity(place + 1)):
@@ -126,7 +137,8 @@ def advance(
 
 
 def capacity(positions: int) -> int:
-    """The capacity of buffers for this number of positions: 0, 8, 16, 24, 32, 48, 64, 96, 128 and so on.
+    """The capacity of buffers for this number of positions: the smallest that suffices of 0, 8, 12, 16, 24, 32, 48, 64,
+    96, 128 and so on.
 
     A search reserves the next capacity when it needs it, outside the model. Few capacities mean few shapes for a
     compiled step. They grow slowly because a beam copies its buffers whenever it reorders its hypotheses.
@@ -138,12 +150,16 @@ def capacity(positions: int) -> int:
 
 
 def step(model: Autoregressive[S], token_N: Tensor, state: S) -> tuple[Tensor, S]:
-    """Log-probabilities [N, V] of the next token, at least in float32, and the state."""
+    """Reads one token per row. Returns log-probabilities [N, V] of the next token, at least in float32, and the new
+    state.
+    """
     return read(model, token_N[:, None], state)
 
 
 def read(model: Autoregressive[S], tokens_NT: Tensor, state: S) -> tuple[Tensor, S]:
-    """Log-probabilities [N, V] of the token after the last of these, at least in float32, and the state."""
+    """Reads the tokens [N, T]. Returns log-probabilities [N, V] of the token after the last one, at least in float32,
+    and the new state.
+    """
     output, state = model.extend(tokens_NT, state)
     logits_NV = model.readout(tree.map(lambda leaf: leaf[:, -1], output))
     logits_NV = logits_NV.to(widened(logits_NV.dtype))
@@ -152,11 +168,12 @@ def read(model: Autoregressive[S], tokens_NT: Tensor, state: S) -> tuple[Tensor,
 
 
 def log_probs(model: Autoregressive[Any], output: Any, token_N: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Log-probabilities of one given token at each of N positions, from the model's features of these positions.
+    """Log-probabilities of one given token at each of N positions, from the model's features ``output`` of these
+    positions.
 
-    Returns [N] in float64, then the log-probability of the model's first choice there [N], and whether the given token
-    is that choice [N]. The first choice is the token that greedy search writes, also when several tokens are equally
-    probable.
+    Returns three tensors [N]: the log-probability of the given token (float64), the log-probability of the model's
+    first choice there (float64), and whether the two tokens are the same. The first choice is the token that greedy
+    search writes, also when several tokens are equally probable.
     """
     own, best, right = [], [], []
     for first in range(0, len(token_N), POSITIONS):
@@ -172,19 +189,22 @@ def log_probs(model: Autoregressive[Any], output: Any, token_N: Tensor) -> tuple
 
 
 def only(scores_NV: Tensor, token_N: Tensor) -> Tensor:
-    """The scores with every token of a row except one at minus infinity."""
+    """A copy of the scores [N, V] with every token of a row except ``token_N`` at minus infinity."""
     token_N1 = token_N[:, None]
     return torch.full_like(scores_NV, float("-inf")).scatter_(1, token_N1, scores_NV.gather(1, token_N1))
 
 
 def forbid_specials(scores_NV: Tensor) -> Tensor:
-    """Forbids PAD and BOS, in place. The other tokens are not renormalised: this probability is lost."""
+    """Gives PAD and BOS minus infinity, in place, and returns the scores [N, V]. The other tokens are not renormalised:
+    the probability of these two is lost.
+    """
     scores_NV[:, PAD : BOS + 1] = float("-inf")
     return scores_NV
 
 
 def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Like ``topk`` over the last axis: values and columns, or all columns if there are fewer than ``count``.
+    """Like ``topk`` over the last axis: values and columns, the largest first. Returns all columns if there are fewer
+    than ``count``.
 
     It searches only the ``count`` blocks of columns with the largest maxima, which must contain the result. A maximum
     takes a tenth of the time of ``topk``.
@@ -205,7 +225,9 @@ def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def repeated(rows: T, times: int) -> T:
-    """``times`` hypotheses of each row of a search. Raises UserError if they do not fit into memory."""
+    """Repeats each row of a tree ``times`` times, the copies adjacent. Raises UserError if the result does not fit into
+    memory.
+    """
     own = tree.map(lambda leaf: leaf, rows, lambda leaf: leaf[:0])  # what is shared is not repeated
     leaves = tree.leaves(own)
     check_memory(times * sum(leaf.nbytes for leaf in leaves), f"size = {times}", leaves[0].device)
@@ -232,7 +254,8 @@ def check_memory(needed: int, setting: str, device: torch.device) -> None:
 
 
 def batch_size(active: int) -> int:
-    """The rows that a batch keeps while this number of them is active: the next power of two.
+    """The number of rows that a batch keeps while ``active`` of them are active: the smallest power of two that is at
+    least ``active``, or 0.
 
     Finished rows leave by halves, not one by one: moving the others costs half a step, and in bfloat16 the CPU builds a
     kernel for each new shape. About a tenth of the computation is for finished rows.
@@ -241,8 +264,9 @@ def batch_size(active: int) -> int:
 
 
 def remaining(active: Sequence[bool]) -> list[int]:
-    """The rows that stay in the batch: all of them in order, or the active ones and finished ones up to
-    ``batch_size``."""
+    """The rows that stay in the batch. If there are at most ``batch_size`` rows, all stay, in order. Otherwise the
+    active ones come first, then as many finished ones as fill ``batch_size``.
+    """
     size = batch_size(sum(active))
     if size >= len(active):
         return list(range(len(active)))
@@ -253,7 +277,9 @@ def remaining(active: Sequence[bool]) -> list[int]:
 
 
 def check_prefix(prefix: Padded, rows: int, max_length: int) -> None:
-    """Raises UserError unless there is one prefix per source, and an output of ``max_length`` can start with each."""
+    """Raises UserError unless there is one prefix for each of ``rows`` sources, without PAD, BOS and EOS, and each with
+    room for EOS within ``max_length``.
+    """
     if len(prefix.lengths) != rows:
         raise UserError(f"prefix has {len(prefix.lengths)} rows for {rows} sources: give each one, of length 0 if none")
     if (longest := int(prefix.lengths.max())) >= max_length:
@@ -270,8 +296,9 @@ def check_prefix(prefix: Padded, rows: int, max_length: int) -> None:
 
 
 def forced(prefix: Padded, place: int, rows: int) -> tuple[Tensor, Tensor]:
-    """The prefix token [N] at ``place`` (from 0), PAD after the end of a prefix, and a mask [N] of where there is
-    one."""
+    """The tokens [N] that the prefixes [B, T] force at ``place`` (from 0), and a mask [N] that is True where there is
+    one. The token is PAD after the end of a prefix. ``rows`` is N.
+    """
     forced_B = prefix.lengths > place
     token_B = torch.where(forced_B, prefix.values[:, place], PAD)
     each = rows // len(forced_B)
@@ -282,11 +309,11 @@ def forced(prefix: Padded, place: int, rows: int) -> tuple[Tensor, Tensor]:
 
 
 def source_lengths(source: Any) -> list[int]:
-    """The length of each source in tokens; 0 if a source is not a sequence."""
+    """The length of each source in tokens, EOS included; 0 if a source is not a sequence."""
     return source.lengths.tolist() if isinstance(source, Padded) else [0] * tree.rows(source)
 
 
 def check_length(max_length: int) -> None:
-    """Raises UserError unless an output may have at least one token."""
+    """Raises UserError if ``max_length`` is less than 1."""
     if max_length < 1:
         raise UserError(f"max_length = {max_length}: an output has at least one token, its end (id {EOS})")

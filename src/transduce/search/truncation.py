@@ -15,7 +15,7 @@ from transduce.errors import UserError
 
 @dataclass(frozen=True)
 class TopK:
-    """The ``k`` most probable tokens (Fan et al. 2018)."""
+    """Keeps the ``k`` most probable tokens (Fan et al. 2018), and any that are as probable as the last of them."""
 
     k: int = 40
 
@@ -29,7 +29,9 @@ class TopK:
 
 @dataclass(frozen=True)
 class Nucleus:
-    """The smallest set of tokens whose probabilities sum to ``p`` (Holtzman et al. 2020)."""
+    """Keeps the smallest set of most probable tokens whose probabilities sum to at least ``p`` (Holtzman et al. 2020),
+    and any that are as probable as the last of them.
+    """
 
     p: float = 0.95
 
@@ -52,7 +54,9 @@ class Nucleus:
 
 @dataclass(frozen=True)
 class Epsilon:
-    """The tokens whose probability is at least ``epsilon`` (Hewitt et al. 2022; 0.02 as in Freitag et al. 2023)."""
+    """Keeps the tokens whose probability is at least ``epsilon``, and always the most probable one (Hewitt et al. 2022;
+    0.02 as in Freitag et al. 2023).
+    """
 
     epsilon: float = 0.02
 

@@ -22,8 +22,8 @@ from transduce.types import Hypothesis, Padded
 class Viterbi:
     """The ``nbest`` most probable label sequences, exactly (Viterbi 1967). If there are fewer, all are returned.
 
-    The log-probability of a token is log p(its label | the label before it). These sum to the hypothesis'
-    log-probability. As in ``LabelSearch``, a label is never ``<unk>``.
+    The log-probability of a token is log p(its label | the label before it, the source). These sum to the hypothesis'
+    log-probability. As in ``LabelSearch``, a label is never ``<unk>``. Raises UserError for a prefix.
     """
 
     nbest: int = 1
@@ -53,7 +53,8 @@ class Posterior:
     """The label with the highest posterior probability p(y_t | x) at each place.
 
     This maximises the expected number of right labels. The sequence as a whole may be improbable. The log-probabilities
-    of tokens are the same as in ``Viterbi``, and a label is never ``<unk>``.
+    of the sequence and of its tokens are computed as in ``Viterbi``. A label is never ``<unk>``. Raises UserError for a
+    prefix.
     """
 
     @torch.inference_mode()
@@ -74,7 +75,9 @@ class Posterior:
 
 
 def forced(model: Chain, source: Any, target: Padded) -> list[Hypothesis]:
-    """The hypotheses of given labels. Raises UserError unless there is one label for each place of the source."""
+    """One hypothesis per source, of the given labels ``target``, which end with EOS. Raises UserError unless there is
+    one label for each place of the source.
+    """
     trellis = model.trellis(source)
     labels_BT = trellis.own(target.values, target.lengths - 1)
     found = hypotheses(trellis, labels_BT[:, None], trellis.score(labels_BT)[:, None])
@@ -82,7 +85,9 @@ def forced(model: Chain, source: Any, target: Padded) -> list[Hypothesis]:
 
 
 def hypotheses(trellis: Trellis, labels_BKT: Tensor, score_BK: Tensor) -> list[list[Hypothesis]]:
-    """The hypotheses of label sequences, from their scores s(y): minus infinity if there is no such sequence."""
+    """The hypotheses of label sequences [B, K, T], from their scores s(y) [B, K]. A sequence with score minus infinity
+    gives no hypothesis.
+    """
     log_prob_BK = score_BK.double() - trellis.log_normaliser.double()[:, None]
     each, best, right = [], [], []
     for labels_BT in labels_BKT.unbind(1):

@@ -14,8 +14,9 @@ from transduce.types import EOS
 
 @dataclass(frozen=True)
 class BestContinuations(Stateless):
-    """Keeps the K best continuations that do not end, whichever hypotheses they continue. An end counts if it is among
-    the K best of all continuations."""
+    """Keeps the K best continuations of a source that do not end, whichever hypotheses they continue. A hypothesis ends
+    if its EOS is among the K best of all continuations.
+    """
 
     def check(self, size: int) -> None:
         """Any size is possible."""

@@ -22,7 +22,8 @@ class Groups(Stateless):
     diversity).
 
     The penalty only decides what stays active within a group. Totals do not contain it, so that hypotheses of all
-    groups can be compared. An end counts if it is among the best of its group, and costs nothing.
+    groups can be compared. An end counts if it is among the best of its group, and is never penalised. Raises UserError
+    if the size of the beam is not a multiple of ``groups``.
     """
 
     groups: int = 2
@@ -62,7 +63,9 @@ class Groups(Stateless):
 
 
 def _penalised(scores_BKV: Tensor, taken_BJ: Tensor, cost_BJ: Tensor) -> Tensor:
-    """A copy of the scores, with the cost of the taken words subtracted."""
+    """A copy of the scores [B, K, V] of a group, from which the costs [B, J] of the words [B, J] already taken are
+    subtracted. The costs of a word taken several times add up.
+    """
     shape = (-1, scores_BKV.shape[1], -1)
     place_BKJ, cost_BKJ = taken_BJ[:, None].expand(shape), cost_BJ[:, None].to(scores_BKV.dtype).expand(shape)
     return scores_BKV.scatter_add(2, place_BKJ, -cost_BKJ)

@@ -25,13 +25,14 @@ Phrases = Sequence[Sequence[Pattern]]  # of one source: for each phrase its alte
 
 @dataclass(frozen=True)
 class Automata:
-    """The patterns of each source as one nondeterministic automaton. Edge e reads ``token_BE`` and leads from
-    ``origin_BE`` to ``goal_BE``.
+    """The patterns of each source as one nondeterministic automaton. Edge e reads ``token_BE`` and leads from state
+    ``origin_BE`` to state ``goal_BE``.
 
-    A state in ``finished_BQ`` is never left. A state in ``waiting_BQ`` means that the phrase is complete, but its last
-    word may still continue. ``phrase_BQ`` is the finished state of the phrase that a state belongs to. ``worth_BQ`` is
-    the number of the phrase's tokens written in a state, and ``tokens_B`` the number in all phrases; both count the
-    longest alternative. ``own_BP`` are the edges to try, padded with edge 0.
+    ``finished_BQ`` is True for a state that means that its phrase is written. It is never left. ``waiting_BQ`` is True
+    for a state in which the phrase is complete, but its last word may still continue. ``phrase_BQ`` is the finished
+    state of the phrase that a state belongs to. ``worth_BQ`` is the number of the phrase's tokens written in a state.
+    ``tokens_B`` is the number of tokens of all phrases of a source. Both count the longest alternative of a phrase.
+    ``own_BP`` are the edges that spell phrases as the tokenizer does, padded with edge 0.
     """
 
     origin_BE: Tensor
@@ -65,7 +66,9 @@ class Automata:
         )
 
     def start(self, source: Any) -> Tensor:
-        """The active states [B, Q] before the first token."""
+        """The active states [B, Q] before the first token. Raises UserError if the phrases are for another number of
+        sources.
+        """
         if (B := tree.rows(source)) != len(self.token_BE):
             raise UserError(f"there are phrases for {len(self.token_BE)} sources, and {B} sources: give each its own")
         active_BQ = torch.zeros_like(self.finished_BQ)
@@ -79,7 +82,9 @@ class Automata:
         return active_BKQ.flatten(0, 1)
 
     def step(self, active_BMQ: Tensor, token_BM: Tensor, borders: Borders | None) -> Tensor:
-        """The active states [B, M, Q] after one more token."""
+        """The active states [B, M, Q] after one more token [B, M] in each of the states [B, M, Q]. ``borders`` is None
+        if the vocabulary marks no words.
+        """
         fits_BME = self.token_BE[:, None] == token_BM[:, :, None]
         if borders is not None:
             fits_BME |= (self.token_BE == BREAK)[:, None] & borders.before_V[token_BM][:, :, None]
@@ -92,7 +97,7 @@ class Automata:
         return after_BMQ
 
     def leaving(self, active_BMQ: Tensor) -> Tensor:
-        """Which edges [B, M, E] start in an active state."""
+        """[B, M, E]: which edges start in an active state."""
         return active_BMQ.gather(2, self.origin_BE[:, None].expand(-1, active_BMQ.shape[1], -1))
 
     def written_tokens(self, active_BMQ: Tensor) -> Tensor:

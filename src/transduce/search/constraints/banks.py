@@ -1,7 +1,7 @@
 """Required phrases: dynamic beam allocation.
 
-B sources, K hypotheses of each, V vocabulary, P tokens to try with each hypothesis, M candidate continuations of a
-source, G tokens of all its phrases.
+B sources, K hypotheses of each, N = B * K rows, V vocabulary, Q states. P tokens to try with each hypothesis, M
+candidate continuations of a source, G = ``tokens`` + 1 banks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from transduce.search.constraints.lexicon import Borders
 from transduce.search.step import largest
 from transduce.types import EOS
 
-MISSING = 1e6  # penalty of an early end for each missing token: it ranks behind every output with more of them
+MISSING = 1e6  # penalty of an early end for each missing token: outputs with more of the phrase tokens rank before it
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class RequiredState:
 class Banks:
     """Dynamic beam allocation (Post and Vilar 2018; for all sources at once, Hu et al. 2019).
 
-    Hypotheses are grouped into banks by how many phrase tokens they already contain. The banks divide the beam: first
-    the best hypothesis of each bank stays, then the second best, and banks with more tokens go first. Each hypothesis
-    is extended with its best tokens, and also with the next tokens of its phrases. An output ends when it contains all
-    phrases. If no other continuation is left, as at the last step, an output may end without them, and loses
-    ``MISSING`` for each missing token.
+    Candidates are grouped into banks by how many phrase tokens they contain. The banks divide the beam: first the best
+    candidate of each bank gets a place, then the second best, and in each turn banks with more tokens go first. Each
+    hypothesis is extended with its K + 1 best tokens, and also with the next tokens of its phrases. An output may end
+    only when it contains all phrases. If no other continuation is left, as at the last step, an output may end without
+    them, and loses ``MISSING`` for each missing token. ``tokens`` is the largest number of phrase tokens of a source.
     """
 
     automata: Automata
@@ -46,7 +46,7 @@ class Banks:
     tokens: int
 
     def check(self, size: int) -> None:
-        """Any size is possible. With fewer places phrases are written earlier."""
+        """Any size is possible. In a smaller beam, phrases are written earlier."""
 
     def first(self, size: int) -> list[int]:
         return [0]
@@ -79,7 +79,9 @@ class Banks:
         return Continuations(total_BM, origin_BM, token_BM, ends_BM & chosen_BM & total_BM.isfinite(), live_BK)
 
     def _divided(self, total_BM: Tensor, bank_BM: Tensor, places: int) -> Tensor:
-        """The candidates [B, K] that get a place. If there are too few, the rest are candidates without a total."""
+        """The candidates [B, K] that get a place, where K = ``places``. If there are too few, the rest of the places go
+        to candidates with a total of minus infinity.
+        """
         order_BM = total_BM.argsort(dim=1, descending=True, stable=True)
         bank_BM = bank_BM.gather(1, order_BM)
         member_BMG = bank_BM[:, :, None] == torch.arange(self.tokens + 1, device=bank_BM.device)
@@ -90,8 +92,9 @@ class Banks:
 
 
 def _candidates(scores_BKV: Tensor, automata: Automata, active_BKQ: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores and tokens [B, K, K + 1 + P]: the best tokens of each hypothesis, and the next tokens of its phrases, each
-    token once."""
+    """Scores and tokens [B, K, K + 1 + P]: first the best tokens of each hypothesis, then the next tokens of its
+    phrases. A token that is not a next token, or is there already, has minus infinity.
+    """
     value_BKC, token_BKC = largest(scores_BKV, scores_BKV.shape[1] + 1)
     token_BP = automata.token_BE.gather(1, automata.own_BP)
     goal_BP = automata.goal_BE.gather(1, automata.own_BP)

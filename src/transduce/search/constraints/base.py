@@ -27,7 +27,8 @@ class Constraints:
     """The phrases that the outputs of a source must contain, and those that they must not contain, as text.
 
     Each of the ``required`` is a phrase, or a list of alternatives such as inflected forms, of which one is enough.
-    None of the ``forbidden`` phrases is written.
+    None of the ``forbidden`` phrases is written. Raises UserError for a phrase without text, or if a list is a single
+    string.
     """
 
     required: Sequence[str | Sequence[str]] = ()
@@ -45,20 +46,23 @@ class Constraints:
 
     @property
     def alternatives(self) -> list[tuple[str, ...]]:
-        """The alternatives of each required phrase."""
+        """The alternatives of each required phrase. A phrase given as text is its only alternative."""
         return [(each,) if isinstance(each, str) else tuple(each) for each in self.required]
 
     def missing(self, lexicon: Lexicon, ids: Sequence[int]) -> tuple[tuple[str, ...], ...]:
-        """The required phrases that are not in an output, each with its alternatives."""
+        """The required phrases that the output ``ids`` does not contain, each as the tuple of its alternatives."""
         return tuple(some for some in self.alternatives if not any(lexicon.written(phrase, ids) for phrase in some))
 
     def unwanted(self, lexicon: Lexicon, ids: Sequence[int]) -> tuple[str, ...]:
-        """The forbidden phrases that are in an output."""
+        """The forbidden phrases that the output ``ids`` contains."""
         return tuple(phrase for phrase in self.forbidden if lexicon.written(phrase, ids))
 
     def tokenized(self, lexicon: Lexicon) -> Tokenized:
-        """The constraints in the tokens of a vocabulary. Raises UserError if it cannot write any alternative of a
-        required phrase."""
+        """The constraints in the tokens of a vocabulary.
+
+        Drops alternatives that the vocabulary cannot write, and those that contain a forbidden phrase. Raises UserError
+        if a required phrase has no alternative left.
+        """
         required = []
         for some in self.alternatives:
             known = [phrase for phrase in some if lexicon.pattern(phrase).own]
@@ -80,7 +84,7 @@ class Constraints:
 
 @dataclass(frozen=True)
 class Tokenized:
-    """The constraints of a source in the tokens of a vocabulary."""
+    """The constraints of a source in the tokens of a vocabulary. A required phrase is the tuple of its alternatives."""
 
     required: tuple[tuple[Pattern, ...], ...] = ()
     forbidden: tuple[Pattern, ...] = ()
@@ -88,13 +92,16 @@ class Tokenized:
 
 @dataclass(frozen=True, eq=False)
 class BatchConstraints:
-    """The constraints of all sources of a batch, from which a search gets a filter and an allocation. A part is None if
-    no source has such constraints."""
+    """The constraints of all sources of a batch, from which a search gets a filter and an allocation.
+
+    ``required`` or ``forbidden`` is None if no source has such phrases, and ``borders`` if the vocabulary marks no
+    words. ``longest`` is the length of the longest required phrase, each taken by its shortest alternative.
+    """
 
     required: Automata | None
     forbidden: Automata | None
     borders: Borders | None
-    longest: int  # required phrase, in tokens
+    longest: int  # in tokens
 
     @classmethod
     def of(cls, sources: Sequence[Tokenized], borders: Borders | None, device: torch.device) -> BatchConstraints:
@@ -114,8 +121,9 @@ class BatchConstraints:
         )
 
     def filters(self, usual: Sequence[Filter[Any]], max_length: int) -> tuple[Filter[Any], ...]:
-        """The search's ``usual`` filters, and one for the forbidden phrases, which must know the limits on the
-        length."""
+        """The search's ``usual`` filters. If phrases are forbidden, a filter for them is added, which obeys
+        ``max_length`` and every ``LengthLimit`` among the ``usual`` ones.
+        """
         if self.forbidden is None:
             return tuple(usual)
         limits = tuple(each for each in usual if isinstance(each, LengthLimit))
@@ -128,7 +136,11 @@ class BatchConstraints:
             )
 
     def allocation(self, usual: Allocation[Any], max_length: int) -> Allocation[Any]:
-        """The allocation for the required phrases, or the search's ``usual`` one if there are none."""
+        """The allocation for the required phrases, or the search's ``usual`` one if there are none.
+
+        Raises UserError if the ``usual`` one is not the default, or if a required phrase and EOS do not fit
+        ``max_length``.
+        """
         if self.required is None:
             return usual
         if usual != BestContinuations():
@@ -154,7 +166,9 @@ class Constrainable(Protocol[S_co]):
 def constrained(
     search: Search[Any], sources: Sequence[Tokenized | None], lexicon: Lexicon, device: torch.device
 ) -> Search[Any]:
-    """The search for a batch of sources with these constraints. Raises UserError if it cannot obey them."""
+    """The search for a batch of ``sources``, given the constraints of each (None: no constraints). Raises UserError if
+    the search cannot obey phrases of this kind.
+    """
     if not isinstance(search, Constrainable):
         raise UserError(
             f"{type(search).__name__} cannot obey phrases: use a beam without a shortlist, or, if no phrase is "
@@ -173,5 +187,5 @@ def _check(name: str, lists: Sequence[Any]) -> None:
 
 
 def alternatives_text(some: Sequence[str]) -> str:
-    """Alternatives as text for people."""
+    """Quotes the alternatives and joins them with "or", for messages."""
     return " or ".join(map(repr, some))

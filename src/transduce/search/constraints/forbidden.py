@@ -16,8 +16,9 @@ from transduce.search.filters.lengths import LengthLimit
 
 @dataclass(frozen=True)
 class ForbiddenState:
-    """The active states [N, Q] of the rows, the automata of their sources, the tokens written so far, and the greatest
-    length [N] of each output."""
+    """The active states [N, Q] of the rows, the automata of their sources, the number of tokens written so far, and the
+    greatest length [N] of each output.
+    """
 
     active_NQ: Tensor
     automata: tree.Shared[Automata]
@@ -27,11 +28,12 @@ class ForbiddenState:
 
 @dataclass(frozen=True, eq=False)
 class Forbidden:
-    """Forbids every token that completes a phrase of its source, for all phrases and rows at once, on the model's
-    device.
+    """Forbids every token that completes a forbidden phrase of its source, for all phrases and rows at once, on the
+    model's device.
 
-    A word that may still continue is allowed: after "cat" come only tokens that continue it ("category"). Before the
-    last token that ``limits`` and ``max_length`` allow, which is EOS, no such word may stay open.
+    A phrase matches whole words, so its last word is allowed while it may still continue: after "cat" come only tokens
+    that continue it ("category"). The output must end at the length that ``limits`` and ``max_length`` allow. So the
+    token before that EOS must not complete a phrase either.
     """
 
     automata: Automata

@@ -42,7 +42,9 @@ class Spelling(Protocol):
 
 @dataclass(frozen=True)
 class Borders:
-    """Masks [V]: the tokens that end the word before them, and the tokens after which no word continues."""
+    """Masks [V]: ``before_V`` are the tokens that end the word before them, ``behind_V`` the tokens after which no word
+    continues.
+    """
 
     before_V: Tensor
     behind_V: Tensor
@@ -53,9 +55,10 @@ class Pattern:
     """A nondeterministic automaton over tokens that finds a phrase in an output.
 
     The state ``ANYWHERE`` is always active. ``BORDER`` is active where no word continues, and ``DONE`` after the
-    phrase. States from ``OWN`` on are positions in the phrase. The edges ``own`` spell the phrase as the tokenizer
-    does, in at most ``length`` tokens; ``covered`` is the number of these tokens at each position. There are none if
-    the vocabulary cannot write the phrase. The state ``waiting`` means that the last word may still continue.
+    phrase. States from ``OWN`` on are positions in the phrase. An edge is (state, token, next state). ``edges`` allow
+    every way to cut the phrase into tokens. The edges ``own`` spell it as the tokenizer does, in at most ``length``
+    tokens. ``own`` is empty if the vocabulary cannot write the phrase. ``covered`` is the number of these tokens that
+    lie before each position. The state ``waiting`` means that the last word may still continue; None if it cannot.
     """
 
     edges: tuple[Edge, ...]
@@ -95,7 +98,7 @@ class Lexicon:
         self._longest = max(map(len, self._parts), default=0)
 
     def borders(self) -> Borders | None:
-        """The tokens at word borders, or None if there are no words."""
+        """The masks of tokens at word borders, or None if the vocabulary marks no words."""
         if not self._words:
             return None
         before_V, behind_V = torch.ones(2, len(self._pieces), dtype=torch.bool).unbind()
@@ -104,7 +107,9 @@ class Lexicon:
         return Borders(before_V, behind_V)
 
     def text(self, phrase: str) -> str:
-        """The phrase as outputs contain it. Raises UserError if the tokenizer leaves nothing of it."""
+        """The phrase as outputs contain it: normalised, without spaces around it. Raises UserError if nothing of it is
+        left.
+        """
         ids = self._encoded(phrase)
         spelled = self._spelling.normalize(phrase) if UNK in ids else "".join(self._pieces[token] for token in ids)
         text = spelled.strip(" ") if self._words else spelled
@@ -113,17 +118,19 @@ class Lexicon:
         return text
 
     def pattern(self, phrase: str) -> Pattern:
-        """The pattern of a phrase. It has no edges if the vocabulary cannot write the phrase."""
+        """The pattern of a phrase. Its ``own`` is empty if the vocabulary cannot write the phrase. Raises UserError as
+        ``text`` does.
+        """
         if phrase not in self._patterns:
             self._patterns[phrase] = self._pattern(self.text(phrase))
         return self._patterns[phrase]
 
     def within(self, phrase: str, other: str) -> bool:
-        """True if every text that contains ``other`` contains ``phrase``."""
+        """True if the phrase ``other`` contains the phrase ``phrase``."""
         return self._found(self.text(phrase), self.text(other))
 
     def written(self, phrase: str, ids: Sequence[int]) -> bool:
-        """True if the output contains the phrase."""
+        """True if the output ``ids`` contains the phrase."""
         return self._found(self.text(phrase), "".join(self._pieces[token] for token in ids))
 
     # --------------------------------------------------------------- details
@@ -135,7 +142,7 @@ class Lexicon:
         return self._spelling.encode([text])[0][:-1]
 
     def _joins(self, character: str) -> bool:
-        """True if the character is part of a word, which continues with another such character."""
+        """True if the character belongs to a word, which goes on if the next character belongs to a word too."""
         if self._symbols or not self._words:
             return self._words and character != " "
         return _of_a_word(character)
@@ -148,7 +155,7 @@ class Lexicon:
         return any(self._border(longer, place) and self._border(longer, place + len(text)) for place in places)
 
     def _spellings(self, text: str) -> list[Spans]:
-        """The spellings of a text inside running text, without those that contain UNK.
+        """The spellings of a text inside running text, without those that contain UNK: at most two.
 
         If words are marked, position 0 is the space before the text. A text that may follow a letter also has a
         spelling without the space.

@@ -17,7 +17,9 @@ ROUNDING = 1e-9  # in tokens: 1.4 * 45 is 62.99999999999999
 
 @dataclass(frozen=True)
 class Limits:
-    """For each row [N]: the tokens written so far, and the least and greatest length of the output, EOS included."""
+    """For each row [N]: the number of tokens written so far, and the least and greatest length of the output. The
+    lengths count EOS.
+    """
 
     written_N: Tensor
     least_N: Tensor
@@ -29,8 +31,10 @@ class LengthLimit:
     """Outputs of at least ``minimum + minimum_ratio * S`` and at most ``maximum + maximum_ratio * S`` tokens, for a
     source of S tokens.
 
-    S and the output's length count EOS. Fractions are dropped. An option that is not given limits nothing. The limits
-    of a sentence do not depend on its batch. Limits beyond the search's ``max_length`` have no effect.
+    S and the output's length count EOS. Fractions are dropped, and the upper limit is at least 1. An option that is not
+    given counts as 0. If neither ``maximum`` nor ``maximum_ratio`` is given, there is no upper limit. The limits of a
+    sentence do not depend on its batch. Limits beyond the search's ``max_length`` have no effect. Raises UserError for
+    a ratio if the source is not a sequence.
     """
 
     minimum: int = 0
@@ -59,7 +63,7 @@ class LengthLimit:
         return Limits(torch.zeros_like(least_B), least_B, self._most(lengths_B))
 
     def most(self, source: Any, ceiling: int) -> Tensor:
-        """The greatest length [B] of each output, at most ``ceiling``."""
+        """The greatest length [B] that each output may have, EOS included, but not more than ``ceiling``."""
         lengths_B = self._lengths(source)
         return self._most(lengths_B).clamp(max=ceiling) if self._limited else torch.full_like(lengths_B, ceiling)
 

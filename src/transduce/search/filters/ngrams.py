@@ -14,8 +14,8 @@ from transduce.errors import UserError
 
 @dataclass(frozen=True)
 class NoRepeat:
-    """Forbids every token that would complete an n-gram of ``n`` tokens for the second time (Paulus et al. 2018,
-    section 2.5).
+    """Forbids every token that would complete an n-gram of ``n`` tokens for the second time in an output (Paulus et al.
+    2018, section 2.5).
 
     All rows are compared with their own past at once, on the model's device.
     """

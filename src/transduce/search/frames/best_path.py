@@ -19,7 +19,8 @@ class BestPath:
     """The output of the most probable alignment. It need not be the most probable output, because the probability of
     another output may be spread over more alignments (Graves et al. 2006, section 3.2).
 
-    ``score`` is the log-probability of this alignment alone, ``log_prob`` that of the output.
+    ``score`` is the log-probability of this alignment alone. ``log_prob`` is the log-probability of the output, over
+    all its alignments. Raises UserError for a prefix.
     """
 
     @torch.inference_mode()

@@ -21,10 +21,11 @@ remains if all are excluded."""
 
 @dataclass(frozen=True)
 class Companion:
-    """The log-probabilities of a language model for K prefixes of B sources: of each prefix [B, K], and of each next
-    token [B, K, V]. They are zeros without a language model.
+    """A language model's state after K prefixes of each of B sources, and its log-probabilities.
 
-    Rows have different lengths. A row reads a token only when the search extends it.
+    ``total_BK`` are the log-probabilities of the prefixes without EOS. ``next_BKV`` are the log-probabilities of each
+    next token. They are zeros without a language model. Prefixes have different lengths, so a row reads a token only
+    when the search extends its prefix.
     """
 
     model: Autoregressive[Any] | None
@@ -34,7 +35,9 @@ class Companion:
 
     @staticmethod
     def start(model: Autoregressive[Any] | None, source: Any, size: int, vocabulary: int) -> Companion:
-        """Starts with empty prefixes. Raises UserError if the model has another vocabulary size."""
+        """Starts with ``size`` empty prefixes for each source. Raises UserError if the language model does not have
+        ``vocabulary`` words.
+        """
         first = tree.leaves(source)[0]
         B, device = first.shape[0], first.device
         total_BK = torch.zeros(B, size, dtype=torch.float64, device=device)

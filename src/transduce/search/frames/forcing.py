@@ -16,7 +16,9 @@ from transduce.types import Hypothesis, Padded
 
 @torch.inference_mode()
 def force(model: Framewise, source: Any, target: Padded) -> list[Hypothesis]:
-    """log p(target | source), summed over all alignments. ``target`` are ids [N, T] that end with EOS."""
+    """Scores given outputs: log p(target | source), summed over all alignments. ``target`` are ids [N, T]; each row
+    ends with EOS. Returns one hypothesis per row.
+    """
     return scored(model.frames(source), target)
 
 

@@ -26,11 +26,12 @@ class PrefixBeam:
     """Prefix beam search (Hannun et al. 2014, algorithm 1): keeps the ``size`` best prefixes after each frame and
     returns the ``nbest`` best outputs.
 
-    Each prefix has two sums over the alignments that read it: those that end with a blank, and those that do not.
-    Prefixes are ranked by log p(y | x) + ``weight`` log p_lm(y) + ``bonus`` |y|. The ``language_model`` is any
-    autoregressive model with the same vocabulary. It receives the same source, which a language model ignores.
-    ``score`` is this ranking, with the alignments that the search kept. ``log_prob`` is log p(y | x) over all
-    alignments.
+    Each prefix y has two sums over the alignments of the frames so far that give y: those that end with a blank, and
+    those that do not. Prefixes are ranked by log p(y | x) + ``weight`` log p_lm(y) + ``bonus`` |y|, where |y| does not
+    count EOS. After the last frame, p_lm(y) includes EOS. The ``language_model`` is any autoregressive model with the
+    same vocabulary. It receives the same source, which a language model ignores. ``score`` is this ranking, with the
+    alignments that the search kept. ``log_prob`` is log p(y | x) over all alignments. Raises UserError for a prefix
+    that outputs must start with.
     """
 
     size: int = 10
@@ -88,8 +89,9 @@ class PrefixBeam:
         return self.weight * companion.total_BK + self.bonus * beam.length_BK.double()
 
     def _hypotheses(self, beam: _Beam, companion: Companion, frames: Padded) -> list[list[Hypothesis]]:
-        """The best prefixes as finished outputs. Prefixes that the language model excludes are left out, unless it
-        excludes all prefixes of a source."""
+        """The ``nbest`` best prefixes as finished outputs. Prefixes that the language model excludes are left out,
+        unless it excludes all prefixes of a source.
+        """
         language_BK = companion.total_BK + companion.next_BKV[..., EOS]
         possible_BK = beam.total_BK > NEVER
         allowed_BK = possible_BK & (language_BK > EXCLUDED)
@@ -109,8 +111,10 @@ class PrefixBeam:
 
 @dataclass(frozen=True)
 class _Beam:
-    """Prefixes [B, K, L], padded, and the log-sums of their alignments that end with a blank and with their last
-    symbol. If both are minus infinity, the place is empty."""
+    """Prefixes [B, K, L], padded, their lengths, and two log-sums [B, K] over their alignments: ``blank_BK`` over those
+    that end with a blank, ``symbol_BK`` over those that end with the last token. If both are minus infinity, the
+    place is empty.
+    """
 
     tokens_BKL: Tensor
     length_BK: Tensor
@@ -131,16 +135,17 @@ class _Beam:
 
     @property
     def last_BK(self) -> Tensor:
-        """The last token of each prefix, PAD if it is empty."""
+        """The last token [B, K] of each prefix, PAD if the prefix is empty."""
         if not self.tokens_BKL.shape[2]:
             return torch.zeros_like(self.length_BK)
         return self.tokens_BKL.gather(2, (self.length_BK - 1).clamp(min=0)[..., None])[..., 0]
 
     def after(self, log_probs_BV: Tensor, going_B: Tensor) -> tuple[_Beam, Tensor]:
-        """The same prefixes after one more frame, and the log-sums [B, K, V] of their extensions by one token.
+        """Returns the same prefixes after one more frame, and the log-sums [B, K, V] of their extensions by one token.
 
-        If an extension is another prefix of the beam, its alignments are added to that prefix, and the extension is
-        excluded.
+        If an extension equals another prefix of the beam, its alignments are added to that prefix, and the extension
+        gets minus infinity. So does every extension of a source whose ``going_B`` is False: it has no frame left, and
+        its sums stay.
         """
         total_BK, last_BK = self.total_BK, self.last_BK
         repeat_BK = log_probs_BV.gather(1, last_BK)
@@ -160,7 +165,7 @@ class _Beam:
         return replace(self, blank_BK=blank_BK, symbol_BK=symbol_BK), longer_BKV
 
     def _children(self, total_BK: Tensor) -> Tensor:
-        """[B, J, K]: whether prefix j is prefix k plus one token."""
+        """[B, J, K], J = K: whether prefix j is prefix k plus one token. False at empty places."""
         places_L = torch.arange(self.tokens_BKL.shape[2], device=self.length_BK.device)
         before_BJL = self.tokens_BKL.masked_fill(places_L == self.length_BK[..., None] - 1, PAD)
         alike_BJK = (before_BJL[:, :, None] == self.tokens_BKL[:, None]).all(-1)
