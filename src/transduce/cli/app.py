@@ -40,8 +40,12 @@ for command in COMMANDS:
 
 
 def main() -> None:
-    """The entry point. A user's mistake, a file that cannot be read or written, and work that had to stop are reported
-    in one line with status 2. Any other error is a bug and keeps its traceback."""
+    """Runs the command line. A UserError, an OSError or a StoppedError becomes one line on standard error and exit
+    status 2.
+
+    Any other error is a bug and keeps its traceback. If the environment variable ``TRANSDUCE_TRACE`` is set, every
+    error keeps its traceback.
+    """
     if isinstance(sys.stdout, io.TextIOWrapper):  # all text is UTF-8, for every locale
         sys.stdout.reconfigure(encoding="utf-8", errors=sys.stdout.errors)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")

@@ -43,11 +43,12 @@ def compare(
     record: RecordPath = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """Test which differences between systems are significant. A system is a run, or a file of outputs, one per example.
+    """Test which differences between systems are significant. A system is a run, or a file of outputs, one line per
+    example.
 
-    The examples are the lines of --source and --target (or --pairs), or the split of the first run. Every pair is
-    tested by paired bootstrap and by paired approximate randomisation. A difference is real if the p of the latter is
-    at most 0.05 after Holm's correction over all pairs.
+    The examples are the lines of --source and --target (or --pairs), or the split of the first run. Every pair of
+    systems is tested by paired bootstrap and by paired approximate randomisation. A difference is real if its p by
+    randomisation is at most 0.05 after Holm's correction. For each metric, the correction is over all pairs of systems.
     """
     from transduce.evaluation.comparison import compare as compared
     from transduce.evaluation.recording import record_systems
@@ -82,7 +83,9 @@ def compare(
 def evaluated(
     path: Path, loading: LoadingOptions, measured: MetricOptions, examples: Sequence[Example], metrics: Sequence[Metric]
 ) -> System:
-    """The system at a path, evaluated: a run directory (or RUN+RUN), or a file of outputs."""
+    """The outputs and scores of one system. ``path`` is a file of outputs, one line per example, or a run directory (or
+    RUN+RUN).
+    """
     from transduce.evaluation.systems import evaluate_file, evaluate_model
 
     if path.is_file():

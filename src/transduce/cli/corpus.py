@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CorpusOptions:
-    """The examples to evaluate on: ``--split``, or ``--source`` with ``--target``, or ``--pairs``. A language model has
-    ``--target`` alone."""
+    """The examples to evaluate on: ``--split``, or ``--source`` with ``--target``, or ``--pairs``.
+
+    For a language model ``--target`` is given without ``--source``. Raises UserError if the options contradict each
+    other.
+    """
 
     split: Annotated[str | None, typer.Option(help="test, valid or train.", show_default="test")] = None
     source: SourceFile = None
@@ -54,7 +57,11 @@ class CorpusOptions:
         return str(self.pairs or self.source or next(iter(self.target or ()), self.split or "test"))
 
     def read(self, transducer: Transducer, run: Path) -> list[Example]:
-        """The examples of the files, or of the run's split; grouped by source if the run's data are."""
+        """The examples of the given files, otherwise of the split of ``run`` (default test).
+
+        Examples with the same source become one example with several references if the run's ``data.group_references``
+        is true.
+        """
         from transduce.runs.run import Run
 
         if self.of_files:
@@ -62,10 +69,12 @@ class CorpusOptions:
         return Run.open(run).examples(self.split or "test")
 
     def read_files(self, transducer: Transducer | None, grouped: bool = False) -> list[Example]:
-        """The examples of the files, one for each line unless ``grouped`` by source.
+        """The examples of the given files: one for each line or, with ``grouped``, one for each source with all its
+        references.
 
-        The model's run decides what a source is, and what the columns of ``--pairs`` are. Without a model a source is
-        text, and may be missing.
+        The transducer's run decides whether a source is text or the path of a signal, and names the columns of
+        ``--pairs``. If ``transducer`` is None, a source is text and may be missing. Raises UserError if the files have
+        a source and the model takes none, or the reverse.
         """
         if transducer is None:
             return examples_of(self.files, grouped)
@@ -84,7 +93,7 @@ class CorpusOptions:
 
 
 def _columns(transducer: Transducer) -> ColumnNames | None:
-    """The run's ``data.columns``, by which its own files are read."""
+    """The run's setting ``data.columns``, which names the columns of its own files; None if the run has none."""
     from transduce import config
     from transduce.data.corpora import ColumnNames
 

@@ -44,15 +44,18 @@ def data(
 
 
 def _is_data(path: str) -> bool:
-    """True for a file of data, False for a recipe or a .toml file."""
+    """True if the name ends like a file of data (also before ``.gz``), False for a recipe or a .toml file."""
     from transduce.data.corpora import FORMATS
 
     return path.lower().removesuffix(".gz").endswith(tuple(FORMATS))
 
 
 def _data_only(path: str) -> dict[str, Any]:
-    """The settings of a run whose training set is this file. Units are characters, or symbols in CoNLL files, whose
-    words and tags are separated by spaces."""
+    """The settings of a run whose training set is the file at ``path``. A .txt file has targets only.
+
+    The units of CoNLL files are symbols separated by spaces: words and tags. The units of all other files are
+    characters.
+    """
     name = path.lower().removesuffix(".gz")
     sides = ("target",) if name.endswith(".txt") else ("source", "target")
     unit = "symbols" if name.endswith((".conll", ".conllu")) else "characters"

@@ -53,7 +53,9 @@ def distance(
 
 
 def _print_table_and_alignments(table: EditTable[Any], alignments: Iterable[Alignment[Any]]) -> None:
-    """Prints the table, if the terminal is wide enough for it (a file always is), and the alignments."""
+    """Prints the table and the alignments. If the terminal is too narrow for the table, says so on standard error
+    instead.
+    """
     from transduce.metrics.units import columns
     from transduce.reports.distance.terminal import alignment_lines, lines
 

@@ -43,7 +43,7 @@ def evaluate(
     record: RecordPath = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """Evaluate a model on a split of its data, or on files. --report has all parts, and examples to read."""
+    """Evaluate a model on a split of its data, or on files. The page of --report has all results, and examples."""
     from transduce.evaluation.comparison import compare
     from transduce.evaluation.recording import record_systems
     from transduce.evaluation.run_results import ReportParts, run_results

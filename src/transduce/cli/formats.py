@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def as_text(answer: Answer) -> Iterator[str]:
-    """A line for each output: its text, and its alignments if requested."""
+    """A line for each output: its text, and its alignment and its frames if requested, separated by " ||| "."""
     for output in answer.outputs:
         yield " ||| ".join([one_line(output.text), *_alignment_columns(output)])
 
@@ -29,15 +29,21 @@ def as_log_prob(answer: Answer) -> Iterator[str]:
 
 
 def as_tsv(answer: Answer) -> Iterator[str]:
-    """A row for each output: source, score, text, and its alignments if requested."""
+    """A row for each output: source, score, text, and its alignment and its frames if requested.
+
+    The score is the one that the search ranked by; for a scored target it is the log-probability.
+    """
     source = one_line(answer.request.source)
     for output in answer.outputs:
         yield "\t".join([source, f"{output.score:.6f}", one_line(output.text), *_alignment_columns(output)])
 
 
 def as_jsonl(answer: Answer) -> Iterator[str]:
-    """One object: "source"; "text", "tokens", "log_prob", "score" and "token_log_probs" of the best output; "nbest",
-    all outputs, best first."""
+    """One JSON object: "source", the keys of the best output, and "nbest", a list of all outputs, best first.
+
+    An output has "text", "tokens", "log_prob", "score" and "token_log_probs". It has "alignment" and "frames" if
+    requested, and "missing" if it lacks required phrases. The first object of "nbest" repeats the best output.
+    """
     nbest = [
         {
             "text": output.text,
@@ -55,7 +61,7 @@ def as_jsonl(answer: Answer) -> Iterator[str]:
 
 
 def as_json(record: Any, indent: int | None = None) -> str:
-    """A value as JSON. JSON has no infinities: a number that is not finite becomes null."""
+    """A value as JSON text. JSON has no infinities and no NaN: a number that is not finite becomes null."""
     return json.dumps(_finite(record), ensure_ascii=False, indent=indent, allow_nan=False)
 
 
@@ -64,7 +70,7 @@ SCORES: dict[str, Writer] = {"text": as_log_prob, "tsv": as_tsv, "jsonl": as_jso
 
 
 def choose(format: str, writers: Mapping[str, Writer]) -> Writer:
-    """The writer of a ``--format``."""
+    """The function in ``writers`` that ``--format`` names. Raises UserError if there is none of this name."""
     if format not in writers:
         raise UserError(f"--format {format!r}: expected {', '.join(writers)}")
     return writers[format]
@@ -79,6 +85,10 @@ def _finite(value: Any) -> Any:
 
 
 def _alignment_columns(output: Output) -> list[str]:
-    """If requested: source and output word of each link, ``0-0 1-2 2-1``; first and last frame of each token."""
+    """One string for the alignment and one for the frames, each only if requested.
+
+    The alignment has "source word-output word" for each link: ``0-0 1-2 2-1``. The frames have "first-last" for each
+    token.
+    """
     requested = [pairs for pairs in (output.alignment, output.frames) if pairs is not None]
     return [" ".join(f"{one}-{other}" for one, other in pairs) for pairs in requested]

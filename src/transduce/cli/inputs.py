@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
 
 def lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[str]:
-    """The lines of the files, or of standard input. Bytes that are not UTF-8 become U+FFFD, so every line is answered.
+    """The lines of the files in order, or of standard input if there are none.
 
-    Raises DataError at a line of more than ``longest`` bytes (default ``corpora.LONGEST_LINE``).
+    Bytes that are not UTF-8 become U+FFFD. Raises DataError at a line of more than ``longest`` bytes (default
+    ``corpora.LONGEST_LINE``).
     """
     return (line for _, line in _numbered_lines(files, longest))
 
 
 def longest_line(transducer: Transducer) -> int | None:
-    """The ``data.lines.max_bytes`` of the run's settings; None if they do not have it."""
+    """The most bytes of a line: ``data.lines.max_bytes`` of the run's settings; None if they do not have it."""
     limit: int | None = transducer.settings.get("data", {}).get("lines", {}).get("max_bytes")
     return limit
 
@@ -38,10 +39,16 @@ def pairs(
     signal: bool = False,
     columns: int = 1,
 ) -> Iterator[tuple[str, str]]:
-    """Pairs of source and target: the lines of ``source`` and ``target``, or the rows of TSV files or standard input.
+    """Pairs (source, target): line by line from the files ``source`` and ``target``, otherwise from the rows of
+    ``files``.
 
-    A row's source has at most ``columns`` columns. For a language model, which is not ``conditional``, every line is a
-    target and the source is empty.
+    ``files`` are TSV files; without any, the rows come from standard input. The last column of a row is the target. The
+    columns before it, at most ``columns``, are the source, with the tabs between them. If ``signal`` is True, a line of
+    ``source`` is a path relative to that file's folder. For a language model (``conditional`` is False), every line is
+    a target and the source is "".
+
+    Raises UserError if ``files`` are given with ``source`` or ``target``, if one side is missing, or for a row with a
+    wrong number of columns.
     """
     from transduce.data.corpora import Files
 
@@ -57,14 +64,17 @@ def pairs(
 
 
 def source_columns(transducer: Transducer) -> int:
-    """The number of columns that the model's source may have in a row: the text, and labels or features before it."""
+    """The most columns that a source may have in a row: labels or features, and the text after them."""
     named = transducer.settings.get("data", {}).get("columns", {}).get("labels", ())
     return max(transducer.source_tokenizer.columns, len(named) + 1)
 
 
 def check_sides(source: bool, target: bool, conditional: bool) -> None:
-    """Raises UserError unless both sides are given or neither; a language model (not ``conditional``) has targets
-    alone."""
+    """Raises UserError if a language model (not ``conditional``) has a source, or another model has only one of the two
+    sides.
+
+    ``source`` and ``target`` say whether the side is given.
+    """
     if source and not conditional:
         raise UserError("a language model has no source; give --target alone")
     if (source != target) and conditional:
@@ -72,15 +82,17 @@ def check_sides(source: bool, target: bool, conditional: bool) -> None:
 
 
 def targets_only(files: Files, columns: ColumnNames | None = None) -> bool:
-    """True if the files, or the columns of one file for both sides, have no source."""
+    """True if the files have no source, or if ``columns`` of a single file for both sides name no source."""
     return files.targets_only or (files.path is not None and columns is not None and not columns.sources)
 
 
 def examples_of(files: Files, grouped: bool, signal: bool = False, columns: ColumnNames | None = None) -> list[Example]:
-    """An example for every line of the files; with ``grouped``, one for each source, with all its targets.
+    """An example for every line of the files; with ``grouped``, one for each source, with all its targets as
+    references.
 
-    The source of a ``signal`` is a path, relative to the folder of its file. ``columns`` are the columns of one file
-    with both sides.
+    If ``signal`` is True, a source is a path relative to the folder of its file, and becomes relative to the working
+    directory. ``columns`` names the columns of a single file for both sides. No line is left out: bytes that are not
+    UTF-8 are replaced, and a malformed line is an error.
     """
     from transduce.data.preparation import examples
     from transduce.data.settings import Data, Lines, Units
@@ -101,7 +113,10 @@ def _standard_input() -> IO[bytes]:
 
 
 def _numbered_lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[tuple[str, str]]:
-    """The place of each line, for messages, and the line."""
+    """Pairs (place, line). The place is for messages: the file and the number of the line, counted from 1.
+
+    A missing file raises FileNotFoundError before the first line.
+    """
     from transduce.data import corpora
 
     longest = longest or corpora.LONGEST_LINE
@@ -117,7 +132,11 @@ def _numbered_lines(files: Sequence[Path] | None, longest: int | None = None) ->
 
 
 def _tab_separated(numbered: Iterable[tuple[str, str]], columns: int) -> Iterator[tuple[str, str]]:
-    """Pairs of source and target: the last column is the target, and at most ``columns`` before it are the source."""
+    """Pairs (source, target) from pairs (place, line). The last column is the target, the 1 to ``columns`` before it
+    the source.
+
+    Raises UserError, which names the place, for a row with fewer or more columns.
+    """
     before = "a source" if columns == 1 else f"a source, labels included, of at most {columns} columns"
     for place, line in numbered:
         source, tab, target = line.rpartition("\t")

@@ -53,7 +53,9 @@ def inspect(
 
 
 def _check_options(units: bool, frames: bool, beam_tree: bool, pruned: bool, values: Mapping[str, object]) -> None:
-    """Raises UserError for an option that has no effect on what is shown."""
+    """Raises UserError for an option that does not apply to the requested view. ``values`` are the values by option
+    name.
+    """
     given = {name for name, value in values.items() if value is not None}
     if units and (frames or beam_tree or pruned or given - {"--target"}):
         raise UserError(

@@ -20,7 +20,7 @@ def lattice(
     most: Annotated[int | None, typer.Option(min=0, help="The most alignments to list; by default 20.")] = None,
     out: Annotated[Path | None, typer.Option(help="Draw all of them (.svg) instead.")] = None,
 ) -> None:
-    """Show the alignments that CTC sums over: for each frame a symbol or the blank, written "-"."""
+    """Show the alignments that CTC sums over. An alignment has one symbol or the blank, written "-", for each frame."""
     from transduce.ctc.paths import alignments, count, least_frames
 
     if BLANK in output:

@@ -65,7 +65,12 @@ class LoadingOptions:
     plugin: Plugins = None
 
     def of(self, run: Path, beam: int | None = None, weights: Sequence[float] | None = None) -> Transducer:
-        """Loads a run, with a beam of this size. ``weights`` mix several runs, as ``fusion`` of ``transduce.load``."""
+        """The model of a run directory, or of RUN+RUN. ``beam`` is the beam size; None keeps the size of the run's own
+        search.
+
+        ``weights`` make a log-linear mixture of several runs (``fusion`` of ``transduce.load``); None takes the mean of
+        their probabilities. Several runs share one ``--checkpoint``.
+        """
         import torch
 
         from transduce.compute.workers import Workers
@@ -95,7 +100,7 @@ class LoadingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(LoadingOptions):
-    """Options of every command that uses one trained model: the run, and how to load it."""
+    """Options of the commands that use one trained model: the run, and how to load it."""
 
     run: Annotated[
         Path,
@@ -112,7 +117,7 @@ class RunOptions(LoadingOptions):
 
     @property
     def runs(self) -> list[Path]:
-        """The run directories. Search and settings are those of the first."""
+        """The run directories of RUN+RUN, or the only one. The mixture has the search and the settings of the first."""
         from transduce.runs.layout import members
 
         return members(self.run)
@@ -120,7 +125,9 @@ class RunOptions(LoadingOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class MetricOptions:
-    """Options of ``evaluate`` and ``compare``: which metrics to compute, and which search to decode with."""
+    """Options of ``evaluate`` and ``compare``: which metrics to compute, the beam size, and the batch size of the
+    search.
+    """
 
     metric: Annotated[list[str] | None, typer.Option(help="Metrics instead of the run's own.")] = None
     beam: BeamSize = None
@@ -150,7 +157,7 @@ class ResamplingOptions:
 
 
 def check_report(report: Path | None) -> None:
-    """Raises OSError if no page can be written there. Call it before the work that the page is about."""
+    """Raises OSError if no page can be written at ``report``. Call it before the work that the page is about."""
     if report is None:
         return
     if report.is_dir():
@@ -159,13 +166,19 @@ def check_report(report: Path | None) -> None:
 
 
 def check_record(record: Path | None) -> None:
-    """Raises OSError if no record can be written there. Call it before the work that the record is about."""
+    """Raises OSError if no record can be written at ``record``: a .json file, or a folder that gets the file.
+
+    Call it before the work that the record is about.
+    """
     if record is not None:
         _check_writable("--record", record, record.absolute().parent if record.suffix == ".json" else record.absolute())
 
 
 def keep_record(path: Path | None, made: Callable[[str], Record]) -> None:
-    """If ``--record`` was given, writes the record of this command, and prints its file on standard error."""
+    """Writes the record of this command and prints its path on standard error. Does nothing if ``path`` is None.
+
+    ``made`` returns the record, given the command line as text.
+    """
     if path is not None:
         from transduce.records.provenance import command_line
 
@@ -173,7 +186,9 @@ def keep_record(path: Path | None, made: Callable[[str], Record]) -> None:
 
 
 def _check_writable(option: str, path: Path, folder: Path) -> None:
-    """Raises OSError if ``folder``, which may be still to be made, cannot take a file."""
+    """Raises OSError if no file can be written in ``folder``. The folder need not exist: then its nearest parent is
+    checked.
+    """
     there = next(each for each in (folder, *folder.parents) if each.exists())
     if not there.is_dir():
         raise NotADirectoryError(f"{option} {path}: {there} is a file, and a folder is needed; name another place")
@@ -182,7 +197,7 @@ def _check_writable(option: str, path: Path, folder: Path) -> None:
 
 
 def numbers(text: str, option: str) -> list[float]:
-    """The numbers of an option, separated by commas."""
+    """The numbers in an option's value, separated by commas: "0.7,0.3". Raises UserError for anything else."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
@@ -192,7 +207,8 @@ def numbers(text: str, option: str) -> list[float]:
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """The command with each dataclass parameter replaced by the dataclass's fields, as typer needs them.
 
-    typer reads one function's signature and has no groups of options. Required fields come first, others last.
+    typer reads the signature of one function and knows no groups of options. The order is: required fields of the
+    groups, the command's other parameters, optional fields of the groups.
     """
     hints = typing.get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
@@ -215,7 +231,7 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a function, with their annotations evaluated."""
+    """The parameters of a function or dataclass as keyword-only parameters, with their annotations evaluated."""
     hints = typing.get_type_hints(function, include_extras=True)
     return [
         parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY)

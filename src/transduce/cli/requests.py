@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExtraOptions:
-    """Options for additions to each output. Each costs one more pass of the model over the finished outputs."""
+    """Options for additions to each output. True if any option is given.
+
+    Alignments and replaced unknowns share one more pass of the model over the finished outputs. Frames take another
+    pass.
+    """
 
     alignments: Annotated[
         bool, typer.Option("--alignments", help="Add to each output the source word of each of its words: 0-0 1-2.")
@@ -44,7 +48,9 @@ class ExtraOptions:
 
     @property
     def extras(self) -> Extras:
-        """The extras that the options ask for. Raises UserError if an option has no effect."""
+        """The extras that the options ask for. Raises UserError for an option that needs another one, which is not
+        given.
+        """
         from transduce.answers.request import Extras
 
         if not self.replace_unk and self.dictionary is not None:
@@ -59,7 +65,10 @@ class ExtraOptions:
 
 @dataclass(frozen=True)
 class RequestOptions:
-    """Options for the text that outputs begin with, and for phrases that they must or must not contain."""
+    """Options for the text that outputs begin with, and for phrases that they must or must not contain.
+
+    True if any option is given.
+    """
 
     prefix: Annotated[str, typer.Option(help="Text that every output begins with: whole words.")] = ""
     prefixes: Annotated[Path | None, typer.Option(help="A file of prefixes, one line for each source.")] = None
@@ -78,11 +87,12 @@ class RequestOptions:
         return self != RequestOptions()
 
     def read(self, files: list[Path] | None, extras: Extras, longest: int | None = None) -> Iterator[Request]:
-        """A request for each line of ``files`` (None: standard input), or for each object of the file
+        """A request for each line of ``files`` (none: standard input), or for each object of the file
         ``--constraints``.
 
-        The file ``--constraints`` excludes other files and prefixes. No line has more than ``longest`` bytes, by
-        default ``corpora.LONGEST_LINE``. Raises UserError for options that exclude each other.
+        ``--constraints`` excludes ``files``, ``--prefix`` and ``--prefixes``; ``--forbid`` then adds to each object's
+        own phrases. A line of more than ``longest`` bytes (default ``corpora.LONGEST_LINE``) raises DataError, in every
+        file. Raises UserError for options that exclude each other and for an invalid object.
         """
         from transduce.answers.request import requests_for
         from transduce.search.constraints.base import Constraints
@@ -102,7 +112,7 @@ class RequestOptions:
         return self._read_objects(self.constraints, extras, longest)
 
     def _read_objects(self, path: Path, extras: Extras, longest: int | None) -> Iterator[Request]:
-        """A request for each object of the file of ``--constraints``."""
+        """A request for each line of the file ``--constraints``. UserErrors name the file and the line."""
         from transduce.answers.request import Request
         from transduce.search.constraints.base import Constraints
 
@@ -117,7 +127,9 @@ class RequestOptions:
 
 
 def _parse_object(line: str) -> dict[str, Any]:
-    """The object on a line. Raises UserError if it is not one, or if a key or a value is not as expected."""
+    """The JSON object on a line. Raises UserError if it is no object, has no "source", or has an unknown key or a wrong
+    value.
+    """
     from transduce.data.tokenizers.text import check_whole
 
     kinds = {"source": str, "prefix": str, "required": list, "forbidden": list}

@@ -28,7 +28,10 @@ log = logging.getLogger("transduce")
 
 @dataclass(frozen=True)
 class RankingOptions:
-    """How to rank outputs: by minimum risk, or by the weighted log-probabilities of several models."""
+    """How to rank outputs: by minimum Bayes risk (``--mbr``), or by a weighted sum of features.
+
+    The features are log-probabilities of models, the search's score, the coverage, the length, and lists of candidates.
+    """
 
     mbr: Annotated[str | None, typer.Option(help="Minimum Bayes risk by this metric: chrf, bleu, cer, ...")] = None
     posterior: Annotated[
@@ -64,7 +67,11 @@ class RankingOptions:
         return LogLinear((*self._features(transducer, batch_size, load), *candidates))
 
     def check(self) -> None:
-        """Raises UserError if there is no criterion, if two kinds are mixed, or if one cannot apply to all outputs."""
+        """Raises UserError if there is no criterion, if ``--mbr`` is mixed with weights, or if an option has no effect.
+
+        ``--score`` with ``--candidates`` is an error too, because outputs of other programs have no score of the
+        search.
+        """
         models = bool(self.channel or self.language_model or self.direct or self.candidates)
         weighed = models or bool(self.length or self.score or self.coverage)
         if self.mbr is not None and weighed:
@@ -113,7 +120,7 @@ class RankingOptions:
                 yield kind(model, batch_size), weight
 
     def candidate_lists(self) -> list[tuple[CandidateLists, float]]:
-        """The outputs of other programs (``--candidates``), each list with its weight."""
+        """The outputs of other programs (``--candidates``): one pair (lists, weight) for each file."""
         from transduce.reranking.candidates import CandidateLists
 
         named = [_path_and_weight(given, "a file and its weight", "found.tsv=0.5") for given in self.candidates or []]
@@ -132,7 +139,9 @@ def rerank(
         str, typer.Option(help="text (one line per output), tsv (source, score, text) or jsonl.")
     ] = "text",
 ) -> None:
-    """Write the best of several outputs for each input line: by minimum Bayes risk, or by other models' scores."""
+    """Write the best of several outputs for each input line. The rank is by minimum Bayes risk, or by other models'
+    scores.
+    """
     from transduce.answers.answer import with_warnings
     from transduce.reranking.base import rerank as ranked
     from transduce.runs.loading import load
@@ -157,7 +166,10 @@ def rerank(
 
 
 def _path_and_weight(given: str, expected: str, example: str) -> tuple[str, float]:
-    """The path and the weight of "PATH=0.5"; "PATH" alone has the weight 1."""
+    """The path and the weight of "PATH=0.5". A text without "=", or that is itself an existing path, has the weight 1.
+
+    Raises UserError if the weight is no number; ``expected`` and ``example`` are words for its message.
+    """
     path, equals, number = given.rpartition("=")
     if not equals or Path(given).exists():
         return given, 1.0

@@ -24,7 +24,7 @@ def shortlist(
     iterations: Annotated[int, typer.Option(min=1, help="Passes over the pairs.")] = 5,
     plugin: Plugins = None,
 ) -> None:
-    """Learn the likely target words of each source word. `predict --shortlist` then searches among them alone."""
+    """Learn the likely target words of each source word. `predict --shortlist` then searches only among them."""
     import torch
 
     from transduce.plugins import load_plugins
@@ -52,7 +52,10 @@ def shortlist(
 
 
 def _coverage(candidates: CandidateWords, pairs: Pairs) -> tuple[float, float]:
-    """The share of the target tokens that are on their source's list, and the average length of the lists."""
+    """The share of the target tokens that are on their source's list, and the average number of tokens on a list.
+
+    Special tokens, which are on every list, do not count in either.
+    """
     import numpy as np
 
     from transduce.types import SPECIALS

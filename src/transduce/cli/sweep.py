@@ -42,8 +42,8 @@ def sweep(
 ) -> None:
     """Train a grid of models, each with several seeds, and compare them in a table and a picture.
 
-    The same command again continues what is not finished. Another grid adds runs. Without RECIPE and --vary, it
-    continues everything in --out. Exit status 1: some runs are not finished; results.md names them.
+    The same command again continues unfinished runs. Another grid adds runs. Without RECIPE and --vary, it continues
+    everything in --out. Exit status 1: some runs are not finished; results.md names them.
     """
     from transduce.sweeps import grid
     from transduce.sweeps import table as tables
@@ -80,7 +80,7 @@ def sweep(
 
 
 def _parse_seeds(text: str) -> int | list[int]:
-    """The number of seeds, or a list of them if there is a comma: "7," is seed 7 alone."""
+    """The number of seeds, or a list of seeds if there is a comma: "3" is 3, "1,5" is [1, 5], and "7," is [7]."""
     try:
         return [int(part) for part in text.split(",") if part.strip()] if "," in text else int(text)
     except ValueError:

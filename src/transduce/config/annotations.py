@@ -24,7 +24,7 @@ _WORDS: Final[dict[Any, str]] = {
 
 
 def members(annotation: Any) -> list[Any]:
-    """The alternatives of an annotation, without unions and Factories around them."""
+    """The alternatives of an annotation: ``Factory[A] | B`` gives [A, B]. Unions and Factories are unwrapped."""
     origin = typing.get_origin(annotation)
     if origin in (Union, types.UnionType) or is_factory(origin):
         return [member for inner in typing.get_args(annotation) for member in members(inner)]
@@ -32,7 +32,7 @@ def members(annotation: Any) -> list[Any]:
 
 
 def chosen_by_type(annotation: Any) -> bool:
-    """Whether a table chooses among its classes by ``type``."""
+    """True if one of the annotation's alternatives is a protocol, so that a table chooses the class by ``type``."""
     return any(protocol_of(member) for member in members(annotation))
 
 
@@ -57,7 +57,7 @@ def mismatch(value: Any, annotation: Any, path: str) -> KindError:
 
 
 def described(annotation: Any) -> str:
-    """In words, what a configuration may write for an annotation."""
+    """The words for the values that a configuration may write for an annotation, for messages."""
     origin, inner = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
     if annotation in _WORDS:
         return _WORDS[annotation]

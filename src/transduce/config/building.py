@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def check(table: Table | str, expected: Any, facts: Collection[str] = (), path: str = "") -> None:
-    """Raise ConfigError unless the table is a call that makes an ``expected`` object, with all nested tables.
+    """Raises ConfigError unless the table, with all nested tables, is a call that makes an ``expected`` object.
 
     Constructs nothing. ``facts`` are the names of the facts that the data will give. ``path`` is the table's key in its
     file, for the errors.
@@ -23,19 +23,21 @@ def check(table: Table | str, expected: Any, facts: Collection[str] = (), path: 
 
 
 def build(table: Table | str, expected: Callable[..., T], facts: object | None = None, path: str = "") -> T:
-    """Check the table and make its call.
+    """Checks the table and makes its call: returns an ``expected`` object, or a Spec to call for a ``Factory[T]``.
 
-    ``expected`` is a class, a protocol or a ``Factory[T]``. Its type is Callable because type checkers refuse protocols
-    for ``type[T]``. ``facts`` is a dataclass of what only the data know.
+    ``expected`` is a class, a protocol or a ``Factory[T]``. It is annotated Callable because type checkers refuse
+    protocols for ``type[T]``. ``facts`` is a dataclass of what only the data know. ``path`` is the table's key in its
+    file, for the errors. Raises ConfigError.
     """
     built: T = construct(check_value(table, expected, path, _known(facts)))
     return built
 
 
 def resolve(table: Table | str, expected: Any, facts: object | None = None, path: str = "") -> Table:
-    """The table with all defaults and facts written out, so that later versions read it in the same way.
+    """A new table with all defaults and facts written out, so that later versions read it in the same way.
 
-    Leaves out None, which TOML cannot write, and defaults that are neither values nor dataclasses.
+    Leaves out defaults that are None, which TOML cannot write, and defaults that are neither values nor dataclasses.
+    Raises ConfigError, as ``build`` does.
     """
     resolved: Table = as_toml(check_value(table, expected, path, _known(facts)))
     return resolved
@@ -44,7 +46,7 @@ def resolve(table: Table | str, expected: Any, facts: object | None = None, path
 def build_and_resolve(
     table: Table | str, expected: Callable[..., T], facts: object | None = None, path: str = ""
 ) -> tuple[T, Table]:
-    """The results of ``build`` and ``resolve``, with one check of the table."""
+    """A pair: the results of ``build`` and of ``resolve``, with one check of the table."""
     call = check_value(table, expected, path, _known(facts))
     return construct(call), as_toml(call)
 

@@ -33,10 +33,10 @@ _SCALARS: Final[dict[Any, tuple[type, ...]]] = {
 
 
 def check_value(value: Any, annotation: Any, path: str, facts: Table) -> Any:
-    """The value in the form that the annotation expects, with a Spec for each table that is a constructor call.
+    """The value in the form that the annotation expects. A table that is a constructor call becomes a Spec.
 
-    ``facts`` fill required parameters of the same name; a fact may be ``UNKNOWN``. Raises ConfigError, which names the
-    ``path``, the value and what the annotation accepts.
+    ``facts`` fill missing required parameters of the same name; a given value must equal the fact. A fact may be
+    ``UNKNOWN``. Raises ConfigError, which names the ``path``, the value and what the annotation accepts.
     """
     origin = typing.get_origin(annotation) or annotation
     if origin in (Any, object):
@@ -116,7 +116,9 @@ def _check_keys_and_values(value: Any, annotation: Any, path: str, facts: Table,
 
 
 def _choose(value: Any, annotation: Any, path: str) -> tuple[type, str | None, Table]:
-    """The constructor that a table calls, its name in the table, and the arguments."""
+    """Three values: the constructor that a table calls, its ``type`` in the table (None without a choice), and the
+    other keys.
+    """
     protocol = protocol_of(annotation)
     given = {"type": value} if protocol and isinstance(value, str) else value
     if not isinstance(given, dict):

@@ -20,7 +20,7 @@ _KINDS: Final[dict[type, str]] = {
 
 
 class ConfigError(UserError):
-    """An error in a configuration, at the dotted ``path``."""
+    """An error in a configuration, at the dotted key ``path`` ("" for none)."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"{path}: {problem}" if path else problem)
@@ -32,12 +32,12 @@ class KindError(ConfigError):
 
 
 def join(path: str, key: str) -> str:
-    """The dotted path of a key in the table at ``path``."""
+    """The dotted path of ``key`` in the table at ``path`` ("" for the outermost table)."""
     return f"{path}.{key}" if path else key
 
 
 def shown(value: Any) -> str:
-    """The value as TOML writes it."""
+    """The value as TOML writes it. It is for messages: None and objects are shown by ``str``."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {shown(one)}" for key, one in value.items()) + "}"
     if isinstance(value, (list, tuple)):
@@ -46,5 +46,5 @@ def shown(value: Any) -> str:
 
 
 def kind(value: Any) -> str:
-    """TOML's name for the kind of a value, with its article."""
+    """TOML's name for the kind of a value, with its article; for other values the class, "a NoneType"."""
     return _KINDS.get(type(value), f"a {type(value).__name__}")

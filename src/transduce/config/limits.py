@@ -14,11 +14,11 @@ LONG_KEY: Final = re.compile(
 )  # a dotted key of more than DEPTH parts
 INTEGER: Final = 2**63 - 1  # what TOML and tensors can hold
 SIZES: Final[dict[str, int]] = {"layers": 1_000, "width": 1_000_000, "heads": 10_000, "channels": 1_000_000}
-"""The largest integers for parameters by the end of their names: ``width`` is also the limit of ``embedding_width``."""
+"""The largest integer by the last word of a parameter's name: ``width`` also limits ``embedding_width``."""
 
 
 def check_integer(value: int, path: str) -> None:
-    """Raise ConfigError if the integer at ``path`` is larger than a parameter of that name may be."""
+    """Raises ConfigError for an integer below -2^63 or above the limit for its parameter, the last part of ``path``."""
     name = path.rpartition(".")[2]
     ending = name.rpartition("_")[2]
     limit = SIZES.get(ending, INTEGER)
@@ -27,7 +27,7 @@ def check_integer(value: int, path: str) -> None:
 
 
 def check_depth(value: object, where: str) -> None:
-    """Raise ConfigError if tables and arrays are nested deeper than ``DEPTH``."""
+    """Raises ConfigError if tables and arrays are nested deeper than ``DEPTH``; ``where`` names them in the error."""
     level, depth = [value], 0
     while level := [inner for each in level for inner in _inner(each)]:
         depth += 1
@@ -40,7 +40,7 @@ def too_deep(where: str) -> ConfigError:
 
 
 def check_parts(keys: list[str], setting: str) -> None:
-    """Raise ConfigError if a dotted key has more than ``DEPTH`` parts."""
+    """Raises ConfigError if a dotted key has more than ``DEPTH`` parts. ``setting`` is its text, for the error."""
     if len(keys) > DEPTH:
         raise ConfigError(
             "", f"cannot set {setting[:60]!r}...: its key has {len(keys):,} parts; at most {DEPTH} were expected"

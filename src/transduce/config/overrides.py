@@ -18,21 +18,24 @@ else:
 
 
 def override(table: Table, setting: str) -> Table:
-    """The table with one key set, for example by ``--set model.encoder.layers=2``; creates missing tables.
+    """A new table with one key set by ``setting``, such as ``model.encoder.layers=2``; creates missing tables.
 
     The right side is a TOML value. If it is not TOML, it is a string, so quotes are seldom needed. Setting another
-    ``type`` empties the table first (as in ``merge``), so set the type before the other keys.
+    ``type`` empties its table first (as in ``merge``), so set the type before the other keys. Raises ConfigError for a
+    malformed setting, or if a part of the key holds a value that is no table.
     """
     return _assign(table, *_parse_setting(setting), "")
 
 
 def assign(table: Table, key: str, value: Any) -> Table:
-    """``override`` from Python: ``assign(table, "model.encoder.layers", 2)``."""
+    """A new table with one key set, as by ``override``, to a Python value: ``assign(table, "model.encoder.layers",
+    2)``.
+    """
     return _assign(table, *_split_key(key, value), "")
 
 
 def change(table: Table, settings: Mapping[str, Any] | Sequence[str]) -> Table:
-    """The table with several keys set, in order: ``{"model.encoder.layers": 2}`` or ``["model.encoder.layers=2"]``.
+    """A new table with several keys set, in order: ``{"model.encoder.layers": 2}`` or ``["model.encoder.layers=2"]``.
 
     If a key is set twice, the last value wins. Raises ConfigError if a later setting empties a table in which an
     earlier one has set a key, for example by another ``type``: the earlier setting would be lost silently.
@@ -65,7 +68,7 @@ def _how_to_keep(leaf: tuple[str, ...], keys: list[str], value: Any) -> str:
 
 
 def _leaves(keys: tuple[str, ...], value: Any) -> Iterator[tuple[str, ...]]:
-    """The keys that a value sets: ``keys``, or for a table the keys of all nested tables."""
+    """The full keys that a setting sets: ``keys``, or for a table the keys of all values inside it."""
     if not isinstance(value, dict):
         yield keys
         return
@@ -74,7 +77,7 @@ def _leaves(keys: tuple[str, ...], value: Any) -> Iterator[tuple[str, ...]]:
 
 
 def _holds(table: Table, keys: tuple[str, ...]) -> bool:
-    """Whether the table has the key. A bare name in place of a table is its ``type``."""
+    """True if the table has the key. A string in place of a table counts as its ``type``."""
     inner: Any = table
     for number, key in enumerate(keys):
         if not isinstance(inner, dict):
@@ -86,7 +89,7 @@ def _holds(table: Table, keys: tuple[str, ...]) -> bool:
 
 
 def _parse_setting(setting: str) -> tuple[list[str], Any]:
-    """The parts of the key, and the value, of ``a.key=value``."""
+    """The parts of the key, and the parsed value, of ``a.key=value``. Raises ConfigError if it has another form."""
     key, equals, text = setting.partition("=")
     keys = [part.strip() for part in key.split(".")]
     if not equals or not all(keys):
@@ -96,7 +99,7 @@ def _parse_setting(setting: str) -> tuple[list[str], Any]:
 
 
 def _split_key(key: str, value: Any) -> tuple[list[str], Any]:
-    """The parts of a dotted key from Python, and its value as TOML has it."""
+    """The parts of a dotted key from Python, and its value. A tuple becomes a list, as TOML reads arrays."""
     keys = key.split(".")
     if not all(keys):
         raise ConfigError("", f"cannot set {key!r}: expected a dotted key, such as model.encoder.layers")

@@ -1,4 +1,4 @@
-"""A checked constructor call as a value: it can be called, compared, and written down as a table."""
+"""A checked constructor call as a value: it can be called, compared, and written as a table."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ REQUIRED: Final = object()  # the default of a parameter without one
 
 @dataclass(frozen=True)
 class Spec(Generic[T]):
-    """A checked constructor call. A parameter annotated ``Factory[T]`` receives a ``deferred`` one.
+    """A checked constructor call. A parameter annotated ``Factory[T]`` receives a ``deferred`` one, which its owner
+    calls.
 
-    ``arguments`` are those that differ from the constructor's defaults: values, and Specs for nested calls.
+    ``arguments`` are those that differ from the constructor's defaults: values, and Specs for nested calls. ``path`` is
+    the table's key in its file, for errors; it does not count in comparisons.
     """
 
     constructor: type[T]
@@ -33,9 +35,10 @@ class Spec(Generic[T]):
     path: str = dataclasses.field(default="", compare=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> T:
-        """Construct a new object, with further arguments from the caller.
+        """Constructs a new object, with further arguments from the caller.
 
-        The table may leave out what the caller gives (a width, parameters), but may not contradict it.
+        The table may leave out what the caller gives (a width, parameters), but may not contradict it. Raises
+        ConfigError for a contradiction, a missing argument, a ValueError of the constructor, or too little memory.
         """
         handed = self._bind(args, kwargs)
         for name in handed.keys() & self.arguments.keys():
@@ -71,7 +74,10 @@ class Spec(Generic[T]):
             ) from error
 
     def table(self) -> Table:
-        """The call as a table, defaults included."""
+        """The call as a table for TOML, with all defaults. Defaults that TOML cannot write are left out.
+
+        Raises ConfigError if TOML cannot write a value that differs from its default.
+        """
         written: Table = {} if self.name is None else {"type": self.name}
         for name, parameter in parameters_of(self.constructor).items():
             value = as_toml(self.arguments.get(name, parameter.default))
@@ -83,7 +89,7 @@ class Spec(Generic[T]):
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """Whether an allocation failed. PyTorch has no exception type for that on the CPU, so this reads the message."""
+    """True if an allocation failed. PyTorch has no exception type for that on the CPU, so this reads the message."""
     return isinstance(error, MemoryError) or any(
         words in str(error) for words in ("allocate", "out of memory", "size calculation overflowed", "Overflow when")
     )
@@ -94,14 +100,14 @@ def _first_line(error: Exception) -> str:
 
 
 def construct(value: Any) -> Any:
-    """The object of a checked value: makes all its calls except the deferred ones."""
+    """The value with each Spec in it replaced by the object that its call makes. Deferred Specs stay."""
     if isinstance(value, Spec):
         return value if value.deferred else value()
     return _map(construct, value)
 
 
 def as_toml(value: Any) -> Any:
-    """A checked value as a table or a TOML value; None if TOML cannot write it."""
+    """A checked value for TOML: a Spec becomes a table, a path a string, a tuple a list. Other objects become None."""
     if isinstance(value, Spec):
         return value.table()
     if isinstance(value, Path):
@@ -123,7 +129,9 @@ def _map(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 class Parameter(NamedTuple):
-    """A parameter of a constructor. A default that is an instance of a dataclass is a Spec, as read from a table."""
+    """A parameter of a constructor. The default is ``REQUIRED`` if there is none, and a Spec for a dataclass's
+    instance.
+    """
 
     annotation: Any
     default: Any
@@ -142,7 +150,9 @@ def parameters_of(constructor: type) -> dict[str, Parameter]:
 
 @cache
 def _signature(constructor: type) -> dict[str, tuple[Any, Any]]:
-    """Annotation and default of each parameter. Cached: evaluating annotations is nearly all the work of a check."""
+    """The annotation and the default of each parameter. Cached, because evaluating annotations takes most of a check's
+    time.
+    """
     # A dataclass inherits fields from other modules. Only the class knows in which module to look up an annotation.
     is_generated = "__dataclass_params__" in vars(constructor)
     try:
@@ -158,7 +168,11 @@ def _signature(constructor: type) -> dict[str, tuple[Any, Any]]:
 
 
 def as_spec(value: Any, annotation: Any) -> Any:
-    """A default as reading a table would give it: the Spec of a class or of a dataclass's instance, or the value."""
+    """A default in the form that reading a table would give.
+
+    A class becomes a deferred Spec and a dataclass's instance a Spec, if ``annotation`` accepts them. Any other value
+    stays.
+    """
     constructor = value if isinstance(value, type) else type(value)
     for member in members(annotation):
         name = names.name_of(protocol_of(member) or "", constructor)

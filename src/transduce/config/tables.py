@@ -18,9 +18,10 @@ else:
 
 
 def read(path: str | Path) -> Table:
-    """The tables of a TOML file.
+    """The table in a TOML file.
 
-    Raises ConfigError for a device or a pipe, for more than ``limits.FILE_BYTES`` bytes, and as ``parse`` does.
+    Raises FileNotFoundError or another OSError if it cannot be read. Raises ConfigError for a device or a pipe, for
+    more than ``limits.FILE_BYTES`` bytes, and as ``parse`` does.
     """
     path = Path(path)
     if path.exists() and not path.is_file() and not path.is_dir():
@@ -31,9 +32,10 @@ def read(path: str | Path) -> Table:
 
 
 def parse(toml: bytes, where: str) -> Table:
-    """The tables of TOML bytes; ``where`` names them in errors.
+    """The table that the TOML bytes describe; ``where`` names them in errors.
 
-    Raises ConfigError if the bytes are not TOML, with line and column, and if they are too many or nested too deep.
+    Raises ConfigError if the bytes are not UTF-8 or not TOML, with the line, or if they are too many or nested too
+    deep.
     """
     if len(toml) > FILE_BYTES:
         raise ConfigError(where, f"has more than {FILE_BYTES:,} bytes, which no configuration needs")
@@ -53,14 +55,15 @@ def parse(toml: bytes, where: str) -> Table:
 
 
 def write(table: Table) -> str:
-    """The table as TOML, the inverse of ``read``."""
+    """The table as TOML text, the inverse of ``parse``."""
     return tomli_w.dumps(table)
 
 
 def merge(base: Table, over: Table) -> Table:
-    """``base`` with the keys of ``over``, table by table.
+    """A new table: ``base`` with the keys of ``over``. Tables that both have are merged in the same way.
 
-    A table whose ``type`` changes is replaced as a whole, because its other keys are arguments of another constructor.
+    For any other key the value of ``over`` wins. A table whose ``type`` changes is replaced as a whole, because its
+    other keys are arguments of another constructor.
     """
     if "type" in over and over["type"] != base.get("type", over["type"]):
         return dict(over)
@@ -72,7 +75,9 @@ def merge(base: Table, over: Table) -> Table:
 
 
 def flatten(table: Table, path: str = "") -> dict[str, Any]:
-    """The values of all nested tables by dotted key."""
+    """The values of all nested tables by dotted key. Arrays are values; empty tables give nothing. ``path`` begins each
+    key.
+    """
     flat: dict[str, Any] = {}
     for key, value in table.items():
         flat |= flatten(value, f"{path}{key}.") if isinstance(value, dict) else {path + key: value}

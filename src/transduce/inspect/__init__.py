@@ -1,1 +1,1 @@
-"""Looking inside a model from outside: taps are hooked, no model knows of it."""
+"""Looking inside a model from outside: hooks record its values, and no model has code for it."""

@@ -1,6 +1,6 @@
 """Attention weights of a finished output: as numbers, as text, as a picture.
 
-S source tokens, T target tokens, H heads.
+S columns of the source, T target tokens.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ SHADES = " ░▒▓█"
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """For each target token, the attention weights of the source tokens just before the token was written.
+    """For each target token, the attention weights over the source just before the token was written.
 
-    ``weights`` maps the name of each attention in the model, in the order of its layers, to [T, S]. Rows sum to 1. Both
-    sides end with ``</s>``.
+    ``weights`` maps the name of each attention in the model, in the order of its layers, to [T, S]. Rows sum to 1. Row
+    t belongs to ``target_tokens[t]``, column s to ``source_tokens[s]``. A column may join several tokens if the encoder
+    merges them. Both sides end with ``</s>``.
     """
 
     source_tokens: tuple[str, ...]
@@ -42,8 +43,10 @@ class AttentionMap:
         return torch.stack(list(self.weights.values())).mean(0)
 
     def lines(self, name: str | None = None) -> list[str]:
-        """One attention, or the average, as shaded cells for the terminal: one row per target token, one column per
+        """Lines for the terminal: the source tokens, then a row of shaded cells for each target token, a column per
         source token.
+
+        ``name`` selects one attention; None is the average of all.
         """
         sources, targets = ([*map(shown, tokens)] for tokens in (self.source_tokens, self.target_tokens))
         width, margin = (max(map(columns, tokens)) for tokens in (sources, targets))
@@ -57,10 +60,10 @@ class AttentionMap:
 
 @torch.inference_mode()
 def attention(transducer: Transducer, source: str, target: str | None = None, head: int | None = None) -> AttentionMap:
-    """The attention to ``source`` while the model writes ``target``, by default its own best output.
+    """The attention to the text ``source`` while the model writes ``target``, by default its own best output.
 
-    The output is teacher-forced once. Heads are averaged unless ``head`` selects one, counted from 0. Raises ValueError
-    if the model has no attention to the source, or no such head.
+    The whole target is given to the model in one forward pass. Heads are averaged unless ``head`` selects one, counted
+    from 0. Raises UserError if the model has no attention to the source, or no such head.
     """
     check_attends(transducer.model)
     source_ids = transducer.read_one(source)
@@ -85,7 +88,7 @@ CELL = 0.42  # inches
 def plot(found: AttentionMap, path: str | Path) -> None:
     """Draws the map into a file (.png, .svg, .pdf): source tokens across, target tokens down, one panel per attention.
 
-    Raises ImportError, which names the extra to install, without matplotlib; ValueError for another suffix.
+    Raises ImportError, which names the extra to install, without matplotlib; UserError for an unsupported suffix.
     """
     panels = len(found.weights)
     wide, high = CELL * len(found.source_tokens), CELL * len(found.target_tokens)

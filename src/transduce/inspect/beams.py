@@ -1,6 +1,6 @@
 """The tree of a beam search: every continuation that it considered.
 
-A child extends its parent by one token. Its status is active, pruned or finished.
+A child extends its parent by one token. Its fate is "lived" (it was in the next beam), "pruned" or "finished".
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ Fate = Literal["lived", "pruned", "finished"]
 
 @dataclass(frozen=True)
 class Node:
-    """A prefix, named by its last token.
+    """A prefix of an output, named by its last token.
 
-    ``log_prob`` is the token's. ``total`` is the prefix' log-probability as the beam compares it. A finished and
-    returned node has its ``rank`` (0 is the best) and ``score``. ``best`` is True on the path of the best output. The
-    child on that path comes first; the others are sorted by their totals.
+    ``log_prob`` is the log-probability of this token, given the prefix before it. ``total`` is the score of the whole
+    prefix by which the beam compares prefixes. If the search returned the finished prefix, ``rank`` is its place (0 is
+    the best) and ``score`` its final score; otherwise both are None.
+
+    ``best`` is True on the path to the best output. The child on that path is the first of ``children``; the others
+    follow by falling total.
     """
 
     token: str
@@ -45,7 +48,7 @@ class Node:
         return self.fate != "pruned"
 
     def without_pruned(self) -> Node:
-        """A copy of the node without its pruned descendants."""
+        """A copy of the node without its pruned descendants. The node itself is not changed."""
         made: dict[int, Node] = {}
         for node in reversed(_parents_first(self)):
             children = tuple(made[id(child)] for child in node.children if child.survived)
@@ -53,7 +56,7 @@ class Node:
         return made[id(self)]
 
     def chain(self) -> tuple[list[Node], tuple[Node, ...]]:
-        """This node and its descendants up to the first fork, and the children at the fork."""
+        """Two values: the nodes from this one down to the first fork or leaf, and the children of the last of them."""
         nodes, node = [self], self
         while len(node.children) == 1:
             node = node.children[0]
@@ -65,8 +68,8 @@ class Node:
 class BeamTree:
     """The search for one source.
 
-    ``root`` is the beginning of the sentence, including a forced prefix. ``hypotheses`` are the results of the search
-    and ``texts`` the same as text.
+    ``root`` is the beginning of the sentence; a forced prefix is a chain of nodes below it. ``hypotheses`` are the
+    results of the search, best first, and ``texts`` are the same outputs as text.
     """
 
     source: str
@@ -75,16 +78,16 @@ class BeamTree:
     texts: tuple[str, ...]
 
     def lines(self, pruned: bool = False) -> list[str]:
-        """The tree for the terminal. Forks are indented. ``pruned`` also shows pruned continuations."""
+        """The tree as lines for the terminal, with forks indented. ``pruned`` also shows pruned continuations."""
         root = self.root if pruned else self.root.without_pruned()
         return list(_branches(root))
 
 
 def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = None) -> BeamTree:
-    """Searches for ``source`` again and records the tree. The search is the transducer's own unless another is given.
+    """Searches for the output of ``source`` and records the tree. ``search`` replaces the transducer's own search.
 
-    Greedy search counts as a beam of one. Raises ValueError if the search is not a beam search or the model has no
-    beam.
+    Greedy search counts as a beam of size 1. Raises UserError for any other search, and for a model that does not write
+    token by token.
     """
     if not can(type(transducer.model), Autoregressive):
         raise UserError(
@@ -106,7 +109,7 @@ def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = 
 
 @dataclass
 class _Recorded:
-    """A node during the search, with the id of its token."""
+    """A node during the search. ``token`` is the id of its last token; ``tokens`` are all its ids, without BOS."""
 
     token: int
     log_prob: float
@@ -117,7 +120,7 @@ class _Recorded:
 
 
 class _Recorder:
-    """An observer that records each step of the search for one source."""
+    """An observer that records each step of the search for one source: only row 0 of the batch."""
 
     def __init__(self) -> None:
         self.root = _Recorded(BOS, 0.0, 0.0, "lived", ())
@@ -151,7 +154,7 @@ class _Recorder:
         self.living = [seen.get(place, self.root) for place in candidates.live_BK[0].tolist()]
 
     def _beginning(self, expansion: Expansion) -> _Recorded:
-        """The last node of the forced prefix."""
+        """Adds the nodes of the forced prefix below the root and returns the last one; without a prefix, the root."""
         node = self.root
         for token in [] if expansion.begun_BT is None else expansion.begun_BT[0].tolist():
             node.children.append(_Recorded(token, 0.0, 0.0, "lived", (*node.tokens, token)))
@@ -185,7 +188,7 @@ AnyNode = TypeVar("AnyNode", Node, _Recorded)
 
 
 def _parents_first(root: AnyNode) -> list[AnyNode]:
-    """All nodes, each before its children. It does not recurse, because a tree is as deep as its longest output."""
+    """All nodes, each before its children. It does not recurse, because a tree can be deeper than Python's stack."""
     found, waiting = [], [root]
     while waiting:
         node = waiting.pop()
@@ -200,7 +203,7 @@ MARKS = {"lived": "", "pruned": " ×", "finished": " ■"}
 
 
 def _branches(root: Node) -> Iterator[str]:
-    """One line per chain of nodes, indented under the fork that it starts at."""
+    """One line for each chain of nodes without a fork. It is indented below the fork that the chain starts at."""
     waiting = [(root, "", "")]
     while waiting:
         node, first, later = waiting.pop()

@@ -12,7 +12,10 @@ Box = tuple[float, ...]  # left, top, right and bottom
 
 @dataclass(frozen=True)
 class Named:
-    """An object: its ``words``, such as "small red circle", and its box as fractions of the picture."""
+    """An object in a picture: its ``words``, such as "small red circle", and its ``box``.
+
+    The box has left, top, right and bottom as fractions of the picture's width and height.
+    """
 
     words: str
     box: Box
@@ -20,10 +23,10 @@ class Named:
 
 @dataclass(frozen=True)
 class Pointed:
-    """One word of an object's name: its number ``part`` in the name and its distance ``off``.
+    """One word of an object's name. ``part`` is the word's index in the name, from 0.
 
-    ``off`` is the distance between the object's box and the strongest attention when the word was written: 0 inside the
-    box, otherwise a fraction of the picture's sides.
+    ``off`` is the distance between the object's box and the strongest attention just before the word was written. It is
+    0 inside the box, otherwise a fraction of the picture's sides.
     """
 
     part: int
@@ -35,9 +38,10 @@ class Pointed:
 
 
 def pointed(found: SignalAttention, objects: Iterable[Named], deviation: float = 0.0) -> list[Pointed]:
-    """The words that name an object of the picture, wherever they occur. Names of absent objects are ignored.
+    """One entry for each word of each occurrence of an object's name in the output, object by object.
 
-    ``deviation`` smooths the attention first (``SignalAttention.peaks``). Tokens must be words.
+    Objects whose names do not occur in the output give nothing. ``deviation`` smooths the attention first
+    (``SignalAttention.peaks``). The model's tokens must be words.
     """
     peaks, answers = found.peaks(deviation), []
     for each in objects:
@@ -48,7 +52,7 @@ def pointed(found: SignalAttention, objects: Iterable[Named], deviation: float =
 
 
 def distance(point: tuple[float, float], box: Box) -> float:
-    """The distance between a point and a box: the larger of the horizontal and the vertical one; 0 inside."""
+    """The distance from a point (x, y) to a box: the larger of the horizontal and the vertical distance; 0 inside."""
     (x, y), (left, top, right, bottom) = point, box
     return max(0.0, left - x, x - right, top - y, y - bottom)
 

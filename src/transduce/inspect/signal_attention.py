@@ -1,7 +1,7 @@
 """Attention to a picture, a clip or a recording while a model writes each token.
 
-T target tokens, N states of the signal, S steps of a recording, D bands. Each state has a box: left, top, right and
-bottom as fractions of the signal.
+T target tokens, N encoder states of the signal, S steps of a recording, D frequency bands, P grid points. Each state
+has a box [4]: left, top, right and bottom as fractions of the signal's width and height.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from transduce.metrics.units import columns, padded, shown
 from transduce.transducer import Transducer
 from transduce.types import EOS
 
-# grid points a side in the search for the maximum
-FINE = 128  # points a side where the highest of smoothed attention is looked for
+FINE = 128  # grid points along each side, in the search for the maximum of smoothed attention
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """A recording as the model reads it: ``bands_SD`` has one row per step, lowest band first. ``times`` are the steps'
-    times.
+    """A recording as the model reads it. ``bands_SD`` has one row per step, with the lowest band in column 0.
+
+    ``times`` has the time of each step as text.
     """
 
     bands_SD: Tensor
     times: tuple[str, ...]
 
     def span(self, left: float, right: float) -> str:
-        """The times of the first and the last step between two edges, given as fractions."""
+        """The text "TIME to TIME": the first and the last step between two edges, as fractions of the recording."""
         steps = len(self.times)
         first = min(round(left * steps), steps - 1)
         last = min(max(round(right * steps) - 1, first), steps - 1)
@@ -41,10 +41,11 @@ class Spectrum:
 
 @dataclass(frozen=True)
 class SignalAttention:
-    """For each of ``tokens``, the attention weights of the places ``boxes_N4`` just before the token was written.
+    """For each output token, the attention weights over the states of a signal just before the token was written.
 
-    ``weights`` maps the name of each attention in the model, in the order of its layers, to [T, N]. Rows sum to 1. A
-    recording also has a ``spectrum``, because sound itself cannot be shown.
+    ``source`` is the signal's path and ``text`` the output. ``tokens`` includes the final ``</s>`` if it was written.
+    ``weights`` maps the name of each attention in the model, in the order of its layers, to [T, N]. Rows sum to 1. Only
+    a recording has a ``spectrum``, which is drawn in place of the sound.
     """
 
     source: str
@@ -59,7 +60,7 @@ class SignalAttention:
         return torch.stack(list(self.weights.values())).mean(0)
 
     def strongest(self) -> list[tuple[float, tuple[float, ...]]]:
-        """For each token, the largest weight and its box."""
+        """For each token, the largest weight of the average attention, and the box of its state."""
         shares_T, places_T = self.mean().max(1)
         return [
             (float(share), tuple(self.boxes_N4[place].tolist()))
@@ -67,11 +68,12 @@ class SignalAttention:
         ]
 
     def peaks(self, deviation: float = 0.0) -> list[tuple[float, float]]:
-        """For each token, the point (x, y) of strongest attention.
+        """For each token, the point (x, y) of strongest average attention, as fractions of width and height.
 
-        Without ``deviation`` it is the middle of the place with the largest weight. With a ``deviation``, a fraction of
-        the sides, each weight becomes a Gaussian around its place, and the point is the maximum of their sum. Xu et al.
-        2015 draw attention in this way (section 5.4) with 0.09 (20 of 224 pixels in their published code).
+        If ``deviation`` is 0, the point is the middle of the box with the largest weight. Otherwise each weight becomes
+        a Gaussian around the middle of its box, and the point is the maximum of their sum. ``deviation`` is a fraction
+        of the signal's sides. Xu et al. 2015 draw attention in this way (section 5.4) with 0.09 (20 of 224 pixels in
+        their published code).
         """
         middles_N2 = (self.boxes_N4[:, :2] + self.boxes_N4[:, 2:]) / 2
         if not deviation:
@@ -84,7 +86,10 @@ class SignalAttention:
         return [(float(x), float(y)) for x, y in points_T2]
 
     def lines(self) -> list[str]:
-        """Lines for the terminal: each token with its strongest place, in percent of width and height, or its time."""
+        """A line for each token: its largest weight and where that is.
+
+        The place is in percent of width and height; for a recording it is a span of time.
+        """
         tokens = [*map(shown, self.tokens)]
         margin = max(map(columns, tokens))
         told = []
@@ -104,8 +109,9 @@ def signal_attention(
     """The attention to the signal in the file ``source`` while the model writes ``target``, by default its own best
     output.
 
-    The output is teacher-forced once. Heads are averaged unless ``head`` selects one, counted from 0. Raises ValueError
-    if the model has no attention to the source or no such head, or does not know the places of its states.
+    The whole target is given to the model in one forward pass. Heads are averaged unless ``head`` selects one, counted
+    from 0. Raises UserError if the model reads text, has no attention to the source or no such head, or cannot locate
+    its states in the signal.
     """
     reader: Any = transducer.source_tokenizer
     if not reader.signal:

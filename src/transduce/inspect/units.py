@@ -13,14 +13,14 @@ from transduce.protocols import Model, can
 from transduce.statistical.cut import Cut
 from transduce.transducer import Transducer
 
-# the empty output piece
-NOTHING = "-"  # beside a piece of the source that nothing is written for
+NOTHING = "-"  # how an empty output piece is shown
 
 
 class Segmental(Model, Protocol):
-    """A distribution over outputs through the ways to cut source and output into units.
+    """A distribution over outputs that sums over the ways to cut source and output into units.
 
-    ``cut`` returns the most probable way without the ends, or None if there is none.
+    ``cut`` takes the ids of both sides without their end tokens. It returns the most probable way to cut them, or None
+    if there is none.
     """
 
     def cut(self, source: Sequence[int], target: Sequence[int]) -> Cut | None: ...
@@ -28,10 +28,10 @@ class Segmental(Model, Protocol):
 
 @dataclass(frozen=True)
 class UnitReading:
-    """An output and its most probable cut. Each unit has a source piece and an output piece; either may be empty.
+    """An output and its most probable cut into units.
 
-    ``log_prob`` is the joint log-probability of source and output with this cut. The output's own log-probability is
-    conditional on the source.
+    ``pieces`` has a pair (source piece, output piece) as text for each unit; either may be empty. ``log_prob`` is the
+    joint log-probability of source and output with this cut. ``output.log_prob`` is conditional on the source.
     """
 
     output: Output
@@ -47,9 +47,9 @@ class UnitReading:
 
 
 def units(transducer: Transducer, source: str, target: str | None = None) -> UnitReading:
-    """The units of ``target``, or of the model's own output.
+    """The units of ``source`` and ``target``, by default the model's own best output.
 
-    Raises ValueError if the model has no units, or cannot read the source as the target.
+    Raises UserError if the model has no units, or if its units cannot make up both source and target.
     """
     if not can(type(transducer.model), Segmental):
         raise UserError(

@@ -17,7 +17,10 @@ svg line { stroke: var(--ink); }
 
 @dataclass(frozen=True)
 class Drawing:
-    """An SVG drawing with a width and a height in pixels. ``about`` describes it for screen readers."""
+    """An SVG drawing with a width and a height in pixels. ``about`` describes it for screen readers.
+
+    ``parts`` are SVG elements; later ones are drawn on top.
+    """
 
     width: float
     height: float
@@ -25,11 +28,13 @@ class Drawing:
     parts: Sequence[Markup]
 
     def inline(self) -> Markup:
-        """The drawing for a page, which has the style sheet."""
+        """The drawing as an element of an HTML page. The page must have the style sheet."""
         return self._svg(*self.parts)
 
     def alone(self, style: str = "") -> str:
-        """The drawing for a file or a slide: on light paper, with its style sheet inside."""
+        """The drawing as the text of an SVG file, always in light colours. ``style`` is added to the style sheet inside
+        it.
+        """
         sheet = element("style", Markup(written_out(STYLE + style)))
         return self._svg(sheet, *self.parts, xmlns="http://www.w3.org/2000/svg") + "\n"
 
@@ -41,7 +46,7 @@ class Drawing:
 
 
 def text(x: float, y: float, *words: str, **attributes: str | float) -> Markup:
-    """A text element, vertically centred at ``y``."""
+    """A text element. It begins at ``x`` unless an attribute changes that, and ``y`` is its vertical centre."""
     return element("text", *words, x=x, y=y, dy="0.35em", **attributes)
 
 
@@ -54,5 +59,5 @@ def box(x: float, y: float, width: float, height: float, **attributes: str | flo
 
 
 def path(along: str, *children: Markup, **attributes: str | float) -> Markup:
-    """A path element. ``along`` are SVG path commands such as ``M0 0 L8 4``."""
+    """A path element with ``children`` inside, such as a title. ``along`` are SVG commands such as ``M0 0 L8 4``."""
     return element("path", *children, d=along, **attributes)

@@ -1,4 +1,4 @@
-"""Pictures inside a page: small, and embedded in the file. Pixels are bytes [H, W, 3]."""
+"""Pictures inside a page: small, and embedded in the HTML file."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from transduce.pages.markup import Markup, element
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-LARGEST = 2**24  # most pixels of a file to open, whatever its header says
+LARGEST = 2**24  # pixels; a file whose header says more, over all its frames, is not opened
 FRAMES = 12  # most frames of a clip, side by side
 
 
 def picture(path: str | Path, longest: int = 320) -> Image | None:
-    """The picture in a file, with no side longer than ``longest``. A clip gives its frames side by side within this
-    size.
+    """The picture in a file, reduced if a side is longer than ``longest`` pixels. It is never enlarged.
 
-    Returns None if the file is no readable picture or Pillow is not installed.
+    A clip gives at most 12 frames, side by side, with the same limit for the whole row. Returns None if the file is no
+    readable picture, if it has more than 2^24 pixels in all frames, or if Pillow is not installed.
     """
     try:
         from PIL import Image, ImageSequence
@@ -43,7 +43,10 @@ def picture(path: str | Path, longest: int = 320) -> Image | None:
 
 
 def image(pixels: Image, about: str, scale: int = 1) -> Markup:
-    """An image element, enlarged ``scale`` times without smoothing."""
+    """An HTML image element with the pixels inside, shown ``scale`` times as large without smoothing.
+
+    ``about`` is the text for readers who cannot see the picture.
+    """
     file = io.BytesIO()
     pixels.convert("RGB").save(file, "PNG")
     data = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

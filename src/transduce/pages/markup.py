@@ -1,4 +1,4 @@
-"""Markup that is always escaped: text becomes HTML or SVG only in ``element`` and ``joined``."""
+"""Markup that is always escaped: ``element`` and ``joined`` are the only ways from text to HTML or SVG."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ VOID = {"br", "img", "input", "meta"}  # elements without content or closing tag
 
 
 class Markup(str):
-    """HTML or SVG. Any other string is text and is escaped when it enters."""
+    """HTML or SVG. Any other string is plain text, which ``element`` and ``joined`` escape."""
 
     __slots__ = ()
 
 
 def element(name: str, /, *children: str, **attributes: str | float) -> Markup:
-    """An element, for example ``element("td", "a < b", class_="number")``.
+    """An element, for example ``element("td", "a < b", class_="number")``. Children that are not Markup are escaped.
 
-    In attribute names a final ``_`` is removed, and other ``_`` become ``-``.
+    An attribute's name loses its final ``_``, and any other ``_`` becomes ``-``: ``class_`` is class, ``stroke_width``
+    is stroke-width.
     """
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_written(value))}"' for key, value in attributes.items()
@@ -30,7 +31,7 @@ def joined(children: Iterable[str], between: str = "") -> Markup:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> Markup:
-    """A table. The first column names the row."""
+    """An HTML table that scrolls if it is too wide. The first cell of each row is the row's heading."""
     cells = [element("tr", *(element("th", each, scope="col") for each in head))]
     body = [
         element("tr", element("th", first, scope="row"), *(element("td", each) for each in rest))

@@ -33,10 +33,10 @@ tr > :last-child { padding-right: 0; }
 
 
 def document(title: str, about: str, *sections: Markup, style: str = "", heading: str = "") -> str:
-    """The whole page.
+    """The text of the whole HTML file.
 
-    ``about`` is the line under the title. ``style`` is the style sheet of the sections. ``heading`` replaces the title
-    if it needs more than plain text.
+    ``title`` and ``about``, the line under the title, are plain text. ``style`` is the style sheet of the sections.
+    ``heading`` replaces the title in the page if it needs markup; the browser's tab shows ``title``.
     """
     sheet = "\n".join([variables(), STYLE, drawing.STYLE, style])
     head = element("head", CHARACTERS, VIEWPORT, element("title", title), element("style", Markup(sheet)))
@@ -50,17 +50,17 @@ def section(heading: str, *parts: str) -> Markup:
 
 
 def foreign(text: str) -> Markup:
-    """Text in any language inside a line, with its own writing direction and without a language for screen readers."""
+    """A text in any language inside a line, with its own writing direction. Its language is declared as unknown."""
     return element("bdi", text, lang="")
 
 
 def notes(*lines: str) -> Markup:
-    """Lines of small print."""
+    """A paragraph of small print, one line for each argument."""
     return element("p", element("small", joined(lines, element("br"))), class_="faint")
 
 
 def write(path: Path, text: str) -> None:
-    """Writes the page into a temporary file first, so that the file is always whole."""
+    """Writes the text into the file ``path``, and makes missing folders. An older file is replaced as a whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(path.name + ".new")
     new.write_text(text, encoding="utf-8", errors="replace")

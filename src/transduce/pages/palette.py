@@ -43,16 +43,16 @@ INK, FAINT, RULE, PAPER = (LIGHT[name] for name in ("ink", "faint", "rule", "pap
 HUES = [LIGHT[name] for name in ("blue", "orange", "green", "red", "violet", "ochre", "teal", "grey")]
 """Colours that are easy to tell apart, the best ones first."""
 SHADES = [LIGHT["card"], "#c5d5fb", "#7f9ff2", LIGHT["blue"], "#142a6e"]
-"""Shades from nothing to all, in even steps."""
+"""Shades for 0, 1/4, 1/2, 3/4 and 1: from the palest to the darkest."""
 
 
 def variables() -> str:
-    """All colours as CSS variables such as ``var(--ink)``, for light and dark mode."""
+    """CSS that defines all colours as variables such as ``var(--ink)``, for light and for dark mode."""
     light, dark = (" ".join(f"--{name}: {color};" for name, color in colors.items()) for colors in (LIGHT, DARK))
     chosen = f"@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
     return f":root {{ color-scheme: light dark; {light} }}\n{chosen}"
 
 
 def written_out(style: str) -> str:
-    """The style with light colours instead of variables, for programs that show SVG without CSS variables."""
+    """The style sheet with light colours in place of variables, for programs that do not know CSS variables."""
     return re.sub(r"var\(--([\w-]+)\)", lambda found: LIGHT[found[1]], style)

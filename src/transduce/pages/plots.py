@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches. Raises ImportError, which names the extra to install, without matplotlib."""
+    """An empty figure; ``width`` and ``height`` are in inches. Raises MissingPackageError (an ImportError) without
+    matplotlib.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -23,14 +25,16 @@ def figure(width: float, height: float) -> Figure:
 
 
 def save(drawn: Figure, path: str | Path) -> None:
-    """Writes the figure with narrow margins, in the format of the file's suffix."""
+    """Writes the figure in the format of the path's suffix. Raises UserError for a suffix that matplotlib does not
+    support.
+    """
     if Path(path).suffix.lower().removeprefix(".") not in drawn.canvas.get_supported_filetypes():
         raise UserError(f"{path}: pictures are drawn as .png, .svg or .pdf; end the name with one of them")
     drawn.savefig(path, dpi=160, bbox_inches="tight", pad_inches=0.15)
 
 
 def shades() -> Colormap:
-    """A colour map for shares from 0 to 1."""
+    """A colour map from 0 (the palest colour of ``SHADES``) to 1 (the darkest)."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("shades", SHADES)

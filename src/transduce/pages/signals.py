@@ -10,8 +10,9 @@ LEAST = 96  # pixels; smaller pictures are enlarged
 
 
 def shown(path: str) -> Markup:
-    """The signal in a file, small and embedded in the page, with its name. Only the name if the file is no readable
-    signal.
+    """The picture, the clip or a player for the recording in a file, embedded in the page, with the file's name.
+
+    Returns only the name if the file is no readable signal.
     """
     found = picture(path)
     drawn = sound(path) if found is None else image(found, path, max(1, LEAST // max(found.size)))

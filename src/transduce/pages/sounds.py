@@ -1,4 +1,4 @@
-"""Recordings inside a page: small, and embedded in the file."""
+"""Recordings inside a page: small, and embedded in the HTML file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from transduce.pages.markup import Markup, element
 
-LARGEST = 2**17  # bytes; smaller files are embedded unchanged
-SECONDS = 20  # seconds of a larger file, compressed
+LARGEST = 2**17  # bytes; smaller files of KINDS are embedded unchanged
+SECONDS = 20  # how much of any other file is embedded, compressed
 KINDS = {
     "WAV": "audio/wav",
     "FLAC": "audio/flac",
@@ -19,9 +19,10 @@ KINDS = {
 
 
 def sound(path: str | Path) -> Markup | None:
-    """A player for a recording, or for the beginning of a long one.
+    """An audio element with a recording inside.
 
-    Returns None if the file is no readable recording or soundfile is not installed.
+    A WAV, FLAC or MP3 file of at most ``LARGEST`` bytes is embedded unchanged. Any other file is reduced to its first
+    ``SECONDS`` seconds, as mono MP3. Returns None if the file is no readable recording or soundfile is not installed.
     """
     try:
         import soundfile  # type: ignore[import-untyped]
@@ -38,7 +39,7 @@ def sound(path: str | Path) -> Markup | None:
 
 
 def _compressed(library: Any, found: Any) -> bytes:
-    """The first seconds, with the mean of the channels, compressed."""
+    """The first ``SECONDS`` seconds as the bytes of an MP3 file. Channels are averaged."""
     x_NC = found.read(SECONDS * found.samplerate, dtype="float32", always_2d=True)
     file = io.BytesIO()
     library.write(file, x_NC.mean(1), found.samplerate, format="MP3")

@@ -28,7 +28,10 @@ svg .edge.best { stroke: var(--blue); stroke-opacity: 1; } svg .edge.pruned { st
 
 
 def page(tree: BeamTree, pruned: bool = False) -> str:
-    """The tree and a table of its outputs. The reader can show or hide pruned nodes; ``pruned`` is the first choice."""
+    """An HTML page with the outputs in a table and the tree. The reader can show or hide pruned nodes.
+
+    ``pruned`` says whether they are shown at first.
+    """
     outputs = [
         [foreign(output), f"{hypothesis.score:.3f}", f"{hypothesis.log_prob:.3f}"]
         for hypothesis, output in zip(tree.hypotheses, tree.texts, strict=True)
@@ -64,7 +67,7 @@ def page(tree: BeamTree, pruned: bool = False) -> str:
 
 
 def svg(tree: BeamTree, pruned: bool = False) -> str:
-    """The drawing alone. ``pruned`` also shows pruned continuations."""
+    """The tree alone as the text of an SVG file. ``pruned`` also shows pruned continuations."""
     return drawing(tree.root if pruned else tree.root.without_pruned()).alone(STYLE)
 
 
@@ -75,7 +78,9 @@ def _choice(name: str, label: str, chosen: bool) -> Markup:
 
 @dataclass(frozen=True)
 class _Placed:
-    """A node with its column (its number of preceding tokens) and its row."""
+    """A node with its column, which is its number of preceding tokens, its row, counted from the top, and its parent's
+    place.
+    """
 
     node: Node
     column: int
@@ -84,7 +89,7 @@ class _Placed:
 
 
 def drawing(root: Node) -> Drawing:
-    """The tree, with the best child of each node directly to its right."""
+    """The tree from left to right. The first child of each node, which is the best, is in the same row as the node."""
     placed = _placed(root)
     widest = [0] * (1 + max(each.column for each in placed))
     for each in placed:
@@ -101,10 +106,10 @@ def drawing(root: Node) -> Drawing:
 
 
 def _placed(root: Node) -> list[_Placed]:
-    """All nodes, parents first. A first child is in its parent's row.
+    """All nodes with their places, parents first. A first child is in its parent's row.
 
-    Each other child is in the first row below that is free from its column to the end of its own chain, so that no
-    lines cross.
+    Any other child is in a new row below all earlier ones in its columns. Its columns go from its own to the end of its
+    chain of first children, so that no lines cross.
     """
     placed: list[_Placed] = []
     lowest: defaultdict[int, int] = defaultdict(lambda: -1)  # for each column, the last row in use
@@ -125,7 +130,9 @@ def _placed(root: Node) -> list[_Placed]:
 
 
 def _reach(node: Node) -> int:
-    """The number of columns of a node's row: the node, its first child, the first child of that, and so on."""
+    """The number of columns of the chain of first children that starts at the node: the node, its first child, and so
+    on.
+    """
     columns = 1
     while node.children:
         node, columns = node.children[0], columns + 1
@@ -142,7 +149,10 @@ def _kind(node: Node) -> str:
 
 
 def _edge(placed: _Placed, left: Sequence[float]) -> Markup:
-    """The line from a parent to its child. It changes the row just before the child's column."""
+    """The line from a parent to its child; nothing for the root. It changes the row just before the child's column.
+
+    A more probable token has a wider line.
+    """
     parent = placed.parent
     if parent is None:
         return Markup()

@@ -17,9 +17,9 @@ STYLE = """
 
 
 def comparison_page(found: Comparison, source: passages.Source = str) -> str:
-    """Scores, differences, and for each pair of systems the examples that changed most.
+    """An HTML page: scores, differences, and for each pair of systems the examples whose scores changed most.
 
-    ``source`` shows the source of an example (``signals.shown`` for paths).
+    ``source`` turns the source of an example into text or markup (``signals.shown`` for paths of signals).
     """
     title = "Comparison of " + ", ".join(found.display_names.values())
     parts = [_scores(found), differences(found)]
@@ -33,7 +33,7 @@ def comparison_page(found: Comparison, source: passages.Source = str) -> str:
 
 
 def differences(found: Comparison) -> Markup:
-    """A table of all pairs and all metrics, with both significance tests."""
+    """A section with a table: one row for each pair of systems and each metric, with both significance tests."""
     rows, short = [], found.display_names
     for pair in found.pairs:
         p = pair.difference.bootstrap_p, pair.difference.randomisation_p, pair.adjusted_p

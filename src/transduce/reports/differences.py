@@ -1,4 +1,4 @@
-"""Two texts with their differences marked: by words, or by characters if a text is one word."""
+"""Two texts with their differences marked: by words, or by characters if each text is one word."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from transduce.pages.markup import Markup, element, joined
 
 
 def compared(text: str, wanted: str) -> Markup:
-    """``text`` with the parts that are not in ``wanted`` marked (mark) and the missing parts struck through (del)."""
+    """``text`` with the parts that are not in ``wanted`` marked (mark). Missing parts of ``wanted`` are inserted,
+    struck (del).
+
+    The parts are words, or characters if both texts have at most one word.
+    """
     words = len(text.split()) > 1 or len(wanted.split()) > 1
     have, want = (each.split() if words else list(each) for each in (text, wanted))
     between = " " if words else ""

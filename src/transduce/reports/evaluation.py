@@ -1,4 +1,4 @@
-"""The page of one system, alone or against another."""
+"""The page with the evaluation of one system, with or without a comparison to another system."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ STYLE = comparison.STYLE + figures.STYLE + passages.STYLE
 
 
 def evaluation_page(results: SystemResults, against: Comparison | None = None, source: passages.Source = str) -> str:
-    """Scores, differences from another system, groups of sources, errors, calibration, and examples to read.
+    """An HTML page: scores, differences from another system, groups of sources, errors, labels, calibration, and
+    examples.
 
-    ``source`` shows the source of an example (``signals.shown`` for paths).
+    Parts that ``results`` does not have are left out. ``against`` compares two systems: this one and the other, in this
+    order. ``source`` turns the source of an example into text or markup (``signals.shown`` for paths of signals).
     """
     system, examples = results.system, results.examples
     took = "" if system.seconds is None else f", outputs found in {system.seconds:.1f} s"
@@ -70,7 +72,7 @@ def _scores(results: SystemResults) -> Markup:
 
 
 def _figures(groupings: Sequence[Grouping], name: str) -> Markup:
-    """Bars with one scale, so that all of them can be compared."""
+    """Bars of the metric ``name`` for each group of sources. All bars have one scale, so that they can be compared."""
     ends = [
         end
         for grouping in groupings
@@ -90,7 +92,7 @@ def _grouped(grouping: Grouping, name: str, full: float) -> Markup:
 
 
 def _tables(results: SystemResults) -> list[Markup]:
-    """Tables of all metrics, if there are more than the figures show."""
+    """Folded tables of all metrics for each group. Returns nothing for a single metric, which the figures show."""
     names = list(results.system.scores)
     if len(names) == 1:
         return []

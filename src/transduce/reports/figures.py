@@ -38,10 +38,10 @@ def bars(
     counts: Sequence[int],
     full: float,
 ) -> Markup:
-    """A table with one row per label: a bar from 0 to at most ``full``, its interval, the value and the number of
-    examples.
+    """A table with one row per label: a bar, its interval as a whisker, the value, and the number of examples.
 
-    ``measured`` is the name of the values.
+    ``measured`` is the name of the values. A bar begins at 0 and shows the absolute value; ``full`` is the value of a
+    bar of full width. A value that is not finite has no bar.
     """
     rows = [
         [label, _bar(value, interval, full), f"{value:.1f}" if math.isfinite(value) else "–", f"{count:,}"]
@@ -64,9 +64,9 @@ def _bar(value: float, interval: Interval | None, full: float) -> Markup:
 
 
 def confusions(found: LabelBreakdown) -> Markup:
-    """How often each label was predicted for each reference label.
+    """A table of counts: a row for each reference label, a column for each predicted label.
 
-    A cell is darker if it has a larger share of its row. Correct labels are blue.
+    A cell is darker if it has a larger share of its reference label. Correct predictions are blue, errors orange.
     """
     head, *rows = found.matrix()
     labels = list(found.labels)[: len(rows)]
@@ -85,7 +85,11 @@ def _shaded(found: LabelBreakdown, row: str, label: str) -> Markup:
 
 
 def reliability(found: Calibration) -> Markup:
-    """The accuracy of tokens against the model's confidence. Below the diagonal the model is too confident."""
+    """A drawing of accuracy (up) against confidence (to the right), one point per bin. A point with more tokens is
+    larger.
+
+    Below the diagonal the model is too confident.
+    """
     left, top, middle = ROOM, ROOM / 4, ROOM + SIDE / 2
     rows = [line(left, top + SIDE, left + SIDE, top, class_="diagonal"), box(left, top, SIDE, SIDE, class_="frame")]
     most = max(each.tokens for each in found.bins)
@@ -109,7 +113,7 @@ def reliability(found: Calibration) -> Markup:
 
 
 def shares(found: Calibration) -> Markup:
-    """The points of the curve as a table."""
+    """A table with one row per bin of the reliability curve: range, tokens, mean confidence, accuracy."""
     rows = [
         [f"{100 * each.low:.0f}–{100 * each.high:.0f} %", f"{each.tokens:,}"]
         + [f"{100 * share:.1f} %" for share in (each.confidence, each.accuracy)]

@@ -1,4 +1,7 @@
-"""Heat maps: for each output token, the source with colours where the model looked. N places, H by W pixels."""
+"""Heat maps: for each output token, the picture with colours where the model looked.
+
+N states of the signal, H by W pixels, S steps and D bands of a recording.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ Pixels = NDArray[np.uint8]
 
 
 def density(weights_N: Tensor, boxes_N4: Tensor, height: int, width: int) -> NDArray[np.float64]:
-    """[H, W]: each place's weight, spread evenly over its box, divided by the largest value of a pixel."""
+    """[H, W], from 0 to 1: each state's weight spread evenly over its box, then divided by the largest pixel.
+
+    Boxes are left, top, right and bottom as fractions. ``height`` and ``width`` are in pixels.
+    """
     heat_HW = np.zeros((height, width))
     for weight, (left, top, right, bottom) in zip(weights_N.tolist(), boxes_N4.tolist(), strict=True):
         rows, columns = _pixels(top, bottom, height), _pixels(left, right, width)
@@ -45,7 +51,7 @@ def density(weights_N: Tensor, boxes_N4: Tensor, height: int, width: int) -> NDA
 
 
 def coloured(source: Image, heat_HW: NDArray[np.float64]) -> Pixels:
-    """The picture [H, W, 3], orange where the attention is strongest and pale where there is none."""
+    """The picture as bytes [H, W, 3], orange where ``heat_HW`` is 1 and pale where it is 0. Sizes must agree."""
     values_HW3 = np.asarray(source.convert("RGB"), np.float64)
     heat_HW1 = heat_HW[..., None]
     paper_HW3 = values_HW3 + PALE * (1 - heat_HW1) * (255 - values_HW3)
@@ -53,7 +59,7 @@ def coloured(source: Image, heat_HW: NDArray[np.float64]) -> Pixels:
 
 
 def page(found: SignalAttention) -> str:
-    """A page with one heat map per token."""
+    """An HTML page: the source, and a heat map for each token."""
     from PIL import Image
 
     looks = [
@@ -85,7 +91,7 @@ def page(found: SignalAttention) -> str:
 def plot(found: SignalAttention, path: str | Path) -> None:
     """Draws the maps into a file (.png, .svg, .pdf), one panel per token.
 
-    Raises ImportError, which names the extra to install, without matplotlib; ValueError for another suffix.
+    Raises ImportError, which names the extra to install, without matplotlib; UserError for an unsupported suffix.
     """
     drawn = panels(found)
     high, wide, _ = drawn[0].shape
@@ -104,7 +110,7 @@ def plot(found: SignalAttention, path: str | Path) -> None:
 
 
 def panels(found: SignalAttention) -> list[Pixels]:
-    """One heat map per token."""
+    """For each token, the coloured picture as bytes [H, W, 3]. The attentions of the model are averaged."""
     source = _background(found)
     return [
         coloured(source, density(weights_N, found.boxes_N4, source.height, source.width)) for weights_N in found.mean()
@@ -112,7 +118,7 @@ def panels(found: SignalAttention) -> list[Pixels]:
 
 
 def write(found: SignalAttention, out: Path) -> None:
-    """Writes a page if the name ends with .html, otherwise a drawing."""
+    """Writes the file ``out``: an HTML page if its name ends with .html, otherwise a drawing (``plot``)."""
     if out.suffix == ".html":
         from transduce.pages.page import write as write_page
 
@@ -122,8 +128,10 @@ def write(found: SignalAttention, out: Path) -> None:
 
 
 def _background(found: SignalAttention) -> Image:
-    """The background: the picture, or the spectrum of a recording. Small ones are enlarged by an integer
+    """The picture to draw on: the source itself, or the spectrum of a recording. Small ones are enlarged by an integer
     factor.
+
+    Raises UserError if the file is no readable picture.
     """
     source = _spectrum(found.spectrum) if found.spectrum else images.picture(found.source, MOST)
     if source is None:
@@ -134,7 +142,10 @@ def _background(found: SignalAttention) -> Image:
 
 
 def _spectrum(found: Spectrum) -> Image:
-    """One pixel per step (left to right) and band (lowest at the bottom). Louder is darker."""
+    """A grey picture with one pixel per step (left to right) and band (lowest at the bottom). Louder is darker.
+
+    A side of more than ``MOST`` pixels is reduced.
+    """
     from PIL import Image
 
     low, high = found.bands_SD.min(), found.bands_SD.max()
@@ -146,7 +157,7 @@ def _spectrum(found: Spectrum) -> Image:
 
 
 def _pixels(low: float, high: float, size: int) -> slice:
-    """The pixels between two fractions: at least one."""
+    """The range of pixels between two fractions of ``size`` pixels: at least one pixel."""
     first = min(round(low * size), size - 1)
     return slice(first, max(round(high * size), first + 1))
 

@@ -1,8 +1,7 @@
-"""A picture of all alignments of an output with the frames of a source: SVG without scripts (Graves et al. 2006, fig.
-3).
+"""An SVG drawing of all alignments of an output with the frames of a source (Graves et al. 2006, fig. 3).
 
-S frames from left to right. L states from top to bottom: the symbols of the output, with blanks around and between
-them.
+S frames from left to right. L states from top to bottom: the symbols of the output, with a blank before, between and
+after them. V ids, U symbols of the output.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ svg .step.best { stroke: var(--orange); stroke-opacity: 1; }
 
 
 def of_text(output: str, frames: int) -> Lattice:
-    """The lattice of a text's letters in which all alignments have equal weight: exp(log_likelihood) is their number.
+    """The lattice of a text's letters in which every alignment has the weight 1: exp(log_likelihood) is their number.
 
-    Raises ValueError if there is no frame.
+    Raises UserError for fewer than 1 frame.
     """
     if frames < 1:
         raise UserError(f"{frames} frames: at least 1 was expected")
@@ -49,10 +48,10 @@ def of_text(output: str, frames: int) -> Lattice:
 
 
 def drawing(lattice: Lattice, symbols: Sequence[str], best: bool = True) -> Drawing:
-    """Draws the first row of a lattice. ``symbols`` are its output.
+    """Draws the first item of a lattice's batch. ``symbols`` are the tokens of its output without the end token.
 
-    A darker state and a wider step have a larger share of the probability. States that no alignment passes are grey.
-    ``best`` highlights the most probable alignment.
+    A state or a step with a larger share of the probability is darker, and the step is also wider. States with almost
+    no share are small grey dots. ``best`` highlights the most probable alignment.
     """
     frames, symbols = int(lattice.frames[0]), [shown(symbol) for symbol in symbols]
     share_SL = lattice.posteriors()[0, :frames].tolist()
@@ -88,7 +87,9 @@ def _y(state: int) -> float:
 
 
 def _steps(lattice: Lattice, frames: int, way: Sequence[int]) -> Iterator[Markup]:
-    """The steps of all alignments. The steps of the best alignment come last, on top."""
+    """The lines of all steps that have more than ``LEAST`` of the probability. Steps of the best alignment come last,
+    on top.
+    """
     share_SL3 = lattice.crossings()[0, : max(frames - 1, 0)]
     taken = [
         (t, state, state + on, float(share_SL3[t, state, on]))

@@ -38,7 +38,11 @@ LEGEND = element(
 
 
 def worst(system: System, examples: Sequence[Example], shown: int = SHOWN) -> list[int]:
-    """The indices of the examples with the worst scores. Ties go to the largest distance from a reference."""
+    """The indices of the ``shown`` examples with the worst scores by the metric of ``first``, worst first.
+
+    Ties go to the output with the larger distance from its nearest reference. Outputs that equal a reference are left
+    out.
+    """
     statistics = first(system)
     badness = -_goodness(statistics)
     far = [
@@ -49,7 +53,11 @@ def worst(system: System, examples: Sequence[Example], shown: int = SHOWN) -> li
 
 
 def changed(one: System, other: System, shown: int = SHOWN) -> list[int]:
-    """The indices of the examples whose scores differ most. Ties go to the largest difference between the texts."""
+    """The indices of the ``shown`` examples whose scores by the first system's metric (``first``) differ most, in
+    order.
+
+    Ties go to the larger distance between the two outputs. Examples with equal outputs are left out.
+    """
     ours, theirs = _goodness(first(one)), _goodness(_named(other, first(one).name))
     far = [
         Levenshtein.normalized_distance(a.text, b.text) for a, b in zip(one.predictions, other.predictions, strict=True)
@@ -59,12 +67,12 @@ def changed(one: System, other: System, shown: int = SHOWN) -> list[int]:
 
 
 def drawn(examples: Sequence[Example], seed: int, shown: int = SHOWN) -> list[int]:
-    """The sorted indices of randomly drawn examples."""
+    """The indices of ``shown`` examples drawn at random without replacement, in the order of the corpus."""
     return sorted(random.Random(seed).sample(range(len(examples)), min(shown, len(examples))))
 
 
 def first(system: System) -> Statistics:
-    """The system's first metric that reads outputs. It gives the scores of single examples."""
+    """The statistics of the system's first metric that reads outputs. If no metric does, of its first metric."""
     return next((each for each in system.statistics if not each.metric.needs_forcing), system.statistics[0])
 
 
@@ -75,8 +83,10 @@ def cards(
     names: Sequence[str],
     source: Source = str,
 ) -> Markup:
-    """One card per example: source, references, and each system's output with its differences from the nearest
-    reference.
+    """A card for each example: source, references, and each system's output with its own score.
+
+    ``numbers`` are indices of examples. ``names`` are the labels of ``systems``, in the same order. An output shows its
+    differences from the nearest reference. The score is by the metric ``first`` of the first system.
     """
     statistics = [_named(system, first(systems[0]).name) for system in systems]
     made = []
@@ -95,12 +105,12 @@ def cards(
 
 
 def _row(name: str, text: str) -> Markup:
-    """A text of any language and writing direction, with its name."""
+    """A term and its description in a card. ``text`` may have any language and writing direction."""
     return joined([element("dt", name), element("dd", text, dir="auto", lang="")])
 
 
 def _goodness(statistics: Statistics) -> Floats:
-    """[N]: each example's own score; higher is better."""
+    """[N]: each example's own score, negated if the metric is an error, so that higher is always better."""
     return statistics.each() if statistics.metric.higher_is_better else -statistics.each()
 
 

@@ -22,14 +22,21 @@ Vary = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Variant:
-    """A recipe with changes: one row of the table. The cells of a variant differ only in their seed."""
+    """A recipe with changes: one row of the table. The cells of a variant differ only in their seed.
+
+    ``changes`` are the varied values by dotted key. The key ``recipe`` is among them if the sweep varies the recipe.
+    """
 
     recipe: str
     changes: Mapping[str, Any]
 
     @property
     def name(self) -> str:
-        """A short name of the changes, safe as a file name. The recipe's name if there are no changes."""
+        """The changes as a short text, safe as a file name: ``encoder.width=64,dropout=0.1``.
+
+        The recipe's name comes first if recipes vary, and alone if nothing else varies. A name of more than
+        ``LONGEST_NAME`` characters is cut and gets a hash.
+        """
         parts = [f"{_short(key)}={_slug(value)}" for key, value in self.changes.items() if key != RECIPE]
         named = [Path(self.recipe).stem] if RECIPE in self.changes or not parts else []
         name = ",".join([*named, *parts])
@@ -53,9 +60,9 @@ class SweepCell:
         """The run's configuration: the recipe with ``settings`` (the same for all cells), the varied values and the
         seed.
 
-        For the same key, the varied value or the seed wins. Outer keys are set before the keys inside them, because
-        another ``type`` or a whole table replaces what was there. Raises ConfigError if one of these settings undoes
-        another one.
+        For the same key, the varied value or the seed wins over ``settings``. Outer keys are set before the keys inside
+        them, because another ``type`` or a whole table replaces its earlier content. Raises ConfigError if one of these
+        settings undoes another one.
         """
         changes = {key: value for key, value in self.variant.changes.items() if key != RECIPE}
         asked = {**settings, **changes, SEED: self.seed}
@@ -75,7 +82,10 @@ class SweepCell:
 
 @dataclass(frozen=True)
 class SweepGrid:
-    """Every combination of the values in ``vary``, with every seed. The key ``recipe`` varies the recipe itself."""
+    """Every combination of the values in ``vary``, with every seed. The key ``recipe`` varies the recipe itself.
+
+    Raises UserError for no seeds, a seed that is given twice, a key without values, or ``training.seed`` as a key.
+    """
 
     vary: Vary
     seeds: tuple[int, ...]
@@ -90,7 +100,11 @@ class SweepGrid:
             raise UserError(f"vary {SEED}: seeds have an option of their own, --seeds {len(self.vary[SEED])}")
 
     def cells(self, recipe: str | None) -> list[SweepCell]:
-        """All cells, sorted by seed, so that a whole table exists after the first seed."""
+        """All cells, seed by seed, so that all variants are comparable once the first seed is finished.
+
+        ``recipe`` is the recipe of all cells, or None if the grid varies it. Raises UserError if it is given in both
+        ways or in neither.
+        """
         if (recipe is None) is not (RECIPE in self.vary):
             raise UserError(
                 "a sweep is of one recipe or varies it: give RECIPE or --vary recipe=a,b"
@@ -102,7 +116,10 @@ class SweepGrid:
 
 
 def values(text: str) -> tuple[str, list[Any]]:
-    """Parses KEY=a,b,c. Values are TOML; a value that is not TOML is a string, as in ``--set``."""
+    """The key and the list of values in KEY=a,b,c. Raises UserError if one of the two is missing.
+
+    Values are TOML; a value that is not TOML is a string, as in ``--set``.
+    """
     key, equals, listed = text.partition("=")
     if not equals or not key.strip() or not listed.strip():
         raise UserError(f"cannot vary {text!r}: expected KEY=a,b, such as model.encoder.width=64,128")
@@ -110,13 +127,15 @@ def values(text: str) -> tuple[str, list[Any]]:
 
 
 def shared(names: Iterable[str]) -> str:
-    """The common prefix of all names, in whole parts between hyphens."""
+    """The common beginning of all names, in whole parts between hyphens: "g2p" for "g2p-large" and "g2p-small"; "" if
+    none.
+    """
     parts = zip(*(name.split("-") for name in names), strict=False)
     return "-".join(same[0] for same in itertools.takewhile(lambda part: len(set(part)) == 1, parts))
 
 
 def _split(text: str) -> list[str]:
-    """Splits the text at commas outside brackets and quotes."""
+    """The parts of the text between commas. Commas inside brackets, braces or quotes do not split."""
     parts, depth, quote = [""], 0, ""
     for character in text:
         if character == "," and not depth and not quote:
@@ -137,7 +156,7 @@ def _short(key: str) -> str:
 
 
 def _slug(value: Any) -> str:
-    """The value in characters that need no quotes in a shell. "+" is excluded, because it joins run directories."""
+    """The value in characters that need no quotes in a shell. "+" becomes "-", because "+" joins run directories."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (str, int, float)):

@@ -34,8 +34,10 @@ from transduce.transducer import Transducer
 
 @dataclass(frozen=True)
 class Conditions:
-    """Where a cell was trained: facts beside the settings that its speed depends on, and its score within given
-    minutes.
+    """The conditions of a cell's training that change its speed.
+
+    ``threads`` are of each cell, ``jobs`` is the number of cells trained at a time, and ``machine`` describes processor
+    and versions. They also change the score if the training's budget is in minutes.
     """
 
     threads: int
@@ -53,10 +55,14 @@ class Conditions:
 class Measurement:
     """The numbers of a finished cell.
 
-    ``metrics`` are on ``split``, measured with the run's own search as ``transduce evaluate`` does. ``asked`` is the
-    split that the sweep requested. ``search_seconds`` and ``greedy_seconds`` are per sentence, from text to text, by
-    the training's clock (0 if no metric reads outputs). ``tokens_per_second`` is the median in the training log: target
-    tokens without padding. ``training_seconds`` include validation. ``lengths`` are in ``length_unit``.
+    ``metrics`` and ``intervals`` are on ``split``, measured with the run's own search as ``transduce evaluate`` does.
+    ``asked`` is the split that the sweep requested; ``split`` differs if there is no test. ``validation`` has the best
+    checkpoint's scores from training.
+
+    ``search_seconds`` (own search) and ``greedy_seconds`` are per sentence, from text to text, by the training's clock.
+    Both are 0 if no metric reads outputs. ``tokens_per_second`` is the median in the training log, in target tokens
+    without padding. ``training_seconds`` include validation. ``lengths`` are the scores by source length, in
+    ``length_unit``.
     """
 
     split: str
@@ -81,8 +87,10 @@ class Measurement:
 
     @classmethod
     def read(cls, run: Path, asked: str | None = None) -> Measurement | None:
-        """Reads the measurement of a cell's folder. Returns None if the cell is unfinished or was measured on another
-        split.
+        """The measurement in the cell's folder ``run``.
+
+        None if the cell is unfinished, or if it was measured for another split than ``asked``. If ``asked`` is None,
+        any split will do.
         """
         if not (run / MEASURED).exists():
             return None
@@ -95,7 +103,10 @@ class Measurement:
 
 
 def measured_split(data: Data, cache: Path, asked: str) -> str:
-    """The split to measure on: ``asked``, or valid if there is no test. Raises ValueError if there is neither."""
+    """The split to measure on: ``asked``, or "valid" if "test" is asked and the data have none.
+
+    Raises UserError if there is neither.
+    """
     splits = locate(data, cache)
     for split in SPLITS[SPLITS.index(asked) :]:
         if getattr(splits, split) is not None:
@@ -105,7 +116,7 @@ def measured_split(data: Data, cache: Path, asked: str) -> str:
 
 
 def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: str = SPLITS[0]) -> Measurement:
-    """Measure a finished run on the split that is held out for what is ``asked``."""
+    """Measures the finished run in the folder ``run`` on the split ``measured_split``. ``transducer`` is its model."""
     settings, there = transducer.settings, Run.open(run)
     split = measured_split(there.data, there.cache, asked)
     examples = there.examples(split)
@@ -139,7 +150,7 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: st
 
 
 def _validation(run: Path, settings: config.Table) -> dict[str, float]:
-    """The scores of the best checkpoint on the validation data. The one that chose it comes first."""
+    """The scores of the best checkpoint on the validation data. The score that chose this checkpoint comes first."""
     scores = validation_scores(run)
     chosen_by = next(iter(settings["training"]["validation"]["metrics"]), "loss")
     return {name: scores[name] for name in sorted(scores, key=lambda name: name != chosen_by)}
@@ -151,15 +162,16 @@ def _tokens_per_second(run: Path) -> float:
 
 
 def command(run: Path, conditions: Conditions, split: str, plugins: Sequence[str]) -> list[str]:
-    """The command line that calls ``main`` in a separate process."""
+    """The command that runs ``main`` of this module in another process, as a list of arguments."""
     return [sys.executable, "-m", __name__, str(run), json.dumps(asdict(conditions)), split, *plugins]
 
 
 def main(arguments: Sequence[str]) -> None:
     """Trains or resumes the run that a folder's asked.toml describes, and writes its measurement.
 
-    A resumed run keeps its own settings, but reads its data from the places given now. If a run was measured on another
-    split before, it keeps the times and conditions of that measurement, perhaps of another machine.
+    ``arguments`` are folder, conditions as JSON, split and plugins, as in ``command``. A resumed run keeps its own
+    settings, but reads its data from the places in asked.toml. If the run was measured before, on another split, it
+    keeps the times and conditions of that measurement.
     """
     folder, written, split, *plugins = arguments
     run, conditions = Path(folder), Conditions(**json.loads(written))

@@ -23,7 +23,7 @@ MARKS = {"o": "-", "s": "--", "^": ":"}  # line styles
 
 
 def draw(results: SweepResults) -> None:
-    """Writes results.png beside the cells, or nothing if no cell is finished.
+    """Writes results.png into the sweep's folder; nothing if no cell is finished.
 
     Raises ImportError, which names the extra to install, without matplotlib.
     """
@@ -51,7 +51,7 @@ def draw(results: SweepResults) -> None:
 
 
 def _scores(ax: Axes, rows: Sequence[ResultRow], name: str, looks: Sequence[dict[str, Any]]) -> None:
-    """One row per variant, best on top: a dot per seed, and a bar with a number for the mean."""
+    """One row per variant, in the table's order from the top: a dot per seed, and a bar and a number for the mean."""
     for y, (row, look) in enumerate(zip(rows, looks, strict=True)):
         score, color = row.score(name), look["color"]
         ax.plot([score.low, score.high], [y, y], color=color, linewidth=2, alpha=0.4)
@@ -76,7 +76,7 @@ def _lengths(ax: Axes, curves: Sequence[Sequence[tuple[float, float]]], looks: S
 
 
 def _curve(row: ResultRow, name: str) -> list[tuple[float, float]]:
-    """The mean length and the mean score over seeds, for each group of sources."""
+    """For each group of sources, shortest first: the mean length and the mean score over the variant's seeds."""
     points: dict[float, list[float]] = defaultdict(list)
     for found in row.cells.values():
         for each in found.lengths:
@@ -86,7 +86,9 @@ def _curve(row: ResultRow, name: str) -> list[tuple[float, float]]:
 
 
 def _looks(count: int) -> list[dict[str, Any]]:
-    """The colour, mark and line style of each row: colours that are easy to tell apart first, then other styles."""
+    """Colour, marker and line style of each row. All colours are used with one marker and line style, then with the
+    next.
+    """
     looks = [{"color": hue, "marker": mark, "linestyle": line} for mark, line in MARKS.items() for hue in HUES]
     return list(islice(cycle(looks), count))
 

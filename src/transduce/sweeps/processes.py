@@ -19,7 +19,7 @@ GLANCE = 0.1  # seconds between polls
 
 @dataclass(frozen=True)
 class Task:
-    """A command and its log file."""
+    """A command and the log file that its output is appended to."""
 
     name: str
     command: Sequence[str]
@@ -28,7 +28,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Ended:
-    """A finished task: its exit status (0 is success, -N means killed by signal N) and its duration."""
+    """A finished task: its exit status (0 is success, -N means killed by signal N) and its duration in seconds."""
 
     task: Task
     status: int
@@ -36,7 +36,9 @@ class Ended:
 
     @property
     def reason(self) -> str:
-        """Why a task failed: the last line of its log, or the signal."""
+        """Why a task failed: the signal that killed it, or the last line of its log that is not empty, or its exit
+        status.
+        """
         if self.status < 0:
             return f"killed by {signal.Signals(-self.status).name}"
         lines = self.task.log.read_text(encoding="utf-8", errors="replace").split("\n")
@@ -44,10 +46,11 @@ class Ended:
 
 
 def run(tasks: Sequence[Task], jobs: int, environment: Mapping[str, str] | None = None) -> Iterator[Ended]:
-    """Runs all tasks, ``jobs`` at a time, and yields each when it ends.
+    """Runs all tasks, ``jobs`` at a time, and yields each when it ends, in the order in which they end.
 
-    The first SIGINT, SIGTERM or SIGHUP, or an end of the iteration, sends SIGTERM to the running tasks and waits for
-    them; KeyboardInterrupt or SystemExit follows. A second signal kills them.
+    The tasks have this process's environment and the variables in ``environment``. The first SIGINT, SIGTERM or SIGHUP,
+    or an end of the iteration, sends SIGTERM to the running tasks and waits for them. After a signal, KeyboardInterrupt
+    or SystemExit follows. A second signal kills the tasks.
     """
     waiting, running = list(tasks), list[tuple[Task, "subprocess.Popen[Any]", float]]()
     with Interruption() as interruption:
@@ -67,7 +70,7 @@ def run(tasks: Sequence[Task], jobs: int, environment: Mapping[str, str] | None 
 
 
 def _start(task: Task, environment: Mapping[str, str] | None) -> subprocess.Popen[Any]:
-    """Starts a task in its own session, so that Ctrl-C reaches only this process, which passes it on once."""
+    """Starts a task in its own session. Ctrl-C then reaches only this process, which passes it on once to the task."""
     task.log.parent.mkdir(parents=True, exist_ok=True)
     with task.log.open("ab") as log:
         return subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What a sweep compares, kept beside its results in sweep.toml."""
+"""The question of a sweep: the models that it compares. It is kept beside the results in sweep.toml."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ SEEDS = 3
 
 
 class OtherQuestionError(UserError):
-    """The folder's sweep had other settings, so its cells cannot be compared with the new ones."""
+    """The folder's sweep had other settings, so its cells cannot be compared with the new ones.
+
+    ``cell`` is the folder of one old cell, with its ``differences``. ``count`` is the number of old cells that differ.
+    """
 
     def __init__(self, cell: Path, differences: Sequence[str], count: int) -> None:
         others = f" (and {count - 1} other cells)" if count > 1 else ""
@@ -33,10 +36,12 @@ class OtherQuestionError(UserError):
 
 @dataclass(frozen=True)
 class Question:
-    """The recipe (None if it is varied), the settings of all cells, the grids, and the split to measure on.
+    """The recipe (None if it is varied), the settings of all cells by dotted key, the grids, and the split to measure
+    on.
 
-    More grids can be added later. The split is "valid" or "test"; "test" means valid if there is no test. It does not
-    change the training.
+    More grids can be added later. The split is "valid" or "test"; "test" means valid if there is no test. The split
+    does not change the training. Raises UserError for another split, a key that is both set and varied, or two cells
+    with one name.
     """
 
     recipe: str | None
@@ -63,12 +68,15 @@ class Question:
         return [cell for grid in self.grids for cell in grid.cells(self.recipe)]
 
     def cells(self) -> list[SweepCell]:
-        """All cells of all grids, each once."""
+        """All cells of all grids. A cell that is in several grids comes once."""
         return list({cell.name: cell for cell in self.asked()}.values())
 
     def differences(self, other: Question) -> list[str]:
-        """The differences between two questions, except for their grids. Cells of different questions cannot share a
-        table.
+        """The differences of recipe and settings between this question and the newer ``other``, as "key = new (was
+        old)".
+
+        Grids, splits and the places of data (``PLACES``) do not count. If the list is not empty, the cells of the two
+        questions cannot share a table.
         """
         keys = [key for key in {**self.settings, **other.settings} if key not in PLACES]
         both = [("recipe", self.recipe, other.recipe)]
@@ -76,7 +84,9 @@ class Question:
         return [f"{key} = {now!r} (was {was!r})" for key, was, now in both if was != now]
 
     def joined(self, other: Question) -> Question:
-        """The grids of both questions, with the file places and the split of ``other``, the newer one."""
+        """This question with the grids of both, and with the places of data (``PLACES``) and the split of the newer
+        ``other``.
+        """
         places = {key: other.settings[key] for key in PLACES if key in other.settings}
         grids = (*self.grids, *(grid for grid in other.grids if grid not in self.grids))
         return Question(self.recipe, {**self.settings, **places}, grids, other.split)
@@ -90,7 +100,7 @@ class Question:
 
     @classmethod
     def read(cls, out: Path) -> Question | None:
-        """Reads the question of a sweep's directory. Returns None if there is none yet."""
+        """The question in the sweep's directory ``out``, or None if there is none yet."""
         if not (out / FILE).exists():
             return None
         table = config.read(out / FILE)
@@ -104,7 +114,11 @@ def ask(
     seeds: int | Sequence[int] | None,
     settings: Mapping[str, Any] | Sequence[str],
 ) -> Question | None:
-    """A question with one grid, from the arguments of ``sweep``. None if there is neither a recipe nor ``vary``."""
+    """A question with one grid, from the arguments of ``sweep``. An integer n as ``seeds`` means the seeds 1 to n.
+
+    Returns None if there is neither a recipe nor ``vary``. Raises UserError if there are seeds or settings without
+    them, or if ``settings`` has ``training.seed``.
+    """
     if recipe is None and not vary:
         if seeds is not None or settings:
             raise UserError(
@@ -121,7 +135,7 @@ def ask(
 
 
 def _mapping(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
-    """Settings by dotted key, from either form."""
+    """Settings by dotted key, from a mapping or from a list of "key=value"."""
     if isinstance(settings, Mapping):
         return {key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()}
     parsed = {}

@@ -12,7 +12,9 @@ from transduce.sweeps.results import SweepResults
 
 
 def record_sweep(command: str, results: SweepResults) -> Record:
-    """A record of all finished cells of a sweep. Raises UserError if nothing is finished."""
+    """A record of all finished cells of a sweep. ``command`` is its command line. Raises UserError if no cell is
+    finished.
+    """
     if not results.rows:
         raise UserError(f"{results.out} has no finished cell to record: see results.md there for the log of each")
     cells = [

@@ -1,4 +1,4 @@
-"""The results of a sweep so far: one row per variant, over its seeds."""
+"""The results of a sweep so far: one row per variant, with all its finished seeds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOSS = "loss"  # what chooses a checkpoint if training.validation names no metri
 
 @dataclass(frozen=True)
 class Spread:
-    """A number for each seed."""
+    """A number for each finished seed. ``mean``, ``low`` and ``high`` raise ValueError if there is none."""
 
     values: tuple[float, ...]
 
@@ -36,7 +36,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A variant's finished cells, by seed."""
+    """A variant's finished cells: their measurements by seed."""
 
     variant: Variant
     cells: dict[int, Measurement]
@@ -45,13 +45,19 @@ class ResultRow:
         return Spread(tuple(of(measurement) for measurement in self.cells.values()))
 
     def score(self, name: str) -> Spread:
-        """A metric of the cells that have it. Recipes may have different metrics."""
+        """The metric ``name`` of the cells that have it. Recipes may differ in their metrics, so the spread can be
+        empty.
+        """
         return Spread(tuple(each.metrics[name] for each in self.cells.values() if name in each.metrics))
 
 
 @dataclass(frozen=True)
 class SweepResults:
-    """``rows``, sorted by the first metric, best first, and ``unfinished``: the cells without a measurement."""
+    """The results of a question in the folder ``out``.
+
+    ``rows`` are sorted by ``ranked_by``, best first, or by name if that is None. ``unfinished`` are the cells without a
+    measurement on the question's split.
+    """
 
     question: Question
     out: Path
@@ -64,22 +70,27 @@ class SweepResults:
 
     @property
     def metrics(self) -> list[str]:
-        """The names of all metrics. The first one ranks the rows."""
+        """The names of all metrics of finished cells, each once, in the order of the rows. The picture shows the first
+        one.
+        """
         return list(dict.fromkeys(name for each in self.measurements for name in each.metrics))
 
     @property
     def ranked_by(self) -> str | None:
-        """The metric on validation data that ranks the rows, or None if they are in order of their names."""
+        """The score on validation data by which the rows are sorted, or None if they are in order of their names.
+
+        It is the score that chose the checkpoints; for cells measured on valid, it is their first metric.
+        """
         return _ranking_metric(self.measurements)
 
     @property
     def folders(self) -> dict[str, Path]:
-        """The run directories of the unfinished cells, by name."""
+        """The run directories of the unfinished cells, by the cell's name."""
         return {cell.name: self.out / "cells" / cell.name for cell in self.unfinished}
 
 
 def collect(question: Question, out: Path) -> SweepResults:
-    """Reads the measurements of all cells of a question."""
+    """Reads the measurements of all cells of a question from the sweep's folder ``out``."""
     cells: dict[str, dict[int, Measurement]] = {}
     variants: dict[str, Variant] = {}
     unfinished = []
@@ -95,12 +106,12 @@ def collect(question: Question, out: Path) -> SweepResults:
 
 
 def chosen_score(found: Measurement, name: str) -> float:
-    """A cell's score on validation data."""
+    """A cell's score ``name`` on validation data: by the sweep if it measured on valid, otherwise by training."""
     return found.metrics[name] if found.split == "valid" else found.validation[name]
 
 
 def _ranking_metric(found: Sequence[Measurement]) -> str | None:
-    """What all cells can be ranked by on validation data."""
+    """The first score of each cell on validation data, if that is the same for all cells; otherwise None."""
     names = {next(iter(each.metrics if each.split == "valid" else each.validation), None) for each in found}
     return names.pop() if len(names) == 1 else None
 

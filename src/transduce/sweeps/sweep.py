@@ -51,7 +51,8 @@ def sweep(
     plugins: Sequence[str] = (),
     split: str | None = None,
 ) -> SweepResults:
-    """Trains every combination of the values in ``vary`` with every seed, and returns the results side by side.
+    """Trains every combination of the values in ``vary`` with every seed, and returns the results of all finished
+    cells.
 
     ``vary={"model.encoder.width": [64, 128]}`` changes a recipe. ``{"recipe": ["g2p", "g2p-large"]}`` takes several
     recipes. ``seeds`` is a number n for the seeds 1 to n (default 3), or a list of seeds. ``settings`` apply to all
@@ -60,10 +61,11 @@ def sweep(
 
     ``out``, by default ``sweeps/NAME``, gets a run directory per cell in ``cells/``, and ``results.md``, ``.csv`` and
     ``.png``. Finished cells are not trained again, and interrupted cells are resumed, so a second call adds to a sweep.
-    A call without ``recipe`` and ``vary`` continues everything in ``out``. Cells with other settings raise
-    OtherQuestionError. With ``overwrite`` they are deleted, but only after the data of the new cells are prepared, so a
-    mistake in the settings loses nothing. The logger ``transduce.sweep`` reports each cell that ends or fails; a
-    failure does not stop the others.
+    A call without ``recipe`` and ``vary`` continues everything in ``out``. The logger ``transduce.sweep`` reports each
+    cell that ends or fails; a failure does not stop the others.
+
+    Old cells with other settings raise OtherQuestionError, or are deleted if ``overwrite`` is true. They are deleted
+    only after the data of the new cells are prepared, so a mistake in the settings loses nothing.
 
     ``split`` is the split to measure on: "valid" to choose by, or "test" (valid if there is no test). The default is
     "test" for a new sweep and the old split otherwise. If the split changes, all cells are measured again without
@@ -106,7 +108,10 @@ def sweep(
 
 
 def _folder(asked: Question | None) -> Path:
-    """sweeps/ and the recipe's name, or the common prefix of several names."""
+    """The default folder: ``sweeps/`` and the recipe's name, or the common prefix of several names, or "recipes".
+
+    Raises UserError if there is no question.
+    """
     if asked is None:
         raise UserError("a sweep is of a recipe, or of --vary recipe=a,b; or --out has one to go on with")
     stems = [Path(cell.variant.recipe).stem for cell in asked.cells()]
@@ -114,7 +119,11 @@ def _folder(asked: Question | None) -> Path:
 
 
 def _settled(asked: Question | None, folder: Path, split: str | None) -> Question:
-    """The question of the folder now. It keeps the old split unless ``split`` is given."""
+    """The question to answer now: ``asked``, or the one in the folder if ``asked`` is None.
+
+    It has the split ``split`` or, if that is None, the folder's. If the split changes, the question gets the folder's
+    grids too, so that all cells are measured again. Raises UserError if there is no question at all.
+    """
     there = Question.read(folder)
     asked = asked or there
     if asked is None:
@@ -129,7 +138,7 @@ def _settled(asked: Question | None, folder: Path, split: str | None) -> Questio
 
 
 def _table(cell: SweepCell, settings: Mapping[str, Any]) -> config.Table:
-    """The cell's configuration, checked as far as possible without its data."""
+    """The cell's configuration, checked as far as possible without data. Raises ConfigError, which names the cell."""
     try:
         asked = cell.table(settings)
         read_settings(asked)
@@ -141,10 +150,10 @@ def _table(cell: SweepCell, settings: Mapping[str, Any]) -> config.Table:
 def _stale(
     before: Question | None, asked: Question, folder: Path, tables: Mapping[str, config.Table]
 ) -> dict[str, list[str]]:
-    """The old cells that cannot be compared with the requested ones, and the differences.
+    """The old cells that cannot be compared with the requested ones, by name, and their differences.
 
-    These are all cells if the question is another. Otherwise they are the cells whose recipe has changed since,
-    requested or not, because all cells share one table.
+    If recipe or settings of the sweep differ, these are all old cells. Otherwise they are the cells whose recipe has
+    changed since they were trained. This includes cells that are not requested now, because all cells share one table.
     """
     cells = [] if before is None else before.cells()
     if before is not None and (others := before.differences(asked)):
@@ -156,7 +165,9 @@ def _stale(
 
 
 def _changes(run: Path, cell: SweepCell, settings: Mapping[str, Any]) -> list[str]:
-    """``_differences`` for a cell that is not requested now. Its recipe may be missing or invalid."""
+    """``_differences`` for a cell that is not requested now. An unreadable recipe or invalid settings are one
+    difference.
+    """
     if not (run / CONFIG).exists():
         return []
     try:
@@ -166,7 +177,10 @@ def _changes(run: Path, cell: SweepCell, settings: Mapping[str, Any]) -> list[st
 
 
 def _differences(run: Path, table: config.Table) -> list[str]:
-    """The differences between the settings of an existing run and those that it would have now, one per line."""
+    """The differences between the settings of an existing run and the new ``table``; none if there is no run.
+
+    Each is "key = new (was old)".
+    """
     if not (run / CONFIG).exists():
         return []
     there = Run.read(run)
@@ -179,7 +193,7 @@ def _value(setting: Any) -> str:
 
 
 def _waiting(tables: Mapping[str, config.Table], folder: Path, stale: Collection[str], split: str) -> dict[str, Path]:
-    """The folders of the cells without a measurement, by name. ``stale`` cells are included."""
+    """The folders of the cells without a measurement for ``split``, by name, and of all requested ``stale`` cells."""
     runs = {name: folder / "cells" / name for name in tables}
     waiting = {name: run for name, run in runs.items() if name in stale or Measurement.read(run, split) is None}
     log.info("%s: %d cells, %d of them finished", folder, len(runs), len(runs) - len(waiting))
@@ -187,10 +201,11 @@ def _waiting(tables: Mapping[str, config.Table], folder: Path, stale: Collection
 
 
 def _prepare(cells: Sequence[tuple[config.Table, Path]], stale: Collection[Path], split: str) -> None:
-    """Prepares the data of all cells once, before any training.
+    """Prepares the data of all cells once, before any training. ``cells`` are pairs of a configuration and a run
+    directory.
 
-    Otherwise parallel cells would each prepare the same data. A missing or unreadable split is also found before hours
-    of training and before ``stale`` runs are deleted.
+    Otherwise parallel cells would each prepare the same data. This also finds a missing or unreadable split before
+    hours of training, and before the runs in ``stale`` are deleted.
     """
     done: list[config.Table] = []
     for table, run in cells:
@@ -211,16 +226,17 @@ def _begin(
     split: str,
     plugins: Sequence[str],
 ) -> list[processes.Task]:
-    """Writes the settings of the waiting cells and returns their tasks."""
+    """Writes asked.toml into the folder of each waiting cell, and returns the tasks that train them."""
     for name, run in waiting.items():
         write_text(run / ASKED, config.write(tables[name]))
     return [processes.Task(name, command(run, conditions, split, plugins), run / LOG) for name, run in waiting.items()]
 
 
 def _with_one_precision(tables: Mapping[str, config.Table], folder: Path, device: str) -> dict[str, config.Table]:
-    """The cells' settings; the precision "auto" is that of a cell that is trained, or else what suits this machine.
+    """The cells' configurations, in which one value replaces each precision "auto".
 
-    If each cell measured the machine, one could differ from the others because the machine was busy.
+    This is the precision of a cell that is already trained or, if there is none, the best for this device. If each cell
+    chose for itself, one could differ because the machine was busy.
     """
     choosing = [name for name, table in tables.items() if config.flatten(table).get(PRECISION, "auto") == "auto"]
     files = (folder / "cells" / name / CONFIG for name in choosing)
@@ -232,7 +248,7 @@ def _with_one_precision(tables: Mapping[str, config.Table], folder: Path, device
 
 
 def _run(tasks: Sequence[processes.Task], jobs: int, conditions: Conditions, question: Question, folder: Path) -> None:
-    """Trains and measures the cells. Logs a line and writes a new table whenever one ends."""
+    """Trains and measures the cells. Whenever one ends, logs a line and writes results.md and results.csv again."""
     began = time.monotonic()
     environment = {"OMP_NUM_THREADS": str(conditions.threads)}
     for number, ended in enumerate(processes.run(tasks, jobs, environment), 1):

@@ -25,7 +25,7 @@ NUMBERS: tuple[tuple[str, Callable[[Measurement], float], str], ...] = (
 
 
 def write(results: SweepResults) -> None:
-    """Replaces results.md and results.csv beside the cells."""
+    """Writes results.md and results.csv into the sweep's folder, and replaces older ones."""
     results.out.mkdir(parents=True, exist_ok=True)
     for name, text in (("results.md", page(results)), ("results.csv", runs(results))):
         write_text(results.out / name, text)
@@ -35,7 +35,7 @@ def write(results: SweepResults) -> None:
 
 
 def page(results: SweepResults) -> str:
-    """The whole page: question, table, picture, unfinished cells, conditions."""
+    """The text of results.md: question, table, picture if there is one, unfinished cells, conditions."""
     picture = [f"![{results.out.name}]({PICTURE})"] if (results.out / PICTURE).exists() else []
     blocks = [
         f"# {results.out.name}",
@@ -49,7 +49,10 @@ def page(results: SweepResults) -> str:
 
 
 def table(results: SweepResults) -> str:
-    """One row per variant, best first: the mean over seeds, and the lowest and highest value if there are several."""
+    """A Markdown table with one row per variant, in the order of ``results.rows``.
+
+    Scores are the mean over seeds, with the lowest and the highest if there are several. Other numbers are means.
+    """
     if not results.rows:
         return "Nothing is finished."
     names = results.metrics
@@ -80,7 +83,7 @@ def _on_validation(results: SweepResults) -> bool:
 
 
 def written(spread: Spread) -> str:
-    """Mean (lowest to highest), or the number itself for one seed."""
+    """The mean with the lowest and highest value in brackets; for one seed its number; "" if there is no seed."""
     if not spread.values:
         return ""
     if len(spread.values) == 1:

@@ -31,10 +31,10 @@ svg .unit, svg .cell text { font-size: 17px; text-anchor: middle; } svg .unit { 
 
 
 def drawing(table: EditTable[Any]) -> Drawing:
-    """All cells with their back-pointers.
+    """A drawing of all cells with arrows to the cells that each is computed from.
 
-    Back-pointers of optimal alignments have the colour of their edit. A cell is darker if more of these alignments pass
-    it. The cells of ``table.alignment()`` have a frame.
+    Arrows of optimal alignments have the colour of their edit; the others are grey. A cell is darker if more of the
+    optimal alignments pass it. The cells of ``table.alignment()`` have a frame.
     """
     edges = [0, *accumulate([_wide(table.source), HIGH, *(_wide([unit]) for unit in table.target)])]
     distances = table.distances
@@ -55,7 +55,7 @@ def drawing(table: EditTable[Any]) -> Drawing:
 
 
 def named(edit: Edit[Any]) -> str:
-    """An edit in words: substitute a by b."""
+    """An edit in words, for example "substitute a by b", "insert c" or "match a"."""
     source, target = (" ".join(map(shown, units)) for units in (edit.source, edit.target))
     return f"{edit.kind} {source} by {target}" if edit.kind == "substitute" else f"{edit.kind} {source or target}"
 
@@ -66,12 +66,12 @@ def _wide(units: Iterable[object]) -> int:
 
 
 def _middle(edges: Sequence[int], j: int) -> float:
-    """The middle of column j. -1 is the column of the row names."""
+    """The x coordinate of the middle of the table's column j. -1 is the column of the row names."""
     return (edges[j + 1] + edges[j + 2]) / 2
 
 
 def _cell(table: EditTable[Any], i: int, j: int, cost: float, framed: bool, edges: Sequence[int]) -> Markup:
-    """A rectangle with the least cost and a tooltip that explains it."""
+    """A rectangle with the least cost D[i, j] and a tooltip that lists the ways to reach it."""
     ways = [f"{named(edit)}: {total - edit.cost:g} + {edit.cost:g} = {total:g}" for edit, total in table.options(i, j)]
     title = "\n".join([f"D[{i}, {j}] = {cost:g}", *ways])
     share = table.passing[i][j] / table.count

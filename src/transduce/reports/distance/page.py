@@ -1,4 +1,4 @@
-"""An edit-distance table as a page, for a slide."""
+"""An edit-distance table as an HTML page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STYLE = """
 
 
 def save(table: EditTable[Any], path: str | Path) -> None:
-    """Writes the page (.html) or the drawing (.svg) into a file. Raises ValueError for another suffix."""
+    """Writes the page (.html) or the drawing (.svg) into a file. Raises UserError for another suffix."""
     suffix = Path(path).suffix
     if suffix not in (".html", ".svg"):
         raise UserError(f"{path}: a table is written as .html or .svg; end the name with one of them")
@@ -45,12 +45,12 @@ def save(table: EditTable[Any], path: str | Path) -> None:
 
 
 def svg(table: EditTable[Any]) -> str:
-    """The drawing alone."""
+    """The drawing alone, as the text of an SVG file."""
     return drawing.drawing(table).alone(drawing.STYLE)
 
 
 def page(table: EditTable[Any]) -> str:
-    """The distance, the table, its recurrence, and at most 50 optimal alignments."""
+    """An HTML page: the distance, the table, its recurrence, and at most 50 optimal alignments."""
     left = table.count - LISTED
     more = [element("p", f"and {left:,} more", class_="faint")] if left > 0 else []
     alignments = f"{table.count:,} optimal alignment{'' if table.count == 1 else 's'}"
@@ -88,7 +88,7 @@ def _key(table: EditTable[Any]) -> list[Markup]:
 
 
 def _rule(table: EditTable[Any]) -> Markup:
-    """The recurrence with the costs. x is the source, y the target."""
+    """The recurrence with the costs, one line per kind of edit. x is the source, y the target, both counted from 1."""
     cost = {kind: f"{price:g}" for kind, price in prices(table.costs).items()}
     rows: list[tuple[str, Kind, str]] = [
         ("D[i−1, j−1]", "match", "if x[i] = y[j]"),
@@ -103,7 +103,7 @@ def _rule(table: EditTable[Any]) -> Markup:
 
 
 def _listed(alignments: Iterable[Alignment[Any]]) -> Markup:
-    """A numbered list in as many columns as the longest alignment allows."""
+    """A numbered list of the alignments, in as many columns as fit beside each other with the longest alignment."""
     listed = list(alignments)
     letters = max(sum(2 + max(map(columns, _sides(edit))) for edit in each) for each in listed)
     items = (element("li", element("div", *map(_edit, each), class_="alignment")) for each in listed)

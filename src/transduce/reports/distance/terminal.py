@@ -13,11 +13,11 @@ START = "·"  # the row and the column before the first unit
 GAP = "-"  # the gap opposite a deleted or inserted unit
 LETTERS: dict[Kind, str] = {"match": "=", "substitute": "s", "transpose": "t", "delete": "d", "insert": "i"}
 ARROWS: dict[Kind, str] = {"match": "↖⇖", "substitute": "↖⇖", "transpose": "xX", "delete": "↑⇑", "insert": "←⇐"}
-"""Back-pointers: thin ones, and double ones for optimal alignments."""
+"""Two characters for each kind: the thin back-pointer, and the double one of optimal alignments."""
 
 
 def prices(costs: Costs) -> dict[Kind, float]:
-    """The cost of each kind of edit that is allowed."""
+    """The cost of each kind of edit. Transpositions are left out if they are not allowed; a match costs 0."""
     priced: dict[Kind, float | None] = {
         "match": 0,
         "substitute": costs.substitution,
@@ -29,7 +29,7 @@ def prices(costs: Costs) -> dict[Kind, float]:
 
 
 def passed(alignment: Alignment[Any]) -> list[tuple[int, int]]:
-    """The cells that an alignment passes, including the first and the last."""
+    """The cells (i, j) of the table that an alignment passes, in order, from (0, 0) to the last cell."""
     cells = [(0, 0)]
     for edit in alignment:
         i, j = cells[-1]
@@ -38,7 +38,7 @@ def passed(alignment: Alignment[Any]) -> list[tuple[int, int]]:
 
 
 def lines(table: EditTable[Any]) -> list[str]:
-    """The table with all back-pointers, one row per source unit, and a legend.
+    """The table and a legend: a line of numbers for each source unit, with a line of arrows above it.
 
     Arrows of optimal alignments are double. The cells of ``table.alignment()`` are in brackets.
     """
@@ -63,7 +63,10 @@ def lines(table: EditTable[Any]) -> list[str]:
 
 
 def alignment_lines(alignment: Alignment[Any], width: int = 100) -> list[str]:
-    """The source above the target, and the letter of each edit below, in blocks of at most ``width`` columns."""
+    """Blocks of three lines: source units, target units, and the letter of each edit (``LETTERS``).
+
+    A block has at most ``width`` columns, unless a single unit is wider. An empty line separates two blocks.
+    """
     stacks = [column for edit in alignment for column in _stacks(edit)]
     blocks: list[list[str]] = []
     for stack in stacks:
@@ -75,7 +78,7 @@ def alignment_lines(alignment: Alignment[Any], width: int = 100) -> list[str]:
 
 
 def _signs(table: EditTable[Any], i: int, j: int) -> dict[Kind, str]:
-    """The arrows of a cell. An arrow on an optimal alignment is double."""
+    """The arrows of cell (i, j) by kind of edit. An arrow on an optimal alignment is double."""
     return {edit.kind: ARROWS[edit.kind][table.passing[i][j] > 0] for edit in table.edits(i, j)}
 
 
@@ -88,6 +91,6 @@ def _legend(table: EditTable[Any]) -> str:
 
 
 def _stacks(edit: Edit[Any]) -> Iterator[tuple[str, str, str]]:
-    """The columns of an edit: source unit, target unit, letter."""
+    """The columns (source unit, target unit, letter) of an edit: two for a transposition, otherwise one."""
     pairs = zip_longest(map(shown, edit.source), map(shown, edit.target), fillvalue=GAP)
     yield from ((one, other, LETTERS[edit.kind]) for one, other in pairs)
