@@ -1,6 +1,7 @@
-"""The order of training: shuffled pools of similar length, divided into batches by padded tokens.
+"""Divides pairs into batches for training, in an order that depends only on the seed and the epoch.
 
-The order is a function of the seed and the epoch.
+All pairs are shuffled and cut into pools. Each pool is sorted by length and cut into batches. Then the batches are
+shuffled.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ MOST = 2**31 - 1  # upper limit of all options: a pool's tokens are counted in 6
 class Batching:
     """How pairs are combined into batches.
 
-    In a batch, max(source, target length) * sentences is at most ``tokens``, including padding, and there are at most
-    ``sentences`` sentences. A longer pair is a batch of its own. Pairs of similar length are collected from pools of
-    ``pool`` batches.
+    Padding counts: the number of pairs in a batch, times its longest source or target, is at most ``tokens``. A pair
+    longer than ``tokens`` is a batch of its own. A batch has at most ``sentences`` pairs; None sets no such limit. The
+    pairs of a batch have similar lengths, because they come from one pool, sorted by length. A pool is a random set of
+    about ``pool`` batches. Raises DataError for a value below 1 or above 2**31 - 1.
     """
 
     tokens: int = 2048
@@ -42,17 +44,21 @@ class Batching:
 
 @dataclass(frozen=True)
 class Place:
-    """The position of training in its data: the epoch, and the number of its batches that this rank has taken."""
+    """The position of training in its data: the number of the epoch, from 0, and how many of its batches this rank has
+    taken.
+    """
 
     epoch: int = 0
     batch: int = 0
 
 
 class Batches:
-    """The batches of each epoch for one rank of ``world``. All ranks have the same number of batches.
+    """The batches of each epoch for process ``rank`` (from 0) of ``world`` processes. All ranks have equally many
+    batches.
 
-    Rank r takes batches r, r + world, and so on. So the ranks together take in each step what one process takes in
-    ``world`` steps. At most world - 1 batches of an epoch are left out.
+    Rank r takes batches r, r + world, and so on, of the epoch's shuffled batches. So the ranks together take in each
+    step what one process takes in ``world`` steps. Up to world - 1 batches of an epoch are left out. Raises DataError
+    unless 0 <= rank < world.
     """
 
     def __init__(self, pairs: Pairs, batching: Batching, seed: int, rank: int = 0, world: int = 1) -> None:
@@ -62,11 +68,15 @@ class Batches:
 
     @cached_property
     def per_epoch(self) -> int:
-        """The number of batches of the first epoch. Other epochs may differ a little, because the shuffle decides."""
+        """The number of this rank's batches in epoch 0. The shuffle decides, so other epochs may differ."""
         return len(self.epoch(0))
 
     def epoch(self, number: int) -> list[Ids]:
-        """The row numbers of each batch: a pure function of the seed and the epoch's number."""
+        """Returns this rank's batches of epoch ``number`` (from 0), each as an array of the row numbers of its pairs.
+
+        The same data, settings, seed and number give the same batches. Raises DataError for fewer batches than
+        processes.
+        """
         random = np.random.default_rng([self.seed, number])
         source_N, target_N = self.pairs.source_lengths, self.pairs.target_lengths
         order_N = random.permutation(len(self.pairs))
@@ -81,7 +91,10 @@ class Batches:
         return [order_N[bounds[index][0] : bounds[index][1]] for index in chosen]
 
     def iterate(self, place: Place) -> Iterator[tuple[Batch, Place]]:
-        """Yields batches from a place on, without end, each with the place after it."""
+        """Yields this rank's batches from ``place`` on, without end, each with the place after it.
+
+        Raises DataError if the epoch has fewer batches than ``place`` says were taken.
+        """
         while True:
             ids = self.epoch(place.epoch)
             if place.batch > len(ids):
@@ -95,7 +108,10 @@ class Batches:
         return self.batching.pool * min(worth, self.batching.sentences or worth)
 
     def _cut(self, source_N: NDArray[np.int32], target_N: NDArray[np.int32], pool: int) -> list[tuple[int, int]]:
-        """The start and end of each batch: as many rows as the budget allows, never across the end of a pool."""
+        """The first row and the row after the last of each batch, for lengths [N] in the order of the epoch.
+
+        A batch has as many rows as the limits allow, and never goes across the end of a pool of ``pool`` rows.
+        """
         longest_N = np.maximum(source_N, target_N).astype(np.int64)
         bounds, begin = [], 0
         while begin < len(longest_N):

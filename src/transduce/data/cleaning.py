@@ -17,7 +17,11 @@ PLACES = 5  # how many places of each kind are remembered
 
 @dataclass
 class Finding:
-    """Lines with one kind of problem: their number, what was done with them, and the first few places (file:line)."""
+    """Lines with one kind of problem: their number, the policy that was applied ("skip", ...), and their first few
+    places.
+
+    A place is file:line, for some kinds with the detail.
+    """
 
     count: int
     policy: str
@@ -50,7 +54,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Report:
-    """The tallies by split."""
+    """The account of a preparation: the tally of each split, by its name."""
 
     splits: dict[str, Tally]
 
@@ -75,9 +79,9 @@ class Report:
 
 
 def untrained_unknowns(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """A warning for each side on which only other splits than the training set have unknown tokens.
+    """Yields a warning for each side that has unknown tokens in another split, but none in the training set.
 
-    ``counts`` has the unknown tokens by split and side. A model never learns what ``<unk>`` means if the training set
+    ``counts[split][side]`` is a number of unknown tokens. A model never learns what ``<unk>`` means if the training set
     has none.
     """
     for side in SIDES:
@@ -99,10 +103,12 @@ class Account:
     tally: Tally = field(default_factory=Tally)
 
     def stays(self, kind: str, place: str, detail: str, why: bool = False) -> bool:
-        """Notes a problem of a line. Returns True if the policy of its kind keeps the line.
+        """Notes a problem of one line in the tally. Returns False if its policy is "skip", otherwise True: the line
+        stays.
 
-        ``why`` adds the detail to the report, if the kind alone does not explain the problem. Raises DataError if the
-        policy is "error".
+        ``kind`` is the name of the policy in ``Lines``, ``place`` is file:line, and ``detail`` describes the problem.
+        ``why`` adds the detail to the report, for kinds that do not explain themselves. Raises DataError if the policy
+        is "error".
         """
         policy = getattr(self.lines, kind)
         if policy == "error":
@@ -115,7 +121,11 @@ class Account:
 
 
 def usable(rows: Iterable[CorpusRow], account: Account) -> Iterator[CorpusRow]:
-    """The rows with readable, non-empty text, by policy. Other rows are noted, or raise DataError."""
+    """Yields the rows without a problem, and those that the policy of their problem keeps.
+
+    Problems are undecodable and malformed lines and sides that are empty or white space. Each is noted in the account.
+    Raises DataError if its policy is "error".
+    """
     for row in rows:
         problem = row.problem
         if problem is not None:
@@ -136,7 +146,12 @@ def fitting(
     tokenizers: tuple[Tokenizer, Tokenizer],
     account: Account,
 ) -> Iterator[tuple[Any, Any]]:
-    """The pairs that are short enough and, if requested, of equal length, by policy. Counts them as kept."""
+    """Yields the encoded pairs (source, target) that the policies of overlong and unequal lines keep, and counts them
+    as kept.
+
+    ``rows`` are the rows of the same pairs, for messages. "truncate" cuts both sides to their limits. The sides'
+    lengths are compared after that, and only if ``unequal`` is not "keep". Raises DataError if a policy is "error".
+    """
     lines, place = account.lines, account.files.place
     limits = lines.max_source_length, lines.max_target_length
     for row, pair in zip(rows, pairs, strict=True):
@@ -157,7 +172,7 @@ def fitting(
 def _overlong(
     pair: tuple[Any, Any], limits: tuple[int, int], tokenizers: tuple[Tokenizer, Tokenizer]
 ) -> tuple[Side, str] | None:
-    """The first side that is too long, and its description for the report."""
+    """The first side, source before target, that is longer than its limit, and a description. None if both fit."""
     for side, ids, limit, tokenizer in zip(SIDES, pair, limits, tokenizers, strict=True):
         if len(ids) > limit:
             unit = "steps" if tokenizer.signal else "tokens"

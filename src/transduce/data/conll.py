@@ -2,9 +2,9 @@
 
 CoNLL-U (Universal Dependencies) has ten named columns, separated by tabs. Lines that begin with "#" are comments. Lines
 of contractions ("3-4") and omitted words ("5.1") do not count as words. Other CoNLL files (named entities) have any
-number of columns, separated by tabs or spaces, and no comments; a line "-DOCSTART-" begins a document and is not a
-sentence. One column of a sentence becomes a line of text with spaces between the values. White space inside a value
-becomes "_".
+number of columns, separated by tabs or spaces, and no comments. A line "-DOCSTART-" between empty lines begins a
+document and is not a sentence. One column of a sentence becomes a line of text with spaces between the values. White
+space inside a value becomes "_", and so does an empty value.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps
 
 @dataclass(frozen=True)
 class Sentence:
-    """The requested columns of a sentence, whose first word is on line ``number``; or the line and the reason of a
-    problem.
+    """One sentence. ``number`` is the line of its first word, from 1; ``columns`` are the requested columns as UTF-8
+    text.
+
+    If a word has too few columns, ``columns`` is empty, and ``broken`` is that word's line number and a description.
     """
 
     number: int
@@ -28,9 +30,10 @@ class Sentence:
 
 
 def sentences(lines: Iterable[bytes], places: Sequence[int], universal: bool) -> Iterator[Sentence]:
-    """The sentences of a file, CoNLL-U if ``universal``. ``lines`` have no line ends.
+    """Yields the sentences of a file, CoNLL-U if ``universal``. ``lines`` have no line ends.
 
     ``places`` are the requested columns, numbered from 0. Each becomes one line of text with spaces between its values.
+    Nothing is raised for a sentence with too few columns: its ``broken`` is set.
     """
     words: list[tuple[int, list[str]]] = []
     for number, line in enumerate(lines, 1):

@@ -1,7 +1,7 @@
 """The files of a corpus: which ones each split has, their formats and columns, and their lines as bytes.
 
-They are two parallel text files, or one TSV, JSON-lines or CoNLL file, plain or gzipped (``rows.py`` reads them). Only
-"\\n" ends a line ("\\r\\n" is accepted). U+2028, form feeds and similar characters are text.
+A split is two parallel text files, or one TSV, JSON-lines, CoNLL or text file. All may be gzipped, and ``rows.py``
+reads them. Only "\\n" ends a line ("\\r\\n" is accepted). U+2028, form feeds and similar characters are text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DataError(UserError):
 
 
 class LineError(DataError):
-    """A ``line`` has the wrong number of labels, features, factors or numbers."""
+    """A line does not have the labels, features, factors or numbers that its unit expects. ``line`` is all of it."""
 
     def __init__(self, line: str, problem: str) -> None:
         super().__init__(f"{line[:60]!r} {problem}")
@@ -45,12 +45,13 @@ class LineError(DataError):
 
 @dataclass(frozen=True)
 class ColumnNames:
-    """The columns of a file: numbers from 0 (TSV, CoNLL), or names (TSV with a header line, keys of JSON lines,
+    """The columns to read: numbers from 0 (TSV, CoNLL), or names (a TSV file's header line, keys of JSON lines,
     CoNLL-U).
 
-    Without ``target`` there are only sources. ``labels`` come before the source, with tabs between all of them; CoNLL
-    files have none. Tabs and line breaks inside a label become spaces. Without ``source`` the labels are the whole
-    source; without labels too, there are only targets.
+    The source is the columns ``labels`` and then the column ``source``, joined by tabs. Tabs and line breaks inside a
+    label become spaces. Labels of CoNLL files are refused. Without ``source`` the labels are the whole source. Without
+    ``source`` and ``labels`` there are only targets, and without ``target`` only sources. Raises DataError if no column
+    is given, or for a negative number.
     """
 
     source: str | int | None = None
@@ -76,11 +77,12 @@ class ColumnNames:
 
 @dataclass(frozen=True)
 class Files:
-    """One split: one file ``path``, or two parallel text files ``source`` and ``target``.
+    """The files of one split: either one file, ``path``, or the parallel text files ``source`` and ``target``.
 
-    The suffix of ``path`` tells its format: .tsv, .jsonl, .txt, .conllu or .conll, each optionally with .gz. Without a
-    target (in ``target`` or in the columns) there are only sources. Without a source there are only targets; each line
-    of a .txt file is a target. ``target`` may be several files, all parallel to the source: several references.
+    The suffix of ``path`` tells its format: .tsv, .jsonl, .txt, .conllu or .conll, each optionally with .gz. Each line
+    of a .txt file is a target without a source. Line n of one parallel file belongs to line n of the others. ``source``
+    alone gives only sources, and ``target`` alone only targets. Several files in ``target`` are several references of
+    each source. Raises DataError for any other combination.
     """
 
     path: str | None = None
@@ -107,7 +109,10 @@ class Files:
 
     @property
     def targets_only(self) -> bool:
-        """True if the files have no source. ``columns`` may leave the source out too."""
+        """True if these files can have no source: ``target`` without ``source``, or a .txt file as ``path``.
+
+        False does not promise a source, because ``columns`` may leave it out.
+        """
         return self.source is None and (self.path is None or format_of(self.path) == "txt")
 
     @property
@@ -116,18 +121,22 @@ class Files:
         return tuple(Path(p).expanduser() for p in (self.path, self.source, *self.targets) if p is not None)
 
     def located(self, source: str) -> str:
-        """The path of a signal, relative to the current folder. The files give it relative to their own folder."""
+        """A signal's path as the corpus file gives it, joined to the folder of that file. White space alone stays as it
+        is.
+        """
         return str(self.paths[0].parent / source) if source.strip() else source
 
     def place(self, side: Side, number: int) -> str:
-        """file:line, for messages."""
+        """file:line of one side, for messages. Of several target files all are named."""
         path = self.path or (self.source if side == "source" else " or ".join(self.targets))
         return f"{path}:{number}"
 
 
 @dataclass(frozen=True)
 class Splits:
-    """The files for training, for the choice of settings, and for the final measurement."""
+    """The files for training, for the choice of settings, and for the final measurement. None stands for a missing
+    split.
+    """
 
     train: Files | None = None
     valid: Files | None = None
@@ -141,9 +150,9 @@ def present(splits: Splits) -> dict[str, Files]:
 
 
 def identity(path: Path) -> tuple[str, int, int]:
-    """Path, size and modification time. They change if the file is edited or replaced, and need no reading of the file.
+    """Absolute path, size in bytes and modification time in nanoseconds, which change if a file is edited or replaced.
 
-    Raises DataError if the file does not exist, or can be read only once.
+    The file is not read. Raises DataError if it does not exist, or is a pipe or a device, which can be read only once.
     """
     try:
         stat = path.stat()
@@ -174,7 +183,7 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[bytes]:
-    """The lines of a file without line ends and byte order mark; a .gz file is decompressed.
+    """Yields the lines of a file without line ends and byte order mark; a .gz file is decompressed.
 
     Raises DataError if the file is missing or damaged, or if a line has more than ``longest`` bytes.
     """
@@ -189,10 +198,10 @@ def lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[bytes]:
 
 
 def bounded_lines(file: IO[bytes], name: str, longest: int = LONGEST_LINE) -> Iterator[bytes]:
-    """The lines of an open file without line ends and byte order mark.
+    """Yields the lines of an open file without line ends and byte order mark.
 
-    Never holds more than one line of ``longest`` bytes. Raises DataError at a longer line, before the rest of it is
-    read; ``name`` is the file's in the message.
+    Holds at most one line in memory. Raises DataError at a line of more than ``longest`` bytes, before the rest of it
+    is read. ``name`` stands for the file in that message.
     """
     number = 0
     while line := file.readline(longest + len(codecs.BOM_UTF8) + len(b"\r\n")):
@@ -212,7 +221,12 @@ def _too_long(name: str, number: int, longest: int) -> DataError:
 
 
 def count_lines(path: Path, longest: int) -> int:
-    """The number of lines; reads blocks, so that the length of a line does not matter."""
+    """The number of lines; a last one without a line end counts. Reads blocks, so that memory does not depend on the
+    lines.
+
+    Raises DataError if the file is missing or damaged, or at a line of more than ``longest`` bytes. A line that lies
+    within one block is not measured; ``lines`` refuses it.
+    """
     newlines, last, length = 0, b"\n", 0
     try:
         with _open(path) as file:

@@ -19,19 +19,28 @@ SIGNALS = 16  # signals per chunk; each may have a million numbers
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows of a file and their two encoded sides. Rows with an unreadable signal are left out."""
+    """Some rows of a file and their encoded sides: ``rows[n]`` has the source ``sources[n]`` and the target
+    ``targets[n]``.
+
+    Rows with an unreadable signal are left out.
+    """
 
     rows: list[CorpusRow]
     sources: list[Any]
     targets: list[Any]
 
     def fitting(self, tokenizers: tuple[Tokenizer, Tokenizer], account: Account) -> list[Any]:
-        """The pairs that a model learns from (``cleaning.fitting``)."""
+        """The pairs (source, target) that a model learns from, by ``cleaning.fitting``, which counts them in the
+        account.
+        """
         return list(fitting(self.rows, zip(self.sources, self.targets, strict=True), tokenizers, account))
 
 
 def chunks(rows: Iterable[CorpusRow], tokenizers: tuple[Tokenizer, Tokenizer], account: Account) -> Iterator[Chunk]:
-    """All rows, encoded. Unreadable signals are noted in the account, or raise DataError, by policy."""
+    """Yields all rows, encoded, in chunks. A row with an unreadable signal is left out and noted in the account.
+
+    Raises DataError for such a row if its policy is "error".
+    """
     source, target = tokenizers
     for chunk in _divided(rows, SIGNALS if source.signal else LINES):
         sources = _signals(chunk, source, account) if source.signal else _texts(chunk, source)
@@ -58,7 +67,9 @@ def _divided(rows: Iterable[CorpusRow], most: int) -> Iterator[list[CorpusRow]]:
 
 
 def readable(rows: Iterable[CorpusRow], signal: Signal, account: Account) -> Iterator[CorpusRow]:
-    """The rows with a readable signal, by the same policy as in ``chunks``."""
+    """Yields the rows with a readable signal. Others are noted in the account, or raise DataError if their policy is
+    "error".
+    """
     for row in rows:
         try:
             channelled(signal, row.source or "")

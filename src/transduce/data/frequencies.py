@@ -16,7 +16,9 @@ from transduce.data.settings import Data
 
 @dataclass(frozen=True)
 class Frequencies:
-    """The training frequency of each requested word, and the requested sources that occur in training."""
+    """The number of times that each requested word occurs in the training sources (0 if it does not), and the requested
+    sources that occur there as a whole line.
+    """
 
     words: Counter[str]
     seen: frozenset[str]
@@ -25,9 +27,10 @@ class Frequencies:
 def frequencies(
     data: Data, cache: Path, sources: Collection[str], units: Callable[[str], Sequence[str]]
 ) -> Frequencies:
-    """Reads the training set once and counts only what is requested, so memory is that of ``sources``.
+    """Counts the words of ``sources`` in the training sources, and finds which of ``sources`` occur there.
 
-    Raises DataError if there is no training set any more: a run can be used without its data.
+    ``units`` divides a source into words. A line with several targets counts once. The training set is read once, and
+    memory grows only with ``sources``. Raises DataError if the settings name no training set.
     """
     files = locate(data, cache).train
     if files is None:

@@ -24,7 +24,10 @@ Array = NDArray[Any]
 
 
 class Ragged:
-    """Rows of unequal length, of ids, numbers or steps [D]. Row n is ``ids[offsets[n]:offsets[n + 1]]``."""
+    """N rows of unequal length, of ids, numbers or steps [D]. Row n is ``ids[offsets[n]:offsets[n + 1]]``.
+
+    ``ids`` [total] or [total, D] has all rows one after the other; ``offsets`` is [N + 1].
+    """
 
     def __init__(self, ids: Array, offsets: Array) -> None:
         self.ids, self.offsets = ids, offsets
@@ -37,15 +40,18 @@ class Ragged:
 
     @cached_property
     def lengths(self) -> NDArray[np.int32]:
-        """[N]: the number of tokens including EOS, or of steps, of each row."""
+        """[N]: the number of ids or numbers, including EOS, or of steps, of each row."""
         return np.diff(self.offsets).astype(np.int32)
 
     def unclosed(self) -> list[Array]:
-        """All rows of ids as int64 without their EOS."""
+        """All rows as int64 without their last id, which is EOS."""
         return [self.ids[first : last - 1].astype(np.int64) for first, last in pairwise(self.offsets)]
 
     def padded(self, rows_B: Array) -> Padded:
-        """The rows as one tensor [B, S] (signals: [B, S, D]), int64 or float32, padded with PAD."""
+        """The rows with the numbers ``rows_B`` as one tensor [B, S] (signals: [B, S, D]), int64 or float32.
+
+        S is the length of the longest of them; shorter rows end with PAD.
+        """
         starts_B, lengths_B = self.offsets[rows_B], self.lengths[rows_B].astype(np.int64)
         places_S = np.arange(lengths_B.max(initial=0))
         real_BS = places_S < lengths_B[:, None]
@@ -77,7 +83,7 @@ class Pairs:
         return self.target.lengths
 
     def in_turn(self, size: int) -> Iterator[Batch]:
-        """Yields all pairs once, in file order, in chunks of ``size``."""
+        """Yields all pairs once, in file order, in batches of ``size`` pairs; the last one may be smaller."""
         for first in range(0, len(self), size):
             yield self.batch(np.arange(first, min(first + size, len(self))))
 
@@ -88,10 +94,10 @@ class Pairs:
 
 
 class PairsWriter:
-    """Writes pairs into a new folder, chunk by chunk. The files are complete when the writer is closed.
+    """Writes pairs into a new folder, chunk by chunk. The files are complete when its ``with`` block ends.
 
     ``vocabularies`` are the vocabulary sizes of source and target, which determine the bytes of an id; None for
-    numbers. ``step`` is the number of values in a step if the source is a signal.
+    numbers. ``step`` is the number of values in a step if the source is a signal, otherwise None.
     """
 
     def __init__(self, folder: Path, vocabularies: tuple[int | None, int | None], step: int | None = None) -> None:

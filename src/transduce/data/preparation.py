@@ -1,9 +1,10 @@
 """Learns tokenizers and encodes the data, once. A second run with the same files and settings starts immediately.
 
-Prepared data lies in one folder of the cache. Its name is a hash of the settings and of each file's path, size and
-modification time, including every recording and picture. So an edited, replaced or removed file is noticed without
-reading it. The folder is written under a temporary name and renamed when it is complete: a killed preparation leaves
-nothing half-written. If two processes prepare the same data, one of them wins and both continue.
+Prepared data lies in one folder of the cache. Its name is a hash of the units, columns and policies, and of each
+training and validation file's path, size and modification time. The hash includes every recording and picture, and the
+tokenizers if they are given. So an edited, replaced or removed file is noticed without reading it. The folder is
+written under a temporary name and renamed when it is complete: a killed preparation leaves nothing half-written. If two
+processes prepare the same data, one of them wins and both continue.
 """
 
 from __future__ import annotations
@@ -36,23 +37,25 @@ from transduce.types import SPECIALS, UNK, Example, Facts
 log = logging.getLogger("transduce")
 
 FORMAT = 3  # raise it when what is written changes, or the vocabularies that are learned
-NOTHING = Characters()  # the units of a source that is not there: a vocabulary of the specials, and of every row EOS
+NOTHING = Characters()  # the unit of an absent source: only special tokens, and each row is one EOS
 
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of both sides. They are the same object if the vocabulary is joint."""
+    """The tokenizers of both sides. If the vocabulary is joint, they are equal."""
 
     source: Tokenizer
     target: Tokenizer
 
     def save(self, folder: Path) -> None:
-        """Writes source.json and target.json."""
+        """Writes source.json and target.json into the folder."""
         self.source.save(folder / "source.json")
         self.target.save(folder / "target.json")
 
     def extended(self, other: Tokenizers) -> Tokenizers:
-        """These vocabularies, each followed by the entries that only ``other`` has."""
+        """These vocabularies, with the entries that only ``other`` has added to each. Raises DataError if one cannot
+        grow.
+        """
         return Tokenizers(self.source.extended(other.source), self.target.extended(other.target))
 
     @property
@@ -62,7 +65,7 @@ class Tokenizers:
 
     @property
     def conditional(self) -> bool:
-        """True if there is a source. A language model's source vocabulary has no words."""
+        """True if there is a source. A language model's source vocabulary has only the special tokens."""
         return self.source.numeric or len(self.source) > len(SPECIALS)
 
     @property
@@ -73,7 +76,7 @@ class Tokenizers:
 
     @property
     def step(self) -> int | None:
-        """The number of values in a step, if the source is a signal."""
+        """The number of values in a step if the source is a signal, otherwise None."""
         return self.source.factors if self.source.signal else None
 
     @property
@@ -85,13 +88,17 @@ class Tokenizers:
         return self.source.fingerprint, self.target.fingerprint
 
     def differing(self, other: Tokenizers, conditional: bool = True) -> list[str]:
-        """The sides, "source" and "target", whose ids differ in meaning. Only the target if not ``conditional``."""
+        """The sides, "source" and "target", whose tokenizers differ between this and ``other``. An empty list if none
+        does.
+
+        Compares only the target if not ``conditional``.
+        """
         sides = zip(("source", "target"), self.fingerprints, other.fingerprints, strict=True)
         return [side for side, ours, theirs in sides if ours != theirs and (conditional or side == "target")]
 
     @property
     def joint(self) -> bool:
-        """True if both sides share one vocabulary."""
+        """True if both sides have equal tokenizers, whether or not they were learned together."""
         return len(set(self.fingerprints)) == 1
 
     @classmethod
@@ -101,7 +108,7 @@ class Tokenizers:
 
 @dataclass(frozen=True)
 class Prepared:
-    """All that training needs of the data."""
+    """All that training needs of the data. ``valid`` is None without a validation set."""
 
     tokenizers: Tokenizers
     train: Pairs
@@ -122,10 +129,13 @@ class Prepared:
 
 
 def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Prepared:
-    """Learns tokenizers on the training set and encodes it and the validation set, or finds both in ``cache``.
+    """Learns tokenizers on the training set and encodes training and validation set. What ``cache`` already has is
+    loaded.
 
     Given ``tokenizers`` are used unchanged, and nothing is learned: a run that is resumed or trained on other data
-    keeps its own. Raises DataError for any problem of the files, before anything is learned.
+    keeps its own. Raises DataError before anything is learned if a file of any split is missing or parallel files have
+    unequal lengths. Later it raises DataError for a line whose policy is "error", and for a split without any pair
+    left.
     """
     splits = locate(data, cache)
     if splits.train is None:
@@ -142,11 +152,12 @@ def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Pr
 
 
 def examples(data: Data, split: str, cache: Path, told: bool = False) -> list[Example]:
-    """A split's raw text for evaluation, in file order.
+    """The raw sources and references of a split ("train", "valid" or "test") for evaluation, in file order.
 
     No line is skipped because it is long or empty. ``data.lines`` decides about undecodable and malformed lines and
-    unreadable signals, with a warning unless it was already ``told``. The targets of one line are its references. With
-    ``data.group_references``, all targets of one source are its references, in the order of their first occurrence.
+    unreadable signals. A warning names such lines, unless the caller has ``told`` the user before. The targets of one
+    line are its references. With ``data.group_references``, equal sources become one example. It has all their
+    different references, in the order of first occurrence. Raises DataError if the data have no such split.
     """
     files = getattr(locate(data, cache), split)
     if files is None:
@@ -207,7 +218,7 @@ def _fingerprint(data: Data, splits: Splits, tokenizers: Tokenizers | None) -> s
 
 
 def _signals(data: Data, files: Files) -> str:
-    """One identity for all the files that a split's sources name."""
+    """A hash of the paths, sizes and modification times of all the files that a split's sources name."""
     digest = hashlib.sha256()
     for row in data.rows(files):
         digest.update(f"{row.source}\n{_stamp(row.source or '')}\n".encode())
@@ -215,7 +226,7 @@ def _signals(data: Data, files: Files) -> str:
 
 
 def _stamp(path: str) -> str:
-    """Size and modification time. For a clip in a folder, also those of its pictures."""
+    """Size and modification time, or "missing". A clip in a folder has the sizes and times of all its pictures too."""
     try:
         found = [os.stat(path)]
         if S_ISDIR(found[0].st_mode):
@@ -265,9 +276,9 @@ def _learn(data: Data, files: Files, count: int) -> Tokenizers:
 
 
 def _texts(data: Data, files: Files, side: str, count: int) -> Iterator[str]:
-    """The texts of a sample of the ``count`` examples.
+    """The texts of one side, from at most ``units.sample`` of the ``count`` lines, evenly spaced.
 
-    It samples lines with all their targets. An even stride over rows could always miss the second of two targets.
+    A sampled line gives all its targets: an even stride over rows could always miss the second of two targets.
     """
     stride = -(-count // data.units.sample) or 1
     by_line = (rows for _, rows in groupby(data.rows(files), key=lambda row: row.number))
@@ -304,7 +315,9 @@ def _placed(data: Data, files: Files) -> Iterator[None]:
 
 
 def _with_sources(rows: Iterable[CorpusRow], files: Files, units: Units) -> Iterator[CorpusRow]:
-    """The rows, checked: they must have a source if there are units for it, and no source otherwise."""
+    """Yields the rows. Raises DataError at a row without a source if there are units for it, or with one if there are
+    none.
+    """
     for row in rows:
         if row.source is None and not units.targets_only:
             raise DataError(
@@ -320,7 +333,7 @@ def _with_sources(rows: Iterable[CorpusRow], files: Files, units: Units) -> Iter
 
 
 def _with_targets(rows: Iterable[CorpusRow], files: Files, units: Units) -> Iterator[CorpusRow]:
-    """The rows, checked: they must have a target."""
+    """Yields the rows of ``_with_sources``. Raises DataError at a row without a target."""
     for row in _with_sources(rows, files, units):
         if row.target is None:
             raise DataError(f"{files.paths[0]} has sources only: training needs targets; name their file or column")

@@ -35,7 +35,8 @@ class Problem:
 class CorpusRow:
     """A source and one of its targets. ``number`` is the line, from 1; all rows of a line share it.
 
-    A side that the file does not have is None. Undecodable bytes are already replaced by U+FFFD.
+    A sentence of a CoNLL file has the line of its first word. A side that the file does not have is None. Undecodable
+    bytes are already replaced by U+FFFD. A malformed line has an empty source.
     """
 
     number: int
@@ -45,12 +46,13 @@ class CorpusRow:
 
 
 def read(files: Files, columns: ColumnNames | None = None, longest: int = LONGEST_LINE) -> Iterator[CorpusRow]:
-    """The rows of a split, streamed.
+    """Yields the rows of a split, one at a time.
 
     ``columns`` are those of ``files.path``. The default is the first two columns of a TSV or .conll file, the keys
-    "source" and "target" of JSON lines, and the columns "form" and "upos" of .conllu. Raises DataError if a file or a
-    column is missing, if parallel files have unequal lengths, and for a line of more than ``longest`` bytes. Anything
-    else that is wrong with one line is the ``problem`` of its row.
+    "source" and "target" of JSON lines, and the columns "form" and "upos" of .conllu. While it reads, it raises
+    DataError if a file or a column's name is missing, or if parallel files have unequal lengths. A line of more than
+    ``longest`` bytes raises DataError too. Anything else that is wrong with one line, such as too few columns, is the
+    ``problem`` of its row.
     """
     if files.path is None:
         return _read_parallel(files, longest)
@@ -66,10 +68,10 @@ def read(files: Files, columns: ColumnNames | None = None, longest: int = LONGES
 
 
 def check(files: Files, longest: int = LONGEST_LINE) -> int:
-    """The number of examples: lines, or sentences of CoNLL files.
+    """The number of examples: lines, including a TSV file's header line, or sentences of CoNLL files.
 
-    Raises DataError if a file is missing, if parallel files have unequal lengths, and for a line of more than
-    ``longest`` bytes.
+    Raises DataError if a file is missing or damaged, or if parallel files have unequal lengths. A line of more than
+    ``longest`` bytes may raise it too; ``read`` refuses all such lines.
     """
     if files.path is not None and (form := format_of(files.path)) in ("conllu", "conll"):
         return sum(1 for _ in conll.sentences(lines(files.paths[0], longest), (0,), form == "conllu"))

@@ -50,14 +50,17 @@ class Units:
 
 @dataclass(frozen=True)
 class Lines:
-    """The policies for lines that a model cannot learn from. All are counted and reported by file and line.
+    """The policies for lines that a model cannot learn from. The report has their number and the first places
+    (file:line).
 
-    Lengths count tokens, the closing EOS included. "replace" puts U+FFFD for each undecodable byte. A malformed line
-    has too few columns, or is not a JSON object with the expected keys. An unequal line does not have the same number
-    of tokens on both sides, which matters if the target's tokens are labels of the source's. For a signal, lengths
-    count steps (frames, columns), and an unreadable signal is a file that is missing, broken or of another kind than
-    the unit reads. A line of more than ``max_bytes`` bytes is an error: it is not read to its end, so that no file can
-    fill the memory.
+    "skip" leaves the line out, "keep" learns from it, and "error" raises DataError. A side is overlong if it has more
+    ids than ``max_source_length`` or ``max_target_length``, the closing EOS included. The length of a signal is its
+    steps (frames, columns). "truncate" cuts both sides to these lengths. An empty side has no text, or white space
+    alone. "replace" puts U+FFFD in the place of undecodable bytes. A malformed line has too few columns, or is not a
+    JSON object with the expected keys. An unequal line does not have the same number of tokens on both sides, which
+    matters if the target's tokens are labels of the source's. An unreadable signal is a file that is missing, broken,
+    beyond a limit of the unit, or of another kind than the unit reads. A line of more than ``max_bytes`` bytes always
+    raises DataError: it is not read to its end, so that no file can fill the memory.
     """
 
     max_source_length: int = 256
@@ -90,9 +93,10 @@ class Data:
     """The splits, or the origin that brings them, and how their text is read. A split given here overrides the
     origin's.
 
-    ``columns`` says where one-file splits have source, target and labels. If the source is a signal, it is the path of
-    a file, relative to the folder of the file that names it. With ``group_references``, evaluation treats all rows of
-    one source as its references. ``cache`` is the folder for prepared data; without it the program chooses one.
+    ``columns`` says where one-file splits have source, target and labels. If the source is a signal, its text is the
+    path of a file, relative to the folder of the corpus file. With ``group_references``, evaluation treats the targets
+    of all rows with the same source as its references. ``cache`` is the folder for prepared data; by default it is a
+    folder beside the run.
     """
 
     units: Units
@@ -110,7 +114,10 @@ class Data:
             raise DataError("columns.labels stand before a text, and a signal has none: leave them out")
 
     def borrowed(self) -> list[str]:
-        """Lines for people: which splits come from the origin although the training set does not."""
+        """A line for people that names the splits that come from the origin although the training set does not.
+
+        An empty list if there are none.
+        """
         if self.origin is None or self.train is None:
             return []
         theirs = [split for split in ("valid", "test") if getattr(self, split) is None]
@@ -118,7 +125,7 @@ class Data:
         return [f"{' and '.join(theirs)}: the recipe's own, not yours; for yours set {wanted}"] if theirs else []
 
     def rows(self, files: Files) -> Iterator[CorpusRow]:
-        """The rows of a split, streamed. Paths of signals are relative to the current folder."""
+        """Yields the rows of a split, one at a time. Paths of signals are relative to the current folder."""
         rows = read(files, self.columns, self.lines.max_bytes)
         if self.units.signal is None:
             return rows

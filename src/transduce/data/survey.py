@@ -26,7 +26,9 @@ SAMPLES = 3
 
 @dataclass(frozen=True)
 class Lengths:
-    """A distribution of lengths: the mean and percentiles. The last percentile is the maximum."""
+    """A distribution of lengths: the mean, the median, the 95th and 99th percentile and the maximum. All are 0 without
+    lengths.
+    """
 
     mean: float
     median: int
@@ -43,10 +45,11 @@ class Lengths:
 
 @dataclass(frozen=True)
 class SideSurvey:
-    """One side of a split: lengths in characters and in tokens (EOS included), the share of unknown tokens, and how
-    many lines have the name of a special token in them, which is text there.
+    """One side of a split: the lengths of its texts in ``characters`` and in ``tokens`` (ids, EOS included).
 
-    Of a ``signal`` tokens are steps; its characters are those of paths, and say nothing.
+    ``unknown`` is the share (0 to 1) of unknown tokens among all but EOS, and ``unknown_tokens`` their number.
+    ``special`` counts the texts that contain the name of a special token, such as "</s>", which is read as text. The
+    tokens of a ``signal`` are steps. Its characters are the characters of paths, and say nothing.
     """
 
     characters: Lengths
@@ -72,7 +75,9 @@ class SplitSurvey:
     """The survey of one split.
 
     ``tally`` counts the pairs kept and the findings. All other numbers cover all readable lines, including over-long
-    ones. ``duplicates`` repeat an earlier pair. ``seen_pairs`` and ``seen_sources`` also occur in the training set.
+    ones. ``duplicates`` is the number of pairs that repeat an earlier pair. ``seen_pairs`` and ``seen_sources`` count
+    the rows whose pair or source also occurs in the training set; both are 0 for the training set itself. ``samples``
+    are the first few pairs.
     """
 
     tally: Tally
@@ -85,7 +90,9 @@ class SplitSurvey:
 
     @property
     def length_ratio(self) -> float:
-        """Target tokens per source token, including ends, as rankings by an expected length count them."""
+        """The mean target length by the mean source length, in tokens including EOS, as rankings by an expected length
+        count them.
+        """
         return self.target.tokens.mean / max(1.0, self.source.tokens.mean)
 
     def lines(self, side: str) -> Iterable[str]:
@@ -109,7 +116,11 @@ class SplitSurvey:
 
 @dataclass(frozen=True)
 class Survey:
-    """All splits, and the sizes of both vocabularies."""
+    """All splits by name, and the sizes of both vocabularies. For a signal, the source's is the number of values in a
+    step.
+
+    ``joint`` is True if the settings ask for one vocabulary for both sides.
+    """
 
     source_vocabulary: int
     target_vocabulary: int
@@ -144,7 +155,9 @@ class Survey:
 
 
 def survey(data: Data, cache: Path) -> Survey:
-    """Summarises the data that a run would train on. Leaves the learned vocabularies in its cache."""
+    """Summarises all splits of the data, the test set included. First prepares the data in ``cache``, where a run finds
+    them.
+    """
     prepared = prepare(data, cache)
     gathered = {
         name: _Gathering(files, data, prepared.source_tokenizer, prepared.target_tokenizer)

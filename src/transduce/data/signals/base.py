@@ -19,10 +19,11 @@ Steps = NDArray[np.float32]
 class Signal(Unit, Protocol):
     """A unit that reads files.
 
-    ``read`` returns the steps [S, channels * size] of a file, at least one, or raises SignalError. ``place`` is the
-    name of a step for people. If ``spectral``, the numbers of a step are frequency bands, lowest first; otherwise they
-    are pixels. ``normalisation`` is "none", "corpus" (mean and standard deviation of each channel over the training
-    set), or any other word for those of the file itself.
+    ``read`` returns the steps [S, channels * size] of a file, at least one, or raises SignalError. In a step, the
+    numbers of one channel are adjacent. ``place`` is the name of a step, counted from 0, for people. If ``spectral``,
+    the numbers of a step are frequency bands, lowest first; otherwise they are pixels. ``normalisation`` is "none",
+    "corpus" (mean and standard deviation of each channel over the training set), or any other word for those of the
+    file itself.
     """
 
     @property
@@ -51,7 +52,7 @@ class SignalError(LineError):
 
 
 def regular(path: str) -> Path:
-    """The path of a non-empty file. Raises SignalError if there is none."""
+    """``path`` as a Path. Raises SignalError if there is no such file, or if it is empty, a folder or a pipe."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -69,5 +70,5 @@ def regular(path: str) -> Path:
 
 
 def lacking(package: str, extra: str) -> DataError:
-    """The error for a library that is not installed."""
+    """Returns (does not raise) the DataError for a library that is not installed. It names the extra to install."""
     return DataError(f"the package {package!r} is not installed: pip install 'transduce[{extra}]'")

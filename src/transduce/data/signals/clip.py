@@ -28,8 +28,8 @@ class Clip:
 
     Every ``every``-th frame is read, starting with the first, and resized to ``height`` and ``width``. Pixels,
     ``channels`` and the ``normalisation`` are as in ``picture``; "clip" normalises by the clip's own mean and
-    deviation. Lengths count frames. A clip with more than ``frames`` frames (before ``every``), or with a frame of more
-    than ``pixels`` pixels, is refused.
+    deviation. Lengths count the frames that are read. A clip with more than ``frames`` frames (before ``every``), or
+    with a frame of more than ``pixels`` pixels, is unreadable.
     """
 
     height: int = 32

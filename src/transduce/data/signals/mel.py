@@ -21,10 +21,11 @@ FINEST = 16  # most points, as a multiple of the window's
 
 @dataclass(frozen=True)
 class LogMel:
-    """Frames of ``window`` samples, every ``hop`` samples, in ``mels`` bands from 0 to half the ``rate``.
+    """Frames of ``window`` samples, every ``hop`` samples, in ``mels`` bands from 0 to half the ``rate`` (samples a
+    second).
 
-    frame(s, n) = hann(n) (x(sh + n) - a x(sh + n - 1)), with the pre-emphasis a (0 means none). out(s, m) = ln(1e-8 +
-    sum_f T(m, f) |DFT frame(s)|^2(f)).
+    frame(s, n) = hann(n) (x(s hop + n) - a x(s hop + n - 1)); a is the pre-``emphasis`` (0: none).
+    out(s, m) = ln(1e-8 + sum_f T(m, f) |DFT frame(s)|^2(f)).
 
     T(m, .) is a triangle. It rises from 0 at the centre of band m - 1 to 1 at its own centre and falls to 0 at the
     centre of band m + 1. Centres are evenly spaced in mel = 2595 log10(1 + Hz / 700) (Davis and Mermelstein 1980;
@@ -61,7 +62,7 @@ class LogMel:
 
     @cached_property
     def points(self) -> int:
-        """The number of points of the Fourier transform."""
+        """The number of points of the Fourier transform. Raises DataError if the bands are too narrow for it."""
         points = least = 1 << (self.window - 1).bit_length()
         while not self._triangles(points).any(1).all():
             points *= 2

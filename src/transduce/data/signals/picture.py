@@ -33,8 +33,8 @@ class Picture:
     ink on paper bright. There are 1 (grey) or 3 ``channels``. ``normalisation`` makes each channel have mean 0 and
     standard deviation 1: over the picture ("picture"), over the training set ("corpus"), or not at all ("none").
     Transparent pixels become white. The first picture of a file is read. The camera's orientation is respected. Lengths
-    count columns. A picture with more than ``pixels`` pixels, before or after resizing, is refused before it is
-    decoded.
+    count columns. A picture with more than ``pixels`` pixels is unreadable, and is not decoded. So is one that would
+    have more after resizing.
     """
 
     height: int = 32
@@ -83,7 +83,11 @@ def check_size(height: int, width: int | None, channels: int) -> None:
 
 @contextmanager
 def opened(path: str) -> Iterator[Image]:
-    """The picture in a file, decoded on first use. Raises SignalError for any failure while the context is open."""
+    """The picture in a file, decoded on first use. A DataError passes; any other exception while it is open becomes
+    SignalError.
+
+    Raises DataError, which names the extra to install, without Pillow.
+    """
     try:
         from PIL import Image
     except ImportError as error:
@@ -102,7 +106,7 @@ def opened(path: str) -> Iterator[Image]:
 
 
 def resized(image: Image, path: str, height: int, width: int | None, channels: int, largest: int) -> Pixels:
-    """The pixels [height, width, channels] of a picture, 0 to 1.
+    """The pixels [height, width, channels] of a picture, 0 to 1. Without ``width`` the proportions stay.
 
     Raises SignalError if the picture has, or would have, more than ``largest`` pixels.
     """

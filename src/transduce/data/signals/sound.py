@@ -27,10 +27,10 @@ class Sound:
     """Recordings (WAV, FLAC, OGG, ...) as sequences of log-mel energies.
 
     There are ``mels`` bands for a ``window`` in seconds, every ``hop`` seconds, after a pre-``emphasis`` of high
-    frequencies (0.97 is usual, 0 means none). Recordings have ``rate`` samples a second. Another rate is refused, or
-    converted with ``resample``. Channels are averaged. ``normalisation`` makes each band have mean 0 and standard
-    deviation 1: over the recording ("utterance"), over the training set ("corpus"), or not at all ("none"). Lengths
-    count frames. A recording longer than ``seconds`` is refused before it is decoded.
+    frequencies (0.97 is usual, 0 means none). Recordings have ``rate`` samples a second. A recording with another rate
+    is unreadable, or is converted with ``resample``. Channels are averaged. ``normalisation`` makes each band have mean
+    0 and standard deviation 1: over the recording ("utterance"), over the training set ("corpus"), or not at all
+    ("none"). Lengths count frames. A recording longer than ``seconds`` is unreadable, and is not decoded.
     """
 
     rate: int = 16000
@@ -90,7 +90,7 @@ class Sound:
 def samples(path: str, seconds: float) -> tuple[Samples, int]:
     """The samples [N] of a recording, -1 to 1, with averaged channels, and the samples a second.
 
-    Raises SignalError if the file cannot be read completely or is longer than ``seconds``.
+    Raises SignalError if the file cannot be read completely, is longer than ``seconds``, or has no finite samples.
     """
     library = soundfile()
     file = regular(path)
@@ -112,7 +112,7 @@ def samples(path: str, seconds: float) -> tuple[Samples, int]:
 
 
 def soundfile() -> Any:
-    """The library soundfile. Raises DataError, which names the extra, without it."""
+    """Imports and returns the library soundfile. Without it raises DataError, which names the extra to install."""
     try:
         import soundfile as library  # type: ignore[import-untyped]
     except (ImportError, OSError) as error:  # OSError: the wrapped library is missing

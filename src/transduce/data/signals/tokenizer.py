@@ -24,7 +24,8 @@ FLOOR = 1e-3  # smallest divisor, so that silence and blank paper are not amplif
 class SignalTokenizer(RecordedNumbers):
     """Turns paths into the normalised steps [S, D] of their files.
 
-    ``mean`` and ``scale`` are those of the training set for each channel, if the unit needs them.
+    ``mean`` and ``scale`` have a number for each channel, learned on the training set, if the unit's normalisation is
+    "corpus". Otherwise they are empty.
     """
 
     kind = "signal"
@@ -42,9 +43,9 @@ class SignalTokenizer(RecordedNumbers):
         return self._unit.spectral
 
     def encode(self, texts: Sequence[str]) -> list[Steps]:
-        """The steps [S, D] of each file. Raises SignalError if a file cannot be read.
+        """The normalised steps [S, D] of each file, float32. Raises SignalError if a file cannot be read.
 
-        Values are rounded to half precision, as they are stored, so that training and use see the same numbers.
+        Values are rounded to half precision, as on the disk, so that training and use see the same numbers.
         """
         return [self._normalised(self._unit, path).astype(np.float16).astype(np.float32) for path in texts]
 
@@ -65,7 +66,9 @@ class SignalTokenizer(RecordedNumbers):
         return text
 
     def extended(self, other: Tokenizer) -> SignalTokenizer:
-        """Numbers have no vocabulary to extend: returns this tokenizer if the other has as many numbers."""
+        """Returns this tokenizer: numbers have no vocabulary to extend. Raises DataError unless steps of ``other`` have
+        D numbers.
+        """
         if not other.signal or other.factors != self.factors:
             raise DataError(
                 f"a signal of {self.factors} numbers a step is not extended by one of {other.factors}, nor by text; "
