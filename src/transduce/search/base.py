@@ -124,8 +124,8 @@ class Expansion:
     of the B rows. Finished sources are left out.
 
     ``candidates.origin_BC`` are places in the previous step's ``candidates.live_BK``. ``length`` is the length in
-    tokens of the candidates, with the token of this step. ``begun_BT`` are the tokens that the outputs of each source
-    were forced to start with. They are given in the first step, and None in the others.
+    tokens of the candidates, with the token of this step. ``begun_BT`` are the forced tokens that the search wrote
+    before the first step: T is the length of the shortest prefix. It is None in all other steps.
     """
 
     length: int
