@@ -26,10 +26,10 @@ def names() -> list[str]:
 
 
 def read(recipe: str | Path) -> config.Table:
-    """The tables of a recipe by name, or of a .toml file by path, merged into the tables of its ``base``.
+    """The tables of a recipe by name, or of a .toml file by path, merged over the tables of its ``base``.
 
-    A budget replaces the base's budget. Raises ConfigError for an unknown name (with the nearest one) and for circular
-    bases.
+    The recipe's own values win. If it sets one of steps, epochs and minutes, the base's are all dropped. Raises
+    ConfigError for an unknown name (with the nearest one) and for circular bases.
     """
     return _read(os.path.normpath(recipe), ())
 
@@ -45,7 +45,7 @@ def based_on(name: str) -> list[str]:
 
 
 def without_budget(table: config.Table) -> config.Table:
-    """The tables of a run without its training budget."""
+    """A copy of a run's tables without the steps, epochs and minutes of training."""
     training = table.get("training", {})
     if not isinstance(training, dict):
         return table  # checked later, when a run is made of it

@@ -12,20 +12,24 @@ from transduce.types import EOS
 
 
 class Tokenizer(Protocol):
-    """Converts text to ids, each row ending with EOS, and ids to text. Ids 0 to 3 are ``types.SPECIALS``.
+    """Converts each text to a row of ids that ends with EOS, and a row back to text. Ids 0 to 3 are ``types.SPECIALS``.
 
-    A row begins with ``labels`` ids that are not text. After them, each token has ``factors`` ids.
-    ``entries`` are what the ids stand for, all different: an equal entry in two vocabularies is the same token.
-    ``pieces`` are the texts that the ids add to an output, with the space that begins a word; empty for ids that are
-    not text. ``spans`` gives the start and end of each id in a text; EOS and ids that are not text have empty spans.
-    ``length`` is the number of tokens in a row of ids, without EOS and labels.
-    ``extended`` is this vocabulary followed by the entries that only ``other`` has. It raises DataError if the
-    vocabulary cannot grow.
-    A line has at most ``columns`` columns, separated by tabs; in the last one a tab is text.
-    The last ``words`` ids stand for whole words; the word's spelling follows such an id.
-    The rows of a ``numeric`` tokenizer are numbers, and it has one entry for each number of a step. A tokenizer of a
-    ``signal`` is numeric too: its texts are paths of files, and a row is an array [S, factors] of float32 without EOS.
-    ``kind`` names the class in a saved file, and ``from_json`` reads what ``as_json`` returns (``storage.py``).
+    A row begins with ``labels`` ids that are not text. After them, each token has ``factors`` ids. ``tokens`` has a
+    name for each id of a row, for people. ``normalize`` is the text after a round trip through ids. ``spans`` has the
+    start and end of each id in a text, in characters; EOS and ids that are not text have empty spans. ``length`` is the
+    number of tokens in a row of ids, without EOS and labels.
+
+    ``entries`` and ``pieces`` have an item for each id of the vocabulary. ``entries`` are what the ids stand for, all
+    different: an equal entry in two vocabularies is the same token. ``pieces`` are the texts that the ids add to an
+    output, with the space that begins a word; empty for ids that are not text. ``extended`` is a vocabulary with the
+    entries of both tokenizers; ids may change. It raises DataError if the vocabulary cannot grow. The last ``words``
+    ids of the vocabulary stand for whole words; in a row the word's spelling follows such an id.
+
+    A line has at most ``columns`` columns, separated by tabs; in the last one a tab is text. The rows of a ``numeric``
+    tokenizer are numbers, and it has one entry for each number of a step. A tokenizer of a ``signal`` is numeric too:
+    its texts are paths of files, and a row is an array [S, factors] of float32 without EOS. ``kind`` names the class in
+    a saved file, and ``from_json`` reads what ``as_json`` returns (``storage.py``). Equal tokenizers have equal
+    ``fingerprint``.
     """
 
     @property
@@ -83,10 +87,10 @@ class Tokenizer(Protocol):
 
 
 class Unit(Protocol):
-    """A way to divide text into tokens. ``learn`` finds the vocabulary in one pass over the texts, and always the same.
+    """A way to divide text into tokens. ``learn`` finds the vocabulary in one pass over the texts.
 
-    For a unit of a ``signal``, the texts are the paths of the files that it reads. ``tokenizer`` is the class of what
-    ``learn`` returns, which a saved run is loaded with.
+    The same texts always give the same vocabulary. For a unit of a ``signal``, the texts are the paths of the files
+    that it reads. ``tokenizer`` is the class of what ``learn`` returns, which a saved run is loaded with.
     """
 
     @property
@@ -107,7 +111,7 @@ def checked(ids: Sequence[int], size: int) -> Sequence[int]:
 
 
 def divided(text: str, separator: str) -> list[tuple[int, int]]:
-    """The spans of the parts between white space or separators, and the empty span of the end."""
+    """(start, end) of each part between white space or separators, then an empty span at the end, for EOS."""
     found = []
     for token in re.finditer(r"\S+", text):
         start = token.start()
@@ -123,7 +127,10 @@ def shifted(spans: Iterable[tuple[int, int]], by: int) -> list[tuple[int, int]]:
 
 
 def cut(row: Any, limit: int, tokenizer: Tokenizer) -> Any:
-    """The first ``limit`` items of a row. The last of them becomes EOS if the tokenizer ends rows with EOS."""
+    """The first ``limit`` items of a row; a row that is no longer stays as it is.
+
+    The last item becomes EOS if the tokenizer ends rows with EOS.
+    """
     if len(row) <= limit:
         return row
     return row[:limit] if tokenizer.signal else [*row[: limit - 1], EOS]

@@ -63,7 +63,10 @@ class FactoredTokenizer(Recorded):
         ]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The line of the ids. An unknown factor is "<unk>". A truncated last token has its remaining factors."""
+        """The line of the ids. An unknown factor is "<unk>". An incomplete last token keeps the factors that it has.
+
+        Raises DataError for an id outside the vocabulary.
+        """
         spoken = [self._pieces[i] for i in checked(ids, len(self)) if i not in (PAD, BOS, EOS)]
         values = [piece.removeprefix(self._separator) for piece in spoken]
         tokens = (values[place : place + self.factors] for place in range(0, len(values), self.factors))
@@ -81,7 +84,7 @@ class FactoredTokenizer(Recorded):
         return divided(text, self._separator)
 
     def normalize(self, text: str) -> str:
-        """Returns ``decode(encode(line))``, assuming that the line has no unknown factors."""
+        """Returns ``decode(encode(text))``, assuming that the text has no unknown factors."""
         return " ".join(map(self._separator.join, split(text, self.factors, self._separator)))
 
     @property
@@ -97,7 +100,11 @@ class FactoredTokenizer(Recorded):
         return ("",) * len(self)
 
     def extended(self, other: Tokenizer) -> FactoredTokenizer:
-        """Adds new values at the end of each factor. The ids of the tags change, because tags follow the words."""
+        """Returns a tokenizer with new values at the end of each factor. The ids of the tags change, because tags
+        follow words.
+
+        Raises DataError if the number of factors or the separator differs.
+        """
         record = other.as_json()
         if other.factors != self.factors or record.get("separator") != self._separator:
             raise DataError(
@@ -116,7 +123,10 @@ class FactoredTokenizer(Recorded):
 
 
 def split(line: str, factors: int, separator: str) -> list[list[str]]:
-    """The factors of each token of a line. Raises LineError, which names the token, if a factor is missing."""
+    """The factors of each token of a line, in NFC.
+
+    Raises LineError, which names the token, for another number of factors or an empty factor.
+    """
     tokens = [token.split(separator) for token in normalize("NFC", line).split()]
     for number, token in enumerate(tokens, 1):
         if len(token) != factors or not all(token):
@@ -133,8 +143,9 @@ def split(line: str, factors: int, separator: str) -> list[list[str]]:
 class Factored:
     """Tokens between white space, each with ``factors`` factors including the word: "dogs|dog|NOUN" has 3.
 
-    Values of a factor that are rarer than ``minimum_count`` are unknown. ``size`` keeps the most frequent values of
-    each factor. Lengths count ids, so a token counts ``factors`` times.
+    ``separator`` stands between factors. Values of a factor that are rarer than ``minimum_count`` are unknown. At most
+    the ``size`` most frequent values of each factor are kept; None keeps all. Lengths count ids, so a token counts
+    ``factors`` times.
     """
 
     factors: int = 2

@@ -79,12 +79,12 @@ class FeaturesTokenizer(Recorded):
         return sum(i < len(self._text) for i in ids) - 1
 
     def spans(self, line: str) -> list[tuple[int, int]]:
-        """The span of each id in the line. All features share one span."""
+        """The span of each id in the line. Each feature has an empty span at the beginning of the line."""
         features, text = split(line, self._separator)
         return [*((0, 0) for _ in features), *shifted(self._text.spans(text), len(line) - len(text))]
 
     def normalize(self, text: str) -> str:
-        """Returns ``decode(encode(line))``, assuming that the line has no unknown tokens."""
+        """Returns ``decode(encode(text))``, assuming that the line ``text`` has no unknown tokens."""
         features, rest = split(text, self._separator)
         return f"{self._separator.join(features)}\t{self._text.normalize(rest)}"
 
@@ -98,7 +98,11 @@ class FeaturesTokenizer(Recorded):
         return (*self._text.pieces, *("" for _ in self._features))
 
     def extended(self, other: Tokenizer) -> FeaturesTokenizer:
-        """Adds new pieces and new features. The ids of the features change, because they follow the text's."""
+        """Returns a tokenizer with the new pieces and features too. The features' ids change, because they follow the
+        text's.
+
+        Raises DataError if ``other`` has no features or another separator, or if the text's vocabulary cannot grow.
+        """
         if not isinstance(other, FeaturesTokenizer) or other._separator != self._separator:
             raise DataError(
                 f"features separated by {self._separator!r} and a text can be extended by their like alone; use the "
@@ -119,7 +123,9 @@ class FeaturesTokenizer(Recorded):
 
 
 def split(line: str, separator: str) -> tuple[list[str], str]:
-    """The features and the text of a line. Raises LineError, which quotes the line, if there is no tab."""
+    """The features of a line in NFC, without empty ones, and its text. Raises LineError, which quotes the line, without
+    a tab.
+    """
     features, tab, text = line.partition("\t")
     if not tab:
         raise LineError(

@@ -55,7 +55,9 @@ class LabelledTokenizer(Recorded):
         return len(self._text) + len(self._values)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, ending with EOS. Raises LineError if a line has too few fields."""
+        """The ids of each line, ending with EOS. Raises LineError if a line has too few fields, or extra ones without a
+        text.
+        """
         lines = [self._split(line) for line in texts]
         spoken = self._text.encode([text for _, text in lines])
         return [
@@ -81,12 +83,12 @@ class LabelledTokenizer(Recorded):
         return self._text.length(ids[self.labels :]) if self._with_text else self.labels
 
     def spans(self, line: str) -> list[tuple[int, int]]:
-        """The span of each id in the line."""
+        """The span of each id in the line. Each label has an empty span at the beginning of the line."""
         labels, text = self._split(line)
         return [*((0, 0) for _ in labels), *shifted(self._text.spans(text), len(line) - len(text))]
 
     def normalize(self, text: str) -> str:
-        """Returns ``decode(encode(line))``, assuming that the line has no unknown tokens."""
+        """Returns ``decode(encode(text))``, assuming that the line ``text`` has no unknown tokens."""
         labels, rest = self._split(text)
         return self._join(labels, self._text.normalize(rest))
 
@@ -100,7 +102,12 @@ class LabelledTokenizer(Recorded):
         return (*self._text.pieces, *("" for _ in self._values))
 
     def extended(self, other: Tokenizer) -> LabelledTokenizer:
-        """Adds new pieces and new labels. The ids of the labels change, because they follow the text's."""
+        """Returns a tokenizer with the new pieces and labels too. The labels' ids change, because they follow the
+        text's.
+
+        Raises DataError if ``other`` has another number of labels, if only one of the two has a text, or if the text's
+        vocabulary cannot grow.
+        """
         if not isinstance(other, LabelledTokenizer) or (other.labels, other._with_text) != (
             self.labels,
             self._with_text,
@@ -140,8 +147,9 @@ def check_text(text: Tokenizer) -> Tokenizer:
 
 
 def split(line: str, labels: int, with_text: bool) -> tuple[list[str], str]:
-    """The labels and the text of a line; the text is empty without ``with_text``. Raises LineError, which quotes the
-    line.
+    """The labels of a line, in NFC, and its text, which is empty without ``with_text``.
+
+    Raises LineError, which quotes the line, if it has too few fields, or extra ones without a text.
     """
     fields = line.split("\t", labels)
     if len(fields) != labels + with_text:

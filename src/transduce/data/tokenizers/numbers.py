@@ -27,7 +27,10 @@ DIGITS = 6  # digits to write after the first digit of the scale
 
 
 class NumbersTokenizer(RecordedNumbers):
-    """Converts lines of numbers to scaled numbers and back. ``mean`` and ``scale`` are those of each channel, raw."""
+    """Converts lines of numbers to scaled numbers and back.
+
+    ``mean`` and ``scale`` have a value for each channel, in the units of the lines.
+    """
 
     kind = "numbers"
     signal = False
@@ -49,7 +52,7 @@ class NumbersTokenizer(RecordedNumbers):
         return rows
 
     def decode(self, ids: Sequence[float]) -> str:
-        """The line of a row from ``encode`` or from a model. All values except the last one are numbers."""
+        """The line of a row from ``encode`` or from a model. The row's last value stands for EOS and is left out."""
         numbers = self._written(ids)
         return " ".join(",".join(numbers[at : at + self.factors]) for at in range(0, len(numbers), self.factors))
 
@@ -69,7 +72,9 @@ class NumbersTokenizer(RecordedNumbers):
         return self.decode(self.encode([text])[0])
 
     def extended(self, other: Tokenizer) -> NumbersTokenizer:
-        """Numbers have no vocabulary to extend: returns this tokenizer if the other has as many channels."""
+        """Returns this tokenizer: numbers have no vocabulary to extend. Raises DataError unless ``other`` has as many
+        channels.
+        """
         if not other.numeric or other.factors != self.factors:
             raise DataError(
                 f"numbers in {self.factors} channels are not extended by {other.factors}, nor by text; use the same "
@@ -97,9 +102,9 @@ def _text(number: float, decimals: int) -> str:
 
 
 def steps(line: str, channels: int | None = None) -> Array:
-    """The numbers of a line, [S, C]. Raises LineError, which names the step, if a number is missing or invalid.
+    """The numbers of a line, [S, C]. Without ``channels``, the first step determines C.
 
-    Without ``channels``, the first step determines their number.
+    Raises LineError if the line has no numbers, a step has more or fewer than C, or one is not a finite number.
     """
     written = [step.split(",") for step in line.split()]
     if not written:
@@ -130,7 +135,7 @@ def _number(line: str, text: str, place: str) -> float:
 
 
 class Moments:
-    """Mean and standard deviation of each channel in one pass. N rows, C channels.
+    """Mean and standard deviation of each of C channels over all added rows, in one pass.
 
     Sums of squares would lose digits; this update does not (Chan, Golub and LeVeque 1983).
     """
@@ -141,7 +146,7 @@ class Moments:
         self._squares_C: Array = np.zeros(1)  # sum of squared distances from the mean
 
     def add(self, x_NC: NDArray[Any]) -> None:
-        """Adds rows, at least one."""
+        """Adds the rows ``x_NC``, at least one."""
         own_C, before, self.count = x_NC.mean(0, dtype=np.float64), self.count, self.count + len(x_NC)
         apart_C, weight = own_C - self.mean_C, len(x_NC) / self.count
         self._squares_C = self._squares_C + ((x_NC - own_C) ** 2).sum(0) + apart_C**2 * before * weight
@@ -157,9 +162,9 @@ class Moments:
 class Numbers:
     """Numbers, with spaces between steps and commas between channels: "3.1,0 2.7,1" is two steps of two channels.
 
-    They are scaled to mean 0 and standard deviation 1 of the training set. "channel" scales each channel separately.
-    "global" uses one scale for all, so that channels stay comparable. "none" reads numbers unchanged. Inputs and
-    outputs are raw numbers. Lengths count numbers.
+    They are shifted and scaled so that the training set has mean 0 and standard deviation 1. "channel" does this for
+    each channel separately. "global" uses one mean and one scale for all, so that channels stay comparable. "none"
+    reads numbers unchanged. Inputs and outputs are raw numbers. Lengths count numbers.
     """
 
     scaling: Literal["channel", "global", "none"] = "channel"

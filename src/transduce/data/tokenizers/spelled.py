@@ -1,8 +1,8 @@
 """Words in pieces: "dogs bark" as <s> d o g s <s> b a r k </s>, so that a model sees where words begin.
 
-White space separates words. "<s>", which occurs in no other source, stands before each word's pieces, which may have
-any text unit. So predictions per word (labels, one for each word) do not depend on the pieces. A word that is also
-known as a whole has its own mark instead of "<s>": <dog> d o g <bark> b a r k.
+White space separates words. The mark "<s>", which no other unit writes into a source, stands before each word. The
+word's pieces may have any text unit. So predictions per word (labels, one for each word) do not depend on the pieces. A
+word that is also known as a whole has its own mark instead of "<s>": <dog> d o g <bark> b a r k.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from transduce.types import BOS, EOS, SPECIALS, UNK
 class SpelledTokenizer(Recorded):
     """Converts lines of words to ids and back: the ids of the pieces' tokenizer, with a mark before each word.
 
-    The mark is BOS, or an id after those of the pieces if ``known`` has the word as a whole.
+    The mark is BOS. A word in the vocabulary of the tokenizer ``known`` has a mark of its own, whose id follows the
+    pieces' ids.
     """
 
     kind = "spelled"
@@ -107,7 +108,12 @@ class SpelledTokenizer(Recorded):
         return (*self._pieces.pieces, *("" for _ in self._wholes))
 
     def extended(self, other: Tokenizer) -> SpelledTokenizer:
-        """Adds new pieces and new words. The ids of the words change, because they follow the pieces'."""
+        """Returns a tokenizer with the new pieces and words too. The ids of the words change, because they follow the
+        pieces'.
+
+        Raises DataError if ``other`` is of another kind, if only one of the two knows words, or if the pieces cannot
+        grow.
+        """
         if not isinstance(other, SpelledTokenizer) or (self._known is None) != (other._known is None):
             raise DataError("words in pieces can be extended by their like alone; use the same units")
         known = self._known and other._known and self._known.extended(other._known)

@@ -37,7 +37,10 @@ _GUARD = pre_tokenizers.Split(Regex(f"<(?={'|'.join(re.escape(special[1:]) for s
 
 
 class TextTokenizer:
-    """A tokenizer of the library ``tokenizers``, for text without labels. ``labels.py`` handles labels."""
+    """A tokenizer of the library ``tokenizers``, for text without labels. ``labels.py`` handles labels.
+
+    Raises DataError if the first ids of its vocabulary are not the special tokens.
+    """
 
     kind = storage.TEXT
     numeric = False
@@ -61,7 +64,10 @@ class TextTokenizer:
         return self._library.get_vocab_size()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, ending with EOS. Raises DataError for half of a surrogate pair."""
+        """The ids of each text, ending with EOS.
+
+        Raises DataError for half of a surrogate pair, or if the library gives up on a text.
+        """
         try:
             return [encoding.ids for encoding in self._library.encode_batch_fast(list(texts))]
         except TypeError:
@@ -118,9 +124,10 @@ class TextTokenizer:
         return ("",) * UNK + spoken
 
     def extended(self, other: Tokenizer) -> TextTokenizer:
-        """Adds the new entries of ``other`` to a vocabulary of characters, words or symbols.
+        """Returns a tokenizer with the new entries of ``other`` after its own. The ids of its own entries stay.
 
-        Subword vocabularies cannot grow, because each new piece changes how all text is divided.
+        Raises DataError if the two cut text differently, and for subwords (bpe, unigram), because each new piece
+        changes how all text is divided.
         """
         record, theirs = self.as_json(), other.as_json()
         if record["model"]["type"] != "WordLevel":
@@ -166,7 +173,11 @@ def _cutting(record: Any) -> Any:
 
 @dataclass(frozen=True)
 class Characters(Normalised):
-    """Characters, including spaces. ``size`` limits the vocabulary, including special tokens."""
+    """Characters, including spaces.
+
+    Those rarer than ``minimum_count`` are unknown. ``size`` is the largest vocabulary, including special tokens, and
+    keeps the most frequent characters; None keeps all.
+    """
 
     minimum_count: int = 1
     size: int | None = None
@@ -190,7 +201,8 @@ class Characters(Normalised):
 class Words(Normalised):
     """Words and single punctuation marks. A piece after a space begins with "▁".
 
-    ``size`` keeps the most frequent pieces, including special tokens; all others are unknown.
+    Pieces rarer than ``minimum_count`` are unknown. ``size`` is the largest vocabulary, including special tokens, and
+    keeps the most frequent pieces; None keeps all.
     """
 
     minimum_count: int = 1
@@ -217,7 +229,9 @@ class Words(Normalised):
 class Symbols(Normalised):
     """Symbols between white space (phonemes, glosses). Decoding puts one space between them.
 
-    A symbol with the spelling of a special token ("</s>") is split after its "<".
+    A symbol with the spelling of a special token ("</s>") is split after its "<". Symbols rarer than ``minimum_count``
+    are unknown. ``size`` is the largest vocabulary, including special tokens, and keeps the most frequent symbols; None
+    keeps all.
     """
 
     minimum_count: int = 1
@@ -243,7 +257,8 @@ class Bpe(Normalised):
     """Byte-pair encoding within words and runs of punctuation (Sennrich et al. 2016).
 
     ``size`` is the largest vocabulary, including special tokens. It is smaller if no more pairs occur ``minimum_count``
-    times. ``alphabet`` keeps only the most frequent characters.
+    times. ``alphabet`` is the number of characters to keep, the most frequent ones; None keeps all. Raises DataError at
+    learning if these characters and the special tokens are more than ``size``.
     """
 
     size: int = 8000
@@ -278,8 +293,10 @@ class Bpe(Normalised):
 
 @dataclass(frozen=True)
 class Unigram(Normalised):
-    """Subwords of a unigram language model (Kudo 2018), within words and runs of punctuation. ``size`` is as in
-    ``Bpe``.
+    """Subwords of a unigram language model (Kudo 2018), within words and runs of punctuation.
+
+    ``size`` is the largest vocabulary, including special tokens. Raises DataError at learning if the characters and the
+    special tokens are more.
     """
 
     size: int = 8000
@@ -362,7 +379,9 @@ def _subwords(model: Any, form: list[Any]) -> tokenizers.Tokenizer:
 
 
 def _pieces(longest: int | None = None) -> Any:
-    """Splits text into words and runs of punctuation, of at most ``longest`` characters."""
+    """The library's splitter of text into words and runs of punctuation, of at most ``longest`` characters after a
+    space.
+    """
     many = "+" if longest is None else f"{{1,{longest}}}"
     return pre_tokenizers.Split(Regex(rf"{SPACE}?(?:\w{many}|[^\w{SPACE}]{many})|{SPACE}"), "isolated")
 

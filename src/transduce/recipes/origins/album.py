@@ -28,7 +28,9 @@ MANIFEST = "pairs.jsonl"
 
 @dataclass(frozen=True)
 class Entry:
-    """A picture or clip, its target or targets, and further keys of its line in the manifest."""
+    """A picture [H, W] or [H, W, 3] or a clip [F, H, W, 3], its target or targets, and further keys of its manifest's
+    line.
+    """
 
     values: Bytes
     target: str | list[str]
@@ -36,18 +38,18 @@ class Entry:
 
 
 def albums(folder: Path, entries: Callable[[Split], Iterable[Entry]]) -> Splits:
-    """Writes one folder of entries per split, if it is missing. Each folder is complete or absent."""
+    """Returns the manifest of each split. First writes missing folders of entries. A folder is complete or absent."""
     return Splits(*(album(folder / split, lambda split=split: entries(split)) for split in SPLITS))  # type: ignore[misc]
 
 
 def album(folder: Path, entries: Callable[[], Iterable[Entry]]) -> Files:
-    """The manifest of the folder. Writes it with its pictures if it is missing."""
+    """Returns the manifest of the folder. First writes the folder with its pictures if it is missing."""
     make_folder(folder, lambda scratch: write_lines(scratch / MANIFEST, _lines(scratch, entries())))
     return Files(path=str(folder / MANIFEST))
 
 
 def pillow(module: str = "Image") -> ModuleType:
-    """A module of Pillow. Raises ImportError, which names the extra to install, without it."""
+    """A module of Pillow. Raises MissingPackageError, which names the extra to install, without it."""
     try:
         return __import__(f"PIL.{module}", fromlist=[module])
     except ImportError as error:

@@ -28,10 +28,11 @@ class PictureArchive:
     """The pictures and targets in the files train.npz, valid.npz and test.npz of a ``folder``.
 
     An .npz has "images", bytes [n, height, width] or [n, height, width, 3]. For pictures of any width it has "pixels",
-    the bytes of all pictures row by row, and "widths" [n]. The targets are its "labels" [n], or labels [n, k] joined by
-    ``between``. With ``text`` (a column number from 0, or a key) they are that column of the .tsv or .jsonl file of the
-    same name (.gz is fine), one line per picture. ``where``, for example ["label", "true"], keeps only the pictures
-    whose line has this text in this column.
+    the bytes of all pictures row by row, and "widths" [n]. The targets are its "labels" [n], or its "labels" [n, k],
+    each row joined by ``between``. If ``text`` is given (a column number from 0, or a key), the targets are that column
+    of a .tsv or .jsonl file instead. The file has the name of the .npz and lies beside it (.gz is fine). It has one
+    line per picture. ``where``, for example ["label", "true"], keeps only the pictures whose line has this text in this
+    column.
     """
 
     folder: str | None = None
@@ -127,7 +128,7 @@ def _beside(path: Path) -> Path:
 
 
 def _column(path: Path, column: str | int) -> Iterator[str]:
-    """One column of the file of texts."""
+    """One column of the file of texts, line by line. Raises DataError at a line that cannot be used."""
     for row in read(Files(path=str(_beside(path))), ColumnNames(target=column)):
         if row.problem is not None:
             raise DataError(f"{row.problem.place}: {row.problem.detail}; mend the line")

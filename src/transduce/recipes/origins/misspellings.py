@@ -21,14 +21,15 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Misspellings:
-    """Misspellings and their words. The model of ``recipes.origins.spelling_errors`` makes ``each`` errors per word.
+    """Misspellings and their words. The model of ``recipes.origins.spelling_errors`` draws ``each`` misspellings per
+    word.
 
-    The words are the ``words`` most frequent ones in the data file of the PyPI package ``pyspellchecker``, or the first
-    ones of the file ``lexicon`` with one word per line. None of the package's code is run. A hash of the misspelling
-    decides the split: 90 % train, 5 % valid, 5 % test. The words themselves are in all splits, so a model that writes
-    whole words has seen nearly all of them. A misspelling that is itself a word is dropped. ``collected`` is a .tsv
-    file of real misspellings and their words. These pairs go into the training set, and their misspellings are in no
-    other split.
+    Equal misspellings of a word count once, and a misspelling that is itself a word is dropped. The words are the
+    ``words`` most frequent ones in the data file of the PyPI package ``pyspellchecker``, or the first ones of the file
+    ``lexicon`` with one word per line. None of the package's code is run. A hash of the misspelling decides the split:
+    90 % train, 5 % valid, 5 % test. So nearly all words are targets in training, also those of valid and test.
+    ``collected`` is a .tsv file of real misspellings and their words. These pairs go into the training set, and their
+    misspellings are in no other split.
     """
 
     words: int = 30_000

@@ -36,8 +36,8 @@ class Mnist:
 
     55,000 are for training, 5,000 for valid, 10,000 for test. ``folder`` holds a local copy that replaces the download:
     the four published IDX files, plain or gzipped, or train.npz, valid.npz and test.npz with "images" [n, 28, 28] and
-    "labels" [n], in the split of their author. Downloads are checked by their checksum. ``first`` keeps only the first
-    examples of each split, for a trial.
+    "labels" [n]. The .npz files are the splits, whatever their sizes. Downloads are checked by their checksum.
+    ``first`` keeps only so many examples of each split, for a trial.
     """
 
     folder: str | None = None
@@ -81,6 +81,8 @@ class Mnist:
 def _idx(folder: Path | None, name: str) -> Bytes:
     """The array of an IDX file: two zeros, the type of its numbers, the number of axes, the size of each axis, the
     numbers.
+
+    Raises DataError if the file is not whole, or has other numbers than bytes.
     """
     data = _raw(folder, name)
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] != UNSIGNED_BYTES:

@@ -53,7 +53,10 @@ class Published:
 
 
 def download(url: str, largest: int | None = None) -> bytes:
-    """Downloads a file. Raises DataError after 30 seconds without data, or beyond ``largest`` bytes (default 16 MB)."""
+    """The bytes of a file. Raises DataError for a network error, after 30 seconds without data, or if it is too large.
+
+    ``largest`` is the most bytes (default 16 MiB).
+    """
     largest = largest or LARGEST
     try:
         with urllib.request.urlopen(url, timeout=SECONDS) as response:

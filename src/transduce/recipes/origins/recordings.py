@@ -59,7 +59,8 @@ class Recording:
 
 
 def recordings(folder: str | None, leave_out: str | None = None) -> dict[Split, list[Recording]]:
-    """The recordings of each split: index 0 to 4 for test, as the authors recommend, 5 to 7 for valid.
+    """The recordings of each split: index 0 to 4 for test, as the authors recommend, 5 to 7 for valid, the rest for
+    training.
 
     ``leave_out`` names a speaker whose recordings are all for test; then index 0 to 4 of the others is in no split. The
     recordings come from a ``folder`` with a copy, or are downloaded. Raises DataError if they are not the expected
@@ -80,7 +81,10 @@ def recordings(folder: str | None, leave_out: str | None = None) -> dict[Split, 
 
 
 def checked(files: dict[str, bytes], where: str) -> list[Recording]:
-    """Returns the recordings sorted by file name. Raises DataError if the checksum differs."""
+    """The recordings, sorted by file name, of ``files`` (name and bytes). Raises DataError if their checksum differs.
+
+    ``where`` stands for their place in that message.
+    """
     digest = hashlib.sha256()
     found = []
     for name, wav in sorted(files.items()):
@@ -120,7 +124,9 @@ def spoken_splits(folder: Path, entries: Callable[[Split], Iterable[Spoken]]) ->
 
 
 def wav(x_N: Samples) -> bytes:
-    """Samples from -1 to 1 as a 16-bit WAV file. Larger values are clipped."""
+    """Samples [N] from -1 to 1 as a 16-bit WAV file with one channel, 8,000 samples a second. Larger values are
+    clipped.
+    """
     levels_N = np.clip(np.rint(x_N * 2**15), -(2**15), 2**15 - 1).astype("<i2")
     file = io.BytesIO()
     with wave.open(file, "wb") as written:
@@ -145,8 +151,8 @@ def _fetched() -> dict[str, bytes]:
 
 
 def _copied(folder: Path) -> dict[str, bytes]:
-    """The files of wav.tar.gz, or of a folder of recordings: ``recordings`` (a checkout), ``wav``, or the folder
-    itself.
+    """The recordings of a copy, by file name: from wav.tar.gz, else recordings/ (a checkout), else wav/, else the
+    folder itself.
     """
     archive = folder / "wav.tar.gz"
     if archive.exists():

@@ -40,8 +40,9 @@ class Scene:
         return [f"{size} {each.colour} {each.shape}" for size, each in zip(self.sizes, self.things, strict=True)]
 
     def relations(self, number: int, other: int) -> list[str]:
-        """The clearly true relations of one object to another. An object far to the left and hardly higher is not
-        "above".
+        """The clearly true relations of object ``number`` to object ``other``, both counted from 0.
+
+        An object far to the left and hardly higher is not "above".
         """
         this, that = self.things[number], self.things[other]
         across, down = abs(this.x - that.x), abs(this.y - that.y)

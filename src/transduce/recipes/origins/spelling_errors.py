@@ -51,38 +51,38 @@ SOUNDS = (
 
 
 def deletion(word: str) -> list[str]:
-    """A letter is missing."""
+    """All words that arise if one letter is left out."""
     return [word[:i] + word[i + 1 :] for i in range(len(word))]
 
 
 def insertion(word: str) -> list[str]:
-    """An extra letter."""
+    """All words that arise if one lower-case letter is added anywhere."""
     return [word[:i] + letter + word[i:] for i in range(len(word) + 1) for letter in string.ascii_lowercase]
 
 
 def transposition(word: str) -> list[str]:
-    """Two adjacent letters are exchanged."""
+    """All words that arise if two adjacent, different letters are exchanged."""
     pairs = enumerate(itertools.pairwise(word))
     return [word[:i] + second + first + word[i + 2 :] for i, (first, second) in pairs if first != second]
 
 
 def doubling(word: str) -> list[str]:
-    """A single letter is doubled."""
+    """All words that arise if one single letter is doubled."""
     return [word[: i + 1] + word[i:] for i in range(len(word)) if word[i] not in (word[i - 1 : i], word[i + 1 : i + 2])]
 
 
 def undoubling(word: str) -> list[str]:
-    """A double letter becomes single."""
+    """All words that arise if one double letter becomes single."""
     return [word[:i] + word[i + 1 :] for i in range(len(word) - 1) if word[i] == word[i + 1]]
 
 
 def neighbour(word: str) -> list[str]:
-    """An adjacent key instead of the right one."""
+    """All words that arise if one letter is replaced by that of an adjacent key."""
     return [word[:i] + key + word[i + 1 :] for i, letter in enumerate(word) for key in NEIGHBOURS.get(letter, "")]
 
 
 def sound(word: str) -> list[str]:
-    """Another spelling of the same sound."""
+    """All words that arise if one spelling of a sound is replaced by another of ``SOUNDS``."""
     return [
         word[:start] + other + word[end:]
         for start in range(len(word))

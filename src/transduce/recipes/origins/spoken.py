@@ -43,7 +43,8 @@ class SpokenStrings:
     They are made from the recordings of the same split of ``spoken-digits``. ``strings`` are for training; valid and
     test have a tenth of that each, at least 100. ``pause`` is the least and the most silence around and between digits,
     in seconds. ``noise`` is the range of the white noise over all of it, in decibels below the string. With ``speed``
-    0.1 each training string is up to a tenth faster (and higher) or slower. The same ``seed`` gives the same strings.
+    0.1 the digits of a training string are all up to a tenth shorter (and higher) or longer (and lower). The same
+    ``seed`` gives the same strings.
     """
 
     strings: int = 2000
@@ -87,7 +88,7 @@ class SpokenStrings:
             yield Spoken(f"{number:06}", wav(x_N), " ".join(each.word for each in chosen))
 
     def _joined(self, digits: list[Samples], ratio: float, chance: Chance) -> Samples:
-        """The digits with pauses and noise, ``ratio`` times as long."""
+        """The digits, each stretched to ``ratio`` times its length, with pauses and noise."""
         parts = [self._silence(chance)]
         for x_N in digits:
             parts += [resampled(x_N, ratio), self._silence(chance)]

@@ -15,7 +15,7 @@ from transduce.recipes.origins.base import held_out, made_up
 
 @dataclass(frozen=True)
 class Reverse:
-    """Strings of lower-case letters and their reversals, for smoke tests. No string is in two splits.
+    """Strings of 1 to ``longest`` lower-case letters and their reversals, for smoke tests. No string is in two splits.
 
     ``pairs`` are for training; valid and test have a tenth of that each, at least 100.
     """

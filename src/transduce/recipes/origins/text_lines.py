@@ -27,11 +27,11 @@ class TextLines:
     """Pictures of text lines, ``height`` pixels high and as wide as their text, and the texts.
 
     A line has up to ``words`` frequent English words (from the PyPI package ``pyspellchecker``). Some are capitalised,
-    followed by a punctuation mark, or replaced by a number. If the file ``text`` is given, a line is a passage of it.
-    Each line has a random font of ``fonts`` (matplotlib's, or a folder's), a rotation of up to ``tilt`` degrees, a
-    random size and brightness, a blur of up to ``blur`` pixels, and noise. ``noise`` is its largest standard deviation,
-    where white minus black is 1. No line is in two splits. ``pairs`` are for training; valid and test have a tenth of
-    that each, at least 100.
+    followed by a punctuation mark, or replaced by a number. If the file ``text`` is given, a line is a passage of up to
+    ``words`` words from it, unchanged. Each line has a random font of ``fonts`` (matplotlib's, or a folder's), a
+    rotation of up to ``tilt`` degrees, a random size and brightness, a blur of up to ``blur`` pixels, and noise.
+    ``noise`` is its largest standard deviation, where white minus black is 1. No line is in two splits. ``pairs`` are
+    for training; valid and test have a tenth of that each, at least 100.
     """
 
     pairs: int = 10_000

@@ -11,10 +11,11 @@ from transduce.data.corpora import DataError
 
 @dataclass(frozen=True)
 class Windows:
-    """A window has ``steps_in`` steps to read and ``steps_out`` steps after them to forecast, every ``stride`` steps.
+    """A window has ``steps_in`` steps to read and ``steps_out`` steps after them to forecast. One begins every
+    ``stride`` steps.
 
-    Splits are by time: the last ``test`` steps, the ``valid`` steps before them, and all earlier steps for training. A
-    window lies in one split completely, so no step is in two splits.
+    Splits are by time: first the steps for training, then those for valid, and last those for test. ``valid`` and
+    ``test`` are shares of all steps. A window lies in one split completely, so no step is in two splits.
     """
 
     steps_in: int
@@ -34,7 +35,7 @@ class Windows:
             )
 
     def parts(self, steps: int) -> dict[Split, range]:
-        """The steps of each split."""
+        """The numbers of the steps in each split, if there are ``steps`` steps."""
         test = steps - round(steps * self.test)
         valid = test - round(steps * self.valid)
         return dict(zip(SPLITS, (range(valid), range(valid, test), range(test, steps)), strict=True))
@@ -59,6 +60,6 @@ class Windows:
         return found
 
     def _places(self, part: range) -> Iterator[tuple[int, int]]:
-        """The first steps of each window's source and of its target."""
+        """The number of the first step to read and of the first step to forecast, for each window in ``part``."""
         last = part.stop - self.steps_in - self.steps_out
         return ((begin, begin + self.steps_in) for begin in range(part.start, last + 1, self.stride))

@@ -18,10 +18,10 @@ from transduce.recipes.origins.base import made_up
 class Xml:
     """Prefixes of XML documents and the tags that close them: "<ab><cd></cd><ef>" -> "</ef></ab>".
 
-    After the task of Jozefowicz et al. 2015. In each of ``steps`` steps a tag is opened or the last open tag is closed,
-    with equal probability. If no tag is open, the document ends. Names have 2 to 10 lower-case letters. A prefix ends
-    after a random tag with something open, and is in one split only. ``pairs`` are for training; valid and test have a
-    tenth of that each, at least 100.
+    After the task of Jozefowicz et al. 2015. In each of up to ``steps`` steps a tag is opened or the last open tag is
+    closed, with equal probability. If no tag is left to close, the document ends. Names have 2 to 10 lower-case
+    letters. A prefix ends after a random tag with something open, and is in one split only. ``pairs`` are for training;
+    valid and test have a tenth of that each, at least 100.
     """
 
     pairs: int = 50_000
@@ -71,7 +71,9 @@ def check_steps(steps: int) -> None:
 
 
 def growing(draw: random.Random, steps: int, longest: int = 10) -> Iterator[tuple[str, int]]:
-    """A document after each of its first ``steps`` tags, and the number of open tags there."""
+    """Yields a document after each of its up to ``steps`` tags, and the number of open tags there. ``Xml`` has the
+    rules.
+    """
     text = ""
     names: list[str] = []
     for _ in range(steps):
@@ -87,7 +89,7 @@ def growing(draw: random.Random, steps: int, longest: int = 10) -> Iterator[tupl
 
 
 def closing(beginning: str) -> str:
-    """The tags that close all open ones. Raises ValueError if a tag closes another than the last open one."""
+    """The tags that close all open ones. Raises UserError if a tag closes another than the last open one."""
     names: list[str] = []
     for closes, name in re.findall(r"<(/?)([a-z]+)>", beginning):
         if not closes:
