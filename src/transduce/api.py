@@ -42,16 +42,19 @@ def train(
 ) -> Transducer:
     """Trains a recipe, or a .toml file, and returns the best model.
 
-    ``settings`` override the recipe's: ``{"training.steps": 1000}`` or ``["training.steps=1000"]``. A budget among
-    them (steps, epochs, minutes) replaces the recipe's whole budget.
+    ``settings`` override the recipe's: ``{"training.steps": 1000}`` or ``["training.steps=1000"]``. A budget among them
+    (steps, epochs, minutes) replaces the recipe's whole budget.
 
     ``pairs`` of (source, target) replace the recipe's data. Give ("", text) for a language model. The source of a
     signal is a path, relative to the current directory. One pair in twenty is held out for validation, unless
     ``settings`` name a file in ``data.valid``. A resumed run keeps its own pairs.
 
-    ``out`` is the run directory, by default ``runs/NAME``. A directory that holds a run is refused unless ``resume``
-    or ``overwrite`` is set. ``resume`` continues the run. ``overwrite`` replaces it: the earlier run is deleted when
-    the new one has its first checkpoint.
+    ``out`` is the run directory, by default ``runs/NAME``. A directory that holds a run is refused unless ``resume`` or
+    ``overwrite`` is set. ``resume`` continues the run. ``overwrite`` replaces it: the earlier run is deleted when the
+    new one has its first checkpoint. Raises UserError if both are set.
+
+    ``device`` is cpu, cuda (or cuda:1), mps, or "auto" for the first available of cuda, mps and cpu. ``threads`` is the
+    number of processor threads (default: PyTorch's own number).
 
     ``progress`` draws a bar on standard error. SIGINT, SIGTERM and SIGHUP save a checkpoint before they end the
     program. ``init`` is a run to start from, and ``teacher`` one to learn from (``[init]`` and ``[distillation]`` in
@@ -100,14 +103,18 @@ def train_run(
 
 
 def run_folder(recipe: str | Path, out: str | Path | None) -> Path:
-    """``out``, or runs/ and the recipe's name. A link, or a path such as ".", is followed to a name that can be
-    renamed."""
+    """``out``, or by default ``runs/NAME``, where NAME is the recipe's file name without its suffix.
+
+    A link, or a path such as ".", is resolved to a path whose folder can be renamed.
+    """
     folder = Path("runs") / Path(recipe).stem if out is None else Path(out)
     return folder.resolve() if folder.is_symlink() or folder.name in ("", "..") else folder
 
 
 def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> config.Table:
-    """The table with ``settings``, as ``train`` takes them."""
+    """The table with ``settings``, as ``train`` takes them. If they name a budget, the table's own budget is removed
+    first.
+    """
     if isinstance(settings, str):
         settings = [settings]
     keys = settings if isinstance(settings, Mapping) else [setting.partition("=")[0].strip() for setting in settings]

@@ -21,12 +21,13 @@ NEVER = float("-inf")
 
 @dataclass(frozen=True)
 class Trellis:
-    """The scores of all I^T label sequences y of each row:
+    """The scores of all L^T label sequences y of each row:
 
     s(y) = start(y_1) + sum_t unary_t(y_t) + sum_t transition(y_t-1, y_t) + end(y_T), and p(y) = exp s(y) / Z.
 
-    ``unary`` [B, T, L] has ``lengths`` [B] real positions; T is at least 1. ``transition`` [L, L] goes from the first
-    axis to the second. ``start`` and ``end`` are [L]. A row of length 0 has one sequence, with score 0.
+    ``unary`` [B, T, L] has ``lengths`` [B] real positions; T is at least 1. ``transition`` [L, L] goes from the label
+    of the first axis to that of the second. ``start`` and ``end`` are [L]. A row of length 0 has one sequence, with
+    score 0.
     """
 
     unary: Tensor
@@ -49,7 +50,10 @@ class Trellis:
         return (unary_BT + into_BT + end_BT).masked_fill(~self.mask, 0.0).sum(1)
 
     def own(self, target_BT: Tensor, lengths_B: Tensor) -> Tensor:
-        """[B, T]: the labels, as wide as the trellis. Raises ValueError if the lengths differ."""
+        """[B, T]: the target's labels, cut or padded with 0 to the trellis' T positions.
+
+        Raises UserError if a row's number of labels (``lengths_B``) is not its length here.
+        """
         check_lengths(self.lengths, lengths_B)
         positions = self.unary.shape[1]
         missing = max(0, positions - target_BT.shape[1])
@@ -57,7 +61,11 @@ class Trellis:
 
     @cached_property
     def forward(self) -> Tensor:
-        """[B, T, L]: alpha_t(j), the log-sum over all label prefixes that end with label j at time t."""
+        """[B, T, L]: alpha_t(j), the log-sum over all label prefixes that end with label j at time t, with its unary
+        score.
+
+        Values past a row's length have no meaning.
+        """
         alpha_BL = self.start + self.unary[:, 0]
         found = [alpha_BL]
         for unary_BL in self.unary.unbind(1)[1:]:
@@ -67,7 +75,10 @@ class Trellis:
 
     @cached_property
     def backward(self) -> Tensor:
-        """[B, T, L]: beta_t(i), the log-sum over all label suffixes after label i at time t; 0 past a row's length."""
+        """[B, T, L]: beta_t(i), the log-sum over all label suffixes after label i at time t; 0 past a row's length.
+
+        It has the end's score, but not the unary score at t.
+        """
         last_B = self.lengths - 1
         beta_BL = torch.zeros_like(self.unary[:, 0])
         found = []
@@ -81,7 +92,10 @@ class Trellis:
 
     @cached_property
     def log_normaliser(self) -> Tensor:
-        """[B]: log Z, the log-sum over all sequences. If ``unary`` scores are log p(x | y), this is log p(x)."""
+        """[B]: log Z, the log-sum over all sequences; 0 for a row of length 0.
+
+        If ``unary`` scores are log p(x | y) and the others are log-probabilities, this is log p(x).
+        """
         last_B = (self.lengths - 1).clamp(min=0)
         alpha_BL = self.forward[torch.arange(len(last_B), device=last_B.device), last_B]
         return (alpha_BL + self.end).logsumexp(-1).masked_fill(self.lengths == 0, 0.0)
@@ -92,9 +106,9 @@ class Trellis:
         return both_BTL.masked_fill(~self.mask[..., None], 0.0)
 
     def pair_posteriors(self) -> Tensor:
-        """[B, T - 1, I, J]: log p(y_t-1 = i, y_t = j | x); minus infinity past a row's length.
+        """[B, T - 1, I, J]: log p(y_t-1 = i, y_t = j | x) for t = 2 to T; minus infinity past a row's length.
 
-        The sum of their exponentials is the expected number of transitions.
+        The sum of their exponentials over t is the expected number of transitions from i to j.
         """
         follows_BTJ = self.unary[:, 1:] + self.backward[:, 1:]
         both_BTIJ = self.forward[:, :-1, :, None] + self.transition + follows_BTJ[:, :, None]
@@ -102,7 +116,7 @@ class Trellis:
         return both_BTIJ.masked_fill(~self.mask[:, 1:, None, None], NEVER)
 
     def conditionals(self, labels_BT: Tensor) -> Tensor:
-        """[B, T, L]: log p(y_t | y_t-1, x), where ``labels`` give y_t-1; 0 past a row's length.
+        """[B, T, L]: log p(y_t = j | y_t-1, x) for each label j, where ``labels_BT`` give y_t-1; 0 past a row's length.
 
         A chain also has a left-to-right factorisation: log p(y) is the sum of these values at y.
         """
@@ -112,10 +126,10 @@ class Trellis:
         return torch.cat([first_B1L, later_BTL], 1).masked_fill(~self.mask[..., None], 0.0)
 
     def best(self, count: int = 1) -> tuple[Tensor, Tensor]:
-        """The ``count`` best label sequences of each row, best first: labels [B, K, T] and scores [B, K].
+        """The K = ``count`` best label sequences of each row, best first: labels [B, K, T] and scores [B, K].
 
         A score is minus infinity if a row has fewer sequences. The last label is repeated past a row's length. Each
-        label keeps its ``count`` best predecessors; ``count`` 1 is Viterbi's algorithm (1967).
+        label keeps its K best predecessors; ``count`` 1 is Viterbi's algorithm (1967).
         """
         B, T, L = self.unary.shape
         rows_B1 = torch.arange(B, device=self.unary.device)[:, None]
@@ -141,7 +155,10 @@ class Trellis:
 
 
 def check_lengths(own_B: Tensor, wanted_B: Tensor | None) -> None:
-    """Raises ValueError unless each row has as many labels as its source has positions."""
+    """Raises UserError unless each row has as many labels (``wanted_B``) as its source has positions (``own_B``).
+
+    Does nothing if ``wanted_B`` is None.
+    """
     if wanted_B is None or torch.equal(own_B, wanted_B):
         return
     row = int((own_B != wanted_B).nonzero()[0])

@@ -55,7 +55,10 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Adds a line to a log. The line may be lost or cut if the machine stops: a reader skips a line that is cut."""
+    """Adds a line to a log, in UTF-8. The folder must exist; the file need not.
+
+    The line may be lost or cut if the machine stops: a reader skips a line that is cut.
+    """
     with _named_errors(path), path.open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
 
@@ -69,7 +72,7 @@ def _put(path: Path, texts: Iterable[str]) -> None:
 
 
 def make_folder(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Makes ``folder`` unless it exists: ``fill`` writes it at the path that it is given.
+    """Makes ``folder`` unless it exists: ``fill`` writes the content into an empty folder whose path it is given.
 
     Several processes may make the same folder at once. They must write the same content: the first one wins.
     """
@@ -85,10 +88,11 @@ def make_folder(folder: Path, fill: Callable[[Path], None]) -> None:
 
 
 def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Replaces ``folder`` by the one that ``fill`` writes at the path that it is given. One process at a time.
+    """Replaces ``folder`` by the content that ``fill`` writes into the empty folder whose path it is given.
 
-    A folder cannot be renamed over another one, so the earlier one is renamed first. A process that is killed between
-    the two renames leaves the earlier folder alone: read ``current_folder(folder)``.
+    Only one process may do so at a time. A folder cannot be renamed over another one, so the earlier one is renamed
+    first. A process that is killed between the two renames leaves the earlier folder under its other name: read
+    ``current_folder(folder)``.
     """
     recover_folder(folder)
     earlier = _earlier(folder)
@@ -101,9 +105,10 @@ def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
 
 
 def current_folder(folder: Path) -> Path:
-    """Where to read a folder that ``replace_folder`` writes: the earlier folder, if a kill left that one alone.
+    """The path to read instead of a ``folder`` that ``replace_folder`` writes.
 
-    Changes nothing, so that it is safe beside a process that writes, and in a folder that is read-only.
+    This is ``folder`` itself, unless a kill left only the earlier folder under its other name. Changes nothing, so that
+    it is safe beside a process that writes, and in a folder that is read-only.
     """
     earlier = _earlier(folder)
     return earlier if not folder.exists() and earlier.exists() else folder
@@ -150,15 +155,15 @@ def _earlier(folder: Path) -> Path:
 
 
 def scratch_of(name: str) -> str | None:
-    """The name of the file or folder for which ``name`` is a scratch name; None if it is none."""
+    """The name of the file or folder for which ``name`` is a scratch name; None if ``name`` is no scratch name."""
     found = SCRATCH.fullmatch(name)
     return found["name"] if found else None
 
 
 def clear_scratch(path: Path, older_than: float = 0.0) -> None:
-    """Deletes the files and folders that killed processes left under scratch names of ``path``.
+    """Deletes the files and folders that killed processes left under scratch names of ``path``, beside it.
 
-    Keeps those that are not ``older_than`` this number of seconds, which another process may be writing.
+    Keeps those that changed in the last ``older_than`` seconds: another process may be writing them.
     """
     for left in path.parent.glob(f".{glob.escape(path.name)}-*"):
         if scratch_of(left.name) != path.name:
@@ -206,5 +211,8 @@ def _named_errors(path: Path) -> Iterator[None]:
 
 
 def name_from(facts: Any) -> str:
-    """A folder's name for content that is made from ``facts``: a hash, which changes when any of them changes."""
+    """A folder's name for content that is made from ``facts``: 12 hexadecimal digits of a hash of ``repr(facts)``.
+
+    The name changes when any of the facts changes.
+    """
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]

@@ -268,7 +268,7 @@ def register(protocol: str, name: str, cls: type) -> None:
     """Lets configurations choose ``cls`` by ``type = name`` in each place that expects the ``protocol``.
 
     The same class may be registered again, as a notebook cell does that runs twice. Raises UserError for an unknown
-    protocol, and for a name that another class has.
+    protocol, and for a name that another class has. Raises TypeError if ``cls`` is not a class.
     """
     if protocol not in NAMES:
         raise UserError(f"no protocol {protocol!r} to register {name!r} for{alternatives(protocol, NAMES)}")
@@ -283,7 +283,7 @@ def register(protocol: str, name: str, cls: type) -> None:
 
 
 def find(protocol: str, name: str) -> type:
-    """The class of a name. The name must be in ``NAMES``."""
+    """The class of a name, imported if necessary. Raises KeyError if the name is not in ``NAMES[protocol]``."""
     if (protocol, name) in _registered:
         return _registered[protocol, name]
     module, _, cls = NAMES[protocol][name].partition(":")
@@ -298,7 +298,9 @@ def name_of(protocol: str, cls: type) -> str | None:
 
 
 def alternatives(word: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown word: the most similar known word, and all known words."""
+    """The end of a message about an unknown word: the most similar known word (if one is similar), then all known
+    words.
+    """
     choices = sorted(known)
     close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
     nearest = f'; did you mean "{close[0]}"?' if close else "."

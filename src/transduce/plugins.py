@@ -12,10 +12,11 @@ from transduce.errors import MissingPackageError
 
 
 def load_plugins(plugins: Iterable[str] | None) -> None:
-    """Import each plug-in, a Python file or an installed module, which then calls ``transduce.register``.
+    """Imports each plug-in, a Python file (a name that ends in ".py") or an installed module.
 
-    Only the command line names plug-ins; a run's configuration cannot. Raises FileNotFoundError for a missing file and
-    MissingPackageError for a missing module.
+    A plug-in calls ``transduce.register``. Only the command line names plug-ins; a run's configuration cannot. Raises
+    FileNotFoundError for a missing file. Raises MissingPackageError if a named module, or one that it imports, is
+    missing.
     """
     for name in plugins or ():
         if name.endswith(".py"):

@@ -12,7 +12,7 @@ MUCH, LONG = 0.15, 30.0  # a share of the run's time, and seconds: validation is
 
 
 class ProgressBar(Callback):
-    """Shows updates, loss, last metric, tokens per second and the time left."""
+    """Shows the update, its loss per token, the last validation's first metric, tokens per second and the time left."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)

@@ -32,8 +32,8 @@ class Distribution(Model, Protocol):
     """The methods that ``Autoregressive`` and ``Parallel`` share.
 
     ``start`` returns the first state for a source. ``readout`` turns features [..., D] into logits [..., V]. Callers
-    ask for logits only at the positions that they need. ``candidates`` [C] selects columns, in that order. The result
-    is a new tensor: a search may overwrite it to rule out tokens.
+    ask for logits only at the positions that they need. If ``candidates`` [C] are given, it returns only the logits of
+    these token ids, [..., C], in this order. The result is a new tensor: a search may overwrite it to rule out tokens.
     """
 
     def start(self, source: Any) -> Any: ...
@@ -112,19 +112,21 @@ class Chain(Model, Protocol):
 
 
 def verbs(way: type) -> list[str]:
-    """The names of the methods that the protocol ``way`` requires of a model."""
+    """The names of the public methods that the class ``way`` itself defines, without those that it inherits."""
     return [verb for verb in vars(way) if verb[0] != "_"]
 
 
 def lacking_verbs(model: type, way: type) -> list[str]:
-    """The methods that the protocol ``way`` requires and this class lacks."""
+    """The names in ``verbs(way)`` that the class ``model`` does not have."""
     return [verb for verb in verbs(way) if not hasattr(model, verb)]
 
 
 def lacking_for(user: type, model: type) -> list[str]:
-    """The methods that a search or an objective requires of its model and this class lacks.
+    """The names of the methods that a search or an objective (the class ``user``) requires and the class ``model``
+    lacks.
 
-    The annotation of the parameter ``model`` names the required protocol.
+    The annotation of the parameter ``model`` of ``user.__call__`` names the required protocol. Without an annotation,
+    nothing is required.
     """
     asked = typing.get_type_hints(user.__call__).get("model", Any)
     way = typing.get_origin(asked) or asked
@@ -132,7 +134,7 @@ def lacking_for(user: type, model: type) -> list[str]:
 
 
 def can(model: type, way: type) -> bool:
-    """Returns True if a class of models has all methods of the protocol ``way``."""
+    """True if the class ``model`` has all methods in ``verbs(way)``."""
     return not lacking_verbs(model, way)
 
 
@@ -170,11 +172,11 @@ class Table(Protocol):
 
 
 class Embedding(Protocol):
-    """Turns a source into vectors [B, S', width] and their lengths.
+    """Turns a source into vectors [B, S', width] and their lengths [B].
 
     There is one vector for each unit of the source: a token, a word of several pieces, a frame of a signal or a patch
-    of a picture. The encoder builds it with ``vocabulary``, ``width`` and ``scaled``; ``scaled`` multiplies vectors by
-    sqrt(width). An embedding that is also a ``Table`` can share its weights with a decoder's.
+    of a picture. The encoder builds it with ``vocabulary``, ``width`` and ``scaled``. For tokens, ``scaled`` multiplies
+    vectors by sqrt(width). An embedding that is also a ``Table`` can share its weights with a decoder's.
     """
 
     def embed(self, source: Padded) -> Padded: ...
@@ -222,12 +224,13 @@ class InstantDecoder(Protocol[S]):
 
 
 class Cell(Protocol[S]):
-    """A recurrent cell.
+    """A recurrent cell. W is its ``width``, and G is its ``projected_width``.
 
-    ``project`` computes the part of a step that does not need the state, for all positions in one product (G
-    features). It is linear with a bias, so that the products of further inputs can be added to it. ``step`` does the
-    rest. ``unroll`` runs both over all positions. If ``lengths_B`` is given, a row's state stops at its length, and
-    later outputs are zeros. ``output`` returns y of the step that led to a state.
+    ``start`` returns zeros for ``rows`` rows, with the type and device of ``like``. ``project`` maps inputs [..., D] to
+    [..., G]: the part of a step that does not need the state. It is linear with a bias, so that the products of further
+    inputs can be added to it. ``step`` does the rest of one step, and returns the output [B, W] and the next state.
+    ``unroll`` runs both over all positions. If ``lengths_B`` is given, a row's state stops at its length, and later
+    outputs are zeros. ``output`` returns the output [B, W] of the step that led to a state.
     """
 
     width: int
@@ -245,9 +248,9 @@ class Cell(Protocol[S]):
 
 
 class Energy(Protocol):
-    """How well a query matches a key, before the softmax.
+    """How well a query matches a key, before the softmax: [B, T, S] for T queries and S keys.
 
-    ``keys`` computes the part that is the same for all queries of a sentence, with ``key_width`` features.
+    ``keys`` maps a memory [B, S, D] to keys [B, S, ``key_width``], once for all queries of a sentence.
     """
 
     key_width: int
@@ -258,10 +261,10 @@ class Energy(Protocol):
 
 
 class Attention(Protocol[S]):
-    """Reads a memory. ``start`` runs once per sentence.
+    """Reads a memory. ``start`` projects the memory once per sentence and returns the first state.
 
-    Each call returns for each query a context [B, T, width], the attention weights [B, T, S] and the next state.
-    Weights sum to 1 and are 0 on padding.
+    Each call returns for each query a context [N, T, width], the attention weights [N, T, S] and the next state. N is a
+    multiple of the memory's B rows: the hypotheses of a source are adjacent. Weights sum to 1 and are 0 on padding.
     """
 
     width: int
@@ -272,7 +275,10 @@ class Attention(Protocol[S]):
 
 
 class Bridge(Protocol):
-    """Makes a recurrent decoder's first state from the leaves of the memory's summary, [B, D] each."""
+    """Makes a recurrent decoder's first state: maps the leaves of the memory's summary to the leaves of the state.
+
+    All leaves are [B, D], each with its own D.
+    """
 
     def __call__(self, summary: Sequence[Tensor]) -> Sequence[Tensor]: ...
 
@@ -293,18 +299,19 @@ class Wiring(Protocol):
 
 
 class Mixer(Protocol):
-    """Mixes the positions [B, S, D] of each row in an encoder's layer. Returns [B, S, D]; padding changes nothing.
+    """Mixes the positions of each row in an encoder's layer: [B, S, D] to [B, S, D].
 
-    The layer builds it with ``width``, ``heads`` and ``dropout``, as it builds a ``CausalMixer``.
+    Values at padding do not change the result at real positions. The layer builds it with ``width``, ``heads`` and
+    ``dropout``, as it builds a ``CausalMixer``.
     """
 
     def __call__(self, x: Padded) -> Tensor: ...
 
 
 class CausalMixer(Protocol[S]):
-    """Mixes each position [B, T, D] with earlier positions of its row, which the state remembers.
+    """Mixes each position [B, T, D] with itself and earlier positions of its row, which the state remembers.
 
-    ``places_BT`` are the positions' numbers, from 0 in each row.
+    ``places_BT`` are the positions' numbers, from 0 in each row. A call returns [B, T, D] and the next state.
     """
 
     def start(self, rows: int, like: Tensor) -> S: ...
@@ -313,7 +320,9 @@ class CausalMixer(Protocol[S]):
 
 
 class Positions(Protocol):
-    """Maps positions [B, T] (from 0) to vectors [B, T, width], or to 0.0."""
+    """Maps position numbers [B, T] (from 0) to vectors [B, T, width] to add to the embeddings, or to 0.0 (nothing to
+    add).
+    """
 
     def __call__(self, positions_BT: Tensor) -> Tensor | float: ...
 
@@ -353,10 +362,10 @@ class Residual(Protocol):
 
 
 class Objective(Protocol[M_contra]):
-    """The function that training minimises.
+    """The function that training minimises. Returns the loss, and the ``carry`` for the next batch.
 
-    ``progress`` in [0, 1] is for schedules. ``carry`` is a value that one batch passes on to the next: None for the
-    first batch, and after a resume. Validation passes None.
+    ``progress`` in [0, 1] is for schedules. ``carry`` is None for the first batch and after a resume. Validation always
+    passes None.
     """
 
     def __call__(self, model: M_contra, batch: Batch, progress: float, carry: Any) -> tuple[Loss, Any]: ...
@@ -364,7 +373,7 @@ class Objective(Protocol[M_contra]):
 
 @runtime_checkable
 class ComparesTexts(Protocol):
-    """An objective that compares texts. ``reading`` returns a copy that turns ids into text with ``decode``."""
+    """An objective that compares texts. ``reading`` returns a copy of it that turns ids into text with ``decode``."""
 
     def reading(self, decode: Callable[[Sequence[int]], str]) -> Objective[Any]: ...
 
@@ -389,8 +398,9 @@ class Search(Protocol[M_contra]):
 class Metric(Protocol):
     """A corpus score that is a function of summed statistics. Bootstrap and several processes need nothing more.
 
-    A metric with ``needs_forcing`` measures the teacher-forced first reference (``Prediction.forced_...``) instead of
-    the output.
+    ``statistics`` returns the numbers of one example. They are summed over the corpus, and ``score`` maps the sums to
+    one number. A metric with ``needs_forcing`` measures the teacher-forced first reference (``Prediction.forced_...``)
+    instead of the output.
     """
 
     name: str

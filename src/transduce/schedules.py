@@ -34,8 +34,10 @@ class Constant:
 
 @dataclass(frozen=True)
 class Linear:
-    """p = max(floor, start - slope progress) (Bengio et al. 2015, section 2.4; they count updates, here progress is the
-    share of the budget)."""
+    """p = max(floor, start - slope progress) (Bengio et al. 2015, section 2.4).
+
+    The paper counts updates; here progress is the share of the budget.
+    """
 
     start: float = 1.0
     slope: float = 0.5
@@ -68,8 +70,10 @@ class HalfCosine:
 
 @dataclass(frozen=True)
 class Exponential:
-    """p = end^progress: falls from 1 to ``end`` by the same factor at each update (Bengio et al. 2015: k^i at update i
-    of n, with k = end^(1/n))."""
+    """p = end^progress: falls from 1 to ``end`` by the same factor at each update.
+
+    Bengio et al. 2015 write k^i at update i of n, with k = end^(1/n).
+    """
 
     end: float = 0.5
 
@@ -84,8 +88,11 @@ class Exponential:
 
 @dataclass(frozen=True)
 class InverseSigmoid:
-    """p = 1 / (1 + exp(steepness (progress - middle))): falls slowly, then fast, then slowly, and is 1/2 at ``middle``
-    (Bengio et al. 2015: k / (k + exp(i / k)), with k = exp(steepness middle) and i / k = steepness progress)."""
+    """p = 1 / (1 + exp(steepness (progress - middle))): falls slowly, then fast, then slowly.
+
+    It is 1/2 at ``middle``. Bengio et al. 2015 write k / (k + exp(i / k)): k = exp(steepness middle), i / k = steepness
+    progress.
+    """
 
     middle: float = 0.5
     steepness: float = 10.0

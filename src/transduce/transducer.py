@@ -30,10 +30,11 @@ UNFINISHED = "\ufffd"  # what a decoder makes of the first bytes of a character
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Transducer(Pipeline):
-    """A trained model that can be called: ``transducer("knowledge")``, or with a list for a list.
+    """A trained model that can be called: ``transducer("knowledge")`` returns a text, and a list gives a list.
 
-    It is a value: ``changed`` and ``dataclasses.replace`` return another one with the same model. ``settings`` are
-    those of its run. ``workers`` are processes that share the work of long inputs. ``TextModel`` has the other fields.
+    It is a value: ``changed`` and ``dataclasses.replace`` return another one with the same model. ``settings`` are the
+    settings of its run. ``workers`` are processes that share the work of long inputs. ``TextModel`` describes the other
+    fields.
     """
 
     model: Any
@@ -48,7 +49,7 @@ class Transducer(Pipeline):
     def changed(self, settings: Changes, size: int | None = None) -> Transducer:
         """The same model with another search: ``{"search.size": 10}``, or ``["search.size=10"]`` as for ``--set``.
 
-        The search is the run's own with these changes; another ``search.type`` starts from its own defaults.
+        The search is the run's own with these changes; another ``search.type`` starts from the defaults of that type.
         ``size`` resizes the search afterwards and keeps the number of outputs if there is room for them. Raises
         ConfigError if the search has no such option, or if the model cannot be searched in this way.
         """
@@ -110,7 +111,7 @@ class Transducer(Pipeline):
         yield self.target_tokenizer.decode(tokens)[len(given) :]
 
     def score(self, pairs: Iterable[tuple[str, str]], batch_size: int = 64) -> Iterator[Output]:
-        """For each (source, target), in order, the target with the model's log-probability of it."""
+        """For each (source, target), in order: the target as an ``Output`` with its log-probability under the model."""
         requests = (Request(source, target=target) for source, target in pairs)
         for answer in with_warnings(self.answer(requests, None, batch_size)):
             yield answer.best
@@ -126,7 +127,7 @@ class Transducer(Pipeline):
     ) -> Evaluation:
         """The metrics of the best output for each example; ``clock`` measures the search, in seconds.
 
-        Nothing is searched for if every metric needs only the scored references. References are scored if a metric
-        needs them, or with ``forcing``.
+        If every metric needs only the scored references, nothing is searched. References are scored (teacher-forced) if
+        a metric needs that, or with ``forcing``.
         """
         return evaluate(self, examples, metrics, clock, search, batch_size, forcing)

@@ -28,14 +28,14 @@ class Shared(Generic[T]):
 
 @dataclass(frozen=True)
 class Buffer:
-    """One vector per output position: ``values`` [rows, heads, capacity, D].
+    """One vector per output position and head: ``values`` [rows, heads, capacity, D].
 
     Each row is filled up to its own length, which its owner keeps as a tensor. Positions beyond that length hold
     arbitrary finite numbers, so the owner must mask them.
 
-    A search calls ``reserve`` before it steps. Then the capacity is ``reserved``: ``write`` keeps the shape, so that a
-    graph can hold the step. Without ``reserve``, each ``write`` adds room for its T positions. This suits teacher
-    forcing and makes every call sequence valid.
+    A search calls ``reserve`` before it steps. Then the buffer is ``reserved`` and its capacity is fixed: ``write``
+    keeps the shape, so that a graph can hold the step. Without ``reserve``, each ``write`` adds room for its T
+    positions. This suits teacher forcing and makes every call sequence valid.
     """
 
     values: Tensor
@@ -48,7 +48,8 @@ class Buffer:
     def write(self, new_NHTD: Tensor, places_NT: Tensor) -> Buffer:
         """Returns the buffer with T new positions [rows, heads, T, D], written at ``places_NT`` of each row.
 
-        Without gradients it writes into a reserved buffer in place: the old buffer must not be used again.
+        A buffer of capacity 0 ignores the places: the result holds exactly the new positions. Without gradients, the
+        call writes into a reserved buffer in place: the old buffer must not be used again.
         """
         if not self.capacity:
             return Buffer(new_NHTD)
@@ -63,7 +64,7 @@ class Buffer:
 
 
 def reserve(tree: T, capacity: int) -> T:
-    """The tree with buffers of exactly this capacity, at least 1, which ``Buffer.write`` then keeps.
+    """The tree with buffers of exactly this ``capacity``, which ``Buffer.write`` then keeps. Give at least 1.
 
     The caller guarantees that no row is longer. Smaller buffers are copied into larger ones; larger ones become views.
     """
@@ -106,7 +107,7 @@ def _unchanged(leaf: Tensor) -> Tensor:
 
 
 def leaves(tree: Any) -> list[Tensor]:
-    """The tensors of a tree, in order."""
+    """The tensors of a tree in the order of its fields, with those in ``Shared`` and the values of each ``Buffer``."""
     found: list[Tensor] = []
 
     def note(leaf: Tensor) -> Tensor:
@@ -124,21 +125,22 @@ def fill(tree: T, tensors: Sequence[Tensor]) -> T:
 
 
 def rows(tree: Any) -> int:
-    """The number of rows of the first tensor."""
+    """The number of rows of the tree's first tensor."""
     return leaves(tree)[0].shape[0]
 
 
 def select(tree: T, rows_N: Tensor, sources_B: Tensor | None = None) -> T:
-    """The given rows, in the given order. ``sources_B`` are the rows to select inside ``Shared`` (default: ``rows_N``).
+    """A copy with the given rows, in the given order. A row may occur several times.
 
-    The law *row* says that selecting before a model equals selecting after it.
+    ``sources_B`` are the rows to select inside ``Shared`` (default: ``rows_N``). A model gives each selected row the
+    same result as the row in its old batch.
     """
     shared = rows_N if sources_B is None else sources_B
     return map(lambda leaf: leaf.index_select(0, rows_N), tree, lambda leaf: leaf.index_select(0, shared))
 
 
 def reorder(tree: T, rows_N: Tensor) -> T:
-    """The given rows of each tensor outside ``Shared``. Tensors inside ``Shared`` are not copied."""
+    """Selects the given rows of each tensor outside ``Shared``, in the given order. Copies nothing inside it."""
     return map(lambda leaf: leaf.index_select(0, rows_N), tree, lambda leaf: leaf)
 
 
@@ -153,10 +155,10 @@ def fork(tree: T) -> T:
 
 
 def join(trees: Sequence[T]) -> T:
-    """Concatenates the rows of several trees into one batch.
+    """Concatenates the rows of several trees into one batch. The trees must have the same structure.
 
-    Tensors of unequal size are padded with zeros. Integers take the largest value. Joined buffers are ``reserved`` only
-    if all of them are.
+    Tensors that differ in other axes are padded with zeros at the end. Integers take the largest value. Joined buffers
+    are ``reserved`` only if all of them are.
     """
     joined: T = _join(list(trees))
     return joined

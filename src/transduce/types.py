@@ -39,20 +39,26 @@ def real_mask(lengths_B: Tensor, size: int) -> Tensor:
 
 
 def widened(dtype: torch.dtype) -> torch.dtype:
-    """Returns at least float32: 16 bits have too few digits for positions, sums and log-probabilities."""
+    """The type itself, or float32 if it has fewer bits: positions, sums and log-probabilities need more than 16."""
     return torch.promote_types(dtype, torch.float32)
 
 
 @dataclass(frozen=True)
 class Padded:
-    """Rows of unequal length in one tensor: values [B, S] (ids) or [B, S, D] (features), lengths [B]."""
+    """Rows of unequal length in one tensor: values [B, S] (ids or numbers) or [B, S, D] (features), lengths [B].
+
+    The first ``lengths`` positions of a row are real. Values past them have no meaning.
+    """
 
     values: Tensor
     lengths: Tensor
 
     @classmethod
     def of(cls, rows: Sequence[Any], dtype: torch.dtype | None = None) -> Padded:
-        """Pads rows of ids, numbers or steps with PAD to one batch on the CPU."""
+        """Pads rows at their end with PAD (0) to one batch on the CPU. A row has ids or numbers [S], or steps [S, D].
+
+        Without ``dtype``, the type follows from the rows.
+        """
         values = pad_sequence([torch.as_tensor(row, dtype=dtype) for row in rows], batch_first=True, padding_value=PAD)
         return cls(values, torch.tensor([len(row) for row in rows]))
 
@@ -81,7 +87,7 @@ class Memory:
 
     @property
     def read_BSD(self) -> Tensor:
-        """The values of attention."""
+        """The values that attention averages: ``values`` if given, otherwise the ``states``."""
         return self.states.values if self.values is None else self.values
 
 
@@ -140,8 +146,10 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Batch:
-    """Encoded pairs. ``source`` and ``target`` (ids or numbers) both end with EOS. ``ids`` [B] are row numbers of the
-    examples in their corpus."""
+    """Encoded pairs. ``source`` and ``target`` (ids or numbers) both end with EOS, and their lengths count it.
+
+    ``ids`` [B] are the row numbers of the examples in their corpus.
+    """
 
     source: Padded
     target: Padded
@@ -166,7 +174,10 @@ class Loss:
 
     @property
     def plain(self) -> Tensor:
-        """The loss that does not depend on the objective's options: ``nll`` if there is one, otherwise the total."""
+        """``parts["nll"]`` if the objective reports it, otherwise ``total``: a sum, without gradient.
+
+        Unlike the total, ``nll`` does not depend on options such as smoothing.
+        """
         return self.parts.get("nll", self.total).detach()
 
 
@@ -194,9 +205,10 @@ class Example:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A raw output and its log-probability. If requested, also the log-probability of the first reference.
+    """A raw output and its log-probability (natural logarithm).
 
-    ``text`` is empty if only the reference was requested.
+    The fields ``forced_...`` describe the first reference. They are None unless the caller asked for them. ``text`` is
+    empty if only the reference was requested.
     """
 
     text: str

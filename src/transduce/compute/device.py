@@ -8,9 +8,10 @@ from transduce.errors import UserError
 
 
 def choose_device(name: str) -> torch.device:
-    """Returns the device ``name``: cpu, cuda (or cuda:1) or mps; "auto" is the first available of cuda, mps and cpu.
+    """The device ``name``: cpu, cuda (or cuda:1) or mps; "auto" is the first available of cuda, mps and cpu.
 
-    Raises ValueError if there is no such device, or if this machine does not have it.
+    Raises UserError if the name is unknown, or if this machine has no device of this kind. The number of a GPU is not
+    checked.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"

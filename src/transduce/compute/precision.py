@@ -26,8 +26,9 @@ KERNELS = 1024 if multiplies_tiles() else 64
 
 
 def bound_kernel_cache() -> None:
-    """Let oneDNN, which computes bfloat16 products on the CPU, cache ``KERNELS`` kernels. Call it before the first
-    product. A value that the environment sets already is kept.
+    """Lets oneDNN, which computes bfloat16 products on the CPU, cache ``KERNELS`` kernels.
+
+    Call it before the first product. A value that the environment sets already is kept.
 
     oneDNN makes one kernel for each shape of product, and sentences have thousands of shapes. Its default is 1,024. If
     a processor makes a kernel quickly, that takes two gigabytes and is slower than 64 (docs/log.md, 2026-11-20). If a
@@ -38,18 +39,18 @@ def bound_kernel_cache() -> None:
 
 @dataclass(frozen=True)
 class PrecisionChoice:
-    """A precision, and for people the ``reason`` why "auto" chose it; empty if it was set."""
+    """A precision, and the ``reason`` why "auto" chose it, in words; empty if there is none to give."""
 
     precision: Precision
     reason: str = ""
 
 
 def choose_precision(setting: PrecisionSetting, device: torch.device) -> PrecisionChoice:
-    """The precision of a setting. "auto" is bfloat16 if that is faster on this device: a processor without
-    instructions for bfloat16 emulates it slowly.
+    """The precision of a setting. "auto" is bfloat16 if that is faster on this ``device``, otherwise float32.
 
-    A processor is measured, which takes a fifth of a second. Keep the answer with the run: on a processor with other
-    work, or on another processor, it may differ.
+    A processor is measured, which takes a fifth of a second: without instructions for bfloat16 it emulates the type
+    slowly. A GPU takes bfloat16 if it multiplies the type natively; mps takes float32. Keep the answer with the run: on
+    a processor with other work, or on another processor, it may differ.
     """
     if setting != "auto":
         return PrecisionChoice(setting)
@@ -81,7 +82,10 @@ def _bfloat16_time(size: int = 256) -> float:
 
 
 def autocast(precision: Precision, device: torch.device) -> Callable[[], AbstractContextManager[Any]]:
-    """Makes the context to compute in: for bfloat16, products are in bfloat16, sums and norms in float32."""
+    """Returns a function that makes the context to compute in.
+
+    For bfloat16, products are in bfloat16, sums and norms in float32. For float32, the context changes nothing.
+    """
     if precision == "float32":
         return contextlib.nullcontext
     return lambda: torch.autocast(device.type, torch.bfloat16)
@@ -89,10 +93,10 @@ def autocast(precision: Precision, device: torch.device) -> Callable[[], Abstrac
 
 @contextlib.contextmanager
 def unrecorded() -> Iterator[None]:
-    """A context without gradients, within a computation that has them.
+    """A context without gradients, for use within a computation that has them.
 
-    It clears the weights that autocast converted meanwhile. Older versions of PyTorch (before its PR 165068) would use
-    them again where gradients are needed, and lose the gradients.
+    At its end it clears the weights that autocast converted meanwhile. Older versions of PyTorch (before its PR 165068)
+    would use them again where gradients are needed, and lose the gradients.
     """
     with torch.no_grad():
         yield
@@ -106,11 +110,12 @@ def check_precision(name: str) -> None:
 
 
 def hold_matrices(precision: Precision, model: nn.Module) -> None:
-    """Keep the matrices of a model that is used and not trained in this precision; in bfloat16 they take half the
-    memory, and no product has to convert them. Call the model within ``autocast`` of the same precision.
+    """Converts the matrices of a model that is used and not trained to this precision, in place.
 
-    Vectors (biases, norms) stay in float32. So do operations that are not products, and the log-probabilities that
-    searches compute. Counted parameters have no gradient and are not converted: no product uses them.
+    In bfloat16 they take half the memory, and no product has to convert them. Call the model within ``autocast`` of the
+    same precision. Vectors (biases, norms) stay in float32. So do operations that are not products, and the
+    log-probabilities that searches compute. Counted parameters have no gradient and are not converted: no product uses
+    them.
     """
     if precision == "float32":
         return

@@ -1,4 +1,7 @@
-"""Facts about the processor: they decide which kernels are fastest, and which exist at all."""
+"""Facts about the processor: they decide which kernels are fastest, and which exist at all.
+
+They come from /proc/cpuinfo. Where there is none (outside Linux), the instructions count as missing.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,25 @@ PRODUCT_INSTRUCTIONS = ("avx2", "avx512f", "avx512bw", "avx512_bf16", "amx_bf16"
 
 
 def is_intel() -> bool:
-    """Whether it is an Intel processor, which MKL is optimised for."""
+    """True if the processor is from Intel; MKL is optimised for these."""
     return "Intel" in _description()
 
 
 def has_wide_vectors() -> bool:
-    """Whether it has AVX-512. Without it, oneDNN has no bfloat16 kernels."""
+    """True if the processor has AVX-512 (BW). Without it, oneDNN has no bfloat16 kernels."""
     return "avx512bw" in _description()
 
 
 def multiplies_best_by_onednn() -> bool:
-    """Whether it has AVX-512 and is not from Intel: MKL uses AVX-512 only on Intel's processors (modules/linear.py)."""
+    """True if the processor has AVX-512 and is not from Intel.
+
+    MKL uses AVX-512 only on Intel's processors, so oneDNN is faster on the others (modules/linear.py).
+    """
     return has_wide_vectors() and not is_intel()
 
 
 def multiplies_tiles() -> bool:
-    """Whether it has AMX.
+    """True if the processor has AMX for bfloat16.
 
     With AMX, bfloat16 products are seven times as fast as float32. However, oneDNN needs 5 ms to build the kernel of a
     new shape, which is much longer than the product itself.
@@ -41,7 +47,7 @@ def model_name() -> str:
 
 
 def product_instructions() -> tuple[str, ...]:
-    """Those of ``PRODUCT_INSTRUCTIONS`` that the processor has."""
+    """The names in ``PRODUCT_INSTRUCTIONS`` that the processor has, in their order there."""
     flags = set(_description().split())
     return tuple(name for name in PRODUCT_INSTRUCTIONS if name in flags)
 

@@ -25,10 +25,10 @@ R = TypeVar("R")
 class Workers(Generic[M]):
     """A pool of ``count`` processes. Each has the model that ``load`` returns and ``threads`` processor threads.
 
-    Called with ``work``, a function of a model and a batch, and with batches, it yields the results in the order of
-    the batches. The processes start at the first call, which takes a few seconds, and stop with the program or with
-    ``close``. An exception in a process, also in ``load``, is raised in the caller. Raises StoppedError if a process
-    dies.
+    A call takes ``work``, a function of a model and a batch, and the batches. It reads all batches at once, and yields
+    the results in the order of the batches. The processes start at the first call, which takes a few seconds, and stop
+    with the program or with ``close``. An exception in a process, also in ``load``, is raised in the caller. Raises
+    StoppedError if a process dies.
     """
 
     def __init__(self, load: Callable[[], M], count: int, threads: int = 1) -> None:
@@ -55,7 +55,7 @@ class Workers(Generic[M]):
                 result.cancel()
 
     def close(self) -> None:
-        """Stops the processes."""
+        """Stops the processes, after the batches that they work on. The pool cannot be called afterwards."""
         self._pool.shutdown(cancel_futures=True)
 
 

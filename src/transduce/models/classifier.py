@@ -16,7 +16,7 @@ from transduce.types import Emission, Factory
 
 
 class Classifier(nn.Module):
-    """p(y | x) = softmax(W pool(encoder(x)) + b). The target is one token.
+    """p(y | x) = softmax(W pool(encoder(x)) + b). The target is one token; EOS does not count.
 
     ``pooling`` reduces the encoder's memory to one vector. ``dropout`` applies to this vector.
     """

@@ -12,10 +12,10 @@ from transduce.types import Facts
 
 
 def check_fit(path: str, protocol: str, user: type, model: type) -> None:
-    """Raises ConfigError if ``model`` lacks a method that ``user`` calls.
+    """Raises ConfigError if the class ``model`` lacks a method that the class ``user`` calls.
 
     The annotation of ``user.__call__`` says what it needs. ``path`` is the configuration's key for the user, a class of
-    ``protocol``. The error names the classes that fit.
+    ``protocol``. The error names the classes of this protocol that fit.
     """
     lacking = lacking_for(user, model)
     if lacking:
@@ -28,7 +28,10 @@ def check_fit(path: str, protocol: str, user: type, model: type) -> None:
 
 
 def check_words(model: Table, facts: Facts) -> None:
-    """Raises ConfigError if the source vocabulary has whole-word tokens and the model has no embeddings for them."""
+    """Raises ConfigError if the source has whole words with ids of their own, and no part of ``model`` asks for them.
+
+    A part asks for them by the key ``source_words`` in its table.
+    """
     if facts.source_words and not _asks(model, "source_words"):
         raise ConfigError(
             "data.units.source.words",

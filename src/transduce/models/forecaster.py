@@ -21,9 +21,9 @@ class Forecaster(nn.Module):
 
     The decoder's readout gives one number per channel. ``level`` removes the level of each series before the model
     reads it, and adds it to the forecast. "last" uses the last step: y = x_S + f(x - x_S) (NLinear of Zeng et al.
-    2023). "window" also divides by the deviation: y = m + s f((x - m) / s) with the mean m and deviation s of the steps
-    read (Kim et al. 2022, without their weights). Both need as many output channels as input channels. Raises
-    ValueError for more steps than the decoder's ``max_length``.
+    2023). The level "window" also divides by the deviation: y = m + s f((x - m) / s). There m is the mean and s the
+    standard deviation of the steps read (Kim et al. 2022, without their weights). Both need as many output channels as
+    input channels. ``predict`` raises UserError for more steps than the decoder's ``max_length``.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class _Levelled:
     scale: Tensor
 
     def taken_from(self, source: Padded) -> Padded:
-        """The numbers without their level."""
+        """The source with numbers (x - mean) / scale. Its rows keep their form, [B, S * C + 1]."""
         channels = self.mean.shape[-1]
         x_BSC = grouped(source, channels).values
         levelled_BN = ((x_BSC - self.mean) / self.scale).flatten(1)

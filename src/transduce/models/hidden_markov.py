@@ -91,10 +91,11 @@ class HiddenMarkov(nn.Module):
         return Trellis(unary_BTL, lengths_B, self.transition[1:, :-1], self.transition[0, :-1], self.transition[1:, -1])
 
     def read(self, source: Padded) -> tuple[Tensor, Tensor, Tensor]:
-        """Each word's row in the table of known words [B, T] (0 for unknown), its pieces [B, T, C], and the number of
-        words [B].
+        """Each word's row in the table of known words [B, T], its pieces [B, T, C], and the number of words [B],
+        without EOS.
 
-        There are no pieces if tokens are words.
+        Row 0 means unknown. If tokens are words, there are no pieces: C is 0. Raises UserError if the source is spelled
+        and the model has neither prefix nor suffix.
         """
         if not self.alphabet:
             if bool((source.values == BOS).any()):
@@ -116,7 +117,7 @@ class HiddenMarkov(nn.Module):
 
 
 def backward(pieces_NC: Tensor) -> Tensor:
-    """The words with their pieces reversed, each still padded and closed with EOS."""
+    """[N, C]: the words with their pieces in reverse order, each still closed with EOS and padded at the end."""
     length_N1 = (pieces_NC != PAD).sum(1, keepdim=True) - 1
     place_NC = length_N1 - 1 - torch.arange(pieces_NC.shape[1], device=pieces_NC.device)
     turned_NC = pieces_NC.gather(1, place_NC.clamp(min=0)).masked_fill(place_NC < 0, PAD)
@@ -196,7 +197,7 @@ class LabelCounts(OnePass):
 def _distinct(rows_NC: Ids) -> tuple[Ids, Ids, Ids]:
     """Like ``np.unique(axis=0)``: the distinct rows [U, C], each row's index into them [N], and their counts [U].
 
-    It compares rows as bytes, which is dozens of times faster.
+    It compares rows as bytes, which is dozens of times faster. So the distinct rows are not in numerical order.
     """
     rows_NC = np.ascontiguousarray(rows_NC)
     whole_N = rows_NC.view(f"V{rows_NC.shape[1] * rows_NC.itemsize}")[:, 0]

@@ -38,17 +38,17 @@ class LengthClassifier(nn.Module):
 
 @dataclass(frozen=True)
 class InstantState:
-    """The decoder's state, and log p(n | x) [B, L]."""
+    """The decoder's state, and log p(n | x) [B, L] for n = 0 to L - 1."""
 
     decoder: Any
     length_log_probs: Tensor
 
 
 class Instant(nn.Module):
-    """p(y | x) = p(n | x) prod_t p(y_t | t, n, x): an encoder, a classifier of the length, and a decoder whose words
-    are independent of each other.
+    """p(y | x) = p(n | x) prod_t p(y_t | t, n, x): an encoder, a classifier of the length, and a decoder.
 
-    ``tie`` "all" makes the encoder's embedding and the readout one parameter, which needs a joint vocabulary.
+    Given x and the length n, the words are independent of each other. ``tie`` "all" makes the encoder's embedding and
+    the readout one parameter, which needs a joint vocabulary.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """Joint n-gram models: p(x, y) as an n-gram model of units that have a source piece and a target piece.
 
-N rows, B sources, N = B * K; T tokens, V target vocabulary, E arcs and Q nodes of a lattice (statistical/readings.py).
+B sources, K hypotheses of each, N = B * K rows; T tokens, V target vocabulary, E arcs and Q nodes of a lattice
+(statistical/readings.py).
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from transduce.types import BOS, EOS, PAD, Padded
 
 @dataclass(frozen=True)
 class JointState:
-    """The probability of each arc as the next one that writes a token, and the probability that nothing more is
-    written.
+    """``next_NE``: the probability of each arc as the next one that writes a token. ``ending_N``: that nothing more
+    follows.
 
-    All are 0 if no segmentation of the source writes the tokens so far.
+    Both are given the tokens so far. All are 0 if no segmentation of the source writes these tokens.
     """
 
     next_NE: Tensor
@@ -39,17 +40,18 @@ class JointState:
 
 
 class JointNgram(nn.Module):
-    """p(y | x) = p(x, y) / p(x), where p(x, y) is the sum over all segmentations of the pair into units u of
-    prod_k p(u_k | u_k-n+1 ... u_k-1), and n is the ``order`` (Bisani and Ney 2008).
+    """p(y | x) = p(x, y) / p(x), where p(x, y) is the sum over all segmentations of the pair into units u.
+
+    A segmentation has the probability prod_k p(u_k | u_k-n+1 ... u_k-1), and n is the ``order`` (Bisani and Ney 2008).
 
     A unit has one source token and up to ``target_tokens`` target tokens or none, or up to ``source_tokens`` source
     tokens and one target token. A pair cannot be cut if it has more than ``target_tokens`` target tokens for each
     source token. Counting stops with an error if more than the share ``uncut`` of the pairs cannot be cut.
 
     Counted, not trained: expectation maximisation finds the units (Jiampojamarn et al. 2007), and modified Kneser-Ney
-    smooths the n-grams of the best segmentations. ``beam`` and ``width`` prune the segmentations of a source: those
-    whose log-probability (natural logarithm) is more than ``beam`` below the best at the same place or at the end, and
-    those that are not among the best ``width``. ``escape`` is the probability that the next token is in no
+    smooths the n-grams of the best segmentations. Two limits prune the segmentations of a source. ``beam`` removes
+    those whose log-probability (natural logarithm) is more than this below the best at the same place or at the end.
+    ``width`` keeps that many of the best at each place. ``escape`` is the probability that the next token is in no
     segmentation. All tokens are then equally probable, so that none is impossible.
     """
 
@@ -118,7 +120,7 @@ class JointNgram(nn.Module):
         return cut(self.units, self.longest[0], self.ngrams, source, target)
 
     def _log_probs(self, state: JointState) -> Tensor:
-        """[N, V]"""
+        """[N, V]: the log-probability of each next token."""
         token_BKE = _hypotheses(state.readings.value.token_BE, len(state.ending_N))
         next_BKE = state.next_NE.view(token_BKE.shape)
         probability_BKV = next_BKE.new_zeros(*token_BKE.shape[:2], self.target_vocabulary)
@@ -168,7 +170,7 @@ def _hypotheses(values_BE: Tensor, N: int) -> Tensor:
 class JointCounts:
     """Counts of a joint n-gram model: expectation maximisation, then n-grams of the best segmentations.
 
-    Raises UserError if more pairs cannot be cut into units than the model allows.
+    Raises UserError if more than the share ``model.uncut`` of the pairs cannot be cut into units, or if none can.
     """
 
     def __init__(self, model: JointNgram, pairs: Pairs) -> None:

@@ -20,7 +20,10 @@ from transduce.types import PAD, widened
 
 
 class Mixture(nn.Module):
-    """The base of mixtures: every model starts from the same source and reads the same tokens."""
+    """The base of mixtures: every model starts from the same source and reads the same tokens.
+
+    Raises UserError if there are no models, or if one is not ``Autoregressive``.
+    """
 
     def __init__(self, models: Sequence[Model]) -> None:
         super().__init__()
@@ -71,9 +74,10 @@ class Ensemble(Mixture):
 class Fusion(Mixture):
     """The log-linear mixture p(y_t | ...) = prod_m p_m(y_t | ...)^w_m / Z, with one of ``weights`` for each model.
 
-    A word with probability 0 in one model has probability 0. Without ``renormalise`` Z is 1, as in shallow fusion
-    (Gulcehre et al. 2015): log p is the sum over m of w_m log p_m, and probabilities sum to less than 1. PAD gets the
-    rest, and no search writes PAD. The weights must then sum to at least 1, so that probabilities cannot exceed 1.
+    A word with probability 0 in one model has probability 0, unless the model's weight is 0. Without ``renormalise`` Z
+    is 1, as in shallow fusion (Gulcehre et al. 2015): log p is the sum over m of w_m log p_m. Probabilities then sum to
+    at most 1. PAD gets the rest, and no search writes PAD. The weights must then sum to at least 1, so that
+    probabilities cannot exceed 1.
     """
 
     def __init__(self, models: Sequence[Model], weights: Sequence[float], renormalise: bool = True) -> None:
@@ -98,7 +102,9 @@ class Fusion(Mixture):
 
 
 def completed(log_p_V: Tensor) -> Tensor:
-    """Sets the log-probability of PAD so that all probabilities sum to 1."""
+    """A copy of the log-probabilities [..., V] in which PAD has what the others leave, so that all probabilities sum to
+    1.
+    """
     padding_V = torch.arange(log_p_V.shape[-1], device=log_p_V.device) == PAD
     words_V = log_p_V.masked_fill(padding_V, float("-inf"))
     lost_1 = -words_V.logsumexp(-1, keepdim=True).expm1()
@@ -115,5 +121,7 @@ def _logaddexp(one_V: Tensor, other_V: Tensor) -> Tensor:
 
 
 def columns(x_V: Tensor, candidates: Tensor | None) -> Tensor:
-    """The columns of the candidates; the last axis of the tensor is the vocabulary."""
+    """The columns ``candidates`` [C] of a tensor [..., V], in this order: [..., C]. All columns if there are no
+    candidates.
+    """
     return x_V if candidates is None else x_V.index_select(-1, candidates)

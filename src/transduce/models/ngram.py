@@ -21,9 +21,9 @@ ROWS = 1024  # lines per chunk of a measurement
 class Ngram(nn.Module):
     """p(y) = prod_t p(y_t | y_t-n+1 ... y_t-1) with n = ``order``, by interpolated modified Kneser-Ney.
 
-    Chen and Goodman 1999. The end of a line is one more token. The source only gives the number of rows. The state is
-    each row's history, the index of an n-gram, and the features are these indices. The model's words are the ids from
-    UNK on.
+    Chen and Goodman 1999. The end of a line is one more token. The source only gives the number of rows. The state [B]
+    is each row's history, the index of an n-gram, and the features [B, T] are these indices. The model's words are the
+    token ids from UNK on, minus UNK. ``readout`` gives log-probabilities; PAD and BOS have probability 0.
     """
 
     def __init__(self, target_vocabulary: int, order: int = 5) -> None:
@@ -62,7 +62,7 @@ class Ngram(nn.Module):
 
 
 def _words(ids: Tensor) -> Tensor:
-    """The model's words of token ids. Padding gets an arbitrary word."""
+    """The model's words: token ids minus UNK. PAD, BOS and EOS give word 0, which has no meaning."""
     return (ids - UNK).clamp(min=0)
 
 

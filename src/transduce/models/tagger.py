@@ -38,10 +38,10 @@ class Tagger(nn.Module):
 
 
 class ConditionalRandomField(nn.Module):
-    """A linear chain over an encoder's states: p(y | x) = exp(sum_t W_{y_t} h_t + A_{y_t-1, y_t}) / Z(x).
+    """A linear chain over an encoder's states: p(y | x) = exp(sum_t W_{y_t} h_t + b_{y_t} + A_{y_t-1, y_t}) / Z(x).
 
-    A also scores the first and the last label (Lafferty et al. 2001; on a recurrent encoder Huang et al. 2015). It
-    starts near zero, so an untrained chain behaves like ``Tagger``.
+    Two more vectors score the first and the last label (Lafferty et al. 2001; on a recurrent encoder Huang et al.
+    2015). They and A start near zero, so an untrained chain behaves like ``Tagger``.
     """
 
     def __init__(self, target_vocabulary: int, encoder: Encoder) -> None:
@@ -63,5 +63,8 @@ class ConditionalRandomField(nn.Module):
 
 
 def tokens(memory: Memory) -> Padded:
-    """The states [B, T, D] of the source's tokens, without the last state, which belongs to EOS."""
+    """The memory's values [B, S, D] with lengths that are one less, so that they do not count the state of EOS.
+
+    The tensor is not cut: the state of EOS becomes padding.
+    """
     return Padded(memory.read_BSD, memory.states.lengths - 1)

@@ -14,7 +14,7 @@ from transduce.errors import UserError
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Writes a file with the permissions of any other file; raises OSError if it cannot be written."""
+    """Writes a safetensors file that other users may read, as far as the umask allows. Raises OSError if it cannot."""
     path.touch()
     mode = path.stat().st_mode
     try:
@@ -33,7 +33,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """Each parameter once. A tied parameter has the first of its names."""
+    """Each parameter by its name, without gradient. A tied parameter occurs once, by its first name. No buffers."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
@@ -43,10 +43,11 @@ def save_weights(model: nn.Module, path: Path) -> None:
 
 @torch.no_grad()
 def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
-    """Copies ``tensors`` into the model.
+    """Copies ``tensors`` into the model, in place. ``origin`` names their file in errors.
 
-    Raises UserError unless all names, shapes and types fit and all trained numbers are finite. A parameter that is
-    empty in the model takes any length. Counted parameters may have minus infinity, but no NaN.
+    Raises UserError unless all names and shapes fit, and all trained numbers are finite. Numbers must be of the same
+    type, or both of a floating-point type. A parameter that is empty in the model takes any length. Counted parameters
+    may have infinite numbers, but no NaN. After an error, some parameters may already be overwritten.
     """
     own = dict(model.named_parameters())
     missing, unknown = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
@@ -90,7 +91,10 @@ def prefixes(name: str) -> Iterator[str]:
 
 
 def summarise(names: Collection[str], every: Collection[str]) -> list[str]:
-    """Replaces parameter names by the outermost modules whose parameters (among ``every``) are all in ``names``."""
+    """Replaces parameter ``names`` by the outermost modules all of whose parameters are in ``names``.
+
+    ``every`` has the names of all parameters of the model. Each module is named once, in the order of ``names``.
+    """
     mixed = {prefix for name in every if name not in names for prefix in prefixes(name)}
     return list(dict.fromkeys(next(prefix for prefix in prefixes(name) if prefix not in mixed) for name in names))
 

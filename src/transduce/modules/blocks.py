@@ -36,7 +36,7 @@ class Layer(nn.Module, Generic[M]):
 
 
 class EncoderLayer(Layer[Mixer]):
-    """A mixer, then a feed-forward network."""
+    """A mixer, then a feed-forward network, each in a residual connection: [B, S, width] to the same shape."""
 
     def forward(self, x: Tensor, lengths_B: Tensor) -> Tensor:
         around = self.mixer_residual
@@ -121,7 +121,9 @@ def sublayers(
 ) -> Iterator[tuple[M, FeedForward]]:
     """Yields the mixer and the feed-forward network of each layer, lowest first.
 
-    ``mixer`` is one for all layers or one per layer. ``feedforward`` is a table, or the hidden width of the plain form.
+    ``mixer`` is one factory for all layers, or a list with one for each. ``feedforward`` is a factory for all layers,
+    or the hidden width of ``PlainFeedForward``. Raises UserError if a list of mixers has another length than
+    ``layers``.
     """
     if isinstance(feedforward, int):
         feedforward = partial(PlainFeedForward, hidden=feedforward)

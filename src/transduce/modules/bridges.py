@@ -1,6 +1,6 @@
 """Bridges: they make a recurrent decoder's first state from an encoder's summary.
 
-Both are lists of [B, D] tensors: the leaves of ``Memory.summary`` and the leaves of the decoder's state.
+They take and return lists of [B, D] tensors: the leaves of ``Memory.summary``, and the leaves of the decoder's state.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from transduce.modules.linear import projection
 
 
 class LinearBridge(nn.Module):
-    """tanh(W [summary] + b), split into the leaves of the state: Bahdanau et al. 2015, appendix A.2.2. Fits any
-    encoder.
+    """tanh(W s + b), where s concatenates the leaves of the summary: Bahdanau et al. 2015, appendix A.2.2.
+
+    The result is split into the leaves of the state. Fits any encoder. Raises UserError if the summary has no features,
+    as in a language model.
     """
 
     def __init__(self, summary_widths: tuple[int, ...], state_widths: tuple[int, ...]) -> None:
@@ -31,7 +33,10 @@ class LinearBridge(nn.Module):
 
 
 class CopyBridge(nn.Module):
-    """Copies the encoder's last states: Sutskever et al. 2014. Both sides need the same layers and widths."""
+    """Copies the encoder's last states: Sutskever et al. 2014.
+
+    Raises UserError unless the summary and the state have the same leaves with the same widths.
+    """
 
     def __init__(self, summary_widths: tuple[int, ...], state_widths: tuple[int, ...]) -> None:
         super().__init__()

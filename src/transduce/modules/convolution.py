@@ -1,6 +1,6 @@
 """Convolutions over positions, and the gated blocks of ConvS2S.
 
-B rows, T positions, D features, O output features. P is the number of positions before the first output.
+B rows, S positions in, T positions out, D features, O output features, K the kernel, H heads.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class Convolution(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def scale(self) -> Tensor:
-        """[O]: g / |V|. A decoder computes it once per sentence: in each search step it would cost a third of the
-        product.
+        """[O]: g / |V|, which ``forward`` takes as ``scale_O``.
+
+        A decoder computes it once per sentence: in each search step it would cost a third of the product.
         """
         scale_O: Tensor = self.gain / torch.linalg.vector_norm(self.weight.flatten(1), dim=1)
         return scale_O
@@ -52,9 +53,10 @@ class Convolution(nn.Module):
 
 
 def convolve(x_BSD: Tensor, weight_ODK: Tensor) -> Tensor:
-    """[B, S - K + 1, O]: each output position reads K adjacent positions.
+    """[B, S - K + 1, O]: output t is the product of the weights with the K positions from t on.
 
-    For many positions the kernel takes half as long as a product with windows; for one position, twice as long.
+    For many positions torch's convolution takes half as long as a product with windows; for one position, twice as
+    long.
     """
     S, K = x_BSD.shape[1], weight_ODK.shape[2]
     if K == 1:
@@ -76,15 +78,19 @@ def _as_image(x_BSD: Tensor, weight_ODK: Tensor, groups: int) -> Tensor:
 
 
 def centred(x_BSD: Tensor, kernel: int) -> Tensor:
-    """x with zeros on both sides, so that a convolution's output is as long as x. The kernel must be odd."""
+    """x with kernel // 2 zeros before and after its positions, so that a convolution's output is as long as x.
+
+    The kernel must be odd.
+    """
     return nn.functional.pad(x_BSD, (0, 0, kernel // 2, kernel // 2))
 
 
 def convolve_at(x_BHSD: Tensor, weight_BHTK: Tensor) -> Tensor:
-    """[B, H, T = S - K + 1, D]: each position has weights of its own, shared by the features of a head.
+    """[B, H, T = S - K + 1, D]: output t is the sum of positions t to t + K - 1, with weights of its own.
 
-    Computed like local attention: the weights are written into a [T, S] matrix. A product with windows of x takes three
-    to twenty times as long. Blocks keep the cost linear in the row's length.
+    All features of a head share these weights. Computed like local attention: the weights are written into a [T, S]
+    matrix. A product with windows of x takes three to twenty times as long. Blocks keep the cost linear in the row's
+    length.
     """
     before = weight_BHTK.shape[3] - 1
     blocks, first = [], 0
@@ -106,9 +112,9 @@ def band(weight_BHTK: Tensor) -> Tensor:
 
 
 def concatenate_neighbours(x: Padded, count: int) -> Padded:
-    """Fewer and wider steps [B, ceil(S / count), count * D]: every ``count`` neighbours side by side.
+    """Fewer and wider steps [B, ceil(S / count), count * D]: each concatenates ``count`` adjacent steps.
 
-    If the last ones of a row are fewer, zeros take the place of the others.
+    If the last group of a row has fewer steps, zeros take the place of the missing ones.
     """
     real_BSD = x.values.masked_fill(~x.mask[..., None], 0.0)
     whole_BSD = nn.functional.pad(real_BSD, (0, 0, 0, -real_BSD.shape[1] % count))
@@ -131,8 +137,9 @@ def check_centred(kernel: int, name: str = "kernel") -> None:
 class GatedConvolution(nn.Module):
     """v(x) of Gehring et al. 2017, section 3.2: a convolution to twice the width, then a gated linear unit.
 
-    The unit is a * sigmoid(b) of the two halves (Dauphin et al. 2017). The weights' variance 4 p / n compensates for
-    the gate and for the dropout before it (section 3.5).
+    Maps [B, S, width] to [B, S - kernel + 1, width]. The unit is a * sigmoid(b) of the two halves (Dauphin et al.
+    2017). The weights' variance 4 p / n compensates for the gate and for the dropout before the convolution (section
+    3.5). Here p is the share that dropout keeps, and n = kernel * width.
     """
 
     def __init__(self, width: int, kernel: int, dropout: float) -> None:

@@ -18,7 +18,8 @@ class TokenEmbedding(nn.Module):
     """Maps ids [...] to vectors [..., width].
 
     Weights are drawn from N(0, 1/width). ``scaled`` multiplies the vectors by sqrt(width), so that one table suits both
-    the embedding and a tied readout (Vaswani et al. 2017, section 3.4).
+    the embedding and a tied readout (Vaswani et al. 2017, section 3.4). Raises UserError for numbers instead of ids,
+    and for ids outside the vocabulary.
     """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool) -> None:
@@ -46,7 +47,7 @@ def lookup(
 ) -> Tensor:
     """The vectors [..., D] of ids [...]. Raises UserError if an id is not 0 to V - 1.
 
-    The CPU kernel of ``embed`` checks the ids itself. Asking first would read a value from the device in every step.
+    Only the CPU kernel of ``embed`` checks the ids. A check before it would read a value from the device in every step.
     """
     try:
         return embed(ids, weight_VD)
@@ -61,7 +62,10 @@ def lookup(
 
 
 class Readout(nn.Module):
-    """Maps features [..., width] to logits [..., V], or to the logits of ``candidates`` [C] only: [..., C]."""
+    """Maps features [..., width] to logits W x + b, [..., V], or only to the logits of ``candidates`` [C], [..., C].
+
+    In training, dropout applies to the features.
+    """
 
     def __init__(self, width: int, vocabulary: int, dropout: float = 0.0) -> None:
         super().__init__()

@@ -16,8 +16,9 @@ class ConcatenatedFactors(nn.Module):
     """Concatenates one vector per factor, each from its own table: Sennrich and Haddow 2016.
 
     e = [E_1 x_1; ...; E_F x_F], from ids [..., F] to vectors [..., width]. The ``widths`` of the factors must add up to
-    the whole width. The whole vector is drawn and scaled like that of ``TokenEmbedding``. ``weight`` is the words'
-    table. Raises ValueError if the widths do not add up, or if their number is not the number of the source's factors.
+    the whole width. The whole vector is drawn and scaled like a vector of ``TokenEmbedding``. ``weight`` is the table
+    of the first factor, the word. Raises UserError if the widths do not add up, or if their number is not the number of
+    the source's factors.
     """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool, source_factors: int, widths: tuple[int, ...]) -> None:
@@ -52,7 +53,7 @@ class ConcatenatedFactors(nn.Module):
 
 
 class SummedFactors(nn.Module):
-    """Adds the vectors of a token's factors, all from one table: e = E x_1 + ... + E x_F.
+    """Sums the vectors of a token's factors, all from one table: e = E x_1 + ... + E x_F.
 
     Maps ids [..., F] to vectors [..., width]. The sum is drawn and scaled like a vector of ``TokenEmbedding``.
     """
@@ -77,9 +78,9 @@ class SummedFactors(nn.Module):
 
 
 def grouped(source: Padded, factors: int) -> Padded:
-    """Groups rows of ids [B, S] by token, [B, S', F]. EOS fills all factors of the last token.
+    """Groups rows of ids [B, S] into tokens [B, S', F], where F = ``factors``. EOS fills all factors of the last token.
 
-    If truncation cut off some factors of a token, the token is left out.
+    A token whose factors were cut by truncation is left out. The lengths of the result count tokens, with EOS.
     """
     rows, missing = len(source.values), -source.values.shape[1] % factors
     ids_BSF = nn.functional.pad(source.values, (0, missing)).reshape(rows, -1, factors)
@@ -90,7 +91,7 @@ def grouped(source: Padded, factors: int) -> Padded:
 
 
 def check_factors(source_factors: int) -> None:
-    """Raises ValueError if the source's tokens have no factors."""
+    """Raises UserError if the source's tokens have fewer than two factors."""
     if source_factors < 2:
         raise UserError(
             'the source has tokens without factors: set data.units.source to "factored", or leave out the embedding'

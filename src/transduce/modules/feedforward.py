@@ -21,7 +21,7 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 
 
 class PlainFeedForward(nn.Module):
-    """W2 act(W1 x): Vaswani et al. 2017, eq. 2."""
+    """W2 act(W1 x + b1) + b2, with dropout before W2: Vaswani et al. 2017, eq. 2. ``hidden`` is the width of W1 x."""
 
     def __init__(
         self, width: int, hidden: int, dropout: float, activation: Literal["relu", "gelu", "swish"] = "relu"
@@ -39,9 +39,10 @@ class PlainFeedForward(nn.Module):
 
 
 class GatedFeedForward(nn.Module):
-    """W2 (act(W x) * V x): Shazeer 2020, eq. 5-6, with biases. Gives GLU (sigmoid), ReGLU, GEGLU and SwiGLU.
+    """W2 (act(W x) * V x), where * is elementwise: Shazeer 2020, eq. 5-6, with biases, and dropout before W2.
 
-    It has three matrices instead of two. With 2/3 of the plain form's ``hidden`` it has as many parameters.
+    The activation "sigmoid" gives GLU, "relu" ReGLU, "gelu" GEGLU and "swish" SwiGLU. There are three matrices instead
+    of two. A ``hidden`` of 2/3 of the plain form's gives as many parameters.
     """
 
     def __init__(

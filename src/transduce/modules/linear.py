@@ -12,7 +12,7 @@ ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and multiplies_best_by_o
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x W' + b for x [..., inputs].
+    """x W' + b: maps x [..., inputs] to [..., outputs], with ``weight`` W [outputs, inputs].
 
     Uses oneDNN for float32 without gradients on a CPU that has AVX-512 and is not Intel's. There PyTorch's own choice,
     MKL, leaves half of the speed unused. Elsewhere MKL is faster; oneDNN also needs 2 ms to make a kernel for each new
@@ -39,7 +39,10 @@ class Linear(nn.Linear):
 
 
 def projection(inputs: int, outputs: int, parts: int = 1, bias: bool = True) -> Linear:
-    """A linear layer of ``parts`` stacked matrices, each with Glorot's uniform initialisation. Biases start at 0."""
+    """A linear layer from ``inputs`` to ``parts`` * ``outputs`` features: stacked matrices, one for each part.
+
+    Each matrix has Glorot's uniform initialisation. Biases start at 0.
+    """
     made = Linear(inputs, parts * outputs, bias)
     for part in made.weight.data.chunk(parts):
         nn.init.xavier_uniform_(part)

@@ -10,10 +10,11 @@ from transduce.types import Padded
 
 
 class NumberEmbedding(nn.Module):
-    """Maps the numbers of a step [..., C] linearly to one vector [..., width]: W x + b.
+    """Maps the C numbers of a step [..., C] linearly to one vector [..., width]: W x + b.
 
-    ``vocabulary`` is the number of channels. ``weight`` [C, width] has one vector per channel. Numbers of variance 1
-    give features of variance 1, with ``scaled`` or without: numbers have a scale of their own.
+    ``vocabulary`` is the number of channels C. ``weight`` [C, width] has one vector per channel. Numbers of variance 1
+    give features of variance 1. ``scaled`` changes nothing: numbers have a scale of their own. Raises UserError if the
+    source is not a series of numbers.
     """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool, source_factors: int) -> None:
@@ -42,9 +43,10 @@ class NumberEmbedding(nn.Module):
 
 
 def grouped(source: Padded, channels: int) -> Padded:
-    """Turns rows of numbers [B, S * C + 1], which end with EOS, into steps [B, S, C].
+    """Turns rows of numbers [B, S * C + 1], which end with EOS, into steps [B, S, C]; C is ``channels``.
 
-    If truncation cut the last step, it is left out. Values past a row's length, EOS among them, have no meaning.
+    A step that truncation cut is left out. The lengths of the result count steps, without EOS. Values past a row's
+    length, EOS among them, have no meaning.
     """
     size = (source.values.shape[1] - 1) // channels
     steps_BSC = source.values[:, : size * channels].reshape(-1, size, channels)

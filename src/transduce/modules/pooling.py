@@ -15,7 +15,7 @@ Pooling = Literal["mean", "sum", "max"]
 
 
 def pool(x: Padded, pooling: Pooling) -> Tensor:
-    """[B, S, D] to [B, D]: the mean, sum or maximum over each row's real positions."""
+    """[B, S, D] to [B, D]: the mean, sum or maximum over each row's real positions. Each row needs at least one."""
     if pooling == "max":
         return x.values.masked_fill(~x.mask[..., None], float("-inf")).amax(1)
     # As a product: a bfloat16 sum along an axis takes twenty times as long on the CPU.
@@ -24,7 +24,10 @@ def pool(x: Padded, pooling: Pooling) -> Tensor:
 
 
 class LastState(nn.Module):
-    """The summary: a recurrent encoder's last states of all layers and directions, or another encoder's average."""
+    """The leaves of the memory's summary, concatenated: [B, width].
+
+    They are a recurrent encoder's last states of all layers and directions, or another encoder's average.
+    """
 
     def __init__(self, memory: MemoryWidths) -> None:
         super().__init__()
@@ -35,7 +38,7 @@ class LastState(nn.Module):
 
 
 class MeanPooling(nn.Module):
-    """The average of the states, including that of EOS."""
+    """The average of the memory's values over the real positions, EOS among them: [B, width]."""
 
     def __init__(self, memory: MemoryWidths) -> None:
         super().__init__()
@@ -46,7 +49,10 @@ class MeanPooling(nn.Module):
 
 
 class MaxPooling(nn.Module):
-    """The maximum of each feature over time (Collobert et al. 2011; over convolutions Kim 2014)."""
+    """The maximum of each feature of the memory's values over the real positions, EOS among them: [B, width].
+
+    Collobert et al. 2011; over convolutions Kim 2014.
+    """
 
     def __init__(self, memory: MemoryWidths) -> None:
         super().__init__()
@@ -57,7 +63,11 @@ class MaxPooling(nn.Module):
 
 
 class AttentionPooling(nn.Module):
-    """sum_s a_s h_s with a = softmax_s(u' tanh(W h_s + b)): attention weights (Yang et al. 2016, section 2.2)."""
+    """sum_s a_s h_s with a = softmax_s(u' tanh(W h_s + b)): attention weights (Yang et al. 2016, section 2.2).
+
+    Maps a memory to [B, width]. If the memory has values of their own, the sum is over the values, while the weights
+    come from the states. ``hidden`` is the width of W h_s.
+    """
 
     def __init__(self, memory: MemoryWidths, hidden: int = 64) -> None:
         super().__init__()

@@ -20,7 +20,10 @@ class NoPositions(nn.Module):
 
 
 class Sinusoidal(nn.Module):
-    """PE(p, 2i) = sin(p / 10000^(2i/width)), PE(p, 2i+1) = cos(...) (Vaswani et al. 2017, section 3.5). Any length."""
+    """PE(p, 2i) = sin(p / 10000^(2i/width)), PE(p, 2i+1) = cos(...) (Vaswani et al. 2017, section 3.5).
+
+    Works for any position. Raises UserError if the width is odd.
+    """
 
     like: Tensor
 
@@ -39,7 +42,10 @@ class Sinusoidal(nn.Module):
 
 
 class Learned(nn.Module):
-    """One learned vector for each of ``length`` positions, drawn from N(0, 1/width) (Gehring et al. 2017)."""
+    """One learned vector for each of ``length`` positions, drawn from N(0, 1/width) (Gehring et al. 2017).
+
+    Raises UserError, on the CPU, for a position of ``length`` or more.
+    """
 
     def __init__(self, width: int, length: int = 512) -> None:
         super().__init__()

@@ -54,7 +54,9 @@ class Stack(nn.Module):
         return torch.stack(outputs).sum(0)
 
     def step(self, projected_BG: Tensor, state: State) -> tuple[Tensor, State]:
-        """One position. ``projected_BG`` is the first cell's projection of the input."""
+        """One position. ``projected_BG`` is the first cell's projection of the input. Returns the top output and the
+        next state.
+        """
         cells = iter(self.cells)
         y_BW, now = next(cells).step(projected_BG, state[0])
         after = [now]
@@ -65,7 +67,7 @@ class Stack(nn.Module):
         return y_BW, tuple(after)
 
     def unroll(self, x_BTD: Tensor, state: State) -> tuple[Tensor, State]:
-        """All positions, layer by layer."""
+        """All positions, layer by layer: the top outputs [B, T, width], and the state after the last position."""
         cells = iter(self.cells)
         y_BTW, now = next(cells).unroll(x_BTD, state[0])
         after = [now]
@@ -79,8 +81,8 @@ class Stack(nn.Module):
 class RecurrentLayer(nn.Module):
     """A forward cell, a backward cell, or both (Schuster and Paliwal 1997).
 
-    Outputs are concatenated at the position of their input, and states are in the same order. The last state of the
-    backward cell has just read the first token (Sutskever et al. 2014).
+    Outputs [B, S, E] concatenate the outputs of both cells at the same token, the forward cell's first. States are in
+    the same order. The last state of the backward cell has just read the first token (Sutskever et al. 2014).
     """
 
     def __init__(self, forward_cell: Cell[Any] | None, backward_cell: Cell[Any] | None) -> None:

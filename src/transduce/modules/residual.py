@@ -14,7 +14,7 @@ Kind = Literal["layer", "rms"]
 
 
 class PostNorm(nn.Module):
-    """norm(x + f(x)): Vaswani et al. 2017, section 3.1. ``kind`` is the norm: LayerNorm or RMSNorm."""
+    """norm(x + dropout(f(x))): Vaswani et al. 2017, section 3.1. ``kind`` is the norm: LayerNorm or RMSNorm."""
 
     def __init__(self, width: int, dropout: float, kind: Kind = "layer") -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class PostNorm(nn.Module):
 
 
 class PreNorm(nn.Module):
-    """x + f(norm(x)), and a norm at the end of the stack: Xiong et al. 2020. Trains without a long warm-up.
+    """x + dropout(f(norm(x))), and a norm at the end of the stack: Xiong et al. 2020. Trains without a long warm-up.
 
     ``kind`` is the norm: LayerNorm or RMSNorm.
     """
@@ -56,7 +56,7 @@ class PreNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """g x / sqrt(mean(x^2) + eps): Zhang and Sennrich 2019, eq. 4.
+    """g x / sqrt(mean(x^2) + eps), with the mean over the last axis: Zhang and Sennrich 2019, eq. 4.
 
     Computed as a dot product: on the CPU this trains a third faster than ``torch.nn.RMSNorm`` in float32 and twice as
     fast in bfloat16. The mean is at least float32.

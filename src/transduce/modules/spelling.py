@@ -22,9 +22,9 @@ class SpelledWords(nn.Module):
     2016).
 
     There are no out-of-vocabulary words. The source's unit is "spelled". ``encoder`` reads each word as a source of its
-    own that ends with EOS, once per batch, even if it occurs several times. If the unit has ``words``, ``word_width``
-    features come from a table of whole words (``KnownWords``; Lample et al. 2016). Raises ValueError if only one of the
-    unit and this embedding has whole words.
+    own that ends with EOS, once per batch, even if the word occurs several times. If the unit has ``words``, the first
+    ``word_width`` features come from a table of whole words (``KnownWords``; Lample et al. 2016), and the pieces give
+    the others. Raises UserError if only one of the unit and this embedding has whole words.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class SpelledWords(nn.Module):
 class KnownWords(nn.Module):
     """Embeds whole words: maps their marks [...] to vectors [..., width].
 
-    The marks of the ``words`` known words are the ids from ``alphabet`` on. All other words share the first vector:
-    BOS, the mark of unknown words, and the mark of the end. In training each word becomes unknown with probability
+    The marks of the ``words`` known words are the ids from ``alphabet`` on. All other words share the first vector.
+    Their marks are BOS (an unknown word) and EOS (the end). In training each word becomes unknown with probability
     ``dropout``, so that the shared vector is learned too. Lample et al. 2016, section 4.4, do so for words that occur
     once.
     """
@@ -96,9 +96,9 @@ class KnownWords(nn.Module):
 
 
 def words(source: Padded, alphabet: int) -> Padded:
-    """The words of each row, padded: [B, W, 1 + C]. Each has its mark, its pieces and EOS.
+    """The words of each row, padded: [B, W, 1 + C]. Each has its mark, its pieces and EOS; C counts pieces and EOS.
 
-    The last word is EOS, which is its own mark.
+    The last word is EOS: EOS is its mark, and it has no pieces.
     """
     row_N, place_N, word_N = opened(source, alphabet)
     last_N = place_N == source.lengths[row_N] - 1
@@ -113,7 +113,10 @@ def words(source: Padded, alphabet: int) -> Padded:
 
 
 def pieces(source: Padded, alphabet: int) -> tuple[Padded, Padded]:
-    """The rows without word marks, and the places [B, W] where each word and EOS begin."""
+    """The rows without word marks, and the places [B, W] in these rows where each word begins.
+
+    EOS stays in the rows and counts as the last word.
+    """
     row_N, place_N, word_N = opened(source, alphabet)
     count_B = torch.bincount(row_N, minlength=len(source.lengths))
     begins_BW = place_N.new_zeros(len(count_B), int(count_B.max()))
@@ -126,9 +129,11 @@ def pieces(source: Padded, alphabet: int) -> tuple[Padded, Padded]:
 
 
 def opened(source: Padded, alphabet: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The row, the place of the mark and the number within the row of each word, [N] each. EOS counts as a word.
+    """For each of N words of all rows: its row, the place of its mark in the row, and its number within the row, [N]
+    each.
 
-    Marks are BOS and the ids from ``alphabet`` on. Raises ValueError if a row has no mark at its beginning.
+    EOS counts as a word. Marks are BOS and the ids from ``alphabet`` on. Raises UserError if a row has no mark at its
+    beginning.
     """
     last_BS = torch.arange(source.values.shape[1], device=source.lengths.device) == source.lengths[:, None] - 1
     opens_BS = last_BS | (_are_marks(source.values, alphabet) & source.mask)

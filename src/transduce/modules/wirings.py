@@ -26,8 +26,10 @@ from transduce.types import Factory, Memory, MemoryWidths
 
 @dataclass(frozen=True)
 class WiringState:
-    """``cells``: one tree per layer. ``feed`` [B, width]: the last features, for input feeding. ``attention``: its
-    state.
+    """The state of a wiring between positions.
+
+    ``cells``: one tree per layer. ``feed`` [B, width]: the last features, for input feeding; otherwise None.
+    ``attention``: the attention's state; None without attention.
     """
 
     cells: State
@@ -157,12 +159,12 @@ class ContextState:
 
 
 class Context(nn.Module):
-    """Adds the source's summary to each input of another wiring (Cho et al. 2014, section 2.2):
+    """Concatenates the source's summary to each input of another wiring (Cho et al. 2014, section 2.2):
 
     s_t = cell([y_{t-1}; c], s_{t-1}), where c concatenates the leaves of the memory's summary. Around ``plain`` this is
     a generator conditioned on one vector. Around a wiring with attention, c can be a topic or a persona that each step
-    sees. The features are the inner wiring's, or tanh(W [s_t; c; y_{t-1}]) with ``deep_output``, so that the readout
-    sees c too.
+    sees. The features are the inner wiring's, or tanh(W [f_t; c; y_{t-1}]) with ``deep_output``, so that the readout
+    sees c too. There f_t are the inner wiring's features.
     """
 
     def __init__(
@@ -215,7 +217,7 @@ def _beside(x_NTE: Tensor, context_BM: Tensor) -> Tensor:
 
 
 def over_memory(attention: Factory[Attention[Any]], query_width: int, memory: MemoryWidths) -> Attention[Any]:
-    """Builds a wiring's attention. Raises ValueError if there is no memory, as in a language model."""
+    """Builds a wiring's attention to the memory. Raises UserError if the memory has no states (in a language model)."""
     if not memory.states:
         raise UserError('there is no source to attend to: a language model\'s recurrent decoder is wired "plain"')
     return attention(query_width=query_width, memory_width=memory.states)

@@ -32,9 +32,10 @@ class Affixes(nn.Module):
         self.log_prob = empty(torch.float32, labels)  # [M, L]
 
     def learn(self, pieces_NC: Ids, counts_NL: Numbers, prior_L: Numbers, strength: float) -> None:
-        """Learns from words, as rows of pieces padded with PAD, and the count of each label for each word.
+        """Learns from words: rows of pieces padded with PAD at the end, and the count of each label for each word.
 
-        Affixes are as long as the rows. Affixes that occur once are dropped, because they add nothing to shorter ones.
+        ``prior_L`` is p(label) of the empty affix before counting. Affixes have at most C pieces. Affixes that occur
+        once are dropped, because they add nothing to shorter ones.
         """
         alphabet = int(pieces_NC.max(initial=0)) + 1
         total = counts_NL.sum(0)
@@ -66,7 +67,7 @@ class Affixes(nn.Module):
             parameter.data = torch.from_numpy(value).to(parameter)
 
     def forward(self, pieces_NC: Tensor) -> Tensor:
-        """[N, L]"""
+        """[N, L]: log p(label) for each word, from the longest affix of its ``pieces_NC`` that was counted."""
         alphabet, affix_N = self.keys[0], pieces_NC.new_zeros(len(pieces_NC))
         going_N = torch.ones_like(affix_N, dtype=torch.bool)
         bounds = self.bounds.tolist()

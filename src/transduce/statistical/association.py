@@ -16,19 +16,22 @@ from transduce.types import SPECIALS
 Ids = NDArray[np.int64]
 Weights = NDArray[np.float64]
 
-MOST = 50_000_000  # pairs of tokens looked at: some 2 GB; of a larger corpus, sentences evenly spread
+MOST = 50_000_000  # pairs of tokens to count, some 2 GB; of a larger corpus, every n-th sentence
 
 
 @dataclass(frozen=True)
 class Association:
-    """t(target | source) for the pairs that occur together, all [U], sorted by source and then by target."""
+    """t(target | source) for the U pairs of tokens that occur together: [U] each, sorted by source, then by target."""
 
     source: Ids
     target: Ids
     probability: Weights
 
     def best(self, count: int, vocabulary: int, filler: int) -> NDArray[np.int32]:
-        """[V, count]: the most probable targets of each source token, best first, padded with ``filler``."""
+        """[V, count]: the most probable targets of each source token, best first, padded with ``filler``.
+
+        V is ``vocabulary``, the size of the source vocabulary.
+        """
         order = np.lexsort((self.target, -self.probability, self.source))
         source = self.source[order]
         rank = np.arange(len(source)) - np.searchsorted(source, source)
@@ -41,7 +44,9 @@ class Association:
 def associate(pairs: Pairs, iterations: int = 5) -> Association:
     """IBM model 1 (Brown et al. 1993, section 4.1) by expectation maximisation, without an empty word:
 
-    c(t | s) = sum over sentences and positions of t(t | s) / sum over the sentence's s' of t(t | s'); t = c normalised.
+    c(t | s) = sum over sentences and positions of t(t | s) / sum over the sentence's s' of t(t | s'). t(t | s) is c(t |
+    s) divided by its sum over the targets t. EOS counts as a token. A corpus with more than ``MOST`` pairs of tokens is
+    thinned out evenly.
     """
     key, group = _tokens_together(pairs)
     unique, place = np.unique(key, return_inverse=True)
@@ -57,8 +62,11 @@ def associate(pairs: Pairs, iterations: int = 5) -> Association:
 
 
 def _tokens_together(pairs: Pairs) -> tuple[Ids, Ids]:
-    """For every source and target token of a pair, [P]: the key of the two tokens, and the key of the target's
-    position.
+    """For every source and target token of the same sentence, [P]: a number for the two tokens, and one for the
+    target's position.
+
+    The first is source * width + target, where width is the largest target id + 1. Positions are numbered over all
+    sentences.
     """
     width = int(pairs.target.ids.max()) + 1
     sizes = pairs.source_lengths.astype(np.int64) * pairs.target_lengths
@@ -73,7 +81,7 @@ def _tokens_together(pairs: Pairs) -> tuple[Ids, Ids]:
 
 
 def frequent(pairs: Pairs, count: int) -> Ids:
-    """The most frequent target tokens without special ones, the most frequent first."""
+    """The ids of at most ``count`` target tokens, the most frequent first. Special tokens are left out."""
     first = len(SPECIALS)
     counts = np.bincount(pairs.target.ids)[first:]
     return first + counts.argsort(kind="stable")[::-1][:count].astype(np.int64)

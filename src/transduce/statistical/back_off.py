@@ -12,9 +12,9 @@ from transduce.statistical.kneser_ney import NGrams
 
 
 class BackOff(nn.Module):
-    """log p(w | h) and the next history.
+    """log p(w | h) and the next history, both [E], for histories and words [E].
 
-    If h w was counted, this is its own probability; otherwise the back-off weight of h times p(w | suffix of h).
+    If h w was counted, p is its own probability; otherwise it is the back-off weight of h times p(w | suffix of h).
     Histories are indices of n-grams (kneser_ney.py). ``begun`` is the history at the beginning of a sequence, and
     ``end`` is the word that ends it.
     """

@@ -29,8 +29,11 @@ CHUNK = 4096  # pairs that are processed at once; this bounds the memory of a pa
 
 @dataclass(frozen=True)
 class _Group:
-    """Pairs of one shape. For each shape (a, b) of a unit that fits into them: the units [N, S + 1 - a, T + 1 - b] that
-    begin at each place, and U where no segmentation of the pair has a unit of this shape."""
+    """Pairs of one shape: ``rows_N`` are their rows, and ``size`` is their S and T, without EOS.
+
+    ``units`` has one tensor for each shape (a, b) of a unit that fits into them: the index of the unit that begins at
+    each place, [N, S + 1 - a, T + 1 - b]. It is U where no segmentation of the pair can have a unit of this shape.
+    """
 
     rows_N: Ids
     size: Shape
@@ -41,9 +44,10 @@ class Cosegmentation:
     """All segmentations of pairs into units, and the probability of each unit: at first all are equally probable.
 
     ``longest`` are the most source tokens and the most target tokens of a unit. ``units`` [U, sum(longest)] are the
-    source tokens of each unit, then its target tokens, both padded with 0, in ascending order. ``uncut`` are the rows
-    that cannot be cut: those without a source, and those with more than ``longest[1]`` target tokens for each source
-    token. Raises UserError if a unit's tokens do not fit in one integer of 63 bits.
+    source tokens of each unit, then its target tokens, both padded with 0 at the end. The rows of ``units`` ascend.
+    ``uncut`` are the rows of ``pairs`` that cannot be cut: those without a source, and those with more than
+    ``longest[1]`` target tokens for each source token. Raises UserError if a unit's tokens do not fit in one integer of
+    63 bits.
     """
 
     def __init__(self, pairs: Pairs, longest: Shape = (2, 2)) -> None:
@@ -80,7 +84,7 @@ class Cosegmentation:
     def reestimate(self) -> float:
         """One pass of expectation maximisation. Each unit's new probability is its expected relative frequency.
 
-        Returns the log-probability of the pairs before the pass.
+        Returns the log-probability (natural logarithm) of the pairs that can be cut, before the pass.
         """
         count_U = torch.zeros(len(self.units) + 1, dtype=torch.float64)
         total = 0.0
@@ -99,8 +103,9 @@ class Cosegmentation:
     def best(self) -> list[Ids]:
         """The best segmentation of each pair that can be cut, as indices of its units in order.
 
-        The logarithm of a unit's probability counts as often as the unit has tokens on its longer side, as it would for
-        several short units. So units stay short.
+        The segmentations are grouped by the pairs' shapes, so they are not in the order of the pairs. The logarithm of
+        a unit's probability counts as often as the unit has tokens on its longer side, as it would for several short
+        units. So units stay short.
         """
         return [row for group in self._groups for row in self._best(group)]
 

@@ -33,7 +33,8 @@ class Counts(Protocol):
 class OnePass(ABC):
     """``Counts`` that are final after one pass. Later passes only measure them.
 
-    Before the first pass each of the ``places`` has ``choices`` equally probable choices.
+    The first ``reestimate`` counts, and returns the log-probability before it: each of the ``places`` has ``choices``
+    equally probable choices. Later ones return ``log_prob()``.
     """
 
     report: tuple[str, ...] = ()
@@ -63,7 +64,7 @@ class OnePass(ABC):
 
     @abstractmethod
     def log_prob(self) -> float:
-        """The model's log-probability of the pairs."""
+        """The log-probability (natural logarithm) of the pairs under the counted model."""
 
 
 class Counted(Model, Protocol):
@@ -73,7 +74,7 @@ class Counted(Model, Protocol):
 
 
 def check_tokens(model: str, *sides: Ragged) -> None:
-    """Raises ValueError if a side has numbers instead of tokens."""
+    """Raises UserError if one of the ``sides`` has numbers instead of tokens. ``model`` is the name for the error."""
     if any(side.ids.dtype.kind == "f" for side in sides):
         raise UserError(f"{model} counts tokens, and the data has numbers: set data.units to text's")
 

@@ -17,7 +17,7 @@ Piece = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Cut:
-    """Aligned pieces in order. A source token without a unit of its own may be aligned to nothing.
+    """Aligned pieces in order: (source tokens, target tokens) each. A source token may be aligned to no target token.
 
     ``log_prob`` is the log-probability of the sequence of units: p(x, y) with this segmentation.
     """
@@ -30,7 +30,8 @@ def cut(units: Tensor, source_tokens: int, ngrams: BackOff, source: Sequence[int
     """The most probable segmentation of a pair; None if the units cannot make up both sides.
 
     ``units`` [U, W] are the words of ``ngrams``. The first ``source_tokens`` columns are a unit's source tokens and the
-    others its target tokens, both padded with 0.
+    others its target tokens, both padded with 0. ``source`` and ``target`` are ids without EOS. A source token that is
+    no unit's whole source side may be left out, with log-probability ``LEFT_OUT``.
     """
     found: defaultdict[Piece, list[tuple[int, Piece]]] = defaultdict(list)
     for unit, tokens in enumerate(units.tolist()):

@@ -22,9 +22,9 @@ class NGrams:
     """The n-grams and their probabilities.
 
     ``keys`` [L - 1] are parent * W + last word of the n-grams 1 to L - 1, ascending. ``suffix`` [L] is the index of
-    each suffix. ``probability`` [L] is that of the last word after the others. ``back_off`` [L] is the weight of the
-    suffix for words that were not seen after this n-gram. ``after`` [L] is the next history: the longest suffix that is
-    shorter than the order and was seen before another word.
+    each suffix. ``probability`` [L], not its logarithm, is that of the last word after the others. ``back_off`` [L] is
+    the weight of the suffix for words that were not seen after this n-gram. ``after`` [L] is the next history: the
+    n-gram itself or its longest suffix that was seen before another word. A history is shorter than the order.
     """
 
     words: int
@@ -45,11 +45,11 @@ class NGrams:
 
 
 def estimate(sequences: Sequence[Ids], words: int, order: int) -> NGrams:
-    """Counts sequences of words below ``words``, and adds an end and a begin to each.
+    """Counts sequences of words, and adds an end (the word ``words``) and a begin (``words`` + 1) to each.
 
-    p(w | h) = (c(h w) - D(c(h w))) / c(h) + b(h) p(w | suffix of h). Below the highest order c counts different
-    predecessors. b(h) is the weight that the discounts D leave. The empty n-gram gives all words but the begin the same
-    probability.
+    Words are 0 to ``words`` - 1. p(w | h) = (c(h w) - D(c(h w))) / c(h) + b(h) p(w | suffix of h). Below the highest
+    order c counts different predecessors. b(h) is the weight that the discounts D leave. The empty n-gram gives all
+    words but the begin the same probability.
     """
     counted = _count(sequences, words, order)
     keys, suffix, W = np.concatenate(counted.keys), np.concatenate(counted.suffixes), words + 2

@@ -1,8 +1,8 @@
 """Readings: the ways to segment a source into units, as a pruned lattice.
 
-B sources of up to I tokens, U units, V source vocabulary, E arcs and Q nodes: those of all sources while a lattice is
-built, then those of the largest one. A node is a place in a source together with a history of the n-gram model of
-units.
+B sources of up to I tokens, U units, V source vocabulary, E arcs and Q nodes. While a lattice is built, E and Q count
+the arcs and nodes of all sources. In ``Readings`` they count the arcs and nodes of the largest source. A node is a
+place in a source together with a history of the n-gram model of units.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ ROUNDING = 1e-6  # relative to a reading's log-probability, summed from either s
 class Readings:
     """A process that writes outputs: it starts at node 0 of a source and takes arc after arc.
 
-    Each arc has a ``chance`` among the arcs of its node. The arcs that write a token, the ``silent`` arc and the end
-    add up to 1. At most ``depth`` silent arcs follow each other. Sources with fewer nodes or arcs are padded with
-    chance 0.
+    Arcs that write a token have ``start``, ``end``, ``token`` and ``chance`` [B, E]; nodes are numbered within their
+    source. Each node [B, Q] has at most one ``silent`` arc, to ``silent_end``, and the chance ``ending`` to stop. At
+    each node these chances sum to 1. At most ``depth`` silent arcs follow each other. Sources with fewer nodes or arcs
+    are padded with chance 0.
     """
 
     start_BE: Tensor
@@ -82,7 +83,8 @@ class Reader:
 
     The first ``source_tokens`` columns of a unit are its source tokens, the others its target tokens. At each place the
     reader prunes nodes that are more than ``beam`` (natural logarithm) below the best one, and nodes that are not among
-    the best ``width``. Then it prunes arcs that are in no reading within ``beam`` of the best reading.
+    the best ``width``. Then it prunes arcs that are in no reading within ``beam`` of the best reading. Sources end with
+    EOS, which it does not segment.
     """
 
     units: Tensor
@@ -207,7 +209,7 @@ class Reader:
         ]
 
     def _ahead(self, nodes: _Nodes, arcs: Sequence[_Arcs], lengths_B: Tensor, semiring: _Semiring) -> Tensor:
-        """log p of all paths, or of the best path, from each node to the end of its source."""
+        """[Q]: log p of all paths (``_SUM``) or the best path (``_BEST``) from each node to the end of its source."""
         last_Q = nodes.place_Q == lengths_B[nodes.row_Q]
         ahead_Q = torch.full_like(nodes.reached_Q, -torch.inf)
         ending, _ = self.ngrams(nodes.history_Q[last_Q], torch.full_like(nodes.place_Q[last_Q], self.ngrams.end))

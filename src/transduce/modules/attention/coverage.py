@@ -1,7 +1,7 @@
 """Attention that remembers its own weights: of the previous step (location), or of all steps (coverage).
 
-Each hypothesis has its own weights, while keys belong to the source. B sources, N = B * hypotheses rows, T queries, S
-source positions, K features of a key, F filters, M features of a context.
+Each hypothesis has its own weights, while keys belong to the source. B sources, N rows (B times the hypotheses of a
+source), T queries, S source positions, K features of a key, F filters, M features of a context.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from transduce.types import Factory, Memory
 
 @dataclass(frozen=True)
 class Remembered:
-    """The keys of a source, and the weights [N, S] that each row remembers."""
+    """The keys of each source, and the weights [N, S] that each row remembers."""
 
     keys: Shared[AttentionKeys]
     weights_NS: Tensor
 
 
 class RememberingAttention(nn.Module, ABC):
-    """Global attention whose keys contain features of earlier weights. Its queries are processed one after the other.
+    """Global attention with features of its earlier weights, summed with the keys.
 
-    A subclass defines what is remembered (``remember``) and its features (``features``). Padding always has weight 0,
-    so a convolution sees it as zero padding at the end of a row.
+    Each query's features need the weights of the query before, so queries are processed one after the other. A subclass
+    defines what is remembered (``remember``) and its features (``features``). Padding always has weight 0, so a
+    convolution sees it as zero padding at the end of a row.
     """
 
     def __init__(self, query_width: int, memory_width: int, energy: Factory[Energy]) -> None:
@@ -42,11 +43,11 @@ class RememberingAttention(nn.Module, ABC):
 
     @abstractmethod
     def features(self, remembered_NS: Tensor) -> Tensor:
-        """The features to add to each row's keys, [N, S, K]."""
+        """Maps remembered weights [N, S] to the features [N, S, K] to sum with each row's keys."""
 
     @abstractmethod
     def remember(self, remembered_NS: Tensor, weights_NS: Tensor) -> Tensor:
-        """The remembered weights after a step with these weights."""
+        """The next remembered weights [N, S]: from those before a step, and the step's own weights."""
 
     def start(self, memory: Memory) -> Remembered:
         keys = AttentionKeys.of(memory, self.energy)
@@ -71,8 +72,9 @@ class RememberingAttention(nn.Module, ABC):
 class LocationAttention(RememberingAttention):
     """Attention that knows where it read in the previous step: Chorowski et al. 2015, eq. 8-9.
 
-    U f is added to the key of each position. f = F * a are ``filters`` convolutions, ``kernel`` positions wide, of the
-    weights a of the previous step (0 at first). With the energy "additive" this is v . tanh(W s + V h + U f + b).
+    The key of each position gets U f, where f = F * a is a convolution with ``filters`` outputs, ``kernel`` positions
+    wide. It reads the weights a of the previous step (0 at first). The energy "additive" then is v . tanh(W s + V h + U
+    f + b). Raises UserError if the kernel is even.
     """
 
     def __init__(
@@ -98,8 +100,8 @@ class LocationAttention(RememberingAttention):
 class CoverageAttention(RememberingAttention):
     """Attention that knows all that it has read: See et al. 2017, eq. 10-11 (after Tu et al. 2016).
 
-    w c is added to the key of each position, where the coverage c is the sum of its weights in all steps so far. With
-    the energy "additive" this is v . tanh(W s + V h + w c + b).
+    The key of each position gets w c, where the coverage c is the sum of the position's weights in all steps so far.
+    The energy "additive" then is v . tanh(W s + V h + w c + b).
     """
 
     def __init__(self, query_width: int, memory_width: int, energy: Factory[Energy]) -> None:

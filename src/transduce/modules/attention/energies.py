@@ -1,7 +1,7 @@
 """Attention energies: how well a query fits a key, before the softmax, and the biases that mask them.
 
-The attentions of Bahdanau, Luong and Vaswani differ only in their energy. B rows, T queries, S keys, K features of a
-key.
+The attentions of Bahdanau, Luong and Vaswani differ only in their energy. Each maps queries [B, T, D] and keys [B, S,
+K] to energies [B, T, S]. B rows, T queries, S keys, K features of a key.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from transduce.types import widened
 
 
 class Dot(nn.Module):
-    """e_ts = q_t . m_s (Luong et al. 2015, eq. 8, "dot")."""
+    """e_ts = q_t . m_s (Luong et al. 2015, eq. 8, "dot"). Raises UserError unless both have the same width."""
 
     def __init__(self, query_width: int, memory_width: int) -> None:
         super().__init__()
@@ -50,7 +50,10 @@ class General(nn.Module):
 
 
 class Additive(nn.Module):
-    """e_ts = v . tanh(W q_t + U m_s) (Bahdanau et al. 2015, appendix A.1.2; Luong's "concat")."""
+    """e_ts = v . tanh(W q_t + U m_s + b) (Bahdanau et al. 2015, appendix A.1.2; Luong's "concat").
+
+    ``width`` is the number of features of v, by default the query's.
+    """
 
     def __init__(self, query_width: int, memory_width: int, width: int | None = None) -> None:
         super().__init__()
@@ -71,7 +74,10 @@ class Additive(nn.Module):
 
 
 class ScaledDot(nn.Module):
-    """e_ts = (W q_t) . (U m_s) / sqrt(width) (Vaswani et al. 2017, eq. 1, with its projections, one head)."""
+    """e_ts = (W q_t) . (U m_s) / sqrt(width) (Vaswani et al. 2017, eq. 1, with its projections, one head).
+
+    ``width`` is the number of features of W q_t, by default the query's.
+    """
 
     def __init__(self, query_width: int, memory_width: int, width: int | None = None) -> None:
         super().__init__()
@@ -90,7 +96,7 @@ class ScaledDot(nn.Module):
 
 
 def mask_bias(mask_BS: Tensor, dtype: torch.dtype) -> Tensor:
-    """A bias to add to energies: 0 where the mask is True, minus infinity elsewhere.
+    """A bias [B, S] to add to energies: 0 where the mask is True, minus infinity elsewhere.
 
     It is at least float32, and so are the sums: a softmax over bfloat16 takes the CPU eight times as long.
     """

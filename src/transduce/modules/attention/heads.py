@@ -19,11 +19,12 @@ from transduce.types import Memory
 
 
 class Heads(nn.Module):
-    """softmax(q k' / sqrt(D) + bias) v for every head: Vaswani et al. 2017, eq. 1.
+    """softmax(q k' / sqrt(D) + bias) v for every head: Vaswani et al. 2017, eq. 1. Returns [B, H, T, D].
 
-    It uses the fused kernel, except if there is a hook on ``weights`` or an ``also``. Two products and a softmax are
-    faster for sentences on the CPU if there are gradients, forward and backward. ``also`` maps the weights to a term
-    that is added to the result.
+    ``bias`` must broadcast to [B, H, T, S]. ``also`` maps the weights [B, H, T, S] to a term that is added to the
+    result. A hook on ``weights`` receives the weights. PyTorch's fused kernel computes the result if there is no hook
+    and no ``also``. The CPU does not use that kernel for gradients: two products and a softmax are faster for
+    sentences.
     """
 
     def __init__(self, dropout: float) -> None:
@@ -80,14 +81,14 @@ def check_heads(width: int, heads: int) -> None:
 
 @dataclass(frozen=True)
 class CrossKeys:
-    """A memory's keys and values [B, H, S, D], projected once per sentence."""
+    """A memory's keys and values, [B, H, S, D] each, projected once per sentence."""
 
     key_BHSD: Tensor
     value_BHSD: Tensor
 
 
 class CrossAttention(nn.Module):
-    """Attention of every position to the memory."""
+    """Multi-head attention of every position [N, T, width] to the memory: [N, T, width]."""
 
     def __init__(self, width: int, memory_width: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()

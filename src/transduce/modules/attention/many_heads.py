@@ -18,7 +18,10 @@ from transduce.types import Memory
 
 @dataclass(frozen=True)
 class HeadKeys:
-    """A memory's keys and values [B, H, S, D], projected once per sentence, and the mask of its real states [B, S]."""
+    """A memory's keys and values, [B, H, S, D] each, and the mask of its real states [B, S].
+
+    They are projected once per sentence.
+    """
 
     key_BHSD: Tensor
     value_BHSD: Tensor
@@ -26,10 +29,10 @@ class HeadKeys:
 
 
 class MultiHeadAttention(nn.Module):
-    """W_o [read_1; ...; read_H] with read_h = softmax(W_q q (W_k m)' / sqrt(D)) W_v m: Vaswani et al. 2017, section
-    3.2.2.
+    """W_o [read_1; ...; read_H] with read_h = softmax(W_q q (W_k m)' / sqrt(D)) W_v m, and biases.
 
-    It returns the mean of the heads' weights. A hook on ``heads.weights`` receives the weights of each head.
+    Vaswani et al. 2017, section 3.2.2. The returned weights [N, T, S] are the mean of the heads' weights. A hook on
+    ``heads.weights`` receives the weights of each head.
     """
 
     def __init__(self, query_width: int, memory_width: int, heads: int = 4, dropout: float = 0.0) -> None:

@@ -20,9 +20,9 @@ from transduce.types import Factory, Memory
 
 @dataclass(frozen=True)
 class AttentionKeys:
-    """A source for attention: the energy's keys [B, S, K], the values [B, S, D], and the mask of real positions [B, S].
+    """A source for attention: the energy's keys [B, S, K], the values [B, S, D], and the mask [B, S] of real positions.
 
-    It keeps the mask instead of its bias: ``tree.join`` pads with zeros, and these must stay masked.
+    It keeps the mask instead of the mask's bias: ``tree.join`` pads with zeros, and these must stay masked.
     """
 
     key_BSK: Tensor

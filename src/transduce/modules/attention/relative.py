@@ -36,10 +36,10 @@ class NoRelative(nn.Module):
 
 
 class Shaw(NoRelative):
-    """A vector for each distance up to ``distance``, added to keys and to values, the same for all heads: Shaw et al.
-    2018, eq. 3-4. Longer distances share the last vector.
+    """A vector for each distance up to ``distance``, added to keys and to values, the same for all heads.
 
-    e_ts = q_t . (k_s + a_ts) / sqrt(D); z_t = sum_s weight_ts (v_s + b_ts).
+    Shaw et al. 2018, eq. 3-4. Keys before and after the query have vectors of their own. Longer distances share the
+    last vector of their side. e_ts = q_t . (k_s + a_ts) / sqrt(D); z_t = sum_s weight_ts (v_s + b_ts).
     """
 
     def __init__(self, heads: int, width: int, causal: bool, distance: int = 16) -> None:
@@ -75,9 +75,9 @@ class Shaw(NoRelative):
 class T5(NoRelative):
     """A number for each head and bucket of distances, added to the energies: Raffel et al. 2020, section 2.1.
 
-    Half of the ``buckets`` hold one distance each. The others grow logarithmically up to ``distance``, and the last one
-    holds all longer distances. An encoder uses half of the buckets for each direction. Each layer has its own numbers;
-    Raffel et al. share them.
+    An encoder uses half of the ``buckets`` for each direction; a decoder uses all for the past. Half of a direction's
+    buckets hold one distance each. The others grow logarithmically up to ``distance``, and the last one holds all
+    longer distances too. Each layer has its own numbers; Raffel et al. share them.
     """
 
     def __init__(self, heads: int, width: int, causal: bool, buckets: int = 32, distance: int = 128) -> None:
@@ -103,7 +103,7 @@ class T5(NoRelative):
         return nn.functional.embedding(index_BTS, weight_RH).permute(0, 3, 1, 2) + bias_B1TS
 
     def buckets(self, distances: Tensor) -> Tensor:
-        """The bucket of each distance, key minus query."""
+        """The bucket of each distance (place of the key minus place of the query), in the shape of ``distances``."""
         far = distances.abs()
         single = self.side // 2
         growth = torch.log(far.clamp(min=1).float() / single) / math.log(self.distance / single)
@@ -113,11 +113,11 @@ class T5(NoRelative):
 
 
 class Rotary(NoRelative):
-    """Rotates queries and keys by their positions, so that their product depends only on the distance: Su et al. 2021,
-    eq. 34.
+    """Rotates queries and keys by their positions, so that their product depends on positions only through the
+    distance.
 
-    Features i < D/2 and i + D/2 form a plane, rotated by position / base^(2i/D). The paper pairs neighbours, which
-    differs only in the order of the features.
+    Su et al. 2021, eq. 34. Features i < D/2 and i + D/2 form a plane, rotated by position / base^(2i/D). The paper
+    pairs neighbours, which differs only in the order of the features. Raises UserError if D is odd.
     """
 
     def __init__(self, heads: int, width: int, causal: bool, base: float = 10000.0) -> None:
@@ -155,5 +155,5 @@ class Alibi(NoRelative):
 
 
 def ahead(places_BT: Tensor, keys: int) -> Tensor:
-    """How far each key is ahead of the query, [B, T, S]; negative if it is behind."""
+    """The place of each of ``keys`` keys minus the place of the query, [B, T, S]; negative if the key is behind."""
     return torch.arange(keys, device=places_BT.device) - places_BT[:, :, None]

@@ -100,6 +100,9 @@ def recurrence(width: int, parts: int = 1, bias: bool = False) -> Linear:
 
 
 def real_outputs(y_BTW: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
-    """The outputs with zeros at padding (the kernel runs on into it), and each row's last real output."""
+    """The outputs [B, T, W] with zeros at padding, and each row's last real output [B, W].
+
+    The kernel runs on into the padding, so its outputs there must be removed.
+    """
     rows_B = torch.arange(len(lengths_B), device=lengths_B.device)
     return y_BTW * real_mask(lengths_B, y_BTW.shape[1])[..., None], y_BTW[rows_B, lengths_B - 1]

@@ -28,7 +28,8 @@ class LSTM(nn.Module):
     """Long short-term memory (Hochreiter and Schmidhuber 1997; forget gate of Gers et al. 2000):
 
     i, f, o = sigmoid(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g; h' = o tanh(c'). Weights are drawn
-    uniformly from +-1/sqrt(width). ``forget_bias`` is the forget gate's first bias (Jozefowicz et al. 2015).
+    uniformly from +-1/sqrt(width). Biases start at 0. The forget gate's starts at ``forget_bias`` (Jozefowicz et al.
+    2015).
     """
 
     def __init__(self, input_width: int, width: int, forget_bias: float = 1.0) -> None:
@@ -124,7 +125,8 @@ class LoopedLSTM(LoopedCell[LSTMState]):
 class LSTMWithout(LoopedLSTM):
     """An LSTM in which one ``gate`` is always 1 (Jozefowicz et al. 2015; Greff et al. 2017):
 
-    i, f, o = sigmoid(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g; h' = o tanh(c').
+    i, f, o = sigmoid(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g; h' = o tanh(c'). ``forget_bias`` is the
+    forget gate's initial bias, and has no effect without this gate.
     """
 
     def __init__(

@@ -9,10 +9,10 @@ from transduce.modules.cells.looped import HiddenCell
 
 
 class SSRU(HiddenCell):
-    """f = sigmoid(W x + b); c' = f c + (1 - f) W x; the output is relu(c') (Kim et al. 2019).
+    """f = sigmoid(W x + b); c' = f c + (1 - f) V x; the output is relu(c') (Kim et al. 2019).
 
     There is no product with the state c [B, W], so a step is elementwise and training costs little more than the
-    projection. ``forget_bias`` is the first value of b; a positive value lets a new cell remember, as in an LSTM.
+    projection. ``forget_bias`` is the initial value of b; a positive value lets a new cell remember, as in an LSTM.
     """
 
     def __init__(self, input_width: int, width: int, forget_bias: float = 1.0) -> None:

@@ -48,7 +48,7 @@ class SelfAttention(OwnRow):
 
 @dataclass(frozen=True)
 class Past:
-    """Keys and values of the positions so far, [B, H, S, D]."""
+    """Keys and values of the positions so far, buffers of [B, H, S, D] each."""
 
     key: Buffer
     value: Buffer

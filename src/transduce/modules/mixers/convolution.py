@@ -16,7 +16,10 @@ from transduce.types import Padded
 
 
 class Lightweight(nn.Module):
-    """softmax(W): one kernel per head [1, H, 1, K], the same at every position (Wu et al. 2019, section 3, eq. 3-4)."""
+    """softmax(W) over ``kernel``: one kernel per head [1, H, 1, K], the same at every position.
+
+    Wu et al. 2019, section 3, eq. 3-4.
+    """
 
     def __init__(self, width: int, heads: int, kernel: int) -> None:
         super().__init__()
@@ -28,7 +31,9 @@ class Lightweight(nn.Module):
 
 
 class Dynamic(nn.Module):
-    """softmax(W x_t + b): every position computes its own kernels [B, H, T, K] (Wu et al. 2019, section 4)."""
+    """softmax(W x_t + b) over ``kernel``: every position computes its own kernels [B, H, T, K] (Wu et al. 2019, section
+    4).
+    """
 
     def __init__(self, width: int, heads: int, kernel: int) -> None:
         super().__init__()
@@ -68,7 +73,10 @@ class GatedMixer(nn.Module):
 
 
 class Centred(GatedMixer):
-    """Reads ``kernel`` positions around each position, an odd number, with zero padding at the ends of the row."""
+    """Reads ``kernel`` positions around each position, with zero padding at the ends of the row.
+
+    The kernel is an odd number; otherwise it raises UserError.
+    """
 
     def __init__(
         self, kernels: type[Lightweight] | type[Dynamic], width: int, heads: int, dropout: float, kernel: int
@@ -82,8 +90,10 @@ class Centred(GatedMixer):
 
 
 class Causal(GatedMixer):
-    """Reads the last ``kernel`` positions up to each position. The state [B, kernel - 1, D] are the inputs before,
-    zeros at first."""
+    """Reads the last ``kernel`` positions, the position itself among them.
+
+    The state [B, kernel - 1, D] is the gated inputs glu(W x + b) of the positions before, zeros at first.
+    """
 
     def start(self, rows: int, like: Tensor) -> Tensor:
         return like.new_zeros(rows, self.kernel - 1, self.leave.weight.shape[0])

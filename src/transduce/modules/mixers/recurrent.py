@@ -16,7 +16,10 @@ from transduce.types import Factory, Padded
 
 
 class Recurrence(nn.Module):
-    """One cell in each direction, whose outputs are projected to the width: the layers of Chen et al. 2018 (RNMT+)."""
+    """One cell in each direction, whose outputs are concatenated and projected to the width [B, S, width].
+
+    The layers of Chen et al. 2018 (RNMT+).
+    """
 
     def __init__(self, width: int, heads: int, dropout: float, cell: Factory[Cell[Any]]) -> None:
         super().__init__()

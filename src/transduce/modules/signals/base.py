@@ -20,8 +20,8 @@ class Gridded(Embedding, Protocol):
 class Placed(Embedding, Protocol):
     """An embedding whose vectors have a place in the signal.
 
-    ``boxes`` [B, S', 4] are left, top, right and bottom of the region around each vector's centre, as fractions of the
-    source's own size. For sound these are time and frequency.
+    ``boxes`` [B, S', 4] are left, top, right and bottom of the region around each vector's centre. They are fractions
+    (0 to 1) of the source's own width and height. For sound, width is time and height is frequency.
     """
 
     def boxes(self, source: Padded) -> Tensor: ...

@@ -16,7 +16,7 @@ from transduce.types import Padded
 
 
 class Stage(nn.Module):
-    """relu(norm(conv(x))), then maximum pooling over two rows and ``wide`` columns."""
+    """relu(norm(conv(x))), then maximum pooling over two rows and ``wide`` columns. Sizes are rounded up."""
 
     def __init__(self, inputs: int, outputs: int, wide: int) -> None:
         super().__init__()
@@ -36,8 +36,8 @@ class ColumnEmbedding(nn.Module):
 
     The width stays as time and the height disappears (CRNN: Shi et al. 2015, section 2.1). Use it for lines of text,
     before a recurrent encoder and CTC. ``stages`` are the numbers of features of the 3 by 3 convolutions. After each
-    the height is halved; after the first ones the width is halved too, until ``shrink`` is reached. A linear layer
-    reads the remaining height. ``height`` and ``channels`` (1 grey, 3 colour) describe the picture.
+    the height is halved; after the first ones the width is halved too, until ``shrink`` is reached. Halves are rounded
+    up. A linear layer reads the remaining height. ``height`` and ``channels`` (1 grey, 3 colour) describe the picture.
     """
 
     def __init__(

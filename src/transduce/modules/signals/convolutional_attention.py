@@ -51,10 +51,10 @@ class ConvolutionalAttention(nn.Module):
 class ConvolutionallyAttended(nn.Module):
     """``layers`` of convolutional attention over the grid of another ``embedding`` (``map`` or ``patches``).
 
-    Each layer is in a residual connection, x + attention(norm(x)), with a norm at the end. Convolutions read near cells
-    and attention distant ones, as in the attention augmented networks of Bello et al. 2019. Convolutions as attention's
-    projections come from Wu et al. 2021, section 3.2 (CvT). Attention knows positions only through the ``positions`` of
-    the embedding.
+    Each layer is in a residual connection, x + dropout(attention(norm(x))), with a norm at the end. Convolutions read
+    near cells and attention distant ones, as in the attention augmented networks of Bello et al. 2019. Convolutions as
+    attention's projections come from Wu et al. 2021, section 3.2 (CvT). Attention knows positions only through the
+    ``positions`` of the embedding. Raises UserError if the embedding has no grid.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from transduce.types import Factory, Padded
 
 
 class EndedEmbedding(nn.Module):
-    """Adds one learned vector to the end of each row of another ``embedding``, like EOS at the end of a text.
+    """Appends one learned vector to the vectors of another ``embedding``, after each row's last, like EOS after a text.
 
     Taggers need it, because their last state belongs to the end. It can also summarise the whole row (Devlin et al.
     2019).
@@ -29,7 +29,7 @@ class EndedEmbedding(nn.Module):
         return Padded(closed(x.values, x.lengths, self.end), x.lengths + 1)
 
     def boxes(self, source: Padded) -> Tensor:
-        """The embedding's boxes, and the whole signal for the end vector."""
+        """The boxes of the inner ``embedding``, and the whole signal as the box of the end vector."""
         boxes_BS4 = cast(Placed, self.embedding).boxes(source)
         lengths_B = (boxes_BS4[..., 2] > 0).sum(1)
         return closed(boxes_BS4, lengths_B, boxes_BS4.new_tensor([0.0, 0.0, 1.0, 1.0]))

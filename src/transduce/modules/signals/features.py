@@ -16,7 +16,7 @@ class FrameEmbedding(nn.Module):
     """Maps each step of a signal, or ``stack`` concatenated neighbours, linearly to one vector: W x + b.
 
     S steps become ceil(S / stack) vectors (Sak et al. 2015, section 3, stack and skip 3 frames of speech). Numbers of
-    variance 1 give features of variance 1.
+    variance 1 give features of variance 1; ``scaled`` changes nothing.
     """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool, stack: int = 1) -> None:

@@ -17,13 +17,13 @@ from transduce.types import Factory, Padded, real_mask
 
 @dataclass(frozen=True)
 class Grid:
-    """Features [B, D, H, W] on a grid. The first ``widths`` [B] columns of each source are real."""
+    """Features [B, D, H, W] on a grid. The first ``widths`` [B] columns of each source are real, and all H rows."""
 
     values: Tensor
     widths: Tensor
 
     def real(self) -> Tensor:
-        """The features, with zeros past each source's own columns."""
+        """The features [B, D, H, W], with zeros past each source's own columns."""
         W = self.values.shape[3]
         # On other devices the check would wait for the device.
         if self.values.device.type == "cpu" and int(self.widths.min()) == W:
@@ -32,8 +32,9 @@ class Grid:
         return torch.where(real_mask(self.widths, W)[:, None, None], self.values, 0.0)
 
     def flat(self) -> Padded:
-        """The cells [B, N, D] row by row. Their order depends on the source's own columns, not on other sources of the
-        batch.
+        """The cells [B, N, D] row by row; a source has H times its own width of them.
+
+        Their order depends on the source's own columns, not on other sources of the batch.
         """
         _, D, H, W = self.values.shape
         row_BN, column_BN = cells(H, self.widths)
@@ -49,7 +50,7 @@ def picture(source: Padded, height: int, like: Tensor) -> Grid:
 
 
 def steps(source: Padded) -> Tensor:
-    """[B, S, D]: the numbers of a signal. Raises ValueError if the source has none."""
+    """The numbers of a signal, [B, S, D]. Raises UserError if the source is not a signal, but ids or a series."""
     if source.values.ndim != 3 or not source.values.is_floating_point():
         raise UserError(
             f"an embedding of signals was given {'numbers in a line' if source.values.is_floating_point() else 'ids'}"
@@ -60,7 +61,7 @@ def steps(source: Padded) -> Tensor:
 
 
 def check_height(vocabulary: int, height: int, channels: int) -> None:
-    """Raises ValueError unless ``vocabulary`` numbers are a column of a picture with this height and channels."""
+    """Raises UserError unless ``vocabulary``, the numbers of a picture's column, is ``height`` times ``channels``."""
     if height < 1 or channels < 1 or height * channels != vocabulary:
         raise UserError(
             f"height * channels = {height} * {channels} = {height * channels}, but a step of the source, a column of a "
@@ -75,15 +76,19 @@ def shortened(lengths: Tensor, stride: int) -> Tensor:
 
 
 def cells(rows: int, widths_B: Tensor) -> tuple[Tensor, Tensor]:
-    """The row and the column [B, N] of each cell of grids with ``rows`` rows and their own widths, row by row."""
+    """The row and the column [B, N] of each cell of grids with ``rows`` rows and their own widths, row by row.
+
+    N is the number of cells of the widest grid. Narrower grids go on with rows that they do not have.
+    """
     places_N = torch.arange(rows * int(widths_B.max()), device=widths_B.device)
     return places_N // widths_B[:, None], places_N % widths_B[:, None]
 
 
 def boxes(cell: tuple[int, int], height: int, widths_B: Tensor, strided: bool = False) -> Tensor:
-    """[B, N, 4]: left, top, right and bottom of each cell, row by row, as fractions of the source's own size.
+    """[B, N, 4]: left, top, right and bottom of each cell, row by row, as fractions of the source's own width and
+    height.
 
-    Each cell covers ``cell`` rows and columns of a picture with ``height`` rows and ``widths_B`` columns. ``strided``
+    Each cell covers ``cell`` (rows, columns) of a picture with ``height`` rows and ``widths_B`` columns. ``strided``
     convolutions centre a cell on its first pixel; its box then has the pixels nearest to that one. Boxes past a
     source's last cell are zeros.
     """
@@ -103,10 +108,10 @@ def _edges(place_BN: Tensor, size: int, extent_B1: Tensor, strided: bool) -> tup
 
 
 class GridPositions(nn.Module):
-    """Encodes a cell's row in half of the features and its column in the other half (Dosovitskiy et al. 2021, appendix
-    D.4).
+    """Adds to each cell the encoding of its row, in the first half of the features, and of its column, in the other
+    half.
 
-    Any kind of ``positions`` can be used.
+    Dosovitskiy et al. 2021, appendix D.4. Any kind of ``positions`` can be used.
     """
 
     def __init__(self, positions: Factory[Positions], width: int) -> None:

@@ -10,9 +10,10 @@ from transduce.modules.signals.grid import Grid, shortened
 
 
 class GridConvolution(nn.Module):
-    """A two-dimensional convolution. A ``stride`` keeps every n-th row and column, rounded up.
+    """A two-dimensional convolution with zero padding: a grid keeps its height and width, divided by ``stride``,
+    rounded up.
 
-    Initialised for rectifiers (He et al. 2015, eq. 10).
+    The ``kernel`` is an odd number of cells in both directions. Initialised for rectifiers (He et al. 2015, eq. 10).
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> None:
@@ -58,7 +59,7 @@ def relu(x: Grid) -> Grid:
 class ResidualBlock(nn.Module):
     """x + conv(relu(norm(conv(relu(norm(x)))))): He et al. 2016b, figure 4e.
 
-    If the ``stride`` or the number of features changes, x passes through a convolution of one cell.
+    If the ``stride`` is not 1 or the number of features changes, the first x passes through a 1 by 1 convolution.
     """
 
     def __init__(self, inputs: int, outputs: int, stride: int = 1) -> None:
