@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from transduce.files import write_text
 from transduce.pages import drawing
 from transduce.pages.markup import Markup, element, joined
 from transduce.pages.palette import variables
@@ -61,10 +62,8 @@ def notes(*lines: str) -> Markup:
 
 def write(path: Path, text: str) -> None:
     """Writes the text into the file ``path``, and makes missing folders. An older file is replaced as a whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(path.name + ".new")
-    new.write_text(text, encoding="utf-8", errors="replace")
-    new.rename(path)
+    # A text from outside may have half of a surrogate pair, which UTF-8 cannot hold.
+    write_text(path, text.encode("utf-8", "replace").decode("utf-8"))
 
 
 CHARACTERS = element("meta", charset="utf-8")
