@@ -46,5 +46,7 @@ def shown(value: Any) -> str:
 
 
 def kind(value: Any) -> str:
-    """TOML's name for the kind of a value, with its article; for other values the class, "a NoneType"."""
+    """The kind of a TOML value with its article: "a string", "a table", "a number". For other values the class: "a
+    NoneType".
+    """
     return _KINDS.get(type(value), f"a {type(value).__name__}")

@@ -19,7 +19,7 @@ from transduce.types import Example
 
 @dataclass(frozen=True)
 class SystemResults:
-    """A system's results for ``examples`` of ``corpus`` (the name of a split, or a file).
+    """A system's results on the examples ``examples`` of ``corpus`` (the name of a split, or a file).
 
     ``groupings``, ``errors``, ``calibration`` and ``labels`` are left out of reports if they are empty.
     """

@@ -101,7 +101,9 @@ def _scorer(tokenize: str, lowercase: bool, effective_order: bool = False) -> Sa
 
 
 class Chrf(SacreBleu):
-    """chrF2 in percent: F-score of character n-grams, recall counted twice (Popović, WMT 2015)."""
+    """chrF2 in percent: F-score of character n-grams, in which recall weighs twice as much as precision (Popović, WMT
+    2015).
+    """
 
     name = "chrf"
 

@@ -46,7 +46,7 @@ class Drawing:
 
 
 def text(x: float, y: float, *words: str, **attributes: str | float) -> Markup:
-    """A text element. It begins at ``x`` unless an attribute changes that, and ``y`` is its vertical centre."""
+    """An SVG text element of ``words``, joined without spaces. It begins at ``x`` and is vertically centred at ``y``."""
     return element("text", *words, x=x, y=y, dy="0.35em", **attributes)
 
 

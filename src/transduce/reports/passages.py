@@ -86,7 +86,8 @@ def cards(
     """A card for each example: source, references, and each system's output with its own score.
 
     ``numbers`` are indices of examples. ``names`` are the labels of ``systems``, in the same order. An output shows its
-    differences from the nearest reference. The score is by the metric ``first`` of the first system.
+    differences from the nearest reference. All scores are by one metric: the first metric of ``systems[0]`` that reads
+    outputs.
     """
     statistics = [_named(system, first(systems[0]).name) for system in systems]
     made = []

@@ -71,8 +71,9 @@ def check_steps(steps: int) -> None:
 
 
 def growing(draw: random.Random, steps: int, longest: int = 10) -> Iterator[tuple[str, int]]:
-    """Yields a document after each of its up to ``steps`` tags, and the number of open tags there. ``Xml`` has the
-    rules.
+    """Yields the document after each of its tags, at most ``steps``, and the number of tags open there.
+
+    Names have 2 to ``longest`` letters. The other rules are those of ``Xml``.
     """
     text = ""
     names: list[str] = []
