@@ -46,7 +46,7 @@ class Drawing:
 
 
 def text(x: float, y: float, *words: str, **attributes: str | float) -> Markup:
-    """An SVG text element of ``words``, joined without spaces. It begins at ``x`` and is vertically centred at ``y``."""
+    """An SVG text element of ``words``, joined without spaces. It begins at ``x``, centred on the height ``y``."""
     return element("text", *words, x=x, y=y, dy="0.35em", **attributes)
 
 
