@@ -106,7 +106,10 @@ class Results:
 
     def _summary(self, rest: str) -> str:
         recipe, _, metrics = rest.partition(":")
-        found = self.of_recipe(recipe.strip()) or [row for row in self.rows if row.recipe == recipe.strip()]
+        named = [row for row in self.rows if row.recipe == recipe.strip()]
+        # An ensemble is no shipped recipe, but its record comes before an old figure.
+        shipped, recorded = self.of_recipe(recipe.strip()), [row for row in named if not row.table]
+        found = [row for row in shipped if not row.table] or recorded or shipped or named
         if not found:
             raise TemplateError(f"{{{{summary {rest}}}}}: there is no figure of {recipe.strip()}")
         row = found[0]
