@@ -125,7 +125,10 @@ class Data:
         return [f"{' and '.join(theirs)}: the recipe's own, not yours; for yours set {wanted}"] if theirs else []
 
     def rows(self, files: Files) -> Iterator[CorpusRow]:
-        """Yields the rows of a split, one at a time. Paths of signals are relative to the current folder."""
+        """Yields the rows of a split, one at a time.
+
+        A corpus file gives the paths of signals relative to its own folder. The rows have them joined to that folder.
+        """
         rows = read(files, self.columns, self.lines.max_bytes)
         if self.units.signal is None:
             return rows

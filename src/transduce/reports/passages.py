@@ -38,7 +38,8 @@ LEGEND = element(
 
 
 def worst(system: System, examples: Sequence[Example], shown: int = SHOWN) -> list[int]:
-    """The indices of the ``shown`` examples with the worst scores by the metric of ``first``, worst first.
+    """The indices of the ``shown`` examples with the worst scores, worst first. The score is the metric of
+    ``first(system)``.
 
     Ties go to the output with the larger distance from its nearest reference. Outputs that equal a reference are left
     out.
@@ -53,8 +54,8 @@ def worst(system: System, examples: Sequence[Example], shown: int = SHOWN) -> li
 
 
 def changed(one: System, other: System, shown: int = SHOWN) -> list[int]:
-    """The indices of the ``shown`` examples whose scores by the first system's metric (``first``) differ most, in
-    order.
+    """The indices of the ``shown`` examples whose scores differ most, in order. The score is the metric of
+    ``first(one)``.
 
     Ties go to the larger distance between the two outputs. Examples with equal outputs are left out.
     """

@@ -103,7 +103,10 @@ class T5(NoRelative):
         return nn.functional.embedding(index_BTS, weight_RH).permute(0, 3, 1, 2) + bias_B1TS
 
     def buckets(self, distances: Tensor) -> Tensor:
-        """The bucket of each distance (place of the key minus place of the query), in the shape of ``distances``."""
+        """The bucket of each distance (place of the key minus place of the query), in the shape of ``distances``.
+
+        An encoder has separate buckets for keys after the query. A decoder (``causal``) has no such keys.
+        """
         far = distances.abs()
         single = self.side // 2
         growth = torch.log(far.clamp(min=1).float() / single) / math.log(self.distance / single)
