@@ -172,7 +172,22 @@ def _cutting(record: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Characters(Normalised):
+class TextUnit(Normalised):
+    """The members that all units of text share. Raises DataError if an option of a subclass is not allowed."""
+
+    signal = False
+    tokenizer = TextTokenizer
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("size", "minimum_count", "alphabet"):
+            value = getattr(self, name, None)
+            if value is not None and not 0 <= value <= _UNLIMITED:
+                raise DataError(f"{name} = {value}: expected 0 to {_UNLIMITED}")
+
+
+@dataclass(frozen=True)
+class Characters(TextUnit):
     """Characters, including spaces.
 
     Those rarer than ``minimum_count`` are unknown. ``size`` is the largest vocabulary, including special tokens, and
@@ -181,13 +196,6 @@ class Characters(Normalised):
 
     minimum_count: int = 1
     size: int | None = None
-
-    signal = False
-    tokenizer = TextTokenizer
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_counts(self)
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
@@ -198,7 +206,7 @@ class Characters(Normalised):
 
 
 @dataclass(frozen=True)
-class Words(Normalised):
+class Words(TextUnit):
     """Words and single punctuation marks. A piece after a space begins with "▁".
 
     Pieces rarer than ``minimum_count`` are unknown. ``size`` is the largest vocabulary, including special tokens, and
@@ -207,13 +215,6 @@ class Words(Normalised):
 
     minimum_count: int = 1
     size: int | None = None
-
-    signal = False
-    tokenizer = TextTokenizer
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_counts(self)
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
@@ -226,7 +227,7 @@ class Words(Normalised):
 
 
 @dataclass(frozen=True)
-class Symbols(Normalised):
+class Symbols(TextUnit):
     """Symbols between white space (phonemes, glosses). Decoding puts one space between them.
 
     A symbol with the spelling of a special token ("</s>") is split after its "<". Symbols rarer than ``minimum_count``
@@ -237,13 +238,6 @@ class Symbols(Normalised):
     minimum_count: int = 1
     size: int | None = None
 
-    signal = False
-    tokenizer = TextTokenizer
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_counts(self)
-
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
         one_space = [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
@@ -253,7 +247,7 @@ class Symbols(Normalised):
 
 
 @dataclass(frozen=True)
-class Bpe(Normalised):
+class Bpe(TextUnit):
     """Byte-pair encoding within words and runs of punctuation (Sennrich et al. 2016).
 
     ``size`` is the largest vocabulary, including special tokens. It is smaller if no more pairs occur ``minimum_count``
@@ -264,13 +258,6 @@ class Bpe(Normalised):
     size: int = 8000
     minimum_count: int = 2
     alphabet: int | None = None
-
-    signal = False
-    tokenizer = TextTokenizer
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_counts(self)
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = _subwords(models.BPE(unk_token=SPECIALS[UNK]), self.normalizers())
@@ -292,7 +279,7 @@ class Bpe(Normalised):
 
 
 @dataclass(frozen=True)
-class Unigram(Normalised):
+class Unigram(TextUnit):
     """Subwords of a unigram language model (Kudo 2018), within words and runs of punctuation.
 
     ``size`` is the largest vocabulary, including special tokens. Raises DataError at learning if the characters and the
@@ -300,13 +287,6 @@ class Unigram(Normalised):
     """
 
     size: int = 8000
-
-    signal = False
-    tokenizer = TextTokenizer
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_counts(self)
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = _subwords(models.Unigram(), self.normalizers())
@@ -324,13 +304,10 @@ class Unigram(Normalised):
 
 
 @dataclass(frozen=True)
-class Bytes(Normalised):
+class Bytes(TextUnit):
     """The 256 bytes of UTF-8, for any script. Nothing is learned and nothing is unknown."""
 
     normalisation: Form = field(default="none", kw_only=True)
-
-    signal = False
-    tokenizer = TextTokenizer
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         vocabulary = {piece: index for index, piece in enumerate([*SPECIALS, *_byte_characters()])}
@@ -354,14 +331,6 @@ def check_whole(text: str) -> None:
 
 
 # --------------------------------------------------------------------- parts
-
-
-def _check_counts(unit: Any) -> None:
-    """Raises DataError if an option is negative, or larger than the library allows."""
-    for name in ("size", "minimum_count", "alphabet"):
-        value = getattr(unit, name, None)
-        if value is not None and not 0 <= value <= _UNLIMITED:
-            raise DataError(f"{name} = {value}: expected 0 to {_UNLIMITED}")
 
 
 def _mark_spaces(library: tokenizers.Tokenizer, form: list[Any]) -> None:
