@@ -89,6 +89,26 @@ class Joint(Framewise, Protocol[S]):
     def parts(self, source: Any) -> tuple[Padded, Decoder[S], S]: ...
 
 
+class Aligner(Model, Protocol):
+    """A model of which source position each target position comes from, given both sentences.
+
+    ``align`` returns p(target position t is linked to source position s | source, target) as [B, T, 1 + S]. Column 0 is
+    the null word, so target position t's link to source position s is in column 1 + s. The real rows sum to 1. Rows and
+    columns of EOS and of padding are 0.
+    """
+
+    def align(self, source: Padded, target: Padded) -> Tensor: ...
+
+
+class TwoWayAligner(Aligner, Protocol):
+    """An aligner that also aligns source positions to target positions.
+
+    ``reverse`` returns the aligner of the other direction: ``reverse().align(target, source)`` is [B, S, 1 + T].
+    """
+
+    def reverse(self) -> Aligner: ...
+
+
 class Regressor(Model, Protocol):
     """A model that predicts numbers: at most ``steps`` steps of ``channels`` numbers each.
 
