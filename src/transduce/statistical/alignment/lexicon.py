@@ -1,6 +1,6 @@
 """Translation probabilities of words, t(target word | source word).
 
-U pairs of a source and a target word that occur in the same sentence pair; B, T and I as in blocks.py.
+U pairs of a source and a target word that occur in the same sentence pair. B, S, T and I as in blocks.py.
 """
 
 from __future__ import annotations
@@ -14,77 +14,94 @@ from torch import Tensor, nn
 from transduce.statistical.alignment.blocks import Block
 from transduce.statistical.counted import empty
 
-SEEN = 1e-7  # smallest translation probability: of words that never occur together, too
+RARE = 1e-7  # smallest translation probability; also that of words that never occur together
 WIDTH = 2**31  # a pair of words has the key source * WIDTH + target
 
 
-class Lexicon(nn.Module):
-    """t(target word | source word) for the U pairs of words that occur together; ``SEEN`` for all others.
+def word_pairs(block: Block) -> Tensor:
+    """[B, T, S]: the key of each pair of words; -1 at padding."""
+    keys_BTS = block.source.values[:, None] * WIDTH + block.target.values[..., None]
+    return keys_BTS.masked_fill_(~block.real_BTS, -1)
 
-    So if a target word is unknown, all source words are equally probable translations of it.
+
+def number_pairs(parts: Sequence[Block]) -> tuple[Tensor, list[Tensor]]:
+    """The U different keys of the blocks, sorted; and for each block the index of each key, [B, T, S] (int32).
+
+    Padding has the index U.
+    """
+    found = [np.unique(word_pairs(block).numpy(), return_inverse=True) for block in parts]
+    unique = np.unique(np.concatenate([np.full(1, -1), *(keys for keys, _ in found)]))
+    places = []
+    for block, (keys, number) in zip(parts, found, strict=True):
+        place = np.searchsorted(unique, keys) - 1
+        place[place < 0] = len(unique) - 1
+        places.append(torch.from_numpy(place.astype(np.int32)[number.reshape(-1)]).view(block.real_BTS.shape))
+    return torch.from_numpy(unique[1:]), places
+
+
+class Lexicon(nn.Module):
+    """t(target word | source word).
+
+    ``probability`` [U] are those of the pairs of words that occur together, in the order of their keys. ``null`` [V]
+    are those of the null word, by target word. If a target word is unknown, all source words and the null word have
+    the probability ``RARE``.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.keys = empty(torch.long)  # [U], sorted
-        self.probability = empty()  # [U]
+        self.probability, self.null = empty(), empty()
 
-    def forward(self, block: Block) -> Tensor:
-        """[B, T, I]: the translation probability of each target word by each source word; 1 at padding."""
-        key_BTI = word_pairs(block).to(self.keys.device)
-        if not len(self.keys):
-            return torch.ones(key_BTI.shape, dtype=self.probability.dtype, device=self.keys.device)
-        place_BTI = torch.searchsorted(self.keys, key_BTI).clamp_(max=len(self.keys) - 1)
-        known_BTI = self.keys[place_BTI] == key_BTI
-        found_BTI = self.probability[place_BTI].masked_fill(~known_BTI, 0.0).clamp(min=SEEN)
-        return found_BTI.masked_fill(~block.real_BT.to(known_BTI.device)[..., None], 1.0)
+    def forward(self, place_BTS: Tensor, block: Block) -> Tensor:
+        """[B, T, I]: the probability of each target word given the null word (first) and given each source word.
 
-    def store(self, keys_U: Tensor, probability_U: Tensor) -> None:
-        """Keeps the pairs of words that are more probable than ``SEEN``."""
-        kept = probability_U > SEEN
-        self.keys.data = keys_U[kept].to(self.keys)
-        self.probability.data = probability_U[kept].to(self.probability)
+        ``place_BTS`` are the indices of the pairs of words; U means an unknown pair. Padding of the target has
+        probability 1, and padding of the source 0.
+        """
+        pair_BTS = _with_rare(self.probability)[place_BTS]
+        null_BT = _with_rare(self.null)[block.target.values.clamp(max=len(self.null))]
+        emission_BTI = torch.cat([null_BT[..., None], pair_BTS], -1).masked_fill_(~block.target.mask[..., None], 1.0)
+        emission_BTI[..., 1:].masked_fill_(~block.source.mask[:, None], 0.0)
+        return emission_BTI
 
 
-def word_pairs(block: Block) -> Tensor:
-    """[B, T, I]: the key of each pair of words."""
-    return block.source_BI[:, None] * WIDTH + block.target_BT[..., None]
+def _with_rare(probability_U: Tensor) -> Tensor:
+    """[U + 1]: at least ``RARE``, which is also the last entry."""
+    return torch.cat([probability_U, probability_U.new_zeros(1)]).clamp(min=RARE)
 
 
 class LexicalCounts:
-    """The expected counts of a lexicon over the ``blocks`` of a corpus.
+    """Expected counts of a lexicon's ``targets`` target words given the source words ``source_U`` of its U pairs.
 
-    Each block's pairs of words have places in the list of all U pairs. Padding has place U, and probability 1.
+    ``prior`` is the concentration of a symmetric Dirichlet prior over the target words of each source word: then
+    ``maximise`` is a step of variational Bayes (Johnson 2007). 0 gives maximum likelihood. At the start, all pairs have
+    the same probability.
     """
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
-        keys = [word_pairs(block).masked_fill_(~block.real_BT[..., None], -1).numpy() for block in blocks]
-        flat = np.concatenate([key.reshape(-1) for key in keys]) if keys else np.zeros(0, np.int64)
-        unique, number = np.unique(flat, return_inverse=True)
-        padding = int(len(unique) > 0 and unique[0] < 0)
-        self.keys_U = torch.from_numpy(unique[padding:])
-        place = torch.from_numpy(number.astype(np.int32)) - padding
-        place[place < 0] = len(self.keys_U)
-        bounds = np.cumsum([key.size for key in keys])[:-1].tolist()
-        self.places = [part.view(key.shape) for part, key in zip(place.tensor_split(bounds), keys, strict=True)]
-        _, source_U = np.unique(unique[padding:] // WIDTH, return_inverse=True)
-        self.source_U = torch.from_numpy(source_U.astype(np.int64))
-        self.probability_U = torch.ones(len(self.keys_U) + 1, dtype=torch.float64)
-        self.reset()
+    def __init__(self, lexicon: Lexicon, source_U: Tensor, targets: int, prior: float) -> None:
+        self.lexicon, self.prior, self.targets = lexicon, prior, targets
+        words, self.word_U = torch.unique(source_U, return_inverse=True)
+        self.words = len(words)
+        lexicon.probability.data = torch.full((len(source_U),), 1 / targets, dtype=torch.float64)
+        lexicon.null.data = torch.full((targets,), 1 / targets, dtype=torch.float64)
+        self._reset()
 
-    def reset(self) -> None:
-        self.count_U = torch.zeros_like(self.probability_U)
+    def _reset(self) -> None:
+        self.count_U = torch.zeros(len(self.word_U) + 1, dtype=torch.float64)  # the last one counts padding
+        self.null_V = torch.zeros(self.targets, dtype=torch.float64)
 
-    def emission(self, number: int) -> Tensor:
-        """[B, T, I]: the translation probabilities of block ``number``."""
-        return self.probability_U[self.places[number]]
-
-    def add(self, number: int, posterior_BTI: Tensor) -> None:
-        self.count_U.index_add_(0, self.places[number].view(-1), posterior_BTI.reshape(-1))
+    def add(self, place_BTS: Tensor, block: Block, posterior_BTI: Tensor) -> None:
+        self.count_U.index_add_(0, place_BTS.reshape(-1), posterior_BTI[..., 1:].reshape(-1))
+        self.null_V.index_add_(0, block.target.values.reshape(-1), posterior_BTI[..., 0].reshape(-1))
 
     def maximise(self) -> None:
-        """Sets each probability to its share of its source word's expected counts."""
+        """Sets the probabilities from the expected counts since the last call."""
         count_U = self.count_U[:-1]
-        total = torch.zeros(int(self.source_U.max()) + 1, dtype=count_U.dtype).index_add_(0, self.source_U, count_U)
-        self.probability_U[:-1] = count_U / total[self.source_U]
-        self.reset()
+        total_W = torch.zeros(self.words, dtype=torch.float64).index_add_(0, self.word_U, count_U)
+        self.lexicon.probability.data = self._share(count_U, total_W[self.word_U])
+        self.lexicon.null.data = self._share(self.null_V, self.null_V.sum())
+        self._reset()
+
+    def _share(self, count: Tensor, total: Tensor) -> Tensor:
+        if self.prior:
+            return ((count + self.prior).digamma() - (total + self.prior * self.targets).digamma()).exp()
+        return count / total.clamp(min=torch.finfo(total.dtype).tiny)

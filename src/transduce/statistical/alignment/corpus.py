@@ -1,0 +1,36 @@
+"""The word alignment of a corpus, from its own pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from transduce.data.pairs import Pairs, Ragged
+from transduce.statistical.alignment.estimation import TwoWayCounts
+from transduce.statistical.alignment.jumps import Jumps
+from transduce.statistical.alignment.position import Position
+from transduce.statistical.alignment.two_ways import TwoWays
+from transduce.statistical.links import Heuristic, Links
+
+
+def align_corpus(
+    source: Ragged,
+    target: Ragged,
+    position: Callable[[], Position] = Jumps,
+    passes: int = 5,
+    warm_up: int = 5,
+    agreement: bool = True,
+    prior: float = 0.0,
+    heuristic: Heuristic = "grow-diag-final-and",
+) -> Links:
+    """The links of all pairs by an aligner of each direction that learns from these pairs, symmetrised.
+
+    Rows end with EOS, which is not linked. ``position`` makes the model: ``Jumps`` (a hidden Markov model),
+    ``Uniform``, ``Absolute`` or ``Diagonal``. Its ``passes`` follow ``warm_up`` passes of IBM model 1. ``TwoWayCounts``
+    explains ``agreement`` and ``prior``. A pair with an empty side gets no links.
+
+    Raises UserError if no pair has words on both sides.
+    """
+    counts = TwoWayCounts(TwoWays(position), Pairs(source, target), warm_up, agreement, prior)
+    for _ in range(passes):
+        counts.reestimate()
+    return counts.links(heuristic)

@@ -1,0 +1,139 @@
+"""Expectation maximisation of word aligners in both directions.
+
+N pairs, U pairs of words that occur in the same sentence pair. B, S, T and I as in blocks.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transduce.data.pairs import Pairs
+from transduce.errors import UserError
+from transduce.statistical.alignment.blocks import Ids, Sentences, blocks
+from transduce.statistical.alignment.lexicon import WIDTH, LexicalCounts, number_pairs
+from transduce.statistical.alignment.position import Position, Uniform
+from transduce.statistical.alignment.two_ways import TwoWays
+from transduce.statistical.counted import check_tokens
+from transduce.statistical.links import Heuristic, Links, symmetrise
+
+MOST = 200_000_000  # pairs of words to count, about 2 GB; of a larger corpus, every n-th sentence pair
+NEGLIGIBLE = 1e-6  # pairs of words that are less probable in both directions are left out of the stored lexicons
+
+
+class TwoWayCounts:
+    """Expected counts of both directions over a corpus: ``statistical.counted.Counts``.
+
+    ``warm_up`` passes of IBM model 1 are done first, by the constructor. With ``agreement``, the lexicons count each
+    link with the product of both directions' posteriors (Liang et al. 2006); then the likelihood may fall. ``prior`` is
+    that of ``LexicalCounts``.
+
+    Raises UserError if no pair has words on both sides.
+    """
+
+    def __init__(self, model: TwoWays, pairs: Pairs, warm_up: int, agreement: bool, prior: float) -> None:
+        check_tokens("a word aligner", pairs.source, pairs.target)
+        self.model, self.agreement = model.double(), agreement
+        sides = Sentences.of_ragged(pairs.source), Sentences.of_ragged(pairs.target)
+        rows, self.report = _countable(*sides)
+        self.pairs = len(pairs)
+        self.blocks = list(blocks(*sides, rows))
+        model.keys.data, self.places = number_pairs(self.blocks)
+        source_U, target_U = model.keys // WIDTH, model.keys % WIDTH
+        self.lexicons = (
+            LexicalCounts(model.forth.lexicon, source_U, 1 + int(target_U.max()), prior),
+            LexicalCounts(model.back.lexicon, target_U, 1 + int(source_U.max()), prior),
+        )
+        lengths = tuple(side.length_N[rows] for side in sides)
+        self.tokens = int(sum(length_N.sum() for length_N in lengths))
+        model.forth.position.begin(*lengths)
+        model.back.position.begin(*lengths[::-1])
+        for _ in range(warm_up):
+            self._pass((Uniform(), Uniform()))
+
+    def reestimate(self) -> float:
+        """One pass. Returns the sum of both directions' log-probabilities before it."""
+        return self._pass((self.model.forth.position, self.model.back.position))
+
+    def store(self) -> None:
+        """Keeps the model in single precision, without ``NEGLIGIBLE`` pairs of words."""
+        lexicons = (self.model.forth.lexicon, self.model.back.lexicon)
+        kept_U = torch.maximum(*(lexicon.probability for lexicon in lexicons)) > NEGLIGIBLE
+        for parameter in (self.model.keys, *(lexicon.probability for lexicon in lexicons)):
+            parameter.data = parameter[kept_U]
+        self.model.float()
+
+    def links(self, heuristic: Heuristic) -> Links:
+        """The best links of all pairs, symmetrised."""
+        chosen: tuple[list[tuple[Ids, Tensor]], ...] = ([], [])
+        for number, block in enumerate(self.blocks):
+            sides = ((self.places[number], block), (self.places[number].transpose(1, 2), block.turned()))
+            for direction, side, found in zip((self.model.forth, self.model.back), sides, chosen, strict=True):
+                found.append((block.rows_B, direction.expect(*side).posterior_BTI.argmax(-1)))
+        forth, back = (chosen_links(self.pairs, found) for found in chosen)
+        return symmetrise(forth, back.turned(), heuristic)
+
+    def _pass(self, positions: tuple[Position, Position]) -> float:
+        log_prob = 0.0
+        sums: list[tuple[Tensor, ...]] = [(), ()]
+        for number, block in enumerate(self.blocks):
+            sides = ((self.places[number], block), (self.places[number].transpose(1, 2), block.turned()))
+            expected = [
+                position.expect(side[1], counts.lexicon(*side))
+                for position, counts, side in zip(positions, self.lexicons, sides, strict=True)
+            ]
+            log_prob += sum(float(each.log_prob_BT.sum()) for each in expected)
+            posteriors = [each.posterior_BTI for each in expected]
+            if self.agreement:
+                posteriors = agreed(*posteriors)
+            for counts, side, posterior in zip(self.lexicons, sides, posteriors, strict=True):
+                counts.add(*side, posterior)
+            sums = [_added(total, each.statistics) for total, each in zip(sums, expected, strict=True)]
+        for counts, position, statistics in zip(self.lexicons, positions, sums, strict=True):
+            counts.maximise()
+            position.learn(statistics)
+        return log_prob
+
+
+def agreed(forth_BTI: Tensor, back_BSI: Tensor) -> list[Tensor]:
+    """Both posteriors with each link's probabilities replaced by their product; the null words keep their own."""
+    both_BTS = forth_BTI[..., 1:] * back_BSI[..., 1:].transpose(1, 2)
+    return [
+        torch.cat([forth_BTI[..., :1], both_BTS], -1),
+        torch.cat([back_BSI[..., :1], both_BTS.transpose(1, 2)], -1),
+    ]
+
+
+def chosen_links(pairs: int, chosen: list[tuple[Ids, Tensor]]) -> Links:
+    """Links from, for each block, its rows [B] and the source position of each target word [B, T].
+
+    Source word s is position s + 1. Position 0, the null word, makes no link.
+    """
+    columns = [np.zeros((3, 0), np.int64)]
+    for rows_B, position_BT in chosen:
+        row, target = torch.nonzero(position_BT, as_tuple=True)
+        columns.append(np.stack([rows_B[row.cpu().numpy()], position_BT[row, target].cpu() - 1, target.cpu()]))
+    return Links.of(pairs, *np.concatenate(columns, 1))
+
+
+def _added(total: tuple[Tensor, ...], statistics: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return tuple(a + b for a, b in zip(total, statistics, strict=True)) if total else statistics
+
+
+def _countable(source: Sentences, target: Sentences) -> tuple[Ids, tuple[str, ...]]:
+    """The numbers of the pairs to count, and lines about those that are not."""
+    S_N, T_N = source.length_N, target.length_N
+    rows = np.flatnonzero(np.minimum(S_N, T_N) > 0)
+    if not len(rows):
+        raise UserError(
+            f"none of the {len(S_N):,} pairs has words on both sides, so there is nothing to align; a word aligner "
+            "learns from sentences and their translations"
+        )
+    report = []
+    if len(rows) < len(S_N):
+        report.append(f"{len(S_N) - len(rows):,} of {len(S_N):,} pairs have an empty side, and are not counted")
+    every = -(-int((S_N * T_N)[rows].sum()) // MOST)
+    if every > 1:
+        report.append(f"counts every {every}. pair: all have more than {MOST:,} pairs of words")
+    return rows[::every], tuple(report)

@@ -1,0 +1,82 @@
+"""Two aligners of the same pairs, one for each direction.
+
+U pairs of a source and a target word that occur in the same sentence pair. B, S, T and I as in blocks.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from transduce.errors import UserError
+from transduce.statistical.alignment.blocks import Block, Sentences, blocks
+from transduce.statistical.alignment.lexicon import Lexicon, word_pairs
+from transduce.statistical.alignment.position import Expectation, Position
+from transduce.statistical.counted import empty
+from transduce.types import Factory, Padded
+
+
+class Direction(nn.Module):
+    """p(target | source): a lexicon and a model of positions."""
+
+    def __init__(self, position: Position) -> None:
+        super().__init__()
+        self.lexicon = Lexicon()
+        self.position: Any = position
+
+    def expect(self, place_BTS: Tensor, block: Block) -> Expectation:
+        expected: Expectation = self.position.expect(block, self.lexicon(place_BTS, block))
+        return expected
+
+
+class TwoWays(nn.Module):
+    """Word aligners of both directions. ``forth`` aligns target words to source words, ``back`` source words to target
+    words.
+
+    ``keys`` [U] are the pairs of words that were counted, sorted: source * WIDTH + target.
+    """
+
+    def __init__(self, position: Factory[Position]) -> None:
+        super().__init__()
+        self.keys = empty(torch.long)
+        self.forth, self.back = Direction(position()), Direction(position())
+
+    def expect(self, block: Block, turned: bool) -> Expectation:
+        """The alignment of a block by ``forth``, or if ``turned`` by ``back``: then its target is the block's source.
+
+        Raises UserError if nothing was counted.
+        """
+        if not len(self.keys):
+            raise UserError("this word aligner has not been counted: train it first")
+        block = block.to(self.keys.device)
+        key_BTS = word_pairs(block)
+        place_BTS = torch.searchsorted(self.keys, key_BTS).clamp_(max=len(self.keys) - 1)
+        place_BTS = place_BTS.masked_fill_(self.keys[place_BTS] != key_BTS, len(self.keys))
+        if turned:
+            return self.back.expect(place_BTS.transpose(1, 2), block.turned())
+        return self.forth.expect(place_BTS, block)
+
+    def align(self, source: Padded, target: Padded, turned: bool = False) -> tuple[Tensor, Tensor]:
+        """The posterior [B, T, 1 + S] of ``Aligner.align``, and the log-probability of each target token [B, T].
+
+        ``turned`` gives those of ``back``: the posterior [B, S, 1 + T] and the log-probabilities [B, S]. EOS has
+        log-probability 0. Words of a pair whose other side is empty come from the null word; their log-probability is
+        that of a uniform choice among the counted words.
+        """
+        sides = (target, source) if turned else (source, target)
+        (_, S), (B, T) = (side.values.shape for side in sides)
+        direction = self.back if turned else self.forth
+        words_BT = sides[1].mask & (torch.arange(T, device=target.lengths.device) < sides[1].lengths[:, None] - 1)
+        posterior_BTI = direction.lexicon.null.new_zeros(B, T, 1 + S)
+        posterior_BTI[..., 0] = words_BT.to(posterior_BTI)
+        log_prob_BT = posterior_BTI[..., 0] * -float(np.log(max(1, len(direction.lexicon.null))))
+        for block in blocks(Sentences.of_padded(source), Sentences.of_padded(target)):
+            expected = self.expect(block, turned)
+            rows = torch.from_numpy(block.rows_B).to(target.lengths.device)
+            _, words, columns = expected.posterior_BTI.shape
+            posterior_BTI[rows, :words, :columns] = expected.posterior_BTI.to(posterior_BTI)
+            log_prob_BT[rows, :words] = expected.log_prob_BT.to(posterior_BTI)
+        return posterior_BTI, log_prob_BT
