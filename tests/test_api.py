@@ -126,6 +126,7 @@ def test_overwrite_deletes_no_data_that_one_keeps_in_a_run(tiny: dict[str, Any],
 def test_a_run_that_was_never_replaced_is_put_back(tiny: dict[str, Any], own_run: Path) -> None:
     """As a kill leaves it while the one that was to replace it prepares its data."""
     before = (own_run / "config.toml").read_bytes()
+    (own_run / ".set-aside").touch()
     own_run.rename(own_run.with_name("run.replaced"))
     (own_run / "data").mkdir(parents=True)
     train(own_run, {}, resume=True)
@@ -137,7 +138,7 @@ def test_a_folder_in_the_way_is_nobodys_to_delete(tiny: dict[str, Any], own_run:
     other = own_run.with_name("run.replaced")
     other.mkdir()
     (other / "thesis.tex").write_text("years of work")
-    with pytest.raises(ValueError, match=r"run\.replaced is where .* would wait, and has thesis\.tex: move it"):
+    with pytest.raises(ValueError, match=r"run\.replaced is where .* would wait, and something else is there: move it"):
         train(own_run, tiny | {"training.steps": 1}, overwrite=True)
     assert (other / "thesis.tex").exists()
     assert (own_run / "checkpoints" / "last").exists()

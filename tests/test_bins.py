@@ -57,10 +57,7 @@ def test_zero_apart_has_a_bin_of_its_own() -> None:
     bins = binned(exact(counts), counts, bins=3, zero_apart=True)
     assert [(each.low, each.high, each.examples) for each in bins] == [(0, 0, 2), (1, 4, 4), (5, 8, 4)]
     assert [(each.low, each.high) for each in binned(exact([0, 0]), [0, 0], bins=3, zero_apart=True)] == [(0, 0)]
-    assert [(each.low, each.high) for each in binned(exact([0, 1]), [0, 1], bins=1, zero_apart=True)] == [
-        (0, 0),
-        (1, 1),
-    ]
+    assert [(each.low, each.high) for each in binned(exact([0, 1]), [0, 1], bins=1, zero_apart=True)] == [(0, 1)]
 
 
 def test_a_bin_that_is_no_bin_is_refused() -> None:

@@ -319,11 +319,17 @@ def drawing(figure: str, tag: str) -> list[dict[str, str]]:
 
 def test_bars_are_as_long_as_their_values() -> None:
     intervals = [Interval(15, 40), None, None]
-    figure = bars("title", "cer", ["a", "b", "c"], [20.0, 10.0, math.inf], intervals, [1234, 5, 6], 40.0)
+    figure = bars("title", "cer", ["a", "b", "c"], [20.0, 10.0, math.inf], intervals, [1234, 5, 6], (0.0, 40.0))
     styles = [each["style"] for each in drawing(figure, "span") if "style" in each]
-    assert styles == ["width: 50%", "left: 37.5%; width: 62.5%", "width: 25%"]  # what is infinite has none
+    assert styles == ["left: 0%; width: 50%", "left: 37.5%; width: 62.5%", "left: 0%; width: 25%"]  # infinite: no bar
     assert '<th scope="row">a</th>' in figure
     assert re.findall("<td>([^<]*)</td>", figure) == ["20.0", "1,234", "10.0", "5", "–", "6"]
+
+
+def test_bars_of_negative_values_lie_to_the_left_of_zero() -> None:
+    figure = bars("title", "mcc", ["a", "b"], [-10.0, 30.0], [Interval(-10, 20), None], [1, 1], (-10.0, 30.0))
+    styles = [each["style"] for each in drawing(figure, "span") if "style" in each]
+    assert styles == ["left: 0%; width: 25%", "left: 0%; width: 75%", "left: 25%; width: 75%"]
 
 
 def test_confusions_are_shaded_by_their_share_of_the_row() -> None:

@@ -115,6 +115,11 @@ def test_a_length_is_its_decimal_product(ratio: float, expected: list[int]) -> N
     assert LengthLimit(minimum_ratio=ratio).start(source).least_N.tolist() == expected
 
 
+def test_where_a_source_is_too_short_for_both_limits_the_upper_one_holds() -> None:
+    limits = LengthLimit(minimum=5, maximum_ratio=1.0).start(Padded(torch.zeros(2, 8), torch.tensor([3, 8])))
+    assert (limits.least_N.tolist(), limits.most_N.tolist()) == ([3, 5], [3, 8])
+
+
 def written(allowed: Rule, tokens: tuple[int, ...], length: int) -> bool:
     """Every beginning is allowed; the search ends what has LONGEST tokens, and what could not go on."""
     *beginnings, whole = (tokens[: end + 1] for end in range(len(tokens)))

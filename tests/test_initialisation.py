@@ -18,6 +18,7 @@ from selection import mostly_slow
 from test_resume import At, KilledError, Report, kill, same_bytes
 from transduce import api, config
 from transduce.data.preparation import Tokenizers
+from transduce.data.settings import Data, Units
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.spelled import Spelled
 from transduce.data.tokenizers.text import Characters, Symbols
@@ -339,3 +340,11 @@ def test_modules_are_told_by_their_outermost_name() -> None:
     assert summarise(["a.b.c", "a.b.d"], every) == ["a.b"]
     assert summarise(["a.b.c", "a.e", "f"], every) == ["a.b.c", "a.e", "f"]
     assert summarise(every, every) == ["a", "f"]
+
+
+def test_a_language_model_takes_no_vocabularies_with_sources(trained: Path) -> None:
+    predecessor = Predecessor(Init(trained))
+    assert predecessor.units_for(Data(Units(joint=Characters()))) is not None
+    with pytest.raises(ValueError, match=r'with sources and this run has none, .*set init\.vocabulary = "own"'):
+        predecessor.units_for(Data(Units(target=Characters())))
+    assert Predecessor(Init(trained, vocabulary="own")).units_for(Data(Units(target=Characters()))) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -241,6 +242,9 @@ def test_perplexities_divide_the_same_surprise_by_tokens_words_and_bytes() -> No
     examples = [Example("", ("das  Tür", "other")), Example("", ("é",))]  # 2 and 1 words, 9 and 2 bytes, and two ends
     found = evaluate([metric(name) for name in names], predictions, examples)
     assert [math.log(found[name]) for name in names] == pytest.approx([9 / 6, 9 / 5, 9 / 13])
+    tagged = [replace(each, forced_end=False) for each in predictions]  # a tagger does not choose where to end
+    found = evaluate([metric(name) for name in names], tagged, examples)
+    assert [math.log(found[name]) for name in names] == pytest.approx([9 / 6, 9 / 3, 9 / 11])
     assert [metric(name).signature.split("|")[0] for name in names] == ["unit:token", "unit:word", "unit:byte"]
     with pytest.raises(ValueError, match="no reference for the source"):
         metric("perplexity_byte").statistics(predictions[0], Example("a"))

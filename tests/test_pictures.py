@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 
 from transduce.data.corpora import DataError
 from transduce.data.signals.base import SignalError
@@ -96,6 +96,17 @@ def test_files_that_cannot_be_read(tmp_path):
         with pytest.raises(SignalError, match=problem) as raised:
             unit.read(path)
         assert path in str(raised.value)
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_a_picture_that_would_be_too_large_is_not_decoded(tmp_path, monkeypatch, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation  # 6: the camera was held sideways
+    long = (1, 3000) if orientation == 1 else (3000, 1)
+    path = save(tmp_path / "line.png", noise(*long), exif=exif)
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda self: pytest.fail("it was decoded"))
+    with pytest.raises(SignalError, match=r"would have 30000000 x 10000 pixels"):
+        Picture(10_000).read(path)
 
 
 def test_options_that_make_no_sense():

@@ -217,6 +217,14 @@ def test_a_run_without_its_data_and_last_checkpoint_is_recorded_too(
     assert effort_of(own_run) is None
 
 
+def test_a_run_that_a_kill_left_between_two_renames_is_recorded_too(own_run: Path, trained: Path) -> None:
+    (own_run / "checkpoints" / "last").rename(own_run / "checkpoints" / "last.old")
+    (own_run / "checkpoints" / "best").rename(own_run / "checkpoints" / "best.old")
+    found, whole = trained_model(own_run), trained_model(trained)
+    assert (found.effort, found.validation) == (whole.effort, whole.validation)
+    assert found.effort is not None
+
+
 def test_a_line_of_the_history_that_a_kill_has_cut_is_left_out(own_run: Path) -> None:
     with (own_run / "history.jsonl").open("a") as file:
         file.write('3\n{"time": "2026-1')

@@ -20,6 +20,7 @@ from transduce.data.tokenizers.spelled import Spelled
 from transduce.data.tokenizers.storage import from_record, load, record_of
 from transduce.data.tokenizers.text import Characters, Symbols
 from transduce.plugins import load_plugins
+from transduce.protocols import Parallel, can, lacking_verbs
 
 PLUGIN = """
 from dataclasses import dataclass
@@ -115,3 +116,13 @@ def test_a_tokenizer_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> No
 
     with pytest.raises(DataError, match=r"a Mine could be saved but not loaded: give Mine a kind .* tokenizer = Mine"):
         record_of(Mine())  # type: ignore[arg-type]
+
+
+def test_a_model_needs_the_methods_that_its_protocol_inherits() -> None:
+    """``Parallel`` defines ``emit``, and inherits ``start`` and ``readout``."""
+
+    class Half:
+        def emit(self, source: Any, lengths: Any = None) -> None: ...
+
+    assert not can(Half, Parallel)
+    assert lacking_verbs(Half, Parallel) == ["start", "readout"]

@@ -169,6 +169,24 @@ def test_the_runs_own_limit_of_a_line_holds_for_every_file(
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        "predict --replace-unk --dictionary FILE",
+        "score FILE",
+        "score --source FILE --target FILE",
+        "evaluate --pairs FILE",
+    ],
+)
+def test_the_runs_own_limit_of_a_line_holds_for_pairs(command: str, own_run: Path, tmp_path: Path, call: Call) -> None:
+    config, file = own_run / "config.toml", tmp_path / "long.tsv"
+    config.write_text(re.sub(r"max_bytes = \d+", "max_bytes = 30", config.read_text()))
+    file.write_text("a\t" + "b" * 40 + "\n")
+    name, *options = command.replace("FILE", str(file)).split()
+    message = told(call(name, own_run, "--device=cpu", *options, stdin=b"abc\n"))
+    assert "long.tsv:1: the line has more than 30 bytes" in message
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--constraints=x.jsonl", "--prefix=a"], "has the sources and prefixes too"),

@@ -263,6 +263,13 @@ def test_the_command_asks_for_coverage(trained: Path, model: Transducer, call: C
     assert [line.split("\t")[2] for line in out.splitlines()] == [answer.best.text for answer in found]
 
 
+def test_a_small_beam_has_fewer_outputs_to_choose_from(trained: Path, call: Call) -> None:
+    asked = "rerank", trained, "--mbr=chrf", "--keep=9", "--device=cpu", "--beam=4"
+    small, named = (call(*asked, *more, stdin=b"abcde\n") for more in ([], ["--nbest=4"]))
+    assert small == named
+    assert small[0] == 0
+
+
 def test_the_command_reads_what_predict_writes(trained: Path, sister: Path, call: Call, tmp_path: Path) -> None:
     lines = b"abc\nde\n"
     listed = tmp_path / "sister=1.tsv"  # a file's name may look like a weight
@@ -287,7 +294,7 @@ def test_the_command_reads_what_predict_writes(trained: Path, sister: Path, call
         (["--candidates=RUN=half"], "a file and its weight were expected, such as found.tsv=0.5"),
         (["--candidates=RUN/config.toml=0.5"], "tab-separated"),
         (["--mbr=chrf", "--candidates=any.tsv"], "give one kind"),
-        (["--length=1", "--beam=2"], "nbest = 16, size = 2"),
+        (["--length=1", "--beam=2", "--nbest=3"], "--nbest 3: a beam of --beam 2 finds at most 2 outputs"),
         (
             ["--candidates=any.tsv", "--score=1"],
             "--score is the search's own score, and outputs of --candidates have none",

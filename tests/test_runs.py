@@ -26,9 +26,10 @@ from transduce.data.corpora import DataError
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Characters
 from transduce.errors import UserError
+from transduce.models.weights import set_weights, weights
 from transduce.runs import training_state
 from transduce.runs.checkpoints import Rank, best_rank, find_weights, load_checkpoint
-from transduce.runs.layout import foreign_files
+from transduce.runs.layout import SET_ASIDE, foreign_files
 from transduce.runs.lock import locked
 from transduce.runs.recent_weights import keep_recent
 from transduce.runs.run import Run
@@ -199,6 +200,7 @@ def test_a_kill_before_the_first_checkpoint_loses_no_run(
     aside = tmp_path / "killed.replaced"  # as a kill leaves them
     new = tmp_path / "killed"
     shutil.copytree(own_run, aside)
+    (aside / SET_ASIDE).touch()
     shutil.copytree(own_run, new)
     shutil.rmtree(new / "checkpoints")
     assert transduce.load(new, device="cpu")("abcde") == answer
@@ -211,13 +213,29 @@ def test_a_kill_before_the_first_checkpoint_loses_no_run(
 def test_another_training_puts_back_the_run_that_lost_nothing_yet(
     tiny: dict[str, Any], own_run: Path, tmp_path: Path
 ) -> None:
-    new = tmp_path / "killed"
-    shutil.copytree(own_run, tmp_path / "killed.replaced")
+    new, aside = tmp_path / "killed", tmp_path / "killed.replaced"
+    shutil.copytree(own_run, aside)
+    (aside / SET_ASIDE).touch()
     shutil.copytree(own_run, new)
     shutil.rmtree(new / "checkpoints")
     with pytest.raises(FileExistsError, match="already holds a run"):
         train(new, tiny)
     assert (new / "checkpoints" / "best").exists()
+    assert not (new / SET_ASIDE).exists()
+
+
+def test_a_run_that_somebody_called_replaced_stays(tiny: dict[str, Any], own_run: Path) -> None:
+    stranger = own_run.with_name("run.replaced")
+    shutil.copytree(own_run, stranger)
+    train(own_run, tiny | {"training.steps": 1, "training.seed": 3}, resume=True)
+    assert (stranger / "checkpoints" / "best").exists()
+    with pytest.raises(ValueError, match=r"run\.replaced is where .* would wait, and something else is there"):
+        train(own_run, tiny | {"training.steps": 1}, overwrite=True)
+    shutil.rmtree(own_run)
+    with pytest.raises(FileNotFoundError, match="is no run directory"):
+        Run.open(own_run)
+    train(own_run, tiny | {"training.steps": 1})
+    assert (stranger / "checkpoints" / "best").exists()
 
 
 def test_a_new_run_that_fails_before_its_first_checkpoint_leaves_the_old_one(
@@ -393,3 +411,11 @@ def test_no_run_and_no_split_are_told(trained: Path, tmp_path: Path) -> None:
         Run.open(trained).examples("other")
     with pytest.raises(UserError, match="is no whole safetensors file"):
         load_checkpoint(nn.Linear(1, 1), trained / "config.toml")
+
+
+def test_weights_that_do_not_fit_leave_the_model_unchanged() -> None:
+    model = nn.Linear(2, 2)
+    before = {name: tensor.clone() for name, tensor in weights(model).items()}
+    with pytest.raises(UserError, match=r"bias is \(3,\), the model expects \(2,\)"):
+        set_weights(model, {"weight": torch.ones(2, 2), "bias": torch.ones(3)}, "a file")
+    assert all(torch.equal(tensor, before[name]) for name, tensor in weights(model).items())

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import subprocess
 import sys
 import unicodedata
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transduce.data.corpora import DataError
+from transduce.data.tokenizers.panics import panics_as_errors
 from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols, Unigram, Words
 from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
@@ -296,14 +298,20 @@ def test_forms_that_unicode_does_not_have_are_refused():
         Characters(normalisation="NFX")
 
 
-def test_an_expensive_regular_expression_ends_in_a_line(tmp_path):
+def test_an_expensive_regular_expression_ends_in_a_line(tmp_path, capfd):
     tokenizer = Characters().learn(["ab"])
     tokenizer.save(tmp_path / "t.json")
     record = json.loads((tmp_path / "t.json").read_text())
     record["pre_tokenizer"]["pattern"] = {"Regex": "(a+)+b|(a|a)*c$"}
     (tmp_path / "t.json").write_text(json.dumps(record))
-    with pytest.raises(DataError, match="regular expression that needs too many steps, so learn the vocabulary anew"):
-        load(tmp_path / "t.json").encode(["a" * 40_000 + "d"])
+    expensive = load(tmp_path / "t.json")
+    for read in (lambda text: expensive.encode([text]), expensive.spans):
+        with pytest.raises(DataError, match="regular expression that needs too many steps, so learn the vocabulary"):
+            read("a" * 40_000 + "d")
+    assert capfd.readouterr().err == ""  # the library prints a backtrace of its own
+    with panics_as_errors(silent=True):
+        os.write(2, b"of another thread")
+    assert capfd.readouterr().err == "of another thread"
     (tmp_path / "t.json").write_text("[" * 100_000)
     with pytest.raises(DataError, match="nested too deep"):
         load(tmp_path / "t.json")

@@ -305,11 +305,14 @@ def test_different_vocabularies_are_told_by_side(sides: list[str], trained: Path
         transduce.load(f"{trained}+{own_run}", device="cpu")
 
 
-def test_runs_that_are_none_are_told_by_name(trained: Path) -> None:
+def test_runs_that_are_none_are_told_by_name(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError, match=r"^no/run is no run directory"):
         transduce.load(f"{trained}+no/run", device="cpu")
     with pytest.raises(ValueError, match=r"before and after each \+"):
         transduce.load(f"{trained}+", device="cpu")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "a+b").mkdir()
+    assert members("~/a+b") == [tmp_path / "a+b"]
     with pytest.raises(ValueError, match=r"weights = \[1\]: one for each of 2 models"):
         transduce.load(f"{trained}+{trained}", device="cpu", fusion=[1])
 
@@ -324,3 +327,11 @@ def test_devices_that_are_not_there_are_told() -> None:
         choose_device("gpu")
     with pytest.raises(ValueError, match="device 'xpu' is not on this machine; available: cpu"):
         choose_device("xpu")
+
+
+def test_gpus_beyond_the_last_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert choose_device("cuda:1") == torch.device("cuda:1")
+    with pytest.raises(ValueError, match="device 'cuda:7' is not on this machine; cuda devices are numbered 0 to 1"):
+        choose_device("cuda:7")

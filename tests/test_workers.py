@@ -83,6 +83,19 @@ class _Half:
         return [replace(found, log_prob=found.log_prob / 2) for found in Beam(2).force(model, source, target)]
 
 
+def _echo(transducer: Transducer, batch: int) -> int:
+    return batch
+
+
+def test_batches_are_read_a_few_at_a_time(workers: Workers[Transducer]) -> None:
+    """A million batches would fill the memory with lines that wait."""
+    read: list[int] = []
+    results = workers(_echo, (read.append(number) or number for number in range(100)))
+    assert next(results) == 0
+    assert len(read) == 2 * pool.AHEAD + 1
+    assert list(results) == list(range(1, 100))
+
+
 def _fail(transducer: Transducer, batch: str) -> str:
     raise ValueError(f"{batch} cannot be read")
 

@@ -132,8 +132,8 @@ class Chain(Model, Protocol):
 
 
 def verbs(way: type) -> list[str]:
-    """The names of the public methods that the class ``way`` itself defines, without those that it inherits."""
-    return [verb for verb in vars(way) if verb[0] != "_"]
+    """The names of the public methods that a protocol, the class ``way``, defines or inherits."""
+    return list(dict.fromkeys(verb for each in reversed(way.__mro__) for verb in vars(each) if verb[0] != "_"))
 
 
 def lacking_verbs(model: type, way: type) -> list[str]:

@@ -216,3 +216,4 @@ class Prediction:
     forced_log_prob: float | None = None  # of the first reference, teacher-forced
     forced_length: int | None = None  # number of its tokens; includes EOS if the model chooses where to end
     forced_right: int | None = None  # number of these tokens that are the model's first choice
+    forced_end: bool = True  # whether these tokens include EOS: False for a tagger or a classifier

@@ -83,5 +83,9 @@ def prediction(output: Output | None, scored: Output | None) -> Prediction:
     if scored is None:
         return found
     return replace(
-        found, forced_log_prob=scored.log_prob, forced_length=len(scored.right), forced_right=sum(scored.right)
+        found,
+        forced_log_prob=scored.log_prob,
+        forced_length=len(scored.right),
+        forced_right=sum(scored.right),
+        forced_end=len(scored.right) == len(scored.ids),  # else the model does not choose EOS, which ids always have
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.cli.inputs import check_sides, examples_of, targets_only
+from transduce.cli.inputs import check_sides, examples_of, longest_line, targets_only
 from transduce.cli.options import SourceFile
 from transduce.errors import UserError
 
@@ -80,7 +80,8 @@ class CorpusOptions:
             return examples_of(self.files, grouped)
         columns = _columns(transducer)
         check_sides(not targets_only(self.files, columns), True, transducer.conditional)
-        return examples_of(self.files, grouped, transducer.source_tokenizer.signal, columns)
+        signal, longest = transducer.source_tokenizer.signal, longest_line(transducer)
+        return examples_of(self.files, grouped, signal, columns, longest)
 
     @property
     def files(self) -> Files:

@@ -38,6 +38,7 @@ def pairs(
     conditional: bool = True,
     signal: bool = False,
     columns: int = 1,
+    longest: int | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Pairs (source, target): line by line from the files ``source`` and ``target``, otherwise from the rows of
     ``files``.
@@ -48,19 +49,22 @@ def pairs(
     a target and the source is "".
 
     Raises UserError if ``files`` are given with ``source`` or ``target``, if one side is missing, or for a row with a
-    wrong number of columns.
+    wrong number of columns. Raises DataError at a line of more than ``longest`` bytes (default
+    ``corpora.LONGEST_LINE``).
     """
     from transduce.data.corpora import Files
 
     check_sides(source is not None, target is not None, conditional)
     if target is None:
-        return _tab_separated(_numbered_lines(files), columns) if conditional else (("", line) for line in lines(files))
+        numbered = _numbered_lines(files, longest)
+        return _tab_separated(numbered, columns) if conditional else (("", line) for _, line in numbered)
     if files:
         raise UserError(
             f"{files[0]} would have both sides, and --source or --target are given: leave out one or the other"
         )
     given = Files(source=None if source is None else str(source), target=str(target))
-    return ((example.source, example.references[0]) for example in examples_of(given, False, signal))
+    found = examples_of(given, False, signal, longest=longest)
+    return ((example.source, example.references[0]) for example in found)
 
 
 def source_columns(transducer: Transducer) -> int:
@@ -86,20 +90,28 @@ def targets_only(files: Files, columns: ColumnNames | None = None) -> bool:
     return files.targets_only or (files.path is not None and columns is not None and not columns.sources)
 
 
-def examples_of(files: Files, grouped: bool, signal: bool = False, columns: ColumnNames | None = None) -> list[Example]:
+def examples_of(
+    files: Files,
+    grouped: bool,
+    signal: bool = False,
+    columns: ColumnNames | None = None,
+    longest: int | None = None,
+) -> list[Example]:
     """An example for every line of the files; with ``grouped``, one for each source, with all its targets as
     references.
 
     If ``signal`` is True, a source is a path relative to the folder of its file, and becomes relative to the working
     directory. ``columns`` names the columns of a single file for both sides. No line is left out: bytes that are not
-    UTF-8 are replaced, and a malformed line is an error.
+    UTF-8 are replaced, and a malformed line is an error. So is a line of more than ``longest`` bytes (default
+    ``corpora.LONGEST_LINE``).
     """
+    from transduce.data.corpora import LONGEST_LINE
     from transduce.data.preparation import examples
     from transduce.data.settings import Data, Lines, Units
     from transduce.data.tokenizers.text import Characters
 
     # If a line were left out, later answers would be compared with the wrong lines.
-    lines = Lines(undecodable="replace", malformed="error")
+    lines = Lines(undecodable="replace", malformed="error", max_bytes=longest or LONGEST_LINE)
     units = Units(source=None if targets_only(files, columns) else Characters(), target=Characters())
     data = Data(units=units, test=files, columns=columns, lines=lines, group_references=grouped)
     found = examples(data, "test", Path("."))

@@ -39,15 +39,16 @@ def predict(
             "--workers, prefixes and phrases"
         )
     transducer = trained.load(beam)
+    longest = inputs.longest_line(transducer)
     if stream:
-        for line in inputs.lines(files, inputs.longest_line(transducer)):
+        for line in inputs.lines(files, longest):
             for piece in transducer.stream(line):
                 print(one_line(piece), end="", flush=True)
             print(flush=True)
         return
-    extras = extra_options.extras
+    extras = extra_options.extras(longest)
     check_extras(transducer, extras)
-    requests = request_options.read(files, extras, inputs.longest_line(transducer))
+    requests = request_options.read(files, extras, longest)
     search = None if nbest is None else transducer.search.resized(beam, nbest)
     for answer in with_warnings(transducer.answer(requests, search, batch_size)):
         for line in write(answer):

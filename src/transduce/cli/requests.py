@@ -46,10 +46,11 @@ class ExtraOptions:
     def __bool__(self) -> bool:
         return self != ExtraOptions()
 
-    @property
-    def extras(self) -> Extras:
-        """The extras that the options ask for. Raises UserError for an option that needs another one, which is not
-        given.
+    def extras(self, longest: int | None = None) -> Extras:
+        """The extras that the options ask for.
+
+        Raises UserError for an option that needs another one, which is not given. Raises DataError at a line of
+        ``--dictionary`` of more than ``longest`` bytes (default ``corpora.LONGEST_LINE``).
         """
         from transduce.answers.request import Extras
 
@@ -59,7 +60,7 @@ class ExtraOptions:
             raise UserError("--attention is for --alignments or --replace-unk: give one of them too")
         unknowns = None
         if self.replace_unk:
-            unknowns = {} if self.dictionary is None else dict(inputs.pairs([self.dictionary]))
+            unknowns = {} if self.dictionary is None else dict(inputs.pairs([self.dictionary], longest=longest))
         return Extras(self.alignments, self.frames, unknowns, self.attention)
 
 

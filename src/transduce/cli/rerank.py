@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from transduce.transducer import Transducer
 
 Weighted = list[str] | None
+CHOICE = 16  # outputs per source to choose from, unless --nbest or --beam says otherwise
 
 log = logging.getLogger("transduce")
 
@@ -131,7 +132,9 @@ def rerank(
     trained: RunOptions,
     criteria: RankingOptions,
     files: Files = None,
-    nbest: Annotated[int, typer.Option(min=1, help="Outputs per source to choose from.")] = 16,
+    nbest: Annotated[
+        int | None, typer.Option(min=1, help="Outputs per source to choose from; 16, or --beam if that is less.")
+    ] = None,
     beam: BeamSize = None,
     keep: Annotated[int, typer.Option(min=1, help="Outputs per source to write.")] = 1,
     batch_size: BatchSize = 64,
@@ -148,6 +151,8 @@ def rerank(
 
     write = formats.choose(format, formats.PREDICTIONS)
     criteria.check()
+    if nbest is not None and beam is not None and nbest > beam:
+        raise UserError(f"--nbest {nbest}: a beam of --beam {beam} finds at most {beam} outputs; raise --beam")
     if criteria.candidates and trained.shortlist:
         raise UserError(
             "--shortlist leaves words out, so outputs of --candidates may have no probability: give one of the two"
@@ -157,7 +162,7 @@ def rerank(
     same: dict[str, Any] = {"checkpoint": trained.checkpoint, "precision": trained.precision}
     load_another = functools.partial(load, device=str(transducer.device), **same)
     reranker = criteria.reranker(transducer, candidates, batch_size, load_another)
-    search = transducer.search.resized(beam, nbest)
+    search = transducer.search.resized(beam, nbest or min(CHOICE, beam or CHOICE))
     lines = inputs.lines(files, inputs.longest_line(transducer))
     found = ranked(transducer, lines, reranker, search, batch_size, [lists for lists, _ in candidates])
     for answer in with_warnings(found):

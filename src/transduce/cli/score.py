@@ -31,7 +31,8 @@ def score(
     transducer = trained.load()
     columns = inputs.source_columns(transducer)
     signal = transducer.source_tokenizer.signal
-    given = inputs.pairs(files, source, target, transducer.conditional, signal, columns)
+    longest = inputs.longest_line(transducer)
+    given = inputs.pairs(files, source, target, transducer.conditional, signal, columns, longest)
     requests = (Request(text, target=output) for text, output in given)
     for answer in with_warnings(transducer.answer(requests, None, batch_size)):
         for line in write(answer):

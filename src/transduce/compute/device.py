@@ -10,8 +10,7 @@ from transduce.errors import UserError
 def choose_device(name: str) -> torch.device:
     """The device ``name``: cpu, cuda (or cuda:1) or mps; "auto" is the first available of cuda, mps and cpu.
 
-    Raises UserError if the name is unknown, or if this machine has no device of this kind. The number of a GPU is not
-    checked.
+    Raises UserError if the name is unknown, or if this machine has no device of this kind or number.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
@@ -24,4 +23,7 @@ def choose_device(name: str) -> torch.device:
         raise UserError(
             f"device {name!r} is not on this machine; available: {', '.join(k for k, v in available.items() if v)}"
         )
+    count = torch.cuda.device_count() if device.type == "cuda" else 1
+    if device.index is not None and device.index >= count:
+        raise UserError(f"device {name!r} is not on this machine; {device.type} devices are numbered 0 to {count - 1}")
     return device

@@ -9,14 +9,16 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from typing import Any, Generic, TypeVar
 
 from transduce.errors import StoppedError, UserError
 
+AHEAD = 4  # batches per process that wait or are worked on, so that a slow batch holds no process up
 M = TypeVar("M")  # a model
 B = TypeVar("B")
 R = TypeVar("R")
@@ -25,15 +27,16 @@ R = TypeVar("R")
 class Workers(Generic[M]):
     """A pool of ``count`` processes. Each has the model that ``load`` returns and ``threads`` processor threads.
 
-    A call takes ``work``, a function of a model and a batch, and the batches. It reads all batches at once, and yields
-    the results in the order of the batches. The processes start at the first call, which takes a few seconds, and stop
-    with the program or with ``close``. An exception in a process, also in ``load``, is raised in the caller. Raises
-    StoppedError if a process dies.
+    A call takes ``work``, a function of a model and a batch, and the batches. It yields the results in the order of the
+    batches, and reads at most ``AHEAD`` batches per process ahead of them. The processes start at the first call, which
+    takes a few seconds, and stop with the program or with ``close``. An exception in a process, also in ``load``, is
+    raised in the caller. Raises StoppedError if a process dies.
     """
 
     def __init__(self, load: Callable[[], M], count: int, threads: int = 1) -> None:
         if count < 1 or threads < 1:
             raise UserError(f"workers = {count}, threads = {threads}: at least one of each was expected")
+        self._ahead = AHEAD * count
         self._pool = ProcessPoolExecutor(
             count,
             multiprocessing.get_context("spawn"),  # a fork of a process with threads may wait for ever
@@ -42,10 +45,14 @@ class Workers(Generic[M]):
         )
 
     def __call__(self, work: Callable[[M, B], R], batches: Iterable[B]) -> Iterator[R]:
-        results = [self._pool.submit(_call, work, batch) for batch in batches]
+        results: deque[Future[R]] = deque()
         try:
-            for result in results:
-                yield result.result()
+            for batch in batches:
+                results.append(self._pool.submit(_call, work, batch))
+                if len(results) > self._ahead:
+                    yield results.popleft().result()
+            while results:
+                yield results.popleft().result()
         except BrokenProcessPool as error:
             raise StoppedError(
                 "a worker process has died; if it ran out of memory, use fewer workers or smaller batches"

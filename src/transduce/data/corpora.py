@@ -20,7 +20,6 @@ from transduce.errors import UserError
 Side = Literal["source", "target"]
 Format = Literal["tsv", "jsonl", "txt", "conllu", "conll"]
 LONGEST_LINE = 1_000_000  # bytes; the default of data.lines.max_bytes
-BLOCK = 1 << 16  # bytes read at once where lines are only counted
 FORMATS: dict[str, Format] = {
     ".tsv": "tsv",
     ".jsonl": "jsonl",
@@ -218,31 +217,6 @@ def _too_long(name: str, number: int, longest: int) -> DataError:
         f"{name}:{number}: the line has more than {longest:,} bytes; divide it into several lines, remove it, or raise "
         "the limit, data.lines.max_bytes"
     )
-
-
-def count_lines(path: Path, longest: int) -> int:
-    """The number of lines; a last one without a line end counts. Reads blocks, so that memory does not depend on the
-    lines.
-
-    Raises DataError if the file is missing or damaged, or at a line of more than ``longest`` bytes. A line that lies
-    within one block is not measured; ``lines`` refuses it.
-    """
-    newlines, last, length = 0, b"\n", 0
-    try:
-        with _open(path) as file:
-            while block := file.read(BLOCK):
-                first, *rest = block.split(b"\n")
-                length += len(first)
-                # the last part may be a line's beginning; the line end and a byte order mark do not count
-                if length > longest + len(codecs.BOM_UTF8) + len(b"\r"):
-                    raise _too_long(str(path), newlines + 1, longest)
-                if rest:
-                    length = len(rest[-1])
-                newlines += len(rest)
-                last = block[-1:]
-    except (OSError, EOFError, zlib.error) as error:
-        raise _unreadable(path, newlines, error) from error
-    return newlines + (last != b"\n")
 
 
 def _unreadable(path: Path, lines: int, error: Exception) -> DataError:

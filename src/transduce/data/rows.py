@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, Literal
 
 from transduce.data import conll
-from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files, Side, count_lines, format_of, lines
+from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files, Side, format_of, lines
 
 TSV_COLUMNS = ColumnNames(source=0, target=1)
 JSON_COLUMNS = ColumnNames(source="source", target="target")
@@ -70,14 +70,14 @@ def read(files: Files, columns: ColumnNames | None = None, longest: int = LONGES
 def check(files: Files, longest: int = LONGEST_LINE) -> int:
     """The number of examples: lines, including a TSV file's header line, or sentences of CoNLL files.
 
-    Raises DataError if a file is missing or damaged, or if parallel files have unequal lengths. A line of more than
-    ``longest`` bytes may raise it too; ``read`` refuses all such lines.
+    Raises DataError if a file is missing or damaged, if parallel files have unequal lengths, or at a line of more than
+    ``longest`` bytes.
     """
     if files.path is not None and (form := format_of(files.path)) in ("conllu", "conll"):
         return sum(1 for _ in conll.sentences(lines(files.paths[0], longest), (0,), form == "conllu"))
-    counts = [count_lines(path, longest) for path in files.paths]
+    counts = [_count_lines(path, longest) for path in files.paths]
     if len(set(counts)) > 1:
-        raise _unequal(files)
+        raise _unequal(files, longest)
     return counts[0]
 
 
@@ -93,7 +93,7 @@ def _read_parallel(files: Files, longest: int) -> Iterator[CorpusRow]:
     apart = [Files(source=files.source, target=path) for path in files.targets]  # find out which file is damaged
     for number, (line, *texts) in enumerate(zip_longest(source, *targets), 1):
         if line is None or None in texts:
-            raise _unequal(files)
+            raise _unequal(files, longest)
         for one, text in zip(apart, texts, strict=True):
             yield _row(one, number, line, text)
 
@@ -219,8 +219,12 @@ def _position(files: Files, column: str | int, header: Sequence[str]) -> int:
     return header.index(column)
 
 
-def _unequal(files: Files) -> DataError:
-    source, *targets = (count_lines(path, sys.maxsize) for path in files.paths)
+def _count_lines(path: Path, longest: int) -> int:
+    return sum(1 for _ in lines(path, longest))
+
+
+def _unequal(files: Files, longest: int) -> DataError:
+    source, *targets = (_count_lines(path, longest) for path in files.paths)
     unequal = [one for one in zip(files.targets, targets, strict=True) if one[1] != source]
     if not unequal:  # any more: they are pipes, or have changed
         return DataError(

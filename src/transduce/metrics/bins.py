@@ -46,15 +46,15 @@ def binned(
     """The scores of groups of about equal size, in the order of their counts. ``counts`` has one number per example.
 
     There are at most ``bins`` groups; examples with equal counts share one. ``zero_apart`` puts the count 0 into a
-    group of its own, even a small one, because rare and unseen words are different cases. It may then make two groups
-    for ``bins`` = 1. Raises UserError for ``bins`` below 1.
+    group of its own, even a small one, because rare and unseen words are different cases. It has no effect if ``bins``
+    is 1. Raises UserError for ``bins`` below 1.
     """
     if bins < 1:
         raise UserError(f"bins = {bins}: at least one group is needed")
-    zero = zero_apart and 0 in counts
+    zero = zero_apart and bins > 1 and 0 in counts
     rest = [count for count in counts if count or not zero]
     found = []
-    for low, high in [(0, 0)] * zero + _bounds(rest, max(1, bins - zero)):
+    for low, high in [(0, 0)] * zero + _bounds(rest, bins - zero):
         rows = [row for row, count in enumerate(counts) if low <= count <= high]
         inside = [each.of(rows) for each in statistics]
         scores = {each.name: each.score for each in inside}

@@ -31,13 +31,11 @@ class Perplexity:
                 f"{self.name} needs the log-probability of the reference, and the prediction for {example.source!r} "
                 "has none: make predictions with Transducer.evaluate, or set forced_log_prob and forced_length"
             )
-        return -prediction.forced_log_prob, float(self.length(prediction.forced_length, example))
+        return -prediction.forced_log_prob, float(self.length(prediction, example))
 
-    def length(self, tokens: int, example: Example) -> int:
-        """The number of units that the negative log-probability is divided by: ``tokens``, or units of the first
-        reference.
-        """
-        return tokens
+    def length(self, prediction: Prediction, example: Example) -> int:
+        """The number of units that the negative log-probability is divided by."""
+        return prediction.forced_length or 0
 
     def score(self, total: Sequence[float]) -> float:
         surprise, units = total
@@ -50,28 +48,28 @@ class Perplexity:
 
 
 class PerplexityWord(Perplexity):
-    """``perplexity_word``: like ``perplexity``, per word of the first reference (between white space), including the
-    end.
+    """``perplexity_word``: like ``perplexity``, per word of the first reference (between white space).
 
-    It compares models with different vocabularies, unless one of them may replace unknown words by ``<unk>``.
+    The end counts as a word if the model chooses it. It compares models with different vocabularies, unless one of them
+    may replace unknown words by ``<unk>``.
     """
 
     name = "perplexity_word"
     unit = "word"
 
-    def length(self, tokens: int, example: Example) -> int:
-        return len(references(example)[0].split()) + 1
+    def length(self, prediction: Prediction, example: Example) -> int:
+        return len(references(example)[0].split()) + prediction.forced_end
 
 
 class PerplexityByte(Perplexity):
-    """``perplexity_byte``: like ``perplexity``, per UTF-8 byte of the first reference, including the end.
+    """``perplexity_byte``: like ``perplexity``, per UTF-8 byte of the first reference.
 
-    Its logarithm to base 2 is bits per byte. It compares models with different vocabularies as ``perplexity_word``
-    does.
+    The end counts as a byte if the model chooses it. Its logarithm to base 2 is bits per byte. It compares models with
+    different vocabularies as ``perplexity_word`` does.
     """
 
     name = "perplexity_byte"
     unit = "byte"
 
-    def length(self, tokens: int, example: Example) -> int:
-        return len(references(example)[0].encode(errors="replace")) + 1
+    def length(self, prediction: Prediction, example: Example) -> int:
+        return len(references(example)[0].encode(errors="replace")) + prediction.forced_end

@@ -47,7 +47,7 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) ->
 
     Raises UserError unless all names and shapes fit, and all trained numbers are finite. Numbers must be of the same
     type, or both of a floating-point type. A parameter that is empty in the model takes any length. Counted parameters
-    may have infinite numbers, but no NaN. After an error, some parameters may already be overwritten.
+    may have infinite numbers, but no NaN. After an error the model is unchanged.
     """
     own = dict(model.named_parameters())
     missing, unknown = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
@@ -58,14 +58,21 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) ->
         )
     for name, parameter in own.items():
         _check_numbers(name, parameter, tensors[name], origin)
-        if not parameter.numel() and parameter.shape[1:] == tensors[name].shape[1:]:
-            parameter.data = tensors[name].to(parameter)  # a counted parameter: only the data knows its size
-        if parameter.shape != tensors[name].shape:
+        if parameter.shape != tensors[name].shape and not _takes_any_length(parameter, tensors[name]):
             raise UserError(
                 f"{origin}: {name} is {tuple(tensors[name].shape)}, the model expects {tuple(parameter.shape)}; "
                 "was config.toml or a vocabulary changed since these weights were trained?"
             )
-        parameter.copy_(tensors[name])
+    for name, parameter in own.items():
+        if _takes_any_length(parameter, tensors[name]):
+            parameter.data = tensors[name].to(parameter)
+        else:
+            parameter.copy_(tensors[name])
+
+
+def _takes_any_length(parameter: nn.Parameter, tensor: Tensor) -> bool:
+    """True for a parameter without numbers that may become ``tensor``: a table of counts of any length."""
+    return not parameter.numel() and parameter.shape[1:] == tensor.shape[1:]
 
 
 def _check_numbers(name: str, parameter: nn.Parameter, tensor: Tensor, origin: str) -> None:

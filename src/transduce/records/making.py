@@ -14,6 +14,7 @@ from safetensors import safe_open
 
 from transduce.data.corpora import DataError
 from transduce.data.preparation import locate
+from transduce.files import current_folder
 from transduce.records.changes import nearest_recipe
 from transduce.records.machine import Machine
 from transduce.records.provenance import command_line, commit, fingerprint_of_files, today, versions, without_folders
@@ -71,9 +72,9 @@ def trained_model(run: Path, checkpoint: Checkpoint = "best") -> TrainedModel:
         facts=asdict(facts),
         seed=settings["training"]["seed"],
         parameters=count_parameters(weights),
-        effort=effort_of(run),
+        effort=effort_of(opened.path),
         training_data=_training_data(opened),
-        validation=validation_scores(run, checkpoint),
+        validation=validation_scores(opened.path, checkpoint),
         trainings=tuple(map(_training, read_history(opened.path))),
     )
 
@@ -114,7 +115,7 @@ def _training(entry: Mapping[str, Any]) -> Training:
 
 
 def _state(run: Path, checkpoint: Checkpoint) -> dict[str, Any]:
-    file = run / CHECKPOINTS / checkpoint / STATE
+    file = current_folder(run / CHECKPOINTS / checkpoint) / STATE
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     return found
 

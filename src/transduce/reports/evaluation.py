@@ -80,15 +80,15 @@ def _figures(groupings: Sequence[Grouping], name: str) -> Markup:
         for end in (each.scores[name], *each.intervals.get(name, ()))
         if math.isfinite(end)
     ]
-    full = max(map(abs, ends), default=1.0)
-    return element("div", *(_grouped(each, name, full) for each in groupings), class_="figures")
+    axis = min([0.0, *ends]), max([0.0, *ends])
+    return element("div", *(_grouped(each, name, axis) for each in groupings), class_="figures")
 
 
-def _grouped(grouping: Grouping, name: str, full: float) -> Markup:
+def _grouped(grouping: Grouping, name: str, axis: tuple[float, float]) -> Markup:
     found = grouping.bins
     intervals = [each.intervals.get(name) for each in found]
     values, counts = [each.scores[name] for each in found], [each.examples for each in found]
-    return figures.bars(grouping.title, name, grouping.labels, values, intervals, counts, full)
+    return figures.bars(grouping.title, name, grouping.labels, values, intervals, counts, axis)
 
 
 def _tables(results: SystemResults) -> list[Markup]:

@@ -36,30 +36,34 @@ def bars(
     values: Sequence[float],
     intervals: Sequence[Interval | None],
     counts: Sequence[int],
-    full: float,
+    axis: tuple[float, float],
 ) -> Markup:
     """A table with one row per label: a bar, its interval as a whisker, the value, and the number of examples.
 
-    ``measured`` is the name of the values. A bar begins at 0 and shows the absolute value; ``full`` is the value of a
-    bar of full width. A value that is not finite has no bar.
+    ``measured`` is the name of the values. ``axis`` has the numbers at the left and the right end of all bars' scale, 0
+    included. A bar begins at 0 and ends at its value, to the left of 0 if the value is negative. A value that is not
+    finite has no bar.
     """
     rows = [
-        [label, _bar(value, interval, full), f"{value:.1f}" if math.isfinite(value) else "–", f"{count:,}"]
+        [label, _bar(value, interval, axis), f"{value:.1f}" if math.isfinite(value) else "–", f"{count:,}"]
         for label, value, interval, count in zip(labels, values, intervals, counts, strict=True)
     ]
     return element("div", table(["group", "", measured, "examples"], rows, title), class_="bars")
 
 
-def _bar(value: float, interval: Interval | None, full: float) -> Markup:
-    def share(number: float) -> float:
-        return 100 * abs(number) / (full or 1.0)
+def _bar(value: float, interval: Interval | None, axis: tuple[float, float]) -> Markup:
+    begin, end = axis
 
-    parts = [element("span", style=f"width: {share(value):.4g}%")] if math.isfinite(value) else []
+    def between(one: float, other: float) -> str:
+        """The style of a box from one number to the other."""
+        left, right = sorted(100 * (number - begin) / ((end - begin) or 1.0) for number in (one, other))
+        return f"left: {left:.4g}%; width: {right - left:.4g}%"
+
+    parts = [element("span", style=between(0.0, value))] if math.isfinite(value) else []
     if interval and math.isfinite(interval.high) and math.isfinite(interval.low):
-        low, high = sorted(map(share, (interval.low, interval.high)))
         told = f"95 %: {interval.low:.1f} to {interval.high:.1f}"
-        at = f"left: {low:.4g}%; width: {high - low:.4g}%"
-        parts.append(element("span", class_="whisker", style=at, title=told))
+        style = between(interval.low, interval.high)
+        parts.append(element("span", class_="whisker", style=style, title=told))
     return element("span", *parts, class_="bar")
 
 

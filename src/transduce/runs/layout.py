@@ -20,9 +20,10 @@ INHERITED = "init.json"  # what was copied from another run
 TENSORBOARD = "tensorboard"
 SHORTLIST = "shortlist.safetensors"
 LOCK = ".lock"
+SET_ASIDE = ".set-aside"  # marks a run that waits as NAME.replaced while a new run takes its place
 ASKED, MEASURED, LOG = "asked.toml", "measured.json", "log.txt"  # of a cell of a sweep
 PARTS = frozenset(
-    {CONFIG, TOKENIZERS, CHECKPOINTS, METRICS, HISTORY, DATA, INHERITED, TENSORBOARD, SHORTLIST, LOCK}
+    {CONFIG, TOKENIZERS, CHECKPOINTS, METRICS, HISTORY, DATA, INHERITED, TENSORBOARD, SHORTLIST, LOCK, SET_ASIDE}
     | {ASKED, MEASURED, LOG}
 )
 OWN_PAIRS = {"train": "train.jsonl", "valid": "valid.jsonl"}  # in DATA
@@ -37,8 +38,9 @@ def members(run: str | Path) -> list[Path]:
     a part is empty.
     """
     parts = str(run).split("+")
-    if len(parts) == 1 or Path(run).is_dir():
-        return [Path(run).expanduser()]
+    whole = Path(run).expanduser()
+    if len(parts) == 1 or whole.is_dir():
+        return [whole]
     if not all(parts):
         raise UserError(f"run {str(run)!r}: a run directory was expected before and after each +")
     return [Path(part).expanduser() for part in parts]

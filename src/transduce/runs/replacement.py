@@ -9,13 +9,17 @@ from pathlib import Path
 
 from transduce.errors import UserError
 from transduce.runs.checkpoints import has_checkpoint
-from transduce.runs.layout import CONFIG, foreign_files
+from transduce.runs.layout import SET_ASIDE, foreign_files
 from transduce.runs.lock import locked
 
 
-def set_aside(run: Path) -> Path:
-    """The directory RUN.replaced, where a run waits while another one takes its place. It need not exist."""
-    return run.with_name(f"{run.name}.replaced")
+def replaced_run(run: Path) -> Path | None:
+    """The directory RUN.replaced, where an earlier run waits while ``run`` takes its place. None if no run waits there.
+
+    A run of this name that somebody trained is none: only a run that was set aside has the file ``SET_ASIDE``.
+    """
+    aside = _aside(run)
+    return aside if (aside / SET_ASIDE).exists() else None
 
 
 def put_back(run: Path) -> None:
@@ -24,16 +28,16 @@ def put_back(run: Path) -> None:
 
     Raises UserError if a training is at work in ``run``, or if it holds files that are no part of a run.
     """
-    aside = set_aside(run)
-    if not (aside / CONFIG).exists() or has_checkpoint(run):
+    earlier = replaced_run(run)
+    if earlier is None or has_checkpoint(run):
         return
     with locked(run, "training"):
         if others := foreign_files(run):
             raise UserError(
-                f"{run} was to replace {aside}, and has {', '.join(others[:5])}: move one of them elsewhere"
+                f"{run} was to replace {earlier}, and has {', '.join(others[:5])}: move one of them elsewhere"
             )
         shutil.rmtree(run)
-        aside.rename(run)
+        _rename_back(earlier, run)
 
 
 @contextmanager
@@ -41,34 +45,41 @@ def replacing(run: Path) -> Iterator[None]:
     """Sets the run aside while the context is entered. At the end, puts it back if the new run has no checkpoint. A run
     that was set aside before is deleted.
 
-    Raises UserError if a training is at work there, or if a file that would be deleted is no part of a run.
+    Raises UserError if a training is at work there, or if anything would be deleted that is no part of these runs.
     """
     if others := foreign_files(run):
         raise UserError(
             f"{run}: overwrite would delete what is no part of a run: {', '.join(others[:5])}; move it elsewhere, or "
             "choose another directory (out)"
         )
-    aside = set_aside(run)
+    aside = _aside(run)
     with locked(run, "training"):
-        if aside.exists():  # the run that is there has a checkpoint, so the one aside is older
-            if others := foreign_files(aside):
-                raise UserError(
-                    f"{aside} is where {run} would wait, and has {', '.join(others[:5])}: move it elsewhere"
-                )
-            shutil.rmtree(aside)
+        forget_replaced(run)  # the run that is there has a checkpoint, so the one aside is older
+        if aside.exists():
+            raise UserError(f"{aside} is where {run} would wait, and something else is there: move it elsewhere")
+        (run / SET_ASIDE).touch()
         run.rename(aside)
     try:
         yield
     finally:
         if aside.exists() and not has_checkpoint(run):
             shutil.rmtree(run, ignore_errors=True)
-            aside.rename(run)
+            _rename_back(aside, run)
 
 
 def forget_replaced(run: Path) -> None:
     """Deletes the run that was set aside for this one, if there is one without foreign files. Call it once this run has
     a checkpoint.
     """
-    aside = set_aside(run)
-    if (aside / CONFIG).exists() and not foreign_files(aside):
-        shutil.rmtree(aside)
+    earlier = replaced_run(run)
+    if earlier is not None and not foreign_files(earlier):
+        shutil.rmtree(earlier)
+
+
+def _aside(run: Path) -> Path:
+    return run.with_name(f"{run.name}.replaced")
+
+
+def _rename_back(aside: Path, run: Path) -> None:
+    aside.rename(run)
+    (run / SET_ASIDE).unlink()

@@ -23,7 +23,7 @@ from transduce.runs.ancestry import Parent, parents_of
 from transduce.runs.checkpoints import find_weights, has_checkpoint, load_checkpoint
 from transduce.runs.history import append_history, directories
 from transduce.runs.layout import CONFIG, DATA, INHERITED, OWN_PAIRS, TOKENIZERS, Checkpoint
-from transduce.runs.replacement import set_aside
+from transduce.runs.replacement import replaced_run
 from transduce.transducer import Transducer
 from transduce.types import Example
 
@@ -55,9 +55,10 @@ class Run:
         Raises FileNotFoundError if there is no run, and ConfigError if config.toml lacks the table data or model.
         """
         folder = Path(path).expanduser()
-        if folder.name and not has_checkpoint(folder) and has_checkpoint(set_aside(folder)):
+        earlier = replaced_run(folder) if folder.name and not has_checkpoint(folder) else None
+        if earlier is not None and has_checkpoint(earlier):
             log.warning("%s has no checkpoint yet: this is the run that it replaces", folder)
-            folder = set_aside(folder)
+            folder = earlier
         return cls.read(folder)
 
     @classmethod

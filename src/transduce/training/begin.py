@@ -118,10 +118,10 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
         state = replace(state, best=None, validations=(), stale=0)
     told = (*(inherited.lines() if inherited else ()), *plan.lessons, *anew)
     report = (*plan.read, *told, *frozen, *plan.precision, *_changes(point, plan.table))
-    # after the checkpoint was found to fit: a mistake must not spoil the run's own settings
-    plan.create(run, state.step, inherited)
     computing = autocast(plan.chosen.precision, plan.where)
     judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing)
+    # after the checkpoint and the metrics were found to fit: a mistake must not spoil the run's own settings
+    plan.create(run, state.step, inherited)
     parameters = sum(p.numel() for p in model.parameters())
     _start(callbacks, Started(run, parameters, state.step, str(plan.where), training.precision, report, state.events))
     return Loop(
@@ -144,11 +144,12 @@ def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> 
     anew.
     """
     pairs, exactly = plan.prepared.train, nullcontext
-    counts = model.to(plan.where).counts(pairs)
+    model.to(plan.where)
+    judge = judge_of(Trainable(model, plan.objective), plan.settings, plan.prepared, plan.cache, exactly)
+    counts = model.counts(pairs)
     init = plan.settings.init
     whose = () if init is None else (f"has the vocabularies of {init.run} ({init.vocabulary}), and nothing else of it",)
     plan.create(run, 0, None)
-    judge = judge_of(Trainable(model, plan.objective), plan.settings, plan.prepared, plan.cache, exactly)
     _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", (*plan.read, *whose, *counts.report)))
     return Counting(model, counts, plan.settings.training, judge, callbacks, run, config.write(plan.table))
 
@@ -228,7 +229,7 @@ def _plan(table: config.Table, settings: Settings, run: Path, point: Path | None
     need the run that it started from."""
     data = settings.data
     predecessor = Predecessor(settings.init) if settings.init and point is None else None
-    if predecessor and (units := predecessor.units) is not None:
+    if predecessor and (units := predecessor.units_for(data)) is not None:
         table = {**table, "data": {**table["data"], "units": units}}
         data = config.build(table["data"], Data, path="data")
     teacher = Teacher(settings.distillation, where) if settings.distillation else None

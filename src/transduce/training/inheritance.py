@@ -78,10 +78,21 @@ class Predecessor:
         self.transducer = load(init.run, init.checkpoint, "cpu")
         self.tokenizers = self.transducer.tokenizers
 
-    @property
-    def units(self) -> config.Table | None:
-        """The predecessor's ``data.units``, which the new run takes over; None if ``init.vocabulary`` is "own"."""
-        return None if self.init.vocabulary == "own" else self.transducer.settings["data"]["units"]
+    def units_for(self, data: Data) -> config.Table | None:
+        """The predecessor's ``data.units``, which the new run takes over; None if ``init.vocabulary`` is "own".
+
+        Raises UserError if one of the two runs is a language model and the other is not. ``data`` are the new run's.
+        """
+        if self.init.vocabulary == "own":
+            return None
+        if self.transducer.conditional == data.units.targets_only:
+            theirs, ours = ("sources", "none") if self.transducer.conditional else ("no sources", "some")
+            raise UserError(
+                f"init.run: {self.init.run} was trained with {theirs} and this run has {ours}, so it cannot keep its "
+                'vocabularies; set init.vocabulary = "own"'
+            )
+        units: config.Table = self.transducer.settings["data"]["units"]
+        return units
 
     def prepare(self, data: Data, cache: Path) -> Prepared:
         """The data of the new run, encoded with the vocabularies that ``init.vocabulary`` chooses."""

@@ -15,13 +15,15 @@ from transduce.data.batching import Batches
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import Prepared, examples
 from transduce.metrics.base import metric
+from transduce.metrics.statistics import references
 from transduce.objectives.base import Trainable
 from transduce.runs.checkpoints import Rank
 from transduce.training.budget import CLOCKS
 from transduce.training.settings import Settings, Training
 from transduce.transducer import Transducer
-from transduce.types import Example
+from transduce.types import Example, Prediction
 
+CHECKED = 8  # examples that metrics are tried on before training
 SAMPLE = 64  # examples to search for, to learn what searching for all of them takes
 
 
@@ -147,12 +149,17 @@ def judge_of(
     cache: Path,
     autocast: Callable[[], AbstractContextManager[Any]],
 ) -> Judge | None:
-    """The judge that a run's settings describe; None without validation data."""
+    """The judge that a run's settings describe; None without validation data.
+
+    Raises UserError if a metric of the run cannot score the validation data.
+    """
     if prepared.valid is None:
         return None
     training = settings.training
     validation = training.validation
-    every = examples(settings.data, "valid", cache, told=True) if validation.metrics else []
+    found = examples(settings.data, "valid", cache, told=True) if {*validation.metrics, *settings.metrics} else []
+    check_metrics([*validation.metrics, *settings.metrics], found)
+    every = found if validation.metrics else []
     chosen = spread(every, validation.examples)
     transducer = Transducer(
         trainable.model,
@@ -163,6 +170,18 @@ def judge_of(
     )
     one_in = max(1, len(every) // max(1, len(chosen)))
     return Judge(trainable, prepared.valid, chosen, transducer, training, autocast, one_in)
+
+
+def check_metrics(names: Sequence[str], found: Sequence[Example]) -> None:
+    """Raises UserError if one of these metrics cannot score the examples: for example ``mase-12`` with sources of ten
+    steps.
+
+    Scores some examples as if the model wrote their first references. Metrics of the model's probabilities are not
+    checked.
+    """
+    for each in map(metric, dict.fromkeys(names)):
+        for example in () if each.needs_forcing else spread(list(found), CHECKED):
+            each.statistics(Prediction(references(example)[0]), example)
 
 
 def spread(found: list[Example], count: int | None) -> list[Example]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 Pixels = NDArray[np.float32]
+FIRST_SIDEWAYS = 5  # EXIF's orientations 5 to 8 exchange width and height
 LARGEST = 2**24  # 16 million pixels, whatever the header of a small file says
 
 
@@ -108,20 +109,35 @@ def opened(path: str) -> Iterator[Image]:
 def resized(image: Image, path: str, height: int, width: int | None, channels: int, largest: int) -> Pixels:
     """The pixels [height, width, channels] of a picture, 0 to 1. Without ``width`` the proportions stay.
 
-    Raises SignalError if the picture has, or would have, more than ``largest`` pixels.
+    Raises SignalError if the picture has, or would have, more than ``largest`` pixels. The picture is decoded after
+    this check, unless only the decoded picture tells that the camera was held sideways.
     """
     from PIL import Image, ImageOps
 
     if image.width * image.height > largest:
         raise SignalError(path, f"has {image.width} x {image.height} pixels, more than pixels = {largest} of the unit")
+
+    def checked_width(upright: tuple[int, int]) -> int:
+        wide = width or max(1, round(upright[0] * height / upright[1]))
+        if wide * height > largest:
+            raise SignalError(path, f"would have {wide} x {height} pixels, more than pixels = {largest} of the unit")
+        return wide
+
+    checked_width(_upright_size(image))
     upright = ImageOps.exif_transpose(image)
-    wide = width or max(1, round(upright.width * height / upright.height))
-    if wide * height > largest:
-        raise SignalError(path, f"would have {wide} x {height} pixels, more than pixels = {largest} of the unit")
+    wide = checked_width(upright.size)
     flat = _flat(upright, "L" if channels == 1 else "RGB")
     if flat.size != (wide, height):
         flat = flat.resize((wide, height), Image.Resampling.BILINEAR)
     return (np.asarray(flat, np.float32) / np.float32(255)).reshape(height, wide, channels)
+
+
+def _upright_size(image: Image) -> tuple[int, int]:
+    """Width and height as the camera was held, if the file's header tells it. Decodes nothing."""
+    from PIL.ExifTags import Base
+
+    sideways = "exif" in image.info and image.getexif().get(Base.Orientation, 1) >= FIRST_SIDEWAYS
+    return (image.height, image.width) if sideways else image.size
 
 
 def _flat(image: Image, mode: str) -> Image:

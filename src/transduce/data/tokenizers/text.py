@@ -22,6 +22,7 @@ from transduce.data.corpora import DataError
 from transduce.data.tokenizers import storage
 from transduce.data.tokenizers.base import Tokenizer, checked
 from transduce.data.tokenizers.normalisation import Form, Normalised
+from transduce.data.tokenizers.panics import expressions, panics_as_errors
 from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
 
 SPACE = "▁"
@@ -30,10 +31,16 @@ LONGEST = (
     1000  # most characters of a word from which merges are learned: time grows with the square of the longest word
 )
 _CLOSED = processors.TemplateProcessing(single=f"$A {SPECIALS[EOS]}", special_tokens=[(SPECIALS[EOS], EOS)])
-_CHARACTER = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+_ANY = r"[\s\S]"
+_SPACES = r"\s+"
+_WORD = rf"{SPACE}?(?:\w+|[^\w{SPACE}])|{SPACE}"
+_PIECE = rf"{SPACE}?(?:\w+|[^\w{SPACE}]+)|{SPACE}"
 # Models find special tokens by spelling, so a "</s>" in the text must be split. Words and subwords split it where
 # letters meet punctuation. Symbols do not, so this expression splits them after the "<".
-_GUARD = pre_tokenizers.Split(Regex(f"<(?={'|'.join(re.escape(special[1:]) for special in SPECIALS)})"), "isolated")
+_SPECIAL = f"<(?={'|'.join(re.escape(special[1:]) for special in SPECIALS)})"
+_OWN_EXPRESSIONS = {_ANY, _SPACES, _WORD, _PIECE, _SPECIAL}  # none of them can need too many steps
+_CHARACTER = pre_tokenizers.Split(Regex(_ANY), "isolated")
+_GUARD = pre_tokenizers.Split(Regex(_SPECIAL), "isolated")
 
 
 class TextTokenizer:
@@ -59,6 +66,7 @@ class TextTokenizer:
         library.post_processor = _CLOSED
         library.encode_special_tokens = True  # "</s>" in the text is text; the library does not store this
         self._library = library
+        self._may_panic = not expressions(self.as_json()) <= _OWN_EXPRESSIONS
 
     def __len__(self) -> int:
         return self._library.get_vocab_size()
@@ -69,20 +77,12 @@ class TextTokenizer:
         Raises DataError for half of a surrogate pair, or if the library gives up on a text.
         """
         try:
-            return [encoding.ids for encoding in self._library.encode_batch_fast(list(texts))]
+            with panics_as_errors(silent=self._may_panic):
+                return [encoding.ids for encoding in self._library.encode_batch_fast(list(texts))]
         except TypeError:
             for text in texts:
                 check_whole(text)
             raise
-        except BaseException as error:
-            # The library's Rust code panics if a regular expression needs too many steps. Its exception cannot be
-            # imported, and is no Exception.
-            if type(error).__name__ != "PanicException":
-                raise
-            raise DataError(
-                f"this tokenizer cannot cut the text: {error}; its file has a regular expression that needs too many "
-                "steps, so learn the vocabulary anew"
-            ) from None
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids. Padding, BOS and EOS add nothing anywhere. An unknown token is "<unk>"."""
@@ -98,7 +98,8 @@ class TextTokenizer:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The span of each id in the text. A space belongs to the next piece, or is an id itself."""
-        return [*self._library.encode(text).offsets[:-1], (len(text), len(text))]
+        with panics_as_errors(silent=self._may_panic):
+            return [*self._library.encode(text).offsets[:-1], (len(text), len(text))]
 
     def normalize(self, text: str) -> str:
         """Returns ``decode(encode(text))``, assuming that the text has no unknown tokens."""
@@ -219,7 +220,7 @@ class Words(TextUnit):
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
         _mark_spaces(library, self.normalizers())
-        library.pre_tokenizer = pre_tokenizers.Split(Regex(rf"{SPACE}?(?:\w+|[^\w{SPACE}])|{SPACE}"), "isolated")
+        library.pre_tokenizer = pre_tokenizers.Split(Regex(_WORD), "isolated")
         # An unknown word has lost its "▁"; most words follow a space.
         spaced = decoders.Replace(SPECIALS[UNK], SPACE + SPECIALS[UNK])
         library.decoder = decoders.Sequence([spaced, library.decoder])
@@ -240,7 +241,7 @@ class Symbols(TextUnit):
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
-        one_space = [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+        one_space = [normalizers.Replace(Regex(_SPACES), " "), normalizers.Strip()]
         library.normalizer = normalizers.Sequence([*self.normalizers(), *one_space])
         library.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), _GUARD])
         return _counted(library, texts, self.minimum_count, self.size)
@@ -351,8 +352,8 @@ def _pieces(longest: int | None = None) -> Any:
     """The library's splitter of text into words and runs of punctuation, of at most ``longest`` characters after a
     space.
     """
-    many = "+" if longest is None else f"{{1,{longest}}}"
-    return pre_tokenizers.Split(Regex(rf"{SPACE}?(?:\w{many}|[^\w{SPACE}]{many})|{SPACE}"), "isolated")
+    piece = _PIECE if longest is None else _PIECE.replace("+", f"{{1,{longest}}}")
+    return pre_tokenizers.Split(Regex(piece), "isolated")
 
 
 def _counted(

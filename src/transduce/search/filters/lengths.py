@@ -32,9 +32,10 @@ class LengthLimit:
     source of S tokens.
 
     S and the output's length count EOS. Fractions are dropped, and the upper limit is at least 1. An option that is not
-    given counts as 0. If neither ``maximum`` nor ``maximum_ratio`` is given, there is no upper limit. The limits of a
-    sentence do not depend on its batch. Limits beyond the search's ``max_length`` have no effect. Raises UserError for
-    a ratio if the source is not a sequence.
+    given counts as 0. If neither ``maximum`` nor ``maximum_ratio`` is given, there is no upper limit. Where the limits
+    contradict each other for a short source, the upper one holds. The limits of a sentence do not depend on its batch.
+    Limits beyond the search's ``max_length`` have no effect. Raises UserError for limits that contradict each other for
+    all sources above some length, and for a ratio if the source is not a sequence.
     """
 
     minimum: int = 0
@@ -60,7 +61,8 @@ class LengthLimit:
     def start(self, source: Any) -> Limits:
         lengths_B = self._lengths(source)
         least_B = (self.minimum_ratio * lengths_B.double() + self.minimum + ROUNDING).long()
-        return Limits(torch.zeros_like(least_B), least_B, self._most(lengths_B))
+        most_B = self._most(lengths_B)
+        return Limits(torch.zeros_like(least_B), least_B.minimum(most_B) if self._limited else least_B, most_B)
 
     def most(self, source: Any, ceiling: int) -> Tensor:
         """The greatest length [B] that each output may have, EOS included, but not more than ``ceiling``."""
