@@ -7,8 +7,8 @@ import pytest
 
 from transduce.data.pairs import Ragged
 from transduce.errors import UserError
+from transduce.links import NEIGHBOURS, Gold, Links, symmetrise
 from transduce.statistical.alignment.quick import quick_links
-from transduce.statistical.links import NEIGHBOURS, Gold, Links, symmetrise
 from transduce.types import EOS
 
 Points = set[tuple[int, int]]

@@ -28,7 +28,10 @@ ORACLES: dict[str, SacreBleuMetric] = {
     "ter": sacrebleu.TER(case_sensitive=True),
 }
 ERROR_RATES = ("cer", "wer", "per")
-ELSEWHERE = ("mae", "rmse", "mase", "entity_f1")  # test_forecast_metrics.py, test_label_metrics.py
+ELSEWHERE = (
+    *("mae", "rmse", "mase", "entity_f1"),  # test_forecast_metrics.py, test_label_metrics.py
+    *("aer", "link"),  # test_alignment_error.py
+)
 OF_TEXT = [name for name in METRICS if not name.startswith(ELSEWHERE)]
 WITHOUT_FORCING = [name for name in OF_TEXT if not name.startswith(("perplexity", "token_"))]
 

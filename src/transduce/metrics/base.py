@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 
 from transduce.errors import UserError
+from transduce.metrics.alignment_error import AlignmentErrorRate, LinkF1, LinkPrecision, LinkRecall
 from transduce.metrics.bleu import Bleu, Chrf, ChrfPlusPlus, Ter
 from transduce.metrics.error_rates import CharacterErrorRate, PhonemeErrorRate, WordErrorRate
 from transduce.metrics.exact import ExactMatch, ItemError, TokenAccuracy
@@ -42,6 +43,10 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "accuracy": Accuracy,
     "macro_f1": MacroF1,
     "entity_f1": EntityF1,
+    "aer": AlignmentErrorRate,
+    "link_precision": LinkPrecision,
+    "link_recall": LinkRecall,
+    "link_f1": LinkF1,
     "mae": MeanAbsoluteError,
     "rmse": RootMeanSquaredError,
     "mase": MeanAbsoluteScaledError,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from transduce.data.pairs import Pairs, Ragged
+from transduce.links import Heuristic, Links
 from transduce.statistical.alignment.estimation import TwoWayCounts
 from transduce.statistical.alignment.jumps import Jumps
 from transduce.statistical.alignment.position import Position
 from transduce.statistical.alignment.two_ways import TwoWays
-from transduce.statistical.links import Heuristic, Links
 
 
 def align_corpus(

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from transduce.data.pairs import Pairs
 from transduce.errors import UserError
+from transduce.links import Heuristic, Links, symmetrise
 from transduce.statistical.alignment.blocks import Ids, Sentences, blocks
 from transduce.statistical.alignment.lexicon import WIDTH, LexicalCounts, number_pairs
 from transduce.statistical.alignment.position import Position, Uniform
 from transduce.statistical.alignment.two_ways import TwoWays
 from transduce.statistical.counted import check_tokens
-from transduce.statistical.links import Heuristic, Links, symmetrise
 
 MOST = 200_000_000  # pairs of words to count, about 2 GB; of a larger corpus, every n-th sentence pair
 NEGLIGIBLE = 1e-6  # pairs of words that are less probable in both directions are left out of the stored lexicons

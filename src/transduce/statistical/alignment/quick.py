@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from transduce.data.pairs import Ragged
+from transduce.links import Heuristic, Links
 from transduce.statistical.alignment.corpus import align_corpus
 from transduce.statistical.alignment.position import Uniform
-from transduce.statistical.links import Heuristic, Links
 
 
 def quick_links(source: Ragged, target: Ragged, heuristic: Heuristic = "grow-diag-final-and", passes: int = 5) -> Links:
