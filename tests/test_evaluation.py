@@ -172,6 +172,11 @@ def test_groups_have_labels_and_intervals() -> None:
     assert rarest.bins[2].intervals["exact"] == (0, 100)
     assert length.record()["groups"][1]["metrics"] == {"exact": 100}
     assert [each.key for each in groupings(found.statistics, examples, None)] == ["length"]
+    assert [each.labels for each in groupings(found.statistics, examples, met, 1)] == [
+        ("2–4",),
+        ("0–7",),
+        ("new or seen",),
+    ]
 
 
 # ---------------------------------------------------------------- calibration

@@ -55,9 +55,9 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Adds a line to a log, in UTF-8. The folder must exist; the file need not.
+    """Adds a line to a log file, in UTF-8, without a sync to the disk. The folder must exist; the file need not.
 
-    The line may be lost or cut if the machine stops: a reader skips a line that is cut.
+    If the machine stops, the line may be lost or cut. A reader must skip a line that is cut.
     """
     with _named_errors(path), path.open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
@@ -124,7 +124,9 @@ def recover_folder(folder: Path) -> None:
 
 @contextmanager
 def _filled(folder: Path, fill: Callable[[Path], None]) -> Iterator[Path]:
-    """A scratch folder beside ``folder``, filled and synced to disk; it is deleted unless it is renamed."""
+    """A context with a scratch folder beside ``folder``, which ``fill`` has filled and which is synced to disk. At its
+    end the scratch folder is deleted, unless it was renamed.
+    """
     with _named_errors(folder):
         scratch = _scratch(folder)
         scratch.mkdir()
@@ -198,7 +200,7 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def _named_errors(path: Path) -> Iterator[None]:
-    """Adds the path to an error of the operating system that names none, as for a full disk."""
+    """A context that adds ``path`` to an OSError without a path, such as that of a full disk."""
     try:
         yield
     except OSError as error:

@@ -39,7 +39,9 @@ def bound_kernel_cache() -> None:
 
 @dataclass(frozen=True)
 class PrecisionChoice:
-    """A precision, and the ``reason`` why "auto" chose it, in words; empty if there is none to give."""
+    """The precision to compute in, and the ``reason`` why the setting "auto" chose it, in words. The reason is empty if
+    the setting itself names the precision.
+    """
 
     precision: Precision
     reason: str = ""
@@ -93,7 +95,7 @@ def autocast(precision: Precision, device: torch.device) -> Callable[[], Abstrac
 
 @contextlib.contextmanager
 def unrecorded() -> Iterator[None]:
-    """A context without gradients, for use within a computation that has them.
+    """A context without gradients, to use inside a computation that has gradients.
 
     At its end it clears the weights that autocast converted meanwhile. Older versions of PyTorch (before its PR 165068)
     would use them again where gradients are needed, and lose the gradients.

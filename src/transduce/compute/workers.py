@@ -84,7 +84,9 @@ _own_model: Callable[[], Any]
 
 
 def _end_with_the_program() -> None:
-    """Waits for the program that started this process, and exits: a program that is killed cannot tell its workers."""
+    """Runs in a thread of a worker: waits until the program that started the worker ends, then exits. A program that is
+    killed cannot tell its workers.
+    """
     if program := multiprocessing.parent_process():
         multiprocessing.connection.wait([program.sentinel])
         os._exit(1)

@@ -24,7 +24,9 @@ _WORDS: Final[dict[Any, str]] = {
 
 
 def members(annotation: Any) -> list[Any]:
-    """The alternatives of an annotation: ``Factory[A] | B`` gives [A, B]. Unions and Factories are unwrapped."""
+    """The classes or types that an annotation accepts, as a list: ``Factory[A] | B`` gives [A, B]. Unions and Factories
+    are unwrapped.
+    """
     origin = typing.get_origin(annotation)
     if origin in (Union, types.UnionType) or is_factory(origin):
         return [member for inner in typing.get_args(annotation) for member in members(inner)]
@@ -57,7 +59,7 @@ def mismatch(value: Any, annotation: Any, path: str) -> KindError:
 
 
 def described(annotation: Any) -> str:
-    """The words for the values that a configuration may write for an annotation, for messages."""
+    """Names the values that a configuration may write for an annotation, in words for messages."""
     origin, inner = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
     if annotation in _WORDS:
         return _WORDS[annotation]

@@ -14,20 +14,23 @@ T = TypeVar("T")
 
 
 def check(table: Table | str, expected: Any, facts: Collection[str] = (), path: str = "") -> None:
-    """Raises ConfigError unless the table, with all nested tables, is a call that makes an ``expected`` object.
+    """Raises ConfigError unless the table, with all nested tables, describes a valid object of the class or protocol
+    ``expected``. Makes no object.
 
-    Constructs nothing. ``facts`` are the names of the facts that the data will give. ``path`` is the table's key in its
-    file, for the errors.
+    ``facts`` are the names of the facts that only the data will give, such as vocabulary sizes. ``path`` is the table's
+    key in its file, for the errors.
     """
     check_value(table, expected, path, dict.fromkeys(facts, UNKNOWN))
 
 
 def build(table: Table | str, expected: Callable[..., T], facts: object | None = None, path: str = "") -> T:
-    """Checks the table and makes its call: returns an ``expected`` object, or a Spec to call for a ``Factory[T]``.
+    """Checks the table and makes the object that it describes: an ``expected`` object or, for ``Factory[T]``, a Spec
+    that makes T when it is called.
 
     ``expected`` is a class, a protocol or a ``Factory[T]``. It is annotated Callable because type checkers refuse
-    protocols for ``type[T]``. ``facts`` is a dataclass of what only the data know. ``path`` is the table's key in its
-    file, for the errors. Raises ConfigError.
+    protocols for ``type[T]``. ``facts`` is a dataclass of what only the data know, such as vocabulary sizes. ``path``
+    is the table's key in its file, for the errors. Raises ConfigError if a key is unknown or missing, or if a value is
+    invalid.
     """
     built: T = construct(check_value(table, expected, path, _known(facts)))
     return built

@@ -33,10 +33,12 @@ _SCALARS: Final[dict[Any, tuple[type, ...]]] = {
 
 
 def check_value(value: Any, annotation: Any, path: str, facts: Table) -> Any:
-    """The value in the form that the annotation expects. A table that is a constructor call becomes a Spec.
+    """Returns a configuration's value in the form that the annotation expects. A table that describes an object becomes
+    a Spec.
 
     ``facts`` fill missing required parameters of the same name; a given value must equal the fact. A fact may be
-    ``UNKNOWN``. Raises ConfigError, which names the ``path``, the value and what the annotation accepts.
+    ``UNKNOWN``: then any given value passes. Raises ConfigError, which names the ``path``, the value and what the
+    annotation accepts.
     """
     origin = typing.get_origin(annotation) or annotation
     if origin in (Any, object):
@@ -116,8 +118,8 @@ def _check_keys_and_values(value: Any, annotation: Any, path: str, facts: Table,
 
 
 def _choose(value: Any, annotation: Any, path: str) -> tuple[type, str | None, Table]:
-    """Three values: the constructor that a table calls, its ``type`` in the table (None without a choice), and the
-    other keys.
+    """Decides which constructor a table calls. Returns the constructor, the ``type`` that the table names (None if it
+    names none), and the table's other keys.
     """
     protocol = protocol_of(annotation)
     given = {"type": value} if protocol and isinstance(value, str) else value

@@ -28,7 +28,7 @@ class ConfigError(UserError):
 
 
 class KindError(ConfigError):
-    """A value of the wrong kind: a string for a number, an array for a table."""
+    """A configuration has a value of the wrong kind: a string for a number, an array for a table."""
 
 
 def join(path: str, key: str) -> str:

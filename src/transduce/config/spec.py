@@ -21,8 +21,8 @@ REQUIRED: Final = object()  # the default of a parameter without one
 
 @dataclass(frozen=True)
 class Spec(Generic[T]):
-    """A checked constructor call. A parameter annotated ``Factory[T]`` receives a ``deferred`` one, which its owner
-    calls.
+    """A checked constructor call as a value. If ``deferred``, its owner calls it later, possibly several times: so a
+    parameter annotated ``Factory[T]`` receives it.
 
     ``arguments`` are those that differ from the constructor's defaults: values, and Specs for nested calls. ``path`` is
     the table's key in its file, for errors; it does not count in comparisons.
@@ -100,14 +100,18 @@ def _first_line(error: Exception) -> str:
 
 
 def construct(value: Any) -> Any:
-    """The value with each Spec in it replaced by the object that its call makes. Deferred Specs stay."""
+    """Makes the objects inside a value: replaces each Spec by the result of its call, also inside lists and tuples.
+    Deferred Specs stay.
+    """
     if isinstance(value, Spec):
         return value if value.deferred else value()
     return _map(construct, value)
 
 
 def as_toml(value: Any) -> Any:
-    """A checked value for TOML: a Spec becomes a table, a path a string, a tuple a list. Other objects become None."""
+    """Converts a checked value for TOML: a Spec becomes a table, a path a string, a tuple a list. An object of another
+    class becomes None.
+    """
     if isinstance(value, Spec):
         return value.table()
     if isinstance(value, Path):

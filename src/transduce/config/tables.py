@@ -75,8 +75,10 @@ def merge(base: Table, over: Table) -> Table:
 
 
 def flatten(table: Table, path: str = "") -> dict[str, Any]:
-    """The values of all nested tables by dotted key. Arrays are values; empty tables give nothing. ``path`` begins each
-    key.
+    """The values of all nested tables in one dict, by dotted key: ``{"a": {"b": 1}}`` gives ``{"a.b": 1}``.
+
+    Arrays count as values; empty tables give nothing. ``path`` is put before each key unchanged, so it should be empty
+    or end with a dot.
     """
     flat: dict[str, Any] = {}
     for key, value in table.items():

@@ -17,10 +17,11 @@ from transduce.types import Example
 
 @dataclass(frozen=True)
 class Pair:
-    """Two systems compared by one metric. ``difference`` is the score of ``one`` minus the score of ``other``.
+    """The significance tests of two systems by one metric. ``difference`` has the score of ``one`` minus the score of
+    ``other``, with its interval and p-values.
 
-    ``adjusted_p`` is ``randomisation_p`` with Holm's correction over all pairs of systems for this metric. ``better``
-    is the name of the system with the better score, even if the difference is not significant.
+    ``adjusted_p`` is the difference's ``randomisation_p`` with Holm's correction over all pairs of systems for this
+    metric. ``better`` is the name of the system with the better score, even if the difference is not significant.
     """
 
     metric: str
@@ -37,10 +38,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Systems on the same ``examples`` of ``corpus``: all pairs, by every metric that all systems can be compared by.
+    """Several systems on the same ``examples``, with significance tests of all pairs by each metric that all systems
+    share. ``corpus`` names the examples.
 
-    ``intervals`` maps a system's name to the interval of each metric by name. ``omitted`` maps each other metric to the
-    reason why it is left out.
+    ``intervals`` maps a system's name to the 95 % interval of each shared metric, by the metric's name. ``omitted``
+    maps each other metric to the reason why it is left out.
     """
 
     systems: Sequence[System]
@@ -53,7 +55,8 @@ class Comparison:
 
     @property
     def display_names(self) -> dict[str, str]:
-        """Each system's name in tables: its paths without the folders that all of them are in.
+        """Maps each system's name to its short name in tables: its paths without the folders that begin the paths of
+        all systems.
 
         An ensemble has several paths: "runs/a" and "runs/b+runs/c" become "a" and "b+c".
         """
@@ -63,7 +66,9 @@ class Comparison:
         return {name: "+".join("/".join(path.split("/")[shared:]) for path in each) for name, each in paths.items()}
 
     def verdict(self, pair: Pair) -> str:
-        """Which system is better, or "not shown" if the difference is not significant."""
+        """A short text for tables: which system of the pair is better, or "not shown" if the difference is not
+        significant.
+        """
         return f"{self.display_names[pair.better]} is better" if pair.real else "not shown"
 
     @property

@@ -22,7 +22,8 @@ log = logging.getLogger("transduce")
 
 @dataclass(frozen=True)
 class Grouping:
-    """All examples grouped by one property of their sources, with one of the ``labels`` for each of the ``bins``.
+    """The results of all examples, divided into groups by one property of their sources. ``bins`` are the groups, and
+    ``labels`` their names, in the same order.
 
     ``key`` names the property in JSON, ``title`` in tables.
     """
@@ -50,12 +51,13 @@ def groupings(
     resampling: Resampling | None = None,
     steps: Sequence[int] | None = None,
 ) -> list[Grouping]:
-    """Groups examples by length of the source. If ``training`` is given, also by rarest word and by presence in
-    training.
+    """The results in groups of sources: by length and, if ``training`` is given, also by rarest word and by presence in
+    training. Returns one ``Grouping`` for each of these.
 
-    Words are characters if no source has two words. Each grouping has at most ``bins`` groups. Signals have no words:
-    if ``steps`` gives the length of each source in steps, the only groups are by that length. If ``resampling`` is
-    given, each group's scores have intervals.
+    ``training`` has the frequencies of words in the training set. If no source has two words, characters are counted
+    instead of words. Each grouping has at most ``bins`` groups. Signals have no words: if ``steps`` gives the length of
+    each source in steps, the only grouping is by that length. If ``resampling`` is given, each group's scores have
+    intervals.
     """
     unit = unit_of(examples)
 
@@ -76,15 +78,14 @@ def groupings(
             grouped(
                 "rarest", f"times the rarest {word} of the source stands in training", rarest, _frequency_label, True
             ),
-            grouped(
-                "seen", "whole source in training", [*map(int, seen)], lambda each: ["new", "seen"][each.low], True
-            ),
+            grouped("seen", "whole source in training", [*map(int, seen)], _seen_label, True),
         ]
     return found
 
 
 def training_frequencies(run: Path, examples: Sequence[Example]) -> Frequencies | None:
-    """How often the words of the examples' sources, and these sources as a whole, occur in a run's training set.
+    """Counts in a run's training set what the examples' sources consist of: how often each of their words occurs, and
+    which whole sources occur.
 
     Returns None and logs a warning if the training set cannot be read any more.
     """
@@ -99,6 +100,10 @@ def training_frequencies(run: Path, examples: Sequence[Example]) -> Frequencies 
 
 def _length_label(each: Bin) -> str:
     return f"{each.low:,}" if each.low == each.high else f"{each.low:,}–{each.high:,}"
+
+
+def _seen_label(each: Bin) -> str:
+    return ["new", "seen"][each.low] if each.low == each.high else "new or seen"
 
 
 def _frequency_label(each: Bin) -> str:

@@ -21,10 +21,11 @@ from transduce.types import Example
 
 @dataclass(frozen=True)
 class ReportParts:
-    """The parts of a report beside the scores.
+    """Which parts a report has beside the scores.
 
-    ``bins``: into how many groups of sources the results are divided; None for no groups. ``errors``: the errors behind
-    each error rate and of each label. ``calibration``: whether the model's confidence agrees with its accuracy.
+    ``bins`` is the number of groups of sources that results are divided into; None for no groups. ``errors``: the
+    single edits behind each error rate, and the confusions of labels. ``calibration``: whether the model's confidence
+    agrees with its accuracy.
     """
 
     bins: int | None = None
@@ -32,7 +33,7 @@ class ReportParts:
     calibration: bool = False
 
     def for_page(self, transducer: Transducer) -> ReportParts:
-        """All parts, with 6 bins unless ``bins`` is set.
+        """The parts of a report on a page: all of them, with 6 groups unless ``bins`` is set.
 
         A model of numbers has no probabilities, so its calibration is included only if it was requested.
         """
@@ -48,9 +49,11 @@ def run_results(
     parts: ReportParts,
     resampling: Resampling | None = None,
 ) -> SystemResults:
-    """The results of ``system``, which ``evaluate_model`` made of ``transducer`` from the run directory ``run``.
+    """The results of a trained model for a report. ``system`` are its outputs and scores, from ``evaluate_model``;
+    ``transducer`` is the model, ``run`` its run directory.
 
-    If ``parts`` includes the calibration, the system must have been made with ``forcing``.
+    ``examples`` and ``corpus`` are the examples that were measured and their name. The default ``resampling`` has 1,000
+    samples. If ``parts`` includes the calibration, ``system`` must have been made with ``forcing``.
     """
     resampling = resampling or Resampling()
     signal = transducer.source_tokenizer.signal

@@ -19,12 +19,12 @@ from transduce.types import Example, Prediction
 
 @dataclass(frozen=True)
 class System:
-    """The outputs of a system for some examples, in order, and each metric's statistics of them.
+    """A system that is evaluated: its outputs for some examples, in order, and each metric's statistics of them.
 
-    The fields after these are for models only. ``seconds`` is the time that the search took, reading included.
-    ``vocabulary`` is the fingerprint of the target's tokens. ``lengths`` are the lengths of the sources in tokens or
-    steps, before any cut. ``forced`` has the scored references; it is empty if none were scored. ``search`` has the
-    settings of the search, and ``runs`` the run directories.
+    The fields after these have defaults, because only models have them. ``seconds`` is the time that reading and the
+    search took. ``vocabulary`` is the fingerprint of the target's tokenizer. ``lengths`` are the lengths of the sources
+    in tokens or steps, before any cut. ``forced`` has the scored references; it is empty if none were scored.
+    ``search`` has the settings of the search, and ``runs`` the run directories.
     """
 
     name: str
@@ -52,8 +52,8 @@ def evaluate_model(
 ) -> System:
     """Measures a trained model on the examples.
 
-    ``name`` is its run directory, or RUN+RUN for an ensemble. The references are scored if a metric needs them, or with
-    ``forcing``.
+    ``name`` is its run directory, or RUN+RUN for an ensemble. The model scores the references if a metric needs that,
+    or if ``forcing`` is True.
     """
     found = transducer.evaluate(examples, metrics, batch_size=batch_size, forcing=forcing)
     return System(

@@ -11,5 +11,7 @@ T = TypeVar("T")
 
 
 def module_list(parts: Iterable[T]) -> Sequence[T]:
-    """An ``nn.ModuleList`` whose elements keep their type for the type checker."""
+    """Returns ``nn.ModuleList(parts)``. The return type tells the type checker the class of the parts; nothing else
+    differs.
+    """
     return cast("Sequence[T]", nn.ModuleList(cast("Iterable[nn.Module]", parts)))

@@ -20,7 +20,9 @@ M = TypeVar("M")  # the mixer of one layer or of several
 
 
 class Layer(nn.Module, Generic[M]):
-    """A mixer and a feed-forward network, each in a residual connection."""
+    """Base class of a Transformer's layers: a mixer and a feed-forward network, each in a residual connection made by
+    ``norm``.
+    """
 
     def __init__(self, width: int, mixer: M, feedforward: FeedForward, norm: Factory[Residual], dropout: float) -> None:
         super().__init__()
@@ -30,13 +32,17 @@ class Layer(nn.Module, Generic[M]):
         self.feedforward = feedforward
 
     def transform(self, x: Tensor) -> Tensor:
-        """Applies the feed-forward network to each position."""
+        """Applies the feed-forward network, in its residual connection, to each position: [..., width] to the same
+        shape.
+        """
         around = self.feedforward_residual
         return around.leave(x, self.feedforward(around.enter(x)))
 
 
 class EncoderLayer(Layer[Mixer]):
-    """A mixer, then a feed-forward network, each in a residual connection: [B, S, width] to the same shape."""
+    """The layer of a Transformer's encoder: a mixer, then a feed-forward network, each in a residual connection. Maps
+    [B, S, width] to the same shape.
+    """
 
     def forward(self, x: Tensor, lengths_B: Tensor) -> Tensor:
         around = self.mixer_residual
@@ -44,7 +50,12 @@ class EncoderLayer(Layer[Mixer]):
 
 
 class CausalLayer(Layer[CausalMixer[Any]]):
-    """A causal mixer, then a feed-forward network: the layer of a decoder without a memory."""
+    """The layer of a decoder without a memory: a causal mixer, then a feed-forward network, each in a residual
+    connection.
+
+    A call maps new positions [B, T, width] and the mixer's state to outputs of the same shape and the next state. It
+    ignores ``memory_B11S``, which it takes so that all decoder layers are called alike.
+    """
 
     def start(self, memory: Memory) -> Any:
         states = memory.states
@@ -57,7 +68,9 @@ class CausalLayer(Layer[CausalMixer[Any]]):
 
 
 class ReadingLayer(Layer[M]):
-    """A layer with attention to a memory between its mixer and its feed-forward network."""
+    """Base class of layers with attention to a memory. The attention stands between the mixer and the feed-forward
+    network, in its own residual connection.
+    """
 
     def __init__(
         self,
@@ -79,14 +92,18 @@ class ReadingLayer(Layer[M]):
 
 @dataclass(frozen=True)
 class DecoderLayerState:
-    """The state of a layer's mixer, and the projected memory that the layer attends to."""
+    """The state of a ``DecoderLayer``: the state of its mixer, and the keys and values of the memory."""
 
     past: Any
     memory: Shared[CrossKeys]
 
 
 class DecoderLayer(ReadingLayer[CausalMixer[Any]]):
-    """A causal mixer, attention to the memory, a feed-forward network."""
+    """The layer of a Transformer's decoder: a causal mixer, attention to the memory, a feed-forward network, each in a
+    residual connection.
+
+    A call maps new positions [N, T, width] and a ``DecoderLayerState`` to outputs of the same shape and the next state.
+    """
 
     def start(self, memory: Memory) -> DecoderLayerState:
         states = memory.states
@@ -103,7 +120,9 @@ class DecoderLayer(ReadingLayer[CausalMixer[Any]]):
 
 
 class InstantLayer(ReadingLayer[Mixer]):
-    """A mixer, attention to the memory, a feed-forward network: a decoder layer that sees all positions at once."""
+    """The layer of a decoder that writes all positions at once: a mixer, attention to the memory, a feed-forward
+    network. Maps [N, T, width] to the same shape.
+    """
 
     def forward(self, x: Tensor, lengths_N: Tensor, keys: CrossKeys, memory_B11S: Tensor) -> Tensor:
         around = self.mixer_residual

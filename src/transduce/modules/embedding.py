@@ -15,11 +15,11 @@ from transduce.types import Padded
 
 
 class TokenEmbedding(nn.Module):
-    """Maps ids [...] to vectors [..., width].
+    """Maps token ids [...] to vectors [..., width].
 
-    Weights are drawn from N(0, 1/width). ``scaled`` multiplies the vectors by sqrt(width), so that one table suits both
-    the embedding and a tied readout (Vaswani et al. 2017, section 3.4). Raises UserError for numbers instead of ids,
-    and for ids outside the vocabulary.
+    Weights are drawn from N(0, 1/width). ``scaled`` = True multiplies the vectors by sqrt(width), so that one table
+    suits both the embedding and a tied readout (Vaswani et al. 2017, section 3.4). Raises UserError for numbers instead
+    of ids and, on the CPU, for ids outside the vocabulary.
     """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool) -> None:
@@ -82,7 +82,7 @@ class Readout(nn.Module):
 
 
 def share(taker: Table, giver: Table, what: str) -> None:
-    """Makes ``taker.weight`` the same parameter as ``giver.weight``.
+    """Ties two tables: makes ``taker.weight`` the same parameter as ``giver.weight``.
 
     ``what`` describes the pair in errors. Raises UserError if the taker has no table, or if the shapes differ.
     """

@@ -32,7 +32,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 class Linear(nn.Linear):
-    """An ``nn.Linear`` that computes with ``linear``."""
+    """An ``nn.Linear`` that computes its product with the function ``linear`` of this module."""
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias)

@@ -24,9 +24,9 @@ def pool(x: Padded, pooling: Pooling) -> Tensor:
 
 
 class LastState(nn.Module):
-    """The leaves of the memory's summary, concatenated: [B, width].
+    """A pooler for recurrent encoders: concatenates the leaves of the memory's summary to one vector [B, width].
 
-    They are a recurrent encoder's last states of all layers and directions, or another encoder's average.
+    For a recurrent encoder they are the last states of all layers and directions; for another encoder, its average.
     """
 
     def __init__(self, memory: MemoryWidths) -> None:

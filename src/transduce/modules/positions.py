@@ -10,7 +10,7 @@ from transduce.types import widened
 
 
 class NoPositions(nn.Module):
-    """Adds nothing: the model sees order only through its other parts, such as the causal mask."""
+    """Adds no positions: the model sees order only through its other parts, such as the causal mask."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -20,7 +20,8 @@ class NoPositions(nn.Module):
 
 
 class Sinusoidal(nn.Module):
-    """PE(p, 2i) = sin(p / 10000^(2i/width)), PE(p, 2i+1) = cos(...) (Vaswani et al. 2017, section 3.5).
+    """Fixed vectors for positions p: PE(p, 2i) = sin(p / 10000^(2i/width)), PE(p, 2i+1) = cos(p / 10000^(2i/width))
+    (Vaswani et al. 2017, section 3.5).
 
     Works for any position. Raises UserError if the width is odd.
     """

@@ -17,9 +17,11 @@ State = tuple[Any, ...]  # one tree per layer
 
 
 class Stack(nn.Module):
-    """Stacked cells: each reads the output of the cell below. Dropout lies between them (Zaremba et al. 2014).
+    """A stack of recurrent cells: each reads the output of the cell below, after dropout (Zaremba et al. 2014). The
+    lowest one reads the input.
 
-    ``residual`` adds the input of each cell but the first to its output (Wu et al. 2016, section 3.1).
+    ``residual`` adds the input of each cell but the lowest, before dropout, to its output (Wu et al. 2016, section
+    3.1). The state has one tree per cell, the lowest first. Raises UserError for less than one layer.
     """
 
     def __init__(
@@ -54,8 +56,8 @@ class Stack(nn.Module):
         return torch.stack(outputs).sum(0)
 
     def step(self, projected_BG: Tensor, state: State) -> tuple[Tensor, State]:
-        """One position. ``projected_BG`` is the first cell's projection of the input. Returns the top output and the
-        next state.
+        """Advances all cells by one position. ``projected_BG`` is the lowest cell's projection of the input. Returns
+        the output of the highest cell [B, width] and the next state.
         """
         cells = iter(self.cells)
         y_BW, now = next(cells).step(projected_BG, state[0])
@@ -67,7 +69,9 @@ class Stack(nn.Module):
         return y_BW, tuple(after)
 
     def unroll(self, x_BTD: Tensor, state: State) -> tuple[Tensor, State]:
-        """All positions, layer by layer: the top outputs [B, T, width], and the state after the last position."""
+        """Runs over all positions of ``x_BTD``, one cell after the other. Returns the outputs of the highest cell [B,
+        T, width], and the state after position T - 1.
+        """
         cells = iter(self.cells)
         y_BTW, now = next(cells).unroll(x_BTD, state[0])
         after = [now]
@@ -79,10 +83,11 @@ class Stack(nn.Module):
 
 
 class RecurrentLayer(nn.Module):
-    """A forward cell, a backward cell, or both (Schuster and Paliwal 1997).
+    """One layer of an encoder: a forward cell, a backward cell, or both (Schuster and Paliwal 1997).
 
-    Outputs [B, S, E] concatenate the outputs of both cells at the same token, the forward cell's first. States are in
-    the same order. The last state of the backward cell has just read the first token (Sutskever et al. 2014).
+    ``unroll`` returns the outputs [B, S, E] and the last states. If there are both cells, their outputs at each
+    position are concatenated, and the states are a pair: the forward cell comes first. The last state of the backward
+    cell has just read the first token (Sutskever et al. 2014).
     """
 
     def __init__(self, forward_cell: Cell[Any] | None, backward_cell: Cell[Any] | None) -> None:
@@ -109,7 +114,7 @@ class RecurrentLayer(nn.Module):
 
 
 def reverse(x_BSD: Tensor, lengths_B: Tensor) -> Tensor:
-    """Reverses the real positions of each row. Padding stays at the end."""
+    """Reverses the order of each row's real positions [B, S, D]. Padding stays at the end."""
     places_S = torch.arange(x_BSD.shape[1], device=x_BSD.device)
     mirrored_BS = lengths_B[:, None] - 1 - places_S
     index_BS = torch.where(mirrored_BS >= 0, mirrored_BS, places_S)

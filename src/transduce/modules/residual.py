@@ -14,7 +14,9 @@ Kind = Literal["layer", "rms"]
 
 
 class PostNorm(nn.Module):
-    """norm(x + dropout(f(x))): Vaswani et al. 2017, section 3.1. ``kind`` is the norm: LayerNorm or RMSNorm."""
+    """A residual connection with the norm after the sum: norm(x + dropout(f(x))) for a sublayer f (Vaswani et al. 2017,
+    section 3.1). ``kind`` is the class of the norm: LayerNorm or RMSNorm.
+    """
 
     def __init__(self, width: int, dropout: float, kind: Kind = "layer") -> None:
         super().__init__()
@@ -33,9 +35,10 @@ class PostNorm(nn.Module):
 
 
 class PreNorm(nn.Module):
-    """x + dropout(f(norm(x))), and a norm at the end of the stack: Xiong et al. 2020. Trains without a long warm-up.
+    """A residual connection with the norm before the sublayer f: x + dropout(f(norm(x))), and one more norm at the end
+    of the stack (Xiong et al. 2020).
 
-    ``kind`` is the norm: LayerNorm or RMSNorm.
+    It trains without a long warm-up. ``kind`` is the class of the norm: LayerNorm or RMSNorm.
     """
 
     def __init__(self, width: int, dropout: float, kind: Kind = "layer") -> None:

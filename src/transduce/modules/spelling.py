@@ -18,13 +18,13 @@ from transduce.types import BOS, EOS, PAD, Factory, Padded
 
 
 class SpelledWords(nn.Module):
-    """Makes a word's vector from its pieces: e = W pool(encoder(c_1 ... c_n)) + b (Ling et al. 2015; Plank et al.
-    2016).
+    """An embedding that makes a word's vector from its pieces c_1 ... c_n: e = W pool(encoder(c_1 ... c_n)) + b (Ling
+    et al. 2015; Plank et al. 2016).
 
     There are no out-of-vocabulary words. The source's unit is "spelled". ``encoder`` reads each word as a source of its
-    own that ends with EOS, once per batch, even if the word occurs several times. If the unit has ``words``, the first
-    ``word_width`` features come from a table of whole words (``KnownWords``; Lample et al. 2016), and the pieces give
-    the others. Raises UserError if only one of the unit and this embedding has whole words.
+    own that ends with EOS. It reads a word once per batch, even if the word occurs several times. If the unit has
+    ``words``, the first ``word_width`` features come from a table of whole words (``KnownWords``; Lample et al. 2016),
+    and the pieces give the other features. Raises UserError if only one of the unit and this embedding has whole words.
     """
 
     def __init__(
@@ -71,10 +71,11 @@ class SpelledWords(nn.Module):
 
 
 class KnownWords(nn.Module):
-    """Embeds whole words: maps their marks [...] to vectors [..., width].
+    """An embedding of whole words: maps the marks [...] of words to vectors [..., width]. A mark is the id that stands
+    before the pieces of a word in a "spelled" source.
 
-    The marks of the ``words`` known words are the ids from ``alphabet`` on. All other words share the first vector.
-    Their marks are BOS (an unknown word) and EOS (the end). In training each word becomes unknown with probability
+    The marks of the ``words`` known words are the ids from ``alphabet`` on. All other words share one vector; their
+    marks are BOS (an unknown word) and EOS (the end). In training each word becomes unknown with probability
     ``dropout``, so that the shared vector is learned too. Lample et al. 2016, section 4.4, do so for words that occur
     once.
     """
@@ -96,9 +97,11 @@ class KnownWords(nn.Module):
 
 
 def words(source: Padded, alphabet: int) -> Padded:
-    """The words of each row, padded: [B, W, 1 + C]. Each has its mark, its pieces and EOS; C counts pieces and EOS.
+    """Cuts each row of a "spelled" source into words: returns ids [B, W, 1 + C], padded, and the number of words of
+    each row.
 
-    The last word is EOS: EOS is its mark, and it has no pieces.
+    A word has its mark first, then its pieces, then EOS; C is the largest number of pieces, counting EOS. The EOS of
+    the row is its last word: its mark is EOS, and it has no pieces.
     """
     row_N, place_N, word_N = opened(source, alphabet)
     last_N = place_N == source.lengths[row_N] - 1
@@ -113,7 +116,8 @@ def words(source: Padded, alphabet: int) -> Padded:
 
 
 def pieces(source: Padded, alphabet: int) -> tuple[Padded, Padded]:
-    """The rows without word marks, and the places [B, W] in these rows where each word begins.
+    """Removes the marks of words from a "spelled" source. Returns the remaining rows, and the place in them [B, W]
+    where each word begins.
 
     EOS stays in the rows and counts as the last word.
     """
@@ -129,11 +133,11 @@ def pieces(source: Padded, alphabet: int) -> tuple[Padded, Padded]:
 
 
 def opened(source: Padded, alphabet: int) -> tuple[Tensor, Tensor, Tensor]:
-    """For each of N words of all rows: its row, the place of its mark in the row, and its number within the row, [N]
-    each.
+    """Finds the N words in all rows of a "spelled" source. Returns three tensors [N]: the row of each word, the place
+    of its mark in the row, and its number within the row, from 0.
 
-    EOS counts as a word. Marks are BOS and the ids from ``alphabet`` on. Raises UserError if a row has no mark at its
-    beginning.
+    The EOS at the end of a row counts as a word. Marks are BOS and the ids from ``alphabet`` on. Raises UserError if a
+    row does not begin with a mark.
     """
     last_BS = torch.arange(source.values.shape[1], device=source.lengths.device) == source.lengths[:, None] - 1
     opens_BS = last_BS | (_are_marks(source.values, alphabet) & source.mask)

@@ -26,10 +26,10 @@ from transduce.types import Factory, Memory, MemoryWidths
 
 @dataclass(frozen=True)
 class WiringState:
-    """The state of a wiring between positions.
+    """The state of a wiring after a position.
 
-    ``cells``: one tree per layer. ``feed`` [B, width]: the last features, for input feeding; otherwise None.
-    ``attention``: the attention's state; None without attention.
+    ``cells`` has the state of each cell, the lowest first. ``feed`` [B, width] has the last features, or is None
+    without input feeding. ``attention`` is the attention's state, or None without attention.
     """
 
     cells: State
@@ -38,7 +38,9 @@ class WiringState:
 
 
 class Plain(nn.Module):
-    """No attention: the decoder knows the source only through its first state (Sutskever et al. 2014)."""
+    """A wiring without attention: the decoder knows the source only through its first state (Sutskever et al. 2014).
+    The features are the cells' outputs.
+    """
 
     def __init__(
         self,
@@ -60,10 +62,11 @@ class Plain(nn.Module):
 
 
 class Bahdanau(nn.Module):
-    """Attends from the previous state and feeds the context into the cell (Bahdanau et al. 2015, section 3.1):
+    """A wiring that attends with the previous output and feeds the context into the cells (Bahdanau et al. 2015,
+    section 3.1):
 
-    c_t = attend(s_{t-1}); s_t = cell([y_{t-1}; c_t], s_{t-1}). The features are the deep output tanh(W [s_t; c_t;
-    y_{t-1}]).
+    c_t = attend(s_{t-1}); s_t = cells([y_{t-1}; c_t]). y_{t-1} is the embedding of the previous token, s_t the cells'
+    output. The features are the deep output tanh(W [s_t; c_t; y_{t-1}]).
     """
 
     def __init__(
@@ -101,11 +104,12 @@ class Bahdanau(nn.Module):
 
 
 class Luong(nn.Module):
-    """Attends from the new state and then mixes in the context (Luong et al. 2015, section 3):
+    """A wiring that attends with the new output and then mixes in the context (Luong et al. 2015, section 3):
 
-    s_t = cell([y_{t-1}; f_{t-1}], s_{t-1}); c_t = attend(s_t); features f_t = tanh(W [c_t; s_t]). f_{t-1} enters the
-    cell only with ``input_feeding`` (section 3.3). Without it the cells read the whole target in one fused call, and
-    attention is computed for all positions at once.
+    s_t = cells([y_{t-1}; f_{t-1}]); c_t = attend(s_t); the features are f_t = tanh(W [c_t; s_t]). y_{t-1} is the
+    embedding of the previous token, s_t the cells' output. f_{t-1} enters the cells only with ``input_feeding``
+    (section 3.3). Without it the cells read the whole target in one fused call, and attention is computed for all
+    positions at once.
     """
 
     def __init__(
@@ -159,12 +163,13 @@ class ContextState:
 
 
 class Context(nn.Module):
-    """Concatenates the source's summary to each input of another wiring (Cho et al. 2014, section 2.2):
+    """A wiring around another one: concatenates the source's summary c to each input y_{t-1} (Cho et al. 2014, section
+    2.2).
 
-    s_t = cell([y_{t-1}; c], s_{t-1}), where c concatenates the leaves of the memory's summary. Around ``plain`` this is
-    a generator conditioned on one vector. Around a wiring with attention, c can be a topic or a persona that each step
-    sees. The features are the inner wiring's, or tanh(W [f_t; c; y_{t-1}]) with ``deep_output``, so that the readout
-    sees c too. There f_t are the inner wiring's features.
+    y_{t-1} is the embedding of the previous token, and c concatenates the leaves of the memory's summary. Around
+    ``plain``, the default, this is a generator conditioned on one vector. Around a wiring with attention, c can be a
+    topic or a persona that each step sees. The features are the inner wiring's features f_t, or tanh(W [f_t; c;
+    y_{t-1}]) with ``deep_output``, so that the readout sees c too.
     """
 
     def __init__(
@@ -209,7 +214,9 @@ class Context(nn.Module):
 
 
 def _beside(x_NTE: Tensor, context_BM: Tensor) -> Tensor:
-    """[N, T, E + M]: concatenates each source's context to every position of its N / B hypotheses, folded into T."""
+    """Concatenates each source's context [B, M] to the inputs [N, T, E] of its N / B hypotheses, which are adjacent
+    rows: [N, T, E + M].
+    """
     N, T, E = x_NTE.shape
     B, M = context_BM.shape
     x_BQE = x_NTE.reshape(B, N // B * T, E)

@@ -14,8 +14,10 @@ from transduce.types import Batch, Loss
 
 
 class Trainable(nn.Module):
-    """A model and its objective as one module, whose call returns the loss of a batch. It is the one module to wrap for
-    distributed training or ``torch.compile``.
+    """A model and its objective as one module. A call returns the objective's result for a batch: the loss, and the
+    value to carry to the next batch.
+
+    It is the one module to wrap for distributed training or ``torch.compile``.
     """
 
     def __init__(self, model: nn.Module, objective: Objective[Any]) -> None:

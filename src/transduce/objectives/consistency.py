@@ -22,14 +22,17 @@ from transduce.types import Batch, Loss, widened
 
 @dataclass(frozen=True)
 class RDrop:
-    """R-Drop (Liang et al. 2021, eq. 4). The model reads two copies of each batch at once. Dropout differs between
-    them, and gives two distributions P and Q of each next word:
+    """The objective R-Drop: cross-entropy, and a penalty if dropout changes the predictions (Liang et al. 2021, eq. 4).
+
+    The model reads two copies of each batch at once. Dropout differs between them, and gives two distributions P and Q
+    of each next word. The loss is
 
     (cross-entropy of P + cross-entropy of Q) / 2 + ``weight`` / 2 * (KL(P || Q) + KL(Q || P)) / 2.
 
     This is half the paper's loss, so that it has the scale of cross-entropy. ``smoothing`` and ``forcing`` are those of
-    cross-entropy. Reports ``nll``, the mean of P's and Q's, and ``divergence``, the mean of the two KL terms without
-    the weight. Validation has no dropout, and its loss is cross-entropy.
+    the objective "cross-entropy". Reports ``nll``, the mean of P's and Q's cross-entropy without smoothing. Also
+    reports ``divergence``, the mean of the two KL terms without the weight. Validation has no dropout, and its loss is
+    cross-entropy.
     """
 
     smoothing: float = 0.0
@@ -103,7 +106,8 @@ class _Divergence(torch.autograd.Function):
 
 
 def _row_sums(a_NV: Tensor, b_NV: Tensor) -> Tensor:
-    """Row sums [N, 1] of a * b, as products of vectors, which need no further [N, V]. Autocast is off, because it would
-    compute these products in bfloat16."""
+    """Sums of a * b over V, [N, 1], computed as products of vectors: these need no further memory [N, V]. Autocast is
+    off, because it would compute them in bfloat16.
+    """
     with torch.autocast(a_NV.device.type, enabled=False):
         return torch.bmm(a_NV[:, None], b_NV[:, :, None])[:, 0]

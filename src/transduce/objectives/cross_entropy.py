@@ -18,11 +18,12 @@ from transduce.types import Batch, Loss, Padded, widened
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """Cross-entropy at real positions, with label smoothing (Szegedy et al. 2016, section 7):
+    """The usual objective of autoregressive models: cross-entropy at the target's real positions, with label smoothing
+    (Szegedy et al. 2016, section 7).
 
-    the target's distribution is q(v) = (1 - smoothing) [v = y] + smoothing / V. Reports ``nll``, the cross-entropy
-    without smoothing. In training, ``forcing`` chooses the words that the model reads before each prediction: the
-    target's or its own. In validation it reads the target's words.
+    The smoothed distribution of a target word y is q(v) = (1 - smoothing) [v = y] + smoothing / V. Reports ``nll``, the
+    cross-entropy without smoothing. In training, ``forcing`` chooses the words that the model reads before each
+    prediction: the target's words or the model's own. In validation the model reads the target's words.
     """
 
     smoothing: float = 0.0
@@ -37,7 +38,7 @@ class CrossEntropy:
         return self.of(model, model.start(batch.source), batch.target, progress), carry
 
     def of(self, model: Any, state: Any, target: Padded, progress: float = 0.0) -> Loss:
-        """The loss of a model or decoder, from the ``state`` that its ``start`` returned."""
+        """The loss of a target [B, T] by a model or a decoder. ``state`` is the state that its ``start`` returned."""
         output, _ = model.extend(self.read(model, state, target, progress), state)
         mask_BT = target.mask
         target_N = target.values[mask_BT]
@@ -55,10 +56,12 @@ class CrossEntropy:
 
 @dataclass(frozen=True)
 class ParallelCrossEntropy:
-    """Cross-entropy of a parallel model: of the target's length, and of each word given that length.
+    """The objective of parallel models: cross-entropy of the target's length n, and of each word given that length:
 
-    - log p(n | x) - sum_t log p(y_t | t, n, x). The length takes the place of EOS. The words have the label smoothing
-    of ``CrossEntropy``. Reports ``nll``, without smoothing, and ``length``, the first term.
+    - log p(n | x) - sum_t log p(y_t | t, n, x).
+
+    The length takes the place of EOS. The words have the label smoothing of ``CrossEntropy``, the length has none.
+    Reports ``nll``, the sum without smoothing, and ``length``, the first term.
     """
 
     smoothing: float = 0.0
@@ -81,9 +84,11 @@ class ParallelCrossEntropy:
 
 @dataclass(frozen=True)
 class ChainLikelihood:
-    """- log p(y | x) = log Z - s(y) of whole label sequences; the forward recursion computes Z (Lafferty et al. 2001).
+    """The objective of chains, such as a conditional random field: - log p(y | x) = log Z - s(y) of whole label
+    sequences y.
 
-    The count includes each label and the end, as in cross-entropy, so losses have one scale.
+    s(y) is the score of the sequence, and the forward recursion computes Z (Lafferty et al. 2001). The loss counts one
+    more token than labels, for the end, as cross-entropy does. So losses have one scale.
     """
 
     def __call__(self, model: Chain, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:

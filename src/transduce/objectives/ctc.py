@@ -69,7 +69,9 @@ class CTCLikelihood:
         return Loss(total, count, {"nll": total.detach()}, {"skipped": skipped})
 
     def _report_impossible(self, impossible_B: Tensor, outputs: Padded, frames: Padded, batch: Batch) -> None:
-        """Raise ValueError about the pairs without an alignment, or log them, as ``impossible`` says."""
+        """Reports the pairs without an alignment, where ``impossible_B`` is True. Raises UserError if the option
+        ``impossible`` is "error"; otherwise logs how many pairs are skipped.
+        """
         skipped = int(impossible_B.sum())
         row = int(impossible_B.nonzero()[0])
         needed, given = int(least_frames(outputs)[row]), int(frames.lengths[row])

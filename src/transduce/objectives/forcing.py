@@ -27,11 +27,11 @@ S = TypeVar("S")
 
 
 class Forcing(Protocol):
-    """Returns the ids [B, T] that a model reads for a target [B, T]: BOS first, then words in the place of the
-    target's.
+    """The choice of the words that a model reads in training. Returns ids [B, T] for a target [B, T]: BOS first, then
+    the words that replace the target's.
 
-    ``state`` is the model's start state, which the call does not change. ``progress`` is the share of the budget that
-    is used, for schedules.
+    ``state`` is the model's start state, which the call does not change. ``progress`` in [0, 1] is the share of the
+    training budget that is used, for schedules.
     """
 
     def __call__(self, model: Autoregressive[S], state: S, target: Padded, progress: float) -> Tensor: ...

@@ -19,11 +19,12 @@ CHUNK = 2**25  # logits in memory at once: 128 MiB in float32
 
 
 def chunk_slices(model: Distribution, output: Any) -> list[slice]:
-    """Slices of the rows of the features ``output`` [N, ...]. There is at least one. Each gives at most ``CHUNK``
-    logits, or has one row.
+    """Slices of the rows of the features ``output`` [N, ...], at least one, to read out one after the other. Each gives
+    at most ``CHUNK`` logits, or has one row.
 
-    One row is read out to learn the vocabulary's size. It has a gradient wherever gradients are enabled: autocast
-    caches converted weights, and before PyTorch's PR 165068 it reused weights that were cached under ``no_grad``.
+    To learn the vocabulary's size, this reads out one row. That readout has a gradient wherever gradients are enabled:
+    autocast caches converted weights, and before PyTorch's PR 165068 it reused weights that were cached under
+    ``no_grad``.
     """
     vocabulary = model.readout(tree.map(lambda leaf: leaf[:1], output)).shape[-1]
     size = max(1, CHUNK // vocabulary)

@@ -14,7 +14,9 @@ from transduce.types import Batch, Loss, real_mask, widened
 
 @dataclass(frozen=True)
 class SquaredError:
-    """(y - f(x))^2, summed over all steps and channels. The mean of the possible targets minimises it."""
+    """The objective of regressors that predict a mean: (y - f(x))^2, summed over all steps and channels that are not
+    padding. y are the target's numbers and f(x) the predictions.
+    """
 
     def __call__(self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
         predicted_N, target_N = predicted_and_target(model, batch)
@@ -23,7 +25,9 @@ class SquaredError:
 
 @dataclass(frozen=True)
 class AbsoluteError:
-    """|y - f(x)|, summed over all steps and channels. The median of the possible targets minimises it."""
+    """The objective of regressors that predict a median: |y - f(x)|, summed over all steps and channels that are not
+    padding. y are the target's numbers and f(x) the predictions.
+    """
 
     def __call__(self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
         predicted_N, target_N = predicted_and_target(model, batch)

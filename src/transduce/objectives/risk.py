@@ -123,7 +123,9 @@ def log_probs(model: Autoregressive[Any], state: Any, target: Padded) -> Tensor:
 
 @contextmanager
 def _evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Put all modules in evaluation mode, and put those that were in training mode back afterwards."""
+    """A context in which all modules of the model are in evaluation mode. At its end, those that were in training mode
+    are in training mode again.
+    """
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -134,7 +136,9 @@ def _evaluation_mode(model: nn.Module) -> Iterator[None]:
 
 
 def _padded(outputs: list[list[Tokens]], most: int, batch: Batch) -> Padded:
-    """All outputs as rows [B * K, T]. A source with fewer than K outputs repeats its first one."""
+    """The outputs of all sources as rows [B * K, T], with K = ``most`` rows for each source. A source with fewer
+    outputs repeats its first one.
+    """
     rows = [row for own in outputs for row in (*own, *own[:1] * (most - len(own)))]
     return Padded.of(rows).to(batch.target.values.device)
 

@@ -39,7 +39,9 @@ def sound(path: str | Path) -> Markup | None:
 
 
 def _compressed(library: Any, found: Any) -> bytes:
-    """The first ``SECONDS`` seconds as the bytes of an MP3 file. Channels are averaged."""
+    """The first ``SECONDS`` seconds of the open recording ``found`` as the bytes of a mono MP3 file: channels are
+    averaged.
+    """
     x_NC = found.read(SECONDS * found.samplerate, dtype="float32", always_2d=True)
     file = io.BytesIO()
     library.write(file, x_NC.mean(1), found.samplerate, format="MP3")

@@ -16,11 +16,11 @@ CONDITIONS = ("training.clock", "training.precision", "training.seed")  # no cho
 
 
 def differing_settings(wanted: config.Table, run: config.Table, facts: Facts) -> dict[str, Change]:
-    """The settings in which a ``run`` differs from the ``wanted`` ones, by dotted key. The wanted value is
-    ``Change.recipe``.
+    """The settings in which a run differs from wanted settings, by dotted key. ``Change.recipe`` is the wanted value,
+    ``Change.run`` the run's.
 
-    Both are resolved with the run's facts. Where data lies on the machine does not count, and a wanted precision of
-    "auto" agrees with any. The units do not count if the run has those of the run that it started from.
+    Missing defaults are filled in on both sides, with the run's ``facts``. The paths of data do not count, and a wanted
+    precision of "auto" agrees with any. The units do not count if the run took them from the run that it started from.
     """
     then, now = (config.flatten(config.resolve(table, Settings, facts)) for table in (wanted, run))
     if then.get("training.precision") == "auto":

@@ -80,15 +80,16 @@ def trained_model(run: Path, checkpoint: Checkpoint = "best") -> TrainedModel:
 
 
 def validation_scores(run: Path, checkpoint: Checkpoint = "best") -> dict[str, float]:
-    """The loss and the metrics of a checkpoint on the validation data, as training measured them. Empty without
-    validation, and for ``last``.
+    """The loss and the metrics that training measured for a checkpoint of a run on the validation data.
+
+    Empty if there was no validation, and for the checkpoint ``last``.
     """
     state = {} if checkpoint == "last" else _state(run, checkpoint)
     return {name: value for name, value in state.items() if name not in NOT_SCORES}
 
 
 def effort_of(run: Path) -> Effort | None:
-    """The budget that training has spent. None if the run's checkpoint last is not there."""
+    """The budget that a run's training has spent, from its checkpoint last. None if that is not there."""
     state = _state(run, "last")
     if "step" not in state:
         return None

@@ -15,11 +15,13 @@ from transduce.runs.layout import Checkpoint, members
 
 @dataclass(frozen=True)
 class Init:
-    """The run to start from. Parameters of the same name and shape start with the weights of its ``checkpoint``.
+    """The run that a new run starts from (``[init]``). Parameters of the same name and shape start with the weights of
+    its ``checkpoint``.
 
-    ``vocabulary`` = "keep" uses the units and vocabularies of that run; "extend" also adds the tokens that only the new
-    data has; "own" learns vocabularies by ``data.units``. If a vocabulary differs, embeddings and readouts are copied
-    token by token. A resumed run continues from its own checkpoint instead.
+    ``vocabulary`` = "keep" uses the units and vocabularies of that run, and ignores ``data.units``. "extend" also adds
+    the tokens that only the new data has. "own" learns vocabularies by ``data.units``. If a vocabulary differs,
+    embeddings and readouts are copied token by token. A new run that is resumed continues from its own checkpoint
+    instead.
     """
 
     run: Path
@@ -29,13 +31,14 @@ class Init:
 
 @dataclass(frozen=True)
 class Distillation:
-    """The run to learn from, the ``teacher``, or several (RUN+RUN: an ensemble). A ``share`` of the loss is the
-    cross-entropy with the teacher's distribution over each next token (Hinton et al. 2015; Kim and Rush 2016).
+    """The trained run that a new run (the student) learns from (``[distillation]``): the ``teacher``, or RUN+RUN for an
+    ensemble.
 
-    The teacher must have this run's vocabularies. A run with the same ``data.units`` as its teacher uses the teacher's
-    vocabularies. The teacher's distributions are computed once if every epoch reads the same tokens and they need at
-    most ``room`` GiB. Otherwise they are computed with each batch. Keep the teacher's directory until training has
-    ended.
+    A ``share`` of the loss is the cross-entropy with the teacher's distribution over each next token (Hinton et al.
+    2015; Kim and Rush 2016). The rest is the cross-entropy with the target. Teacher and student must have the same
+    vocabularies. A student with the same ``data.units`` as its teacher takes the teacher's vocabularies. The teacher's
+    distributions are computed once if every epoch reads the same tokens and they need at most ``room`` GiB. Otherwise
+    they are computed with each batch. Keep the teacher's directory until training has ended.
     """
 
     teacher: Path
@@ -80,8 +83,8 @@ def parents_of(settings: config.Table) -> list[Parent]:
 
 
 def check_parents(needed: Collection[Parent], deleted: Collection[Path]) -> None:
-    """Raises FileNotFoundError if a needed run or its checkpoint is missing. Raises UserError if a needed run is one of
-    the directories ``deleted``, which are to be overwritten.
+    """Raises FileNotFoundError if a run in ``needed``, or its checkpoint, is missing. Raises UserError if a needed run
+    is in one of the directories ``deleted``, which are about to be deleted.
     """
     for parent in needed:
         find_weights(parent.run, parent.checkpoint)

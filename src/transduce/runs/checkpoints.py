@@ -23,8 +23,9 @@ from transduce.runs.layout import CHECKPOINTS, CHECKSUMS, CONFIG, MODEL, STATE, 
 
 @dataclass(frozen=True)
 class Rank:
-    """The rank of a checkpoint in validation: the name of the ``measure``, its ``value`` and the ``loss``. A lower
-    value is better, and a lower loss decides between equal values.
+    """How good a checkpoint was in validation, for comparing checkpoints. ``measure`` is the name of what was measured,
+    a metric or "loss". ``value`` is its result, negated if higher is better, so a lower value is better. A lower
+    ``loss`` decides between equal values.
 
     Ranks of different measures cannot be compared.
     """
@@ -45,10 +46,11 @@ class Rank:
 def write_checkpoint(
     folder: Path, fill: Callable[[Path], None], state: Mapping[str, Any], configuration: str | None = None
 ) -> None:
-    """Replaces the checkpoint ``folder`` in one atomic step. ``fill`` writes files into a new folder; this adds
-    ``state`` as state.json, and ``configuration``, if given, as config.toml.
+    """Replaces the checkpoint ``folder`` in one atomic step. ``fill`` writes the weights, and what else it wants, into
+    the new folder whose path it is given.
 
-    Also adds the checksums of all of them, which ``sha256sum --check checksums.sha256`` verifies, too.
+    This function then adds ``state`` as state.json, ``configuration`` (if given) as config.toml, and a file with the
+    checksums of all files, which ``sha256sum --check checksums.sha256`` can verify.
     """
 
     def fill_all(new: Path) -> None:
@@ -65,8 +67,8 @@ def write_checkpoint(
 def save_weights_alone(
     folder: Path, model: nn.Module, about: Mapping[str, Any], configuration: str | None = None
 ) -> None:
-    """Replaces the checkpoint ``folder`` by the model's weights, with ``about`` as state.json and ``configuration``, if
-    given, as config.toml.
+    """Replaces the checkpoint ``folder`` by one without the state of training: the model's weights, ``about`` as
+    state.json, and ``configuration`` (if given) as config.toml.
     """
     write_checkpoint(folder, lambda new: save_weights(model, new / MODEL), about, configuration)
 
@@ -88,7 +90,9 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def load_checkpoint(model: nn.Module, path: Path) -> None:
-    """Copies the weights of a checkpoint's file into the model. Raises ValueError if they do not fit or are damaged."""
+    """Copies the weights in the file ``path`` of a checkpoint into the model. Raises FileNotFoundError if there is no
+    file, and UserError if the weights do not fit or are damaged.
+    """
     set_weights(model, read_tensors(path), str(path))
 
 

@@ -19,8 +19,10 @@ from transduce.runs.layout import HISTORY
 
 
 def append_history(run: Path, step: int, device: str) -> None:
-    """Adds a line to the history: training begins (``step`` 0), or goes on after update ``step``. Records this
-    process's command and versions, and the time now.
+    """Adds a line to a run's history.jsonl, when training begins (``step`` 0) or goes on after update ``step``.
+
+    The line has ``step``, ``device``, the time now, and this process's command, current directory, threads, versions
+    and processor.
     """
     record = {
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -53,8 +55,8 @@ def read_history(run: Path) -> list[dict[str, Any]]:
 
 
 def directories(run: Path) -> list[Path]:
-    """The current directories of the run's trainings, each once, the latest first. A relative path in the settings is
-    relative to one of them.
+    """The current directories of the processes that trained the run, each once, the latest first. A relative path in
+    the run's settings is relative to one of them.
     """
     named = (record.get("directory") for record in read_history(run))
     return list(dict.fromkeys(Path(each) for each in [*named][::-1] if isinstance(each, str)))

@@ -34,8 +34,10 @@ RECENT = "recent"  # in CHECKPOINTS: the weights that are averaged at the end
 
 
 def members(run: str | Path) -> list[Path]:
-    """The run directories of "RUN+RUN". A path that is a directory is one run, even if it has a +. Raises UserError if
-    a part is empty.
+    """Splits "RUN+RUN" into the run directories that it names; ``~`` is the home directory.
+
+    A path that is a directory is one run, even if its name has a +. Raises UserError if there is nothing before or
+    after a +.
     """
     parts = str(run).split("+")
     whole = Path(run).expanduser()
@@ -47,7 +49,9 @@ def members(run: str | Path) -> list[Path]:
 
 
 def foreign_files(run: Path) -> list[str]:
-    """Names in a run directory that no run has; those in its folder of pairs begin with "data/"."""
+    """The names of files in a run directory that this package did not write, sorted. Names in its folder ``data`` begin
+    with "data/".
+    """
     foreign = [path.name for path in run.iterdir() if _original(path.name) not in PARTS]
     data = run / DATA
     inside = data.iterdir() if data.is_dir() else ()

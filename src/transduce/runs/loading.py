@@ -49,10 +49,12 @@ def load(
 
 
 def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | None) -> Transducer:
-    """Several transducers as one, with the search and the settings of the first. ``runs`` are their directories, for
-    messages. Without ``fusion`` they are an ensemble.
+    """Joins several loaded runs to one transducer, with the search and the settings of the first. ``runs`` are their
+    directories, for messages.
 
-    Raises UserError unless their vocabularies are equal. A language model's source vocabulary does not matter.
+    Without ``fusion`` the new model is an ensemble: the mean of their probabilities. ``fusion`` has a weight for each
+    run, for a log-linear mixture. Raises UserError unless the vocabularies are equal. The source vocabulary of a
+    language model does not matter.
     """
     first = loaded[0]
     reader = next((number for number, each in enumerate(loaded) if each.conditional), 0)
@@ -73,8 +75,9 @@ def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | No
 
 
 def check_vocabularies(one: Transducer, run: Path, other: Transducer, other_run: Path) -> None:
-    """Raises ValueError unless both runs have the same target vocabulary and, if both have sources, the same source
-    vocabulary."""
+    """Raises UserError unless both runs have the same target vocabulary and, if both have sources, the same source
+    vocabulary. ``run`` and ``other_run`` name them in the message.
+    """
     if differing := one.tokenizers.differing(other.tokenizers, one.conditional and other.conditional):
         raise UserError(
             f"{run} and {other_run} have different {' and '.join(differing)} vocabularies, so their models cannot be "

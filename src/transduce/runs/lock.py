@@ -36,7 +36,9 @@ def locked(folder: Path, activity: str) -> Iterator[None]:
 
 
 def _delete_if_unused(folder: Path) -> None:
-    """Call it while the lock is held: a lock file that is free may become another process's lock at any moment."""
+    """Deletes the directory if it holds only the lock file. Call it while the lock is held: a lock file that is free
+    may become another process's lock at any moment.
+    """
     with suppress(OSError):  # renamed meanwhile, or another process has begun to write there
         if [path.name for path in folder.iterdir()] == [LOCK]:
             (folder / LOCK).unlink()

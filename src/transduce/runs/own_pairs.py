@@ -15,8 +15,8 @@ from transduce.runs.layout import DATA, OWN_PAIRS
 
 @dataclass(frozen=True)
 class OwnPairs:
-    """Pairs as lines of JSON, by split (train and, if there are any, valid). ``targets_only`` is True if no pair has a
-    source, as for a language model.
+    """The pairs that a user gave from Python, as lines of JSON. ``lines`` has the split "train" and, if pairs are held
+    out, "valid". ``targets_only`` is True if no pair has a source, as for a language model.
     """
 
     lines: Mapping[str, list[str]]
@@ -24,8 +24,10 @@ class OwnPairs:
 
     @classmethod
     def split(cls, pairs: Iterable[tuple[str, str]], held_out: int | None) -> OwnPairs:
-        """Every ``held_out``-th pair is for validation and not for training; none if that is None, or with fewer pairs.
-        Raises UserError if there are no pairs.
+        """Divides pairs (source, target) into the splits train and valid.
+
+        Every ``held_out``-th pair is for valid, all others for train. All are for train if ``held_out`` is None, or if
+        there are fewer pairs than that. Raises UserError if there are no pairs.
         """
         given = list(pairs)
         if not given:
@@ -40,12 +42,14 @@ class OwnPairs:
         return cls({"train": train, "valid": valid}, targets_only)
 
     def settings(self, run: Path) -> config.Table:
-        """Keys of ``[data]``: the files that ``write(run)`` makes and, for targets alone, their columns."""
+        """The settings that make ``run`` read these pairs, as keys of the table ``[data]``: the paths of the files that
+        ``write(run)`` makes and, if ``targets_only``, their columns.
+        """
         columns: config.Table = {"columns": {"target": "target"}} if self.targets_only else {}
         return columns | {split: {"path": str(self._file(run, split))} for split in self.lines}
 
     def write(self, run: Path) -> None:
-        """Writes the files into the run's directory."""
+        """Writes the pairs as train.jsonl and valid.jsonl into the folder ``data`` of the run's directory."""
         for split, lines in self.lines.items():
             write_lines(self._file(run, split), lines)
 

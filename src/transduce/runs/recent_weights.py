@@ -14,19 +14,19 @@ from transduce.runs.layout import RECENT
 
 
 def keep_recent(checkpoints: Path, model: nn.Module, steps: Iterable[int], step: int, count: int) -> tuple[int, ...]:
-    """Saves the weights of update ``step``. Returns the last ``count`` numbers of ``steps``, the updates kept so far,
-    and ``step``.
+    """Saves the model's weights of update ``step`` into ``checkpoints/recent``, for an average at the end of training.
 
-    The other files stay until ``forget_recent``: a training that is killed goes on from an earlier state, which needs
-    them.
+    ``steps`` are the updates whose weights were kept so far. Returns them and ``step``, but only the last ``count`` of
+    all these. The files of the others stay until ``forget_recent``: a training that is killed goes on from an earlier
+    state, which needs them.
     """
     write_file(_file(checkpoints, step), lambda scratch: save_weights(model, scratch))
     return (*(each for each in steps if each != step), step)[-count:]
 
 
 def forget_recent(checkpoints: Path, keep: Iterable[int]) -> None:
-    """Deletes all weights except those of the updates ``keep``. Call it only after the state that no longer needs them
-    is saved.
+    """Deletes the weights in ``checkpoints/recent``, except those of the updates ``keep``. Call it only after the state
+    of training that no longer needs them is saved.
     """
     kept = {_file(checkpoints, step) for step in keep}
     for path in (checkpoints / RECENT).glob("*"):
@@ -36,7 +36,9 @@ def forget_recent(checkpoints: Path, keep: Iterable[int]) -> None:
 
 @torch.no_grad()
 def average_recent(checkpoints: Path, steps: Iterable[int]) -> dict[str, Tensor]:
-    """The mean of the weights of these updates, in float64 (Vaswani et al. 2017, section 6.1)."""
+    """The mean of the kept weights of the updates ``steps``, by the name of the parameter, in float64 (Vaswani et al.
+    2017, section 6.1).
+    """
     paths = [_file(checkpoints, step) for step in steps]
     total = {name: tensor.double() for name, tensor in load_tensors(paths[0]).items()}
     for path in paths[1:]:

@@ -16,7 +16,7 @@ from transduce.runs.lock import locked
 def replaced_run(run: Path) -> Path | None:
     """The directory RUN.replaced, where an earlier run waits while ``run`` takes its place. None if no run waits there.
 
-    A run of this name that somebody trained is none: only a run that was set aside has the file ``SET_ASIDE``.
+    A directory of that name counts only if overwriting made it: such a run has the file ``SET_ASIDE``.
     """
     aside = _aside(run)
     return aside if (aside / SET_ASIDE).exists() else None
@@ -42,10 +42,11 @@ def put_back(run: Path) -> None:
 
 @contextmanager
 def replacing(run: Path) -> Iterator[None]:
-    """Sets the run aside while the context is entered. At the end, puts it back if the new run has no checkpoint. A run
-    that was set aside before is deleted.
+    """A context in which a new run is trained in the place of ``run``. The earlier run waits as RUN.replaced meanwhile.
+    A run that waited there from before is deleted.
 
-    Raises UserError if a training is at work there, or if anything would be deleted that is no part of these runs.
+    If the new run has no checkpoint at the end, the earlier run is put back. Raises UserError if a training is at work
+    in ``run``, if ``run`` has files that are no part of a run, or if something else is called RUN.replaced.
     """
     if others := foreign_files(run):
         raise UserError(

@@ -35,9 +35,10 @@ CACHE_PARTS = ("prepared", "origins")  # one of them makes a folder a cache of t
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory. ``Run.open`` reads one, ``Run.create`` makes one.
+    """A run directory and its settings. ``Run.open`` reads one, ``Run.create`` makes one.
 
-    ``settings`` are the tables of config.toml, with the paths of data files that exist now: see ``Run.open``.
+    ``settings`` are the tables of config.toml. Paths of data files that do not exist are replaced where the files were
+    found elsewhere: see ``Run.open``.
     """
 
     path: Path
@@ -45,12 +46,12 @@ class Run:
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
-        """Reads the run in a directory; writes nothing.
+        """Reads the run in the directory ``path``; writes nothing.
 
-        A run can be opened after a kill at any moment. If a replacement was not complete, the earlier checkpoint or
-        tokenizers are read. While a new run that overwrites another has no checkpoint, the earlier run is opened.
-        Relative paths of data files are relative to the current directory. A file that is not there is looked for in
-        the directories where the run was trained.
+        A run can be opened after a kill at any moment. If the replacement of a checkpoint or of the tokenizers was not
+        complete, the earlier ones are read. While a new run that overwrites another has no checkpoint, the earlier run
+        is opened, with a warning. Relative paths of data files are relative to the current directory. A data file that
+        is not there is looked for in the run itself, and in the directories where the run was trained.
 
         Raises FileNotFoundError if there is no run, and ConfigError if config.toml lacks the table data or model.
         """
@@ -114,10 +115,10 @@ class Run:
 
     @property
     def cache(self) -> Path:
-        """The folder of prepared data.
+        """The folder of prepared data: ``data.cache`` of the settings if this package has prepared data there before,
+        otherwise one beside the run.
 
-        It is the folder ``data.cache`` only if this package has prepared data there; otherwise it is beside the run. A
-        run that somebody else has trained must not choose where folders are made.
+        So a run that somebody else has trained cannot choose where folders are made.
         """
         named = self.data.cache
         trusted = named is not None and any((named / part).is_dir() for part in CACHE_PARTS)
@@ -180,7 +181,9 @@ class Run:
 
 
 def cache_folder(data: Data, run: Path) -> Path:
-    """Where data is prepared: the folder ``data.cache``, or one beside the run, so that its sisters find it."""
+    """The folder where a training prepares its data: ``data.cache`` or, if that is not set, one beside the run, which
+    the runs in the same directory share.
+    """
     return data.cache or run.parent / CACHE
 
 

@@ -140,7 +140,9 @@ def _restore_optimizer(
 
 
 def _generators(device: torch.device) -> dict[str, Tensor]:
-    """The states of the processor's generator and, if the model is on a GPU, of that GPU's."""
+    """The states of the random generators: of the processor's and, if ``device`` is a GPU, also of that GPU's. The keys
+    are their names in the checkpoint's file.
+    """
     states = {GENERATOR + "cpu": torch.get_rng_state()}
     if device.type == "cuda":
         states[GENERATOR + "cuda"] = torch.cuda.get_rng_state(device)

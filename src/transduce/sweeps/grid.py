@@ -116,7 +116,7 @@ class SweepGrid:
 
 
 def values(text: str) -> tuple[str, list[Any]]:
-    """The key and the list of values in KEY=a,b,c. Raises UserError if one of the two is missing.
+    """Splits "KEY=a,b,c" into the key and the list of its values. Raises UserError if one of the two is missing.
 
     Values are TOML; a value that is not TOML is a string, as in ``--set``.
     """
@@ -156,7 +156,9 @@ def _short(key: str) -> str:
 
 
 def _slug(value: Any) -> str:
-    """The value in characters that need no quotes in a shell. "+" becomes "-", because "+" joins run directories."""
+    """Writes a value in characters that need no quotes in a shell, for a file name. "+" becomes "-", because "+" joins
+    run directories.
+    """
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (str, int, float)):

@@ -34,10 +34,11 @@ from transduce.transducer import Transducer
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions of a cell's training that change its speed.
+    """The conditions under which a cell was trained, which change its speed.
 
-    ``threads`` are of each cell, ``jobs`` is the number of cells trained at a time, and ``machine`` describes processor
-    and versions. They also change the score if the training's budget is in minutes.
+    ``threads`` is the number of each cell's threads, ``jobs`` the number of cells trained at the same time. ``machine``
+    names the processor's architecture and the versions of Python and torch. If the training's budget is in minutes, the
+    conditions also change the score.
     """
 
     threads: int
@@ -103,9 +104,9 @@ class Measurement:
 
 
 def measured_split(data: Data, cache: Path, asked: str) -> str:
-    """The split to measure on: ``asked``, or "valid" if "test" is asked and the data have none.
+    """The split to measure a sweep's cells on: ``asked``, or "valid" if ``asked`` is "test" and the data have no test.
 
-    Raises UserError if there is neither.
+    Raises UserError if the data have no such split either.
     """
     splits = locate(data, cache)
     for split in SPLITS[SPLITS.index(asked) :]:
@@ -116,7 +117,11 @@ def measured_split(data: Data, cache: Path, asked: str) -> str:
 
 
 def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: str = SPLITS[0]) -> Measurement:
-    """Measures the finished run in the folder ``run`` on the split ``measured_split``. ``transducer`` is its model."""
+    """Measures the finished run in the folder ``run``; ``transducer`` is its loaded model. The split is
+    ``measured_split(..., asked)``.
+
+    ``conditions`` are recorded, with the device that the model is on.
+    """
     settings, there = transducer.settings, Run.open(run)
     split = measured_split(there.data, there.cache, asked)
     examples = there.examples(split)
@@ -150,7 +155,9 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: st
 
 
 def _validation(run: Path, settings: config.Table) -> dict[str, float]:
-    """The scores of the best checkpoint on the validation data. The score that chose this checkpoint comes first."""
+    """The scores of the best checkpoint on the validation data, as training measured them. The score that chose this
+    checkpoint comes first.
+    """
     scores = validation_scores(run)
     chosen_by = next(iter(settings["training"]["validation"]["metrics"]), "loss")
     return {name: scores[name] for name in sorted(scores, key=lambda name: name != chosen_by)}
@@ -167,11 +174,12 @@ def command(run: Path, conditions: Conditions, split: str, plugins: Sequence[str
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Trains or resumes the run that a folder's asked.toml describes, and writes its measurement.
+    """The program of a cell's own process: trains or resumes the run that the folder's asked.toml describes, and writes
+    its measurement.
 
-    ``arguments`` are folder, conditions as JSON, split and plugins, as in ``command``. A resumed run keeps its own
-    settings, but reads its data from the places in asked.toml. If the run was measured before, on another split, it
-    keeps the times and conditions of that measurement.
+    ``arguments`` are the folder, the conditions as JSON, the split and the plugins, in the order of ``command``. A
+    resumed run keeps its own settings, but reads its data from the places in asked.toml. If the run was measured
+    before, on another split, the new measurement keeps the earlier search times and conditions.
     """
     folder, written, split, *plugins = arguments
     run, conditions = Path(folder), Conditions(**json.loads(written))

@@ -36,12 +36,12 @@ class OtherQuestionError(UserError):
 
 @dataclass(frozen=True)
 class Question:
-    """The recipe (None if it is varied), the settings of all cells by dotted key, the grids, and the split to measure
-    on.
+    """The question of a sweep, as sweep.toml keeps it: what to train and where to measure it.
 
-    More grids can be added later. The split is "valid" or "test"; "test" means valid if there is no test. The split
-    does not change the training. Raises UserError for another split, a key that is both set and varied, or two cells
-    with one name.
+    ``recipe`` is the recipe of all cells, or None if the grids vary it. ``settings`` are those of all cells, by dotted
+    key. Each of the ``grids`` adds cells; more can be added later. ``split`` is "valid" or "test", and "test" means
+    valid if there is no test; it does not change the training. Raises UserError for another split, a key that is both
+    set and varied, or two cells with one name.
     """
 
     recipe: str | None

@@ -17,7 +17,9 @@ LOSS = "loss"  # what chooses a checkpoint if training.validation names no metri
 
 @dataclass(frozen=True)
 class Spread:
-    """A number for each finished seed. ``mean``, ``low`` and ``high`` raise ValueError if there is none."""
+    """The values of one number over the finished seeds of a variant, such as a score. ``mean``, ``low`` and ``high``
+    raise ValueError if there is no value.
+    """
 
     values: tuple[float, ...]
 
@@ -36,7 +38,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A variant's finished cells: their measurements by seed."""
+    """One row of a sweep's results: a variant, and the measurement of each finished cell, by its seed."""
 
     variant: Variant
     cells: dict[int, Measurement]
@@ -53,10 +55,10 @@ class ResultRow:
 
 @dataclass(frozen=True)
 class SweepResults:
-    """The results of a question in the folder ``out``.
+    """The results of a sweep's ``question`` so far; ``out`` is the sweep's folder.
 
-    ``rows`` are sorted by ``ranked_by``, best first, or by name if that is None. ``unfinished`` are the cells without a
-    measurement on the question's split.
+    ``rows`` are the variants with finished cells. They are sorted by the score ``ranked_by``, best first, or by name if
+    that is None. ``unfinished`` are the cells without a measurement on the question's split.
     """
 
     question: Question
@@ -77,9 +79,11 @@ class SweepResults:
 
     @property
     def ranked_by(self) -> str | None:
-        """The score on validation data by which the rows are sorted, or None if they are in order of their names.
+        """The name of the validation score that sorts the rows, or None if rows are sorted by the names of the
+        variants.
 
-        It is the score that chose the checkpoints; for cells measured on valid, it is their first metric.
+        For a cell measured on valid it is the cell's first metric; for other cells, the score that chose the best
+        checkpoint in training. It is None if the cells do not agree.
         """
         return _ranking_metric(self.measurements)
 
@@ -106,12 +110,14 @@ def collect(question: Question, out: Path) -> SweepResults:
 
 
 def chosen_score(found: Measurement, name: str) -> float:
-    """A cell's score ``name`` on validation data: by the sweep if it measured on valid, otherwise by training."""
+    """A cell's score ``name`` on the validation data. If the sweep measured on valid, it is the sweep's own
+    measurement; otherwise it is the score of the best checkpoint from training.
+    """
     return found.metrics[name] if found.split == "valid" else found.validation[name]
 
 
 def _ranking_metric(found: Sequence[Measurement]) -> str | None:
-    """The first score of each cell on validation data, if that is the same for all cells; otherwise None."""
+    """The name of the first validation score of the cells, if it is the same for all of them; otherwise None."""
     names = {next(iter(each.metrics if each.split == "valid" else each.validation), None) for each in found}
     return names.pop() if len(names) == 1 else None
 

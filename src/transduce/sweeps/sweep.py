@@ -119,10 +119,11 @@ def _folder(asked: Question | None) -> Path:
 
 
 def _settled(asked: Question | None, folder: Path, split: str | None) -> Question:
-    """The question to answer now: ``asked``, or the one in the folder if ``asked`` is None.
+    """The question that the sweep answers now: ``asked`` or, if that is None, the one in the folder.
 
-    It has the split ``split`` or, if that is None, the folder's. If the split changes, the question gets the folder's
-    grids too, so that all cells are measured again. Raises UserError if there is no question at all.
+    Its split is ``split`` or, if that is None, the split of the folder's question. If the split changes and recipe and
+    settings do not, the question also gets the folder's grids, so that all cells are measured again. Raises UserError
+    if there is no question at all.
     """
     there = Question.read(folder)
     asked = asked or there
@@ -193,7 +194,9 @@ def _value(setting: Any) -> str:
 
 
 def _waiting(tables: Mapping[str, config.Table], folder: Path, stale: Collection[str], split: str) -> dict[str, Path]:
-    """The folders of the cells without a measurement for ``split``, by name, and of all requested ``stale`` cells."""
+    """The folders of the requested cells that need work, by name: the ``stale`` ones, and those without a measurement
+    for ``split``.
+    """
     runs = {name: folder / "cells" / name for name in tables}
     waiting = {name: run for name, run in runs.items() if name in stale or Measurement.read(run, split) is None}
     log.info("%s: %d cells, %d of them finished", folder, len(runs), len(runs) - len(waiting))

@@ -21,17 +21,20 @@ from transduce.types import Factory, Memory
 
 @dataclass(frozen=True)
 class Remembered:
-    """The keys of each source, and the weights [N, S] that each row remembers."""
+    """The state of ``RememberingAttention`` between two queries: the keys and values of each source, and for each row
+    the remembered weights [N, S].
+    """
 
     keys: Shared[AttentionKeys]
     weights_NS: Tensor
 
 
 class RememberingAttention(nn.Module, ABC):
-    """Global attention with features of its earlier weights, summed with the keys.
+    """Base class of attentions whose energies also depend on their own earlier weights.
 
-    Each query's features need the weights of the query before, so queries are processed one after the other. A subclass
-    defines what is remembered (``remember``) and its features (``features``). Padding always has weight 0, so a
+    Before each query, features of the remembered weights are added to the keys. So queries are processed one after the
+    other. A subclass defines what is remembered (``remember``) and its features (``features``). The returned context
+    [N, T, width] is the mean of the memory's values under the weights [N, T, S]. Padding always has weight 0, so a
     convolution sees it as zero padding at the end of a row.
     """
 
@@ -43,11 +46,13 @@ class RememberingAttention(nn.Module, ABC):
 
     @abstractmethod
     def features(self, remembered_NS: Tensor) -> Tensor:
-        """Maps remembered weights [N, S] to the features [N, S, K] to sum with each row's keys."""
+        """Maps the remembered weights [N, S] to features [N, S, K], which are added to the keys of each row."""
 
     @abstractmethod
     def remember(self, remembered_NS: Tensor, weights_NS: Tensor) -> Tensor:
-        """The next remembered weights [N, S]: from those before a step, and the step's own weights."""
+        """Returns what to remember after a step, [N, S]: computed from what was remembered before the step, and from
+        the step's weights.
+        """
 
     def start(self, memory: Memory) -> Remembered:
         keys = AttentionKeys.of(memory, self.energy)
@@ -70,11 +75,11 @@ class RememberingAttention(nn.Module, ABC):
 
 
 class LocationAttention(RememberingAttention):
-    """Attention that knows where it read in the previous step: Chorowski et al. 2015, eq. 8-9.
+    """Attention that also reads its weights of the previous step: Chorowski et al. 2015, eq. 8-9.
 
-    The key of each position gets U f, where f = F * a is a convolution with ``filters`` outputs, ``kernel`` positions
-    wide. It reads the weights a of the previous step (0 at first). The energy "additive" then is v . tanh(W s + V h + U
-    f + b). Raises UserError if the kernel is even.
+    f = F * a is a convolution of these weights a (0 before the first step), with ``filters`` outputs and ``kernel``
+    positions wide. U f is added to the key of each position. With the energy "additive", the energy of query s and
+    memory state h then is v . tanh(W s + V h + U f + b). Raises UserError if ``kernel`` is even.
     """
 
     def __init__(
@@ -98,10 +103,11 @@ class LocationAttention(RememberingAttention):
 
 
 class CoverageAttention(RememberingAttention):
-    """Attention that knows all that it has read: See et al. 2017, eq. 10-11 (after Tu et al. 2016).
+    """Attention that also reads the sum of its weights so far: See et al. 2017, eq. 10-11 (after Tu et al. 2016).
 
-    The key of each position gets w c, where the coverage c is the sum of the position's weights in all steps so far.
-    The energy "additive" then is v . tanh(W s + V h + w c + b).
+    The coverage c of a position is the sum of its weights in all earlier steps. w c is added to the key of the
+    position, where w is a learned vector. With the energy "additive", the energy of query s and memory state h then is
+    v . tanh(W s + V h + w c + b).
     """
 
     def __init__(self, query_width: int, memory_width: int, energy: Factory[Energy]) -> None:

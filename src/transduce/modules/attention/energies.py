@@ -15,7 +15,10 @@ from transduce.types import widened
 
 
 class Dot(nn.Module):
-    """e_ts = q_t . m_s (Luong et al. 2015, eq. 8, "dot"). Raises UserError unless both have the same width."""
+    """The energy e_ts = q_t . m_s of query q_t and memory state m_s (Luong et al. 2015, eq. 8, "dot"). No parameters.
+
+    Raises UserError unless queries and memory states have the same width.
+    """
 
     def __init__(self, query_width: int, memory_width: int) -> None:
         super().__init__()
@@ -34,7 +37,9 @@ class Dot(nn.Module):
 
 
 class General(nn.Module):
-    """e_ts = q_t . (W m_s) (Luong et al. 2015, eq. 8, "general", multiplicative)."""
+    """The energy e_ts = q_t . (W m_s) of query q_t and memory state m_s (Luong et al. 2015, eq. 8, "general",
+    multiplicative).
+    """
 
     def __init__(self, query_width: int, memory_width: int) -> None:
         super().__init__()
@@ -50,9 +55,10 @@ class General(nn.Module):
 
 
 class Additive(nn.Module):
-    """e_ts = v . tanh(W q_t + U m_s + b) (Bahdanau et al. 2015, appendix A.1.2; Luong's "concat").
+    """The energy e_ts = v . tanh(W q_t + U m_s + b) of query q_t and memory state m_s (Bahdanau et al. 2015, appendix
+    A.1.2; Luong's "concat").
 
-    ``width`` is the number of features of v, by default the query's.
+    ``width`` is the number of features of v, by default the query's width.
     """
 
     def __init__(self, query_width: int, memory_width: int, width: int | None = None) -> None:
@@ -74,9 +80,10 @@ class Additive(nn.Module):
 
 
 class ScaledDot(nn.Module):
-    """e_ts = (W q_t) . (U m_s) / sqrt(width) (Vaswani et al. 2017, eq. 1, with its projections, one head).
+    """The energy e_ts = (W q_t) . (U m_s) / sqrt(width) of query q_t and memory state m_s, with one head (Vaswani et
+    al. 2017, eq. 1 and its projections).
 
-    ``width`` is the number of features of W q_t, by default the query's.
+    ``width`` is the number of features of W q_t, by default the query's width.
     """
 
     def __init__(self, query_width: int, memory_width: int, width: int | None = None) -> None:
@@ -96,15 +103,18 @@ class ScaledDot(nn.Module):
 
 
 def mask_bias(mask_BS: Tensor, dtype: torch.dtype) -> Tensor:
-    """A bias [B, S] to add to energies: 0 where the mask is True, minus infinity elsewhere.
+    """A bias [B, S] to add to energies before the softmax: 0 where ``mask_BS`` is True, minus infinity elsewhere.
 
-    It is at least float32, and so are the sums: a softmax over bfloat16 takes the CPU eight times as long.
+    Its type is ``dtype``, but at least float32, so that the sums are float32 too: a softmax over bfloat16 takes the CPU
+    eight times as long.
     """
     wide = widened(dtype)
     return torch.zeros(mask_BS.shape, dtype=wide, device=mask_BS.device).masked_fill_(~mask_BS, float("-inf"))
 
 
 def causal_bias(places_BT: Tensor, positions: int, dtype: torch.dtype) -> Tensor:
-    """The bias [B, 1, T, S] that lets a query at place p read the keys at places 0 to p."""
+    """A bias [B, 1, T, S] to add to energies: 0 where the key's place, 0 to S - 1, is at most the query's place in
+    ``places_BT``; minus infinity elsewhere. S is ``positions``.
+    """
     keys_S = torch.arange(positions, device=places_BT.device)
     return mask_bias(keys_S <= places_BT[:, :, None], dtype)[:, None]

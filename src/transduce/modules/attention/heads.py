@@ -19,12 +19,13 @@ from transduce.types import Memory
 
 
 class Heads(nn.Module):
-    """softmax(q k' / sqrt(D) + bias) v for every head: Vaswani et al. 2017, eq. 1. Returns [B, H, T, D].
+    """softmax(q k' / sqrt(D) + bias) v for every head: Vaswani et al. 2017, eq. 1. Queries are [B, H, T, D], keys and
+    values [B, H, S, D]; returns [B, H, T, D].
 
-    ``bias`` must broadcast to [B, H, T, S]. ``also`` maps the weights [B, H, T, S] to a term that is added to the
-    result. A hook on ``weights`` receives the weights. PyTorch's fused kernel computes the result if there is no hook
-    and no ``also``. The CPU does not use that kernel for gradients: two products and a softmax are faster for
-    sentences.
+    ``bias`` must broadcast to [B, H, T, S]. ``also`` maps the weights [B, H, T, S], after dropout, to a term [B, H, T,
+    D] that is added to the result. A forward hook on the submodule ``weights`` receives the weights before dropout.
+    PyTorch's fused kernel computes the result if there is no hook and no ``also``. The CPU does not use that kernel for
+    gradients: two products and a softmax are faster for sentences.
     """
 
     def __init__(self, dropout: float) -> None:
@@ -66,7 +67,7 @@ def split_heads(x_BTE: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:
 
 
 def contiguous(parts_BHSD: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The parts as contiguous tensors. Otherwise each product would copy them in every step."""
+    """The parts, copied to be contiguous in memory. Otherwise each later product would copy them in every step."""
     return tuple(part.contiguous() for part in parts_BHSD)
 
 
@@ -88,7 +89,11 @@ class CrossKeys:
 
 
 class CrossAttention(nn.Module):
-    """Multi-head attention of every position [N, T, width] to the memory: [N, T, width]."""
+    """Multi-head attention of a Transformer's decoder to the memory: maps positions [N, T, width] to [N, T, width].
+
+    ``start`` projects the memory once per sentence to ``CrossKeys``. If the memory has separate values, keys come from
+    its states and values from these.
+    """
 
     def __init__(self, width: int, memory_width: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()

@@ -29,10 +29,11 @@ class HeadKeys:
 
 
 class MultiHeadAttention(nn.Module):
-    """W_o [read_1; ...; read_H] with read_h = softmax(W_q q (W_k m)' / sqrt(D)) W_v m, and biases.
+    """Multi-head attention to a memory, for any decoder (Vaswani et al. 2017, section 3.2.2):
 
-    Vaswani et al. 2017, section 3.2.2. The returned weights [N, T, S] are the mean of the heads' weights. A hook on
-    ``heads.weights`` receives the weights of each head.
+    W_o [r_1; ...; r_H] with r_h = softmax(W_q q (W_k m)' / sqrt(D)) W_v m for head h. q is a query, m are the memory's
+    states, and all four products have biases. The returned context is [N, T, query_width]. The returned weights [N, T,
+    S] are the mean of the heads' weights. A forward hook on ``heads.weights`` receives the weights of each head.
     """
 
     def __init__(self, query_width: int, memory_width: int, heads: int = 4, dropout: float = 0.0) -> None:

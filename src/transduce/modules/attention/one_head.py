@@ -20,9 +20,11 @@ from transduce.types import Factory, Memory
 
 @dataclass(frozen=True)
 class AttentionKeys:
-    """A source for attention: the energy's keys [B, S, K], the values [B, S, D], and the mask [B, S] of real positions.
+    """The keys [B, S, K] and values [B, S, D] of a source for attention, computed once, and the mask [B, S], True at
+    real positions.
 
-    It keeps the mask instead of the mask's bias: ``tree.join`` pads with zeros, and these must stay masked.
+    The mask is kept instead of the bias made from it: ``tree.join`` pads with zeros, and a padded position must stay
+    masked.
     """
 
     key_BSK: Tensor
@@ -38,15 +40,17 @@ class AttentionKeys:
         return mask_bias(self.mask_BS, self.key_BSK.dtype)[:, None]
 
     def read(self, weights_BQS: Tensor) -> Tensor:
-        """The weighted means of the values, [B, Q, D]."""
+        """The means of the values under the ``weights_BQS``: maps [B, Q, S] to [B, Q, D]."""
         return torch.matmul(weights_BQS.to(self.value_BSD.dtype), self.value_BSD)
 
 
 class GlobalAttention(nn.Module):
-    """The mean of the memory's values, weighted by softmax(energy): Bahdanau et al. 2015, eq. 5-6.
+    """Attention with one head: the mean of the memory's values, weighted by softmax(energy) (Bahdanau et al. 2015, eq.
+    5-6).
 
-    In training, the share ``dropout`` of the weights is set to 0 when the values are read; the returned weights keep
-    them, as with many heads. The weights pass through the identity ``weights``: hook it to see them.
+    Returns contexts [N, T, memory_width] and weights [N, T, S]. In training, each weight is set to 0 with probability
+    ``dropout`` when the values are averaged; the returned weights are those before dropout. A forward hook on the
+    submodule ``weights`` receives them.
     """
 
     def __init__(self, query_width: int, memory_width: int, energy: Factory[Energy], dropout: float = 0.0) -> None:

@@ -20,10 +20,10 @@ S = TypeVar("S")
 
 
 class LoopedCell(nn.Module, Generic[S]):
-    """A cell whose ``unroll`` is a loop over ``advance``.
+    """Base class of cells without a fused kernel: ``unroll`` is a loop over ``advance``.
 
-    The input's product ``input`` has ``parts`` matrices of the cell's width, initialised as in Glorot and Bengio 2010.
-    ``project`` must stay linear in x, because wirings add the products of other inputs to it.
+    ``input`` is the product of the input with ``parts`` stacked matrices [width, input_width], initialised as in Glorot
+    and Bengio 2010. ``project`` must stay linear in x, because wirings add the products of other inputs to it.
     """
 
     def __init__(self, input_width: int, width: int, parts: int, bias: bool = True) -> None:
@@ -43,11 +43,15 @@ class LoopedCell(nn.Module, Generic[S]):
         return projected_BTG
 
     def prepare(self, projected: Tensor) -> Any:
-        """Further work that does not need the state: [..., G] to any tree with the same leading axes."""
+        """Further work on the projected input that does not need the state. Takes [..., G] and returns any tree of
+        tensors with the same leading axes; by default the projected input itself.
+        """
         return projected
 
     def advance(self, prepared: Any, state: S) -> tuple[Tensor, S]:
-        """One position [B, ...] of ``prepare``'s result. Returns the output [B, W] and the next state."""
+        """One step, defined by each subclass. ``prepared`` is the result of ``prepare`` at one position, [B, ...].
+        Returns the output [B, W] and the next state.
+        """
         raise NotImplementedError
 
     def step(self, projected_BG: Tensor, state: S) -> tuple[Tensor, S]:
@@ -67,9 +71,9 @@ class LoopedCell(nn.Module, Generic[S]):
 
 
 def _at_length(states: list[S], lengths_B: Tensor) -> S:
-    """Each row's state at its last real position.
+    """Each row's state after its last real position. ``states`` are the states after each position.
 
-    All rows run on into the padding, and the state is picked afterwards. Stopping each row in the loop would cost a
+    The loop runs on into the padding, and the state is picked afterwards. Stopping each row in the loop would cost a
     ``where`` in every step.
     """
     rows_B = torch.arange(lengths_B.shape[0], device=lengths_B.device)
@@ -88,8 +92,10 @@ class HiddenCell(LoopedCell[Tensor]):
 
 
 def recurrence(width: int, parts: int = 1, bias: bool = False) -> Linear:
-    """The product with a state: ``parts`` stacked orthogonal matrices, which keep the norm of the state (Saxe et al.
-    2014).
+    """A linear layer that maps a cell's state [..., width] to [..., parts * width].
+
+    Its ``parts`` stacked matrices start orthogonal, which keeps the norm of the state (Saxe et al. 2014). The bias, if
+    there is one, starts at 0.
     """
     made = Linear(width, parts * width, bias)
     for part in made.weight.data.chunk(parts):
@@ -100,7 +106,8 @@ def recurrence(width: int, parts: int = 1, bias: bool = False) -> Linear:
 
 
 def real_outputs(y_BTW: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
-    """The outputs [B, T, W] with zeros at padding, and each row's last real output [B, W].
+    """Returns the outputs [B, T, W] of a fused kernel with zeros at padding, and each row's output at its last real
+    position [B, W].
 
     The kernel runs on into the padding, so its outputs there must be removed.
     """

@@ -103,7 +103,9 @@ class LSTM(nn.Module):
 
 
 def _packed(fused: nn.LSTM, x_BTD: Tensor, state: LSTMState, lengths_B: Tensor | None) -> tuple[Tensor, LSTMState]:
-    """Runs packed rows. This is fast in cuDNN; on the CPU it is 2 to 20 times slower than padded rows."""
+    """Runs torch's LSTM on packed rows, so that it skips padding. Returns outputs [B, T, W] and the last real state.
+    Packing is fast in cuDNN; on the CPU it is 2 to 20 times slower than padded rows.
+    """
     if lengths_B is None:
         y_BTW, state = fused(x_BTD, state)
         return y_BTW, state
@@ -113,7 +115,9 @@ def _packed(fused: nn.LSTM, x_BTD: Tensor, state: LSTMState, lengths_B: Tensor |
 
 
 class LoopedLSTM(LoopedCell[LSTMState]):
-    """A cell with the state (h, c), [B, W] each: its output h and its memory c."""
+    """Base class of LSTM variants without a fused kernel. The state is (h, c), [B, W] each: the output h and the memory
+    cell c.
+    """
 
     def start(self, rows: int, like: Tensor) -> LSTMState:
         return like.new_zeros(rows, self.width), like.new_zeros(rows, self.width)
@@ -123,10 +127,13 @@ class LoopedLSTM(LoopedCell[LSTMState]):
 
 
 class LSTMWithout(LoopedLSTM):
-    """An LSTM in which one ``gate`` is always 1 (Jozefowicz et al. 2015; Greff et al. 2017):
+    """An LSTM without one of its gates (Jozefowicz et al. 2015; Greff et al. 2017). ``gate`` is "input", "forget" or
+    "output"; its value i, f or o is always 1:
 
-    i, f, o = sigmoid(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g; h' = o tanh(c'). ``forget_bias`` is the
-    forget gate's initial bias, and has no effect without this gate.
+    i, f, o = sigmoid(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g; h' = o tanh(c').
+
+    x is the input and (h, c) the state. Each formula has its own W, U and b. ``forget_bias`` is the initial bias of the
+    forget gate, and has no effect without this gate. Raises UserError for another ``gate``.
     """
 
     def __init__(
@@ -151,10 +158,13 @@ class LSTMWithout(LoopedLSTM):
 
 
 class PeepholeLSTM(LoopedLSTM):
-    """An LSTM whose gates also read the memory, each unit its own (Gers and Schmidhuber 2000):
+    """An LSTM whose gates also read the memory cell c through weights p, elementwise (Gers and Schmidhuber 2000):
 
     i, f = sigmoid(W x + U h + b + p c), c' = f c + i tanh(W x + U h + b); o = sigmoid(W x + U h + b + p c'), h' = o
     tanh(c').
+
+    x is the input and (h, c) the state. Each formula has its own W, U, b and p. ``forget_bias`` is the initial bias of
+    the forget gate f.
     """
 
     def __init__(self, input_width: int, width: int, forget_bias: float = 1.0) -> None:

@@ -17,7 +17,7 @@ from transduce.types import Factory, Padded
 
 
 class OwnRow(nn.Module):
-    """The projections to queries, keys and values of the same row, and the output projection."""
+    """Base class of self-attention: the projections of a row to queries, keys and values, and the output projection."""
 
     causal: bool
 
@@ -32,7 +32,9 @@ class OwnRow(nn.Module):
 
 
 class SelfAttention(OwnRow):
-    """Every position reads every real position of its row, as in an encoder."""
+    """The self-attention of an encoder: every position reads every real position of its row. Maps [B, S, width] to the
+    same shape.
+    """
 
     causal = False
 
@@ -48,14 +50,18 @@ class SelfAttention(OwnRow):
 
 @dataclass(frozen=True)
 class Past:
-    """Keys and values of the positions so far, buffers of [B, H, S, D] each."""
+    """The state of ``CausalSelfAttention``: keys and values of the positions so far, in buffers of [B, H, capacity, D]
+    each.
+    """
 
     key: Buffer
     value: Buffer
 
 
 class CausalSelfAttention(OwnRow):
-    """Every position reads itself and the positions before it. The state keeps their keys and values."""
+    """The self-attention of a decoder: every position reads itself and the positions before it. The state keeps their
+    keys and values.
+    """
 
     causal = True
 

@@ -16,9 +16,8 @@ from transduce.types import Padded
 
 
 class Lightweight(nn.Module):
-    """softmax(W) over ``kernel``: one kernel per head [1, H, 1, K], the same at every position.
-
-    Wu et al. 2019, section 3, eq. 3-4.
+    """Computes the kernels of a lightweight convolution: softmax(W) over the ``kernel`` positions, [1, H, 1, K]. Each
+    head has one kernel, the same at every position (Wu et al. 2019, section 3, eq. 3-4).
     """
 
     def __init__(self, width: int, heads: int, kernel: int) -> None:
@@ -31,8 +30,8 @@ class Lightweight(nn.Module):
 
 
 class Dynamic(nn.Module):
-    """softmax(W x_t + b) over ``kernel``: every position computes its own kernels [B, H, T, K] (Wu et al. 2019, section
-    4).
+    """Computes the kernels of a dynamic convolution: softmax(W x_t + b) over the ``kernel`` positions, [B, H, T, K].
+    Each position has its own kernels, one for each head (Wu et al. 2019, section 4).
     """
 
     def __init__(self, width: int, heads: int, kernel: int) -> None:

@@ -16,9 +16,10 @@ from transduce.types import Factory, Padded
 
 
 class Recurrence(nn.Module):
-    """One cell in each direction, whose outputs are concatenated and projected to the width [B, S, width].
+    """A mixer for encoders: one recurrent cell in each direction. Their outputs are concatenated and projected back to
+    [B, S, width].
 
-    The layers of Chen et al. 2018 (RNMT+).
+    These are the layers of Chen et al. 2018 (RNMT+).
     """
 
     def __init__(self, width: int, heads: int, dropout: float, cell: Factory[Cell[Any]]) -> None:
@@ -33,8 +34,9 @@ class Recurrence(nn.Module):
 
 
 class CausalRecurrence(nn.Module):
-    """One cell from the first position to the last. Its state does not grow with the output. With ``ssru`` it is the
-    decoder of Kim et al. 2019."""
+    """A mixer for decoders: one recurrent cell that runs from the first position to the last. Its state does not grow
+    with the output. If the cell is ``ssru``, it is the decoder of Kim et al. 2019.
+    """
 
     def __init__(self, width: int, heads: int, dropout: float, cell: Factory[Cell[Any]]) -> None:
         super().__init__()

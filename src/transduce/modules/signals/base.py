@@ -12,16 +12,18 @@ from transduce.types import Padded
 
 
 class Gridded(Embedding, Protocol):
-    """An embedding whose vectors lie on a grid. ``embed`` returns its cells row by row."""
+    """An embedding of pictures whose vectors lie on a grid. ``grid`` returns the grid; ``embed`` returns its cells row
+    by row.
+    """
 
     def grid(self, source: Padded) -> Grid: ...
 
 
 class Placed(Embedding, Protocol):
-    """An embedding whose vectors have a place in the signal.
+    """An embedding that tells which region of the signal each of its vectors stands for.
 
-    ``boxes`` [B, S', 4] are left, top, right and bottom of the region around each vector's centre. They are fractions
-    (0 to 1) of the source's own width and height. For sound, width is time and height is frequency.
+    ``boxes`` [B, S', 4] has left, top, right and bottom of the region around the centre of each of the S' vectors. They
+    are fractions (0 to 1) of the source's own width and height. For sound, width is time and height is frequency.
     """
 
     def boxes(self, source: Padded) -> Tensor: ...

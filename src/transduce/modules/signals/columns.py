@@ -16,7 +16,9 @@ from transduce.types import Padded
 
 
 class Stage(nn.Module):
-    """relu(norm(conv(x))), then maximum pooling over two rows and ``wide`` columns. Sizes are rounded up."""
+    """One stage of ``ColumnEmbedding``: relu(norm(conv(x))), then maximum pooling over 2 rows and ``wide`` columns.
+    Sizes are rounded up.
+    """
 
     def __init__(self, inputs: int, outputs: int, wide: int) -> None:
         super().__init__()

@@ -71,7 +71,7 @@ def check_height(vocabulary: int, height: int, channels: int) -> None:
 
 
 def shortened(lengths: Tensor, stride: int) -> Tensor:
-    """The lengths after a stride, rounded up."""
+    """The lengths after a convolution with this ``stride``: divided by it and rounded up."""
     return (lengths + stride - 1) // stride
 
 
