@@ -11,19 +11,29 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from transduce.chain import Trellis
+from transduce.types import BOS
 
 L = 3
 LENGTHS = [4, 1, 0, 3]
 
 
-@pytest.fixture
-def trellis() -> Trellis:
+@pytest.fixture(params=[1, 2, 3], ids="history of {}".format)
+def trellis(request: pytest.FixtureRequest) -> Trellis:
     draw = torch.Generator().manual_seed(3)
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=draw, dtype=torch.float64).requires_grad_()
 
-    return Trellis(normal(4, 4, L), torch.tensor(LENGTHS), normal(L, L), normal(L), normal(L))
+    H = L**request.param
+    return Trellis(normal(4, 4, L), torch.tensor(LENGTHS), normal(H, L), normal(L), normal(H))
+
+
+def history(labels: tuple[int, ...], trellis: Trellis) -> int:
+    """The number of the history after these labels."""
+    number = 0
+    for label in [BOS, BOS, *labels]:
+        number = (number * L + label) % len(trellis.end)
+    return number
 
 
 def sequences(trellis: Trellis, row: int) -> dict[tuple[int, ...], float]:
@@ -34,8 +44,8 @@ def sequences(trellis: Trellis, row: int) -> dict[tuple[int, ...], float]:
     found = {}
     for labels in itertools.product(range(L), repeat=LENGTHS[row]):
         score = sum(unary[t][label] for t, label in enumerate(labels))
-        score += sum(transition[i][j] for i, j in itertools.pairwise(labels))
-        found[labels] = score + (start[labels[0]] + end[labels[-1]] if labels else 0.0)
+        score += sum(transition[history(labels[:t], trellis)][labels[t]] for t in range(1, len(labels)))
+        found[labels] = score + (start[labels[0]] + end[history(labels, trellis)] if labels else 0.0)
     return found
 
 
@@ -66,15 +76,18 @@ def test_posteriors(trellis: Trellis, row: int) -> None:
     every = sequences(trellis, row)
     total = log_sum(list(every.values()))
     posteriors, pairs = trellis.posteriors()[row].tolist(), trellis.pair_posteriors()[row].tolist()
+    H = len(trellis.end)
     for t in range(LENGTHS[row]):
         for j in range(L):
             wanted = log_sum([score for labels, score in every.items() if labels[t] == j])
             assert posteriors[t][j] == pytest.approx(wanted - total)
-            for i in range(L) if t else ():
-                wanted = log_sum([score for labels, score in every.items() if labels[t - 1 : t + 1] == (i, j)])
-                assert pairs[t - 1][i][j] == pytest.approx(wanted - total)
+        wanted_HL = [[0.0] * L for _ in range(H)]
+        for labels, score in every.items() if t else ():
+            wanted_HL[history(labels[:t], trellis)][labels[t]] += math.exp(score - total)
+        for h, j in itertools.product(range(H), range(L)) if t else ():
+            assert math.exp(pairs[t - 1][h][j]) == pytest.approx(wanted_HL[h][j])
     assert posteriors[LENGTHS[row] :] == [[0.0] * L] * (4 - LENGTHS[row])
-    assert pairs[max(0, LENGTHS[row] - 1) :] == [[[-math.inf] * L] * L] * (4 - max(1, LENGTHS[row]))
+    assert pairs[max(0, LENGTHS[row] - 1) :] == [[[-math.inf] * L] * H] * (4 - max(1, LENGTHS[row]))
 
 
 def test_gradients_are_posteriors(trellis: Trellis) -> None:
@@ -85,9 +98,25 @@ def test_gradients_are_posteriors(trellis: Trellis) -> None:
     mask_BT1 = trellis.mask[..., None]
     assert_close(unary, trellis.posteriors().exp() * mask_BT1)
     assert_close(transition, trellis.pair_posteriors().exp().sum((0, 1)))
+    assert_close(transition, trellis.transition_counts())
     real = [row for row, length in enumerate(LENGTHS) if length]
     assert_close(start, trellis.posteriors().exp()[real, 0].sum(0))
-    assert_close(end, torch.stack([trellis.posteriors().exp()[row, LENGTHS[row] - 1] for row in real]).sum(0))
+    last = [alone(trellis, row, 1).posteriors().exp()[0, LENGTHS[row] - 1] for row in real]
+    assert_close(end.view(-1, L).sum(0), torch.stack(last).sum(0))
+
+
+def test_known_labels_are_kept_and_the_others_summed_over(trellis: Trellis) -> None:
+    labels = torch.tensor([[2, 0, 1, 0], [2, 0, 0, 0], [0, 0, 0, 0], [0, 1, 2, 0]])
+    known = torch.tensor([[True, False, True, False], [True] + [False] * 3, [False] * 4, [False, True, False, False]])
+    found = trellis.clamped(labels, known)
+    for row, length in enumerate(LENGTHS):
+        places = [t for t in range(length) if known[row, t]]
+        kept = [
+            score for each, score in sequences(trellis, row).items() if all(each[t] == labels[row, t] for t in places)
+        ]
+        assert float(found.log_normaliser[row].detach()) == pytest.approx(log_sum(kept))
+    assert not found.posteriors().isnan().any()
+    assert float(found.transition_counts().sum().detach()) == pytest.approx(3 + 0 + 0 + 2)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 40])

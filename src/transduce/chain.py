@@ -1,33 +1,38 @@
-"""Linear chains: label sequences in which each label depends on the label before it, in log space.
+"""Linear chains: label sequences in which each label depends on one or more labels before it, in log space.
 
 Conditional random fields and hidden Markov models are chains. Viterbi and forward-backward are written here once.
 
-B rows, T positions, L labels (I to the left of J), K sequences of a row.
+B rows, T positions, L labels (I to the left of J), K sequences of a row. A history is the last n labels, where n is the
+order of the chain. It is one number: its labels are the digits in base L, the oldest label first. There are H = L^n
+histories. One step replaces the oldest label O of a history by a new last label J; the labels R = L^(n-1) between them
+stay.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
 from transduce.errors import UserError
-from transduce.types import real_mask
+from transduce.types import BOS, real_mask
 
 NEVER = float("-inf")
+LARGEST = 690.0  # exp of it is finite in float64
 
 
 @dataclass(frozen=True)
 class Trellis:
     """The scores of all L^T label sequences y of each row:
 
-    s(y) = start(y_1) + sum_t unary_t(y_t) + sum_t transition(y_t-1, y_t) + end(y_T), and p(y) = exp s(y) / Z.
+    s(y) = start(y_1) + sum_t unary_t(y_t) + sum_t transition(y_t-n, ..., y_t-1, y_t) + end(y_T-n+1, ..., y_T), and
+    p(y) = exp s(y) / Z. The sums over transitions begin at t = 2. Labels before the first one are BOS.
 
-    ``unary`` [B, T, L] has ``lengths`` [B] real positions; T is at least 1. ``transition`` [L, L] goes from the label
-    of the first axis to that of the second. ``start`` and ``end`` are [L]. A row of length 0 has one sequence, with
-    score 0.
+    ``unary`` [B, T, L] has ``lengths`` [B] real positions; T is at least 1. ``transition`` [H, L] goes from a history
+    to the next label. With histories of one label it is [L, L]. ``start`` is [L], and ``end`` is [H]. A row of length 0
+    has one sequence, with score 0.
     """
 
     unary: Tensor
@@ -44,10 +49,21 @@ class Trellis:
     def score(self, labels_BT: Tensor) -> Tensor:
         """[B]: s(y) of one label sequence per row. Labels past a row's length are ignored."""
         places_T = torch.arange(labels_BT.shape[1], device=labels_BT.device)
+        history_BT = self.histories(labels_BT)
         unary_BT = self.unary.gather(2, labels_BT[..., None])[..., 0]
-        into_BT = torch.cat([self.start[labels_BT[:, :1]], self.transition[labels_BT[:, :-1], labels_BT[:, 1:]]], 1)
-        end_BT = torch.where(places_T == self.lengths[:, None] - 1, self.end[labels_BT], 0.0)
+        into_BT = torch.cat([self.start[labels_BT[:, :1]], self.transition[history_BT[:, :-1], labels_BT[:, 1:]]], 1)
+        end_BT = torch.where(places_T == self.lengths[:, None] - 1, self.end[history_BT], 0.0)
         return (unary_BT + into_BT + end_BT).masked_fill(~self.mask, 0.0).sum(1)
+
+    def histories(self, labels_BT: Tensor) -> Tensor:
+        """[B, T]: the number of the history that ends with each label."""
+        longer_BT, history_BT = labels_BT, labels_BT.clone()
+        weight = self._labels
+        while weight < self._histories:
+            longer_BT = nn.functional.pad(longer_BT[:, :-1], (1, 0), value=BOS)
+            history_BT += weight * longer_BT
+            weight *= self._labels
+        return history_BT
 
     def own(self, target_BT: Tensor, lengths_B: Tensor) -> Tensor:
         """[B, T]: the target's labels, cut or padded with 0 to the trellis' T positions.
@@ -59,35 +75,47 @@ class Trellis:
         missing = max(0, positions - target_BT.shape[1])
         return nn.functional.pad(target_BT, (0, missing))[:, :positions]
 
+    def clamped(self, labels_BT: Tensor, known_BT: Tensor) -> Trellis:
+        """The trellis of the sequences that have the label ``labels_BT`` wherever ``known_BT`` [B, T] is True.
+
+        All other sequences have score minus infinity.
+        """
+        own_BTL = nn.functional.one_hot(labels_BT, self._labels).bool()
+        return replace(self, unary=self.unary.masked_fill(known_BT[..., None] & ~own_BTL, NEVER))
+
     @cached_property
     def forward(self) -> Tensor:
-        """[B, T, L]: alpha_t(j), the log-sum over all label prefixes that end with label j at time t, with its unary
-        score.
+        """[B, T, H]: alpha_t(h), the log-sum over all label prefixes that end with history h at time t, with the unary
+        score at t.
 
         Values past a row's length have no meaning.
         """
-        alpha_BL = self.start + self.unary[:, 0]
-        found = [alpha_BL]
+        alpha_BH = self._begun()
+        found = [alpha_BH]
         for unary_BL in self.unary.unbind(1)[1:]:
-            alpha_BL = (alpha_BL[:, :, None] + self.transition).logsumexp(1) + unary_BL
-            found.append(alpha_BL)
+            reached_BRJ = log_product(alpha_BH.view(-1, *self._steps.shape[:2]), self._weights)
+            alpha_BH = (reached_BRJ + unary_BL[:, None]).flatten(1)
+            found.append(alpha_BH)
         return torch.stack(found, 1)
 
     @cached_property
     def backward(self) -> Tensor:
-        """[B, T, L]: beta_t(i), the log-sum over all label suffixes after label i at time t; 0 past a row's length.
+        """[B, T, H]: beta_t(h), the log-sum over all label suffixes after history h at time t; 0 past a row's length.
 
         It has the end's score, but not the unary score at t.
         """
         last_B = self.lengths - 1
-        beta_BL = torch.zeros_like(self.unary[:, 0])
+        beta_BH = self.unary.new_zeros(len(self.unary), self._histories)
+        weights_JRO = self._weights.transpose(0, 2)
         found = []
         for t in range(self.unary.shape[1] - 1, -1, -1):
             if t + 1 < self.unary.shape[1]:
-                after_BL = (self.transition + (self.unary[:, t + 1] + beta_BL)[:, None]).logsumexp(2)
-                beta_BL = torch.where(last_B[:, None] > t, after_BL, beta_BL)
-            beta_BL = torch.where(last_B[:, None] == t, self.end, beta_BL)
-            found.append(beta_BL)
+                follows_BRJ = beta_BH.view(len(beta_BH), -1, self._labels) + self.unary[:, t + 1, None]
+                after_BRO = log_product(follows_BRJ.transpose(1, 2), weights_JRO)
+                after_BH = after_BRO.transpose(1, 2).flatten(1)
+                beta_BH = torch.where(last_B[:, None] > t, after_BH, beta_BH)
+            beta_BH = torch.where(last_B[:, None] == t, self.end, beta_BH)
+            found.append(beta_BH)
         return torch.stack(found[::-1], 1)
 
     @cached_property
@@ -97,61 +125,147 @@ class Trellis:
         If ``unary`` scores are log p(x | y) and the others are log-probabilities, this is log p(x).
         """
         last_B = (self.lengths - 1).clamp(min=0)
-        alpha_BL = self.forward[torch.arange(len(last_B), device=last_B.device), last_B]
-        return (alpha_BL + self.end).logsumexp(-1).masked_fill(self.lengths == 0, 0.0)
+        alpha_BH = self.forward[torch.arange(len(last_B), device=last_B.device), last_B]
+        return (alpha_BH + self.end).logsumexp(-1).masked_fill(self.lengths == 0, 0.0)
 
     def posteriors(self) -> Tensor:
         """[B, T, L]: log p(y_t = j | x) by the forward-backward algorithm; 0 past a row's length."""
-        both_BTL = self.forward + self.backward - self.log_normaliser[:, None, None]
+        both_BTH = self.forward + self.backward - self.log_normaliser[:, None, None]
+        both_BTL = both_BTH.unflatten(2, (-1, self._labels)).logsumexp(2)
         return both_BTL.masked_fill(~self.mask[..., None], 0.0)
 
     def pair_posteriors(self) -> Tensor:
-        """[B, T - 1, I, J]: log p(y_t-1 = i, y_t = j | x) for t = 2 to T; minus infinity past a row's length.
+        """[B, T - 1, H, J]: log p(history h ends at t - 1, y_t = j | x) for t = 2 to T; minus infinity past a row's
+        length.
 
-        The sum of their exponentials over t is the expected number of transitions from i to j.
+        ``transition_counts`` returns the sum of their exponentials without this table.
         """
-        follows_BTJ = self.unary[:, 1:] + self.backward[:, 1:]
-        both_BTIJ = self.forward[:, :-1, :, None] + self.transition + follows_BTJ[:, :, None]
-        both_BTIJ = both_BTIJ - self.log_normaliser[:, None, None, None]
-        return both_BTIJ.masked_fill(~self.mask[:, 1:, None, None], NEVER)
+        follows_BTRJ = self._follows()
+        both_BTORJ = self.forward[:, :-1].unflatten(2, self._steps.shape[:2])[..., None] + self._steps
+        both_BTHJ = (both_BTORJ + follows_BTRJ[:, :, None]).flatten(2, 3)
+        both_BTHJ = both_BTHJ - self.log_normaliser[:, None, None, None]
+        return both_BTHJ.masked_fill(~self.mask[:, 1:, None, None], NEVER)
+
+    def transition_counts(self) -> Tensor:
+        """[H, L], float64: the expected number of times that each label follows each history, over all rows."""
+        real_N = self.mask[:, 1:].flatten()
+        alpha_NH = self.forward[:, :-1].flatten(0, 1)[real_N].double()
+        scale_N1 = alpha_NH.logsumexp(1, keepdim=True)
+        total_N = self.log_normaliser[:, None].expand(-1, self.unary.shape[1] - 1).flatten()[real_N]
+        follows_NRJ = self._follows().flatten(0, 1)[real_N].double() + (scale_N1 - total_N[:, None])[..., None]
+        before_NOR = (alpha_NH - scale_N1).exp().view(-1, *self._steps.shape[:2])
+        # where a product is not 0, follows is small enough; the limit keeps 0 times infinity away
+        after_NRJ = follows_NRJ.clamp(max=LARGEST).exp()
+        together_ORJ = torch.einsum("nor,nrj->orj", before_NOR, after_NRJ)
+        return (together_ORJ * self._weights).flatten(0, 1)
 
     def conditionals(self, labels_BT: Tensor) -> Tensor:
-        """[B, T, L]: log p(y_t = j | y_t-1, x) for each label j, where ``labels_BT`` give y_t-1; 0 past a row's length.
+        """[B, T, L]: log p(y_t = j | y_<t, x) for each label j, where ``labels_BT`` give y_<t; 0 past a row's length.
 
         A chain also has a left-to-right factorisation: log p(y) is the sum of these values at y.
         """
-        after_BTL = self.unary + self.backward
-        first_B1L = (self.start + after_BTL[:, :1]).log_softmax(-1)
-        later_BTL = (self.transition[labels_BT[:, :-1]] + after_BTL[:, 1:]).log_softmax(-1)
-        return torch.cat([first_B1L, later_BTL], 1).masked_fill(~self.mask[..., None], 0.0)
+        history_BT = self.histories(labels_BT)[:, :-1]
+        first_BL = self.start + self.unary[:, 0] + self.backward[:, 0, self._first]
+        rest_BT1L = (history_BT % (self._histories // self._labels))[..., None, None].expand(-1, -1, 1, self._labels)
+        follows_BTL = self._follows().gather(2, rest_BT1L)[:, :, 0]
+        later_BTL = self.transition[history_BT] + follows_BTL
+        every_BTL = torch.cat([first_BL[:, None], later_BTL], 1).log_softmax(-1)
+        return every_BTL.masked_fill(~self.mask[..., None], 0.0)
 
     def best(self, count: int = 1) -> tuple[Tensor, Tensor]:
         """The K = ``count`` best label sequences of each row, best first: labels [B, K, T] and scores [B, K].
 
         A score is minus infinity if a row has fewer sequences. The last label is repeated past a row's length. Each
-        label keeps its K best predecessors; ``count`` 1 is Viterbi's algorithm (1967).
+        history keeps its K best predecessors; ``count`` 1 is Viterbi's algorithm (1967).
         """
-        B, T, L = self.unary.shape
-        rows_B1 = torch.arange(B, device=self.unary.device)[:, None]
-        ways_BKL = torch.full((B, count, L), NEVER, dtype=self.unary.dtype, device=self.unary.device)
-        ways_BKL[:, 0] = self.start + self.unary[:, 0]
-        origins: list[Tensor] = []  # back-pointers [B, K, L] each: k * L + i, the rank and label of the predecessor
+        (_, R, L), (B, T, _) = self._steps.shape, self.unary.shape
+        ways_BKH = self.unary.new_full((B, count, self._histories), NEVER)
+        ways_BKH[:, 0] = self._begun()
+        every = [ways_BKH]
         for t in range(1, T):
-            every_BNJ = (ways_BKL[..., None] + self.transition).view(B, count * L, L)
-            reached_BKJ, origin_BKJ = every_BNJ.topk(count, 1)
-            going_B11 = (t < self.lengths)[:, None, None]
-            stay_KL = torch.arange(count * L, device=self.unary.device).view(count, L)
-            ways_BKL = torch.where(going_B11, reached_BKJ + self.unary[:, t, None], ways_BKL)
-            origins.append(torch.where(going_B11, origin_BKJ, stay_KL))
-        score_BK, place_BK = (ways_BKL + self.end).view(B, count * L).topk(count)
+            each_BKORJ = ways_BKH.view(B, count, L, R, 1) + self._steps
+            reached_BKRJ = highest(each_BKORJ.flatten(1, 2), count)
+            reached_BKH = (reached_BKRJ + self.unary[:, t, None, None]).flatten(2)
+            ways_BKH = torch.where((t < self.lengths)[:, None, None], reached_BKH, ways_BKH)
+            every.append(ways_BKH)
+        score_BK, place_BK = (ways_BKH + self.end).flatten(1).topk(count)
         labels = [place_BK % L]
-        for origin_BKL in reversed(origins):
-            place_BK = origin_BKL.view(B, -1)[rows_B1, place_BK]
+        for t in range(T - 1, 0, -1):
+            before_BK = self._origin(every[t - 1], place_BK)
+            place_BK = torch.where((t < self.lengths)[:, None], before_BK, place_BK)
             labels.append(place_BK % L)
         empty_B1 = (self.lengths == 0)[:, None]
-        first_K = torch.arange(count, device=self.unary.device) == 0
+        first_K = torch.arange(count, device=score_BK.device) == 0
         score_BK = torch.where(empty_B1, torch.where(first_K, 0.0, NEVER).to(score_BK), score_BK)
         return torch.stack(labels[::-1], -1), score_BK
+
+    def _origin(self, ways_BKH: Tensor, place_BK: Tensor) -> Tensor:
+        """The places [B, K] in ``ways_BKH`` from which one step leads to these places.
+
+        A place is k * H + h: the rank and the number of a history. Only the best sequences are traced back, so this
+        takes less time than back-pointers for all histories.
+        """
+        (B, count, H), (L, R, _) = ways_BKH.shape, self._steps.shape
+        rank_BK, history_BK = place_BK // H, place_BK % H
+        rest_BK = history_BK // L
+        ways_BKKL = ways_BKH.view(B, 1, count, L, R).expand(-1, count, -1, -1, -1)
+        ways_BKKL = ways_BKKL.gather(4, rest_BK[..., None, None, None].expand(-1, -1, count, L, 1))[..., 0]
+        steps_BKL = self._steps.view(L, H)[:, history_BK].permute(1, 2, 0)
+        found_BKK = (ways_BKKL + steps_BKL[:, :, None]).flatten(2).topk(count, 2).indices
+        origin_BK = found_BKK.gather(2, rank_BK[..., None])[..., 0]
+        return origin_BK * R + rest_BK
+
+    @property
+    def _labels(self) -> int:
+        return len(self.start)
+
+    @property
+    def _histories(self) -> int:
+        return len(self.end)
+
+    @cached_property
+    def _steps(self) -> Tensor:
+        """[O, R, J]: the transition scores."""
+        return self.transition.view(self._labels, -1, self._labels)
+
+    @cached_property
+    def _weights(self) -> Tensor:
+        """[O, R, J], float64: exp of the transition scores."""
+        return self._steps.double().exp()
+
+    @property
+    def _first(self) -> Tensor:
+        """[L]: the history of each first label, which only BOS precedes."""
+        return self.histories(torch.arange(self._labels, device=self.start.device)[:, None])[:, 0]
+
+    def _begun(self) -> Tensor:
+        """[B, H]: the scores of the histories after the first label."""
+        alpha_BH = self.unary.new_full((len(self.unary), self._histories), NEVER)
+        return alpha_BH.index_copy(1, self._first, self.start + self.unary[:, 0])
+
+    def _follows(self) -> Tensor:
+        """[B, T - 1, R, J]: the scores of the label at t = 2 to T and of all label suffixes after it."""
+        return self.unary[:, 1:, None] + self.backward[:, 1:].unflatten(2, self._steps.shape[1:])
+
+
+def log_product(a_BOR: Tensor, weights_ORJ: Tensor) -> Tensor:
+    """[B, R, J]: the log of the sum over o of exp(a(o, r)) weight(o, r, j).
+
+    This is a matrix product for each r, in float64. Terms below exp(-700) of the largest a(o, r) count as 0.
+    """
+    largest_B1R = a_BOR.detach().amax(1, keepdim=True).clamp(min=torch.finfo(a_BOR.dtype).min)
+    shifted_RBO = (a_BOR - largest_B1R).double().exp().permute(2, 0, 1)
+    product_RBJ = shifted_RBO @ weights_ORJ.transpose(0, 1)
+    never_RBJ = product_RBJ == 0
+    log_RBJ = product_RBJ.masked_fill(never_RBJ, 1.0).log().masked_fill(never_RBJ, NEVER)  # no NaN in the gradient
+    return log_RBJ.transpose(0, 1).to(a_BOR) + largest_B1R.transpose(1, 2)
+
+
+def highest(scores_BN: Tensor, count: int) -> Tensor:
+    """The ``count`` highest scores over the second axis N, highest first: [B, count, ...] of [B, N, ...]."""
+    if count == 1:  # much faster than topk
+        return scores_BN.amax(1, keepdim=True)
+    return scores_BN.topk(count, 1).values
 
 
 def check_lengths(own_B: Tensor, wanted_B: Tensor | None) -> None:

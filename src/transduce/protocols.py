@@ -125,7 +125,8 @@ class Regressor(Model, Protocol):
 class Chain(Model, Protocol):
     """A distribution over label sequences with one label for each source token: p(y) = exp(score) / Z.
 
-    Each label depends on the label before it. ``trellis`` returns the scores. Labels are ids of the target vocabulary.
+    Each label depends on one or more labels before it. ``trellis`` returns the scores. Labels are ids of the target
+    vocabulary.
     """
 
     def trellis(self, source: Any) -> Trellis: ...

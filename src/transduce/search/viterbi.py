@@ -1,4 +1,4 @@
-"""Searches over label sequences in which each label depends on the one before.
+"""Searches over label sequences in which each label depends on the labels before.
 
 B sources, T places, L labels, K sequences of a source.
 """
@@ -22,7 +22,7 @@ from transduce.types import Hypothesis, Padded
 class Viterbi:
     """The ``nbest`` most probable label sequences, exactly (Viterbi 1967). If there are fewer, all are returned.
 
-    The log-probability of a token is log p(its label | the label before it, the source). These sum to the hypothesis'
+    The log-probability of a token is log p(its label | the labels before it, the source). These sum to the hypothesis'
     log-probability. As in ``LabelSearch``, a label is never ``<unk>``. Raises UserError for a prefix.
     """
 
@@ -36,7 +36,7 @@ class Viterbi:
     def __call__(self, model: Chain, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         trellis = model.trellis(source)
-        check_nbest(self.nbest, trellis.unary)
+        check_nbest(self.nbest, trellis.forward)
         labels_BKT, score_BK = replace(trellis, unary=only_labels(trellis.unary)).best(self.nbest)
         return hypotheses(trellis, labels_BKT, score_BK)
 
