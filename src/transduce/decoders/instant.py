@@ -64,7 +64,9 @@ class DenseDecoder(nn.Module):
 
 @dataclass(frozen=True)
 class StackedKeys:
-    """The keys and values that each layer made of the memory, and the mask [B, S] of the memory's real states."""
+    """The memory, projected once for all layers of ``InstantTransformer``: the keys and values of each layer, and the
+    mask [B, S] of the memory's real states.
+    """
 
     layers: tuple[CrossKeys, ...]
     mask_BS: Tensor
@@ -118,8 +120,8 @@ class InstantTransformer(nn.Module):
         return y_NTD
 
     def places(self, lengths_N: Tensor, positions: int) -> Tensor:
-        """The inputs [N, T, D] of T = ``positions`` positions, for outputs of ``lengths_N``. The sinusoids are
-        projected once for all rows.
+        """The inputs [N, T, D] of the first layer at T = ``positions`` positions, for outputs of ``lengths_N``. The
+        sinusoids are projected once for all rows.
         """
         place_T = torch.arange(positions, device=lengths_N.device)
         after_NT = (lengths_N[:, None] - 1 - place_T).clamp(min=0)

@@ -18,7 +18,9 @@ from transduce.types import Factory, Memory, MemoryWidths, widened
 
 @dataclass(frozen=True)
 class SourceWords:
-    """The source's ids [B, S], and for each position the first position of its row that has the same id, [B, S]."""
+    """The source as a pointer needs it: its ids [B, S], and for each position the first position of its row that has
+    the same id, [B, S].
+    """
 
     id_BS: Tensor
     first_BS: Tensor

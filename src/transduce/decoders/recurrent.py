@@ -16,10 +16,10 @@ from transduce.types import Factory, Memory, MemoryWidths
 
 
 class RecurrentDecoder(nn.Module):
-    """Reads tokens with cells and attention, connected by a wiring. The ``bridge`` makes the first state from the
-    memory's summary.
+    """A decoder of recurrent cells. The ``bridge`` makes its first state from the memory's summary, and the ``wiring``
+    connects cells and attention.
 
-    With ``residual`` each layer except the first adds its input to its output (Wu et al. 2016).
+    ``residual`` adds the input of each layer except the first to its output (Wu et al. 2016).
     """
 
     def __init__(

@@ -32,11 +32,11 @@ class StackedState:
 
 
 class TransformerDecoder(nn.Module):
-    """The decoder of Vaswani et al. 2017, pre-norm or post-norm (``norm``).
+    """The decoder of Vaswani et al. 2017. ``norm`` chooses pre-norm (the default) or post-norm.
 
-    ``mixer`` is one for all layers, or an array with one per layer, the lowest first. The default is self-attention.
-    ``feedforward`` is the hidden width of the plain form, or a table. If the memory has width 0, the layers have no
-    attention to a memory (Liu et al. 2018, "decoder-only").
+    ``mixer`` is one causal mixer for all layers, or an array with one per layer, the lowest first; the default is
+    self-attention. ``feedforward`` is the hidden width of the plain form, or a table. If the memory has width 0, as in
+    a language model, the layers have no attention to a memory (Liu et al. 2018, "decoder-only").
     """
 
     def __init__(

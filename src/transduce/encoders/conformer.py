@@ -20,11 +20,11 @@ from transduce.types import Factory, Memory, Padded
 
 
 class ConformerLayer(nn.Module):
-    """Half a feed-forward step, attention, a convolution, half a feed-forward step, then a norm (Gulati et al. 2020,
-    eq. 1).
+    """One layer of the Conformer (Gulati et al. 2020, eq. 1). Maps x [B, S, D] to the same shape:
 
-    x <- x + F(x) / 2; x <- x + attention(x); x <- x + convolution(x); x <- norm(x + G(x) / 2). Each of the four
-    functions first normalises x with a norm of its own. x is [B, S, D].
+    x <- x + F(x) / 2; x <- x + attention(x); x <- x + convolution(x); x <- norm(x + G(x) / 2).
+
+    F and G are feed-forward networks. Each of the four functions first normalises x with a norm of its own.
     """
 
     def __init__(

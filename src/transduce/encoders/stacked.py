@@ -19,12 +19,12 @@ from transduce.types import Factory, Memory, Padded
 
 
 class TransformerEncoder(nn.Module):
-    """The encoder of Vaswani et al. 2017, pre-norm or post-norm (``norm``). The summary is the average of the real
-    states.
+    """The encoder of Vaswani et al. 2017. ``norm`` chooses pre-norm (the default) or post-norm. The states are [B, S,
+    width], and the summary is the average of the real states.
 
-    ``mixer`` is one mixer for all layers, or an array with one per layer, lowest first; the paper's is self-attention.
-    ``feedforward`` is the hidden width of the plain form, or a table. ``embedding`` makes a token's vector, from its
-    factors if it has some.
+    ``mixer`` is one mixer for all layers, or an array with one per layer, the lowest first; the default is the paper's
+    self-attention. ``feedforward`` is the hidden width of the plain form, or a table. ``embedding`` makes a token's
+    vector, from its factors if it has some.
     """
 
     def __init__(

@@ -1,4 +1,6 @@
-"""The beginning of training: from settings to a run directory, a model on its data, and the loop that trains it."""
+"""The beginning of training: from the settings of a run to its directory, its data, its model, and the loop that trains
+it.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ from transduce.training.validation import judge_of
 
 
 class RunExistsError(FileExistsError):
-    """A directory already holds a run."""
+    """A new run was to begin in a directory that already holds a run, without ``resume`` or ``overwrite``."""
 
     def __init__(self, run: Path) -> None:
         super().__init__(
@@ -113,11 +115,11 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
     trainable = Trainable(model, plan.objective)
     optimizer = training.optimizer(model.parameters())
     state = State() if point is None else load_training(point, model, optimizer)
-    anew = () if point is None else _other_measure(point, plan.table)
-    if anew:
+    other_measure = () if point is None else _other_measure(point, plan.table)
+    if other_measure:
         state = replace(state, best=None, validations=(), stale=0)
-    told = (*(inherited.lines() if inherited else ()), *plan.lessons, *anew)
-    report = (*plan.read, *told, *frozen, *plan.precision, *_changes(point, plan.table))
+    origins = (*(inherited.lines() if inherited else ()), *plan.teacher_report, *other_measure)
+    report = (*plan.data_report, *origins, *frozen, *plan.precision, *_changes(point, plan.table))
     computing = autocast(plan.chosen.precision, plan.where)
     judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing)
     # after the checkpoint and the metrics were found to fit: a mistake must not spoil the run's own settings
@@ -140,8 +142,8 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
 
 
 def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> Counting:
-    """Makes the directory a run, calls ``on_start`` and returns the counting, which has not begun. It always begins
-    anew.
+    """Makes the directory a run, calls ``on_start`` of the callbacks, and returns the ``Counting``, which has not
+    begun. A counted model always begins at pass 0, also on a resume.
     """
     pairs, exactly = plan.prepared.train, nullcontext
     model.to(plan.where)
@@ -150,13 +152,13 @@ def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> 
     init = plan.settings.init
     whose = () if init is None else (f"has the vocabularies of {init.run} ({init.vocabulary}), and nothing else of it",)
     plan.create(run, 0, None)
-    _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", (*plan.read, *whose, *counts.report)))
+    _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", (*plan.data_report, *whose, *counts.report)))
     return Counting(model, counts, plan.settings.training, judge, callbacks, run, config.write(plan.table))
 
 
 def _counted(run: Path, plan: _Plan, callbacks: list[Callback]) -> Finished:
-    """Reports a start and an end without any work: the same settings were counted before, and would give the same
-    counts.
+    """For a resume with unchanged settings: reports the start and the end of a counting without any work. Counting
+    again would give the same counts.
     """
     about = json.loads((run / CHECKPOINTS / "last" / STATE).read_text(encoding="utf-8"))
     _start(callbacks, Started(run, 0, about["step"], str(plan.where), "float32", ("counted already",)))
@@ -176,7 +178,9 @@ def _start(callbacks: list[Callback], started: Started) -> None:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Everything that is decided before training: the settings, as a table and as objects, and the data."""
+    """Everything that is decided before training: the settings, as a ``table`` and as objects, the precision, the
+    prepared data, the device ``where``, and the runs to start from and to learn from.
+    """
 
     table: config.Table
     settings: Settings
@@ -188,8 +192,8 @@ class _Plan:
     teacher: Teacher | None
 
     @property
-    def read(self) -> tuple[str, ...]:
-        """The report on the data, for people."""
+    def data_report(self) -> tuple[str, ...]:
+        """Lines for people: the report on the data, and the splits that are the recipe's own."""
         return (*self.prepared.report.lines(), *self.settings.data.borrowed())
 
     @property
@@ -205,8 +209,8 @@ class _Plan:
         return self.teacher.taught(own, self.prepared.train, self.settings.training) if self.teacher else own
 
     @property
-    def lessons(self) -> list[str]:
-        """Lines about the teacher, for people; empty without distillation."""
+    def teacher_report(self) -> list[str]:
+        """Lines for people about the teacher; empty without distillation."""
         own: Any = self.settings.objective
         return self.teacher.lines(own, self.prepared.train, self.settings.training) if self.teacher else []
 
@@ -219,14 +223,19 @@ class _Plan:
         return self.predecessor.hand_over(model, self.table["model"], self.prepared.tokenizers)
 
     def create(self, run: Path, step: int, inherited: Inheritance | None) -> None:
-        """Makes the directory a run, or goes on with the run that it is."""
+        """Makes the directory ``run`` a run, or updates the run that is there. ``step`` is the update after which
+        training goes on. ``inherited`` is written as init.json.
+        """
         about = None if inherited is None else inherited.as_json()
         Run.create(run, self.table, self.prepared.tokenizers, step, str(self.where), about)
 
 
 def _plan(table: config.Table, settings: Settings, run: Path, point: Path | None, where: torch.device) -> _Plan:
-    """Reads the data, and checks that the settings fit it. Training that goes on from a checkpoint ``point`` does not
-    need the run that it started from."""
+    """Decides everything before training: reads and encodes the data, chooses the precision, and checks that the
+    settings fit the data.
+
+    ``point`` is the checkpoint to go on from, or None. If it is given, the run that this one started from is not read.
+    """
     data = settings.data
     predecessor = Predecessor(settings.init) if settings.init and point is None else None
     if predecessor and (units := predecessor.units_for(data)) is not None:

@@ -66,7 +66,7 @@ LEAST_UPDATES, LEAST_EPOCHS = 1_000, 10  # a budget that reaches neither is too 
 
 @dataclass(frozen=True)
 class Pace:
-    """How far training has come: updates, passes over the data, seconds (validation included)."""
+    """How far training has come: the updates, the passes over the data, and the seconds, validation included."""
 
     updates: int
     epochs: float

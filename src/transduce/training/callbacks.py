@@ -55,7 +55,9 @@ class Validated:
 
 @dataclass(frozen=True)
 class Notice:
-    """Advice to the user: a setting that does not suit this machine, and what to change."""
+    """Advice to the user during training, ``text``: which setting does not suit this machine or this budget, and what
+    to change.
+    """
 
     step: int
     text: str

@@ -22,11 +22,12 @@ GAIN = 1e-3  # of the log-probability; counting stops after a pass that gains a 
 
 @dataclass
 class Counting:
-    """Passes over all pairs until the budget ends or a pass gains too little, then one validation, and the checkpoints
-    ``best`` and ``last``.
+    """The training of a counted model: passes over all pairs until the budget ends or a pass gains too little. Then one
+    validation, and the checkpoints ``best`` and ``last``, which are the same.
 
-    A pass counts as one update and one epoch. An interrupted run saves nothing: counting the same pairs again gives the
-    same counts.
+    A pass gains too little if the log-probability of the pairs rises by at most a share ``GAIN`` of its size. A pass
+    counts as one update and one epoch. An interrupted run saves nothing: counting the same pairs again gives the same
+    counts.
     """
 
     model: Any
@@ -78,7 +79,7 @@ class Counting:
             callback.on_update(update)
 
     def _save(self, step: int) -> None:
-        """Validate the model and save it as both the best and the last."""
+        """Validates the model, if there is validation data, and saves it as the checkpoints best and last."""
         about: dict[str, Any] = {"step": step, "what": "counted"}
         self.model.eval()
         if self.judge is not None:

@@ -30,8 +30,8 @@ TEACHER_TOKENS = 2**14  # tokens of a batch, when the teacher reads all pairs be
 
 
 class Teacher:
-    """The run, or the ensemble of runs, that another run (the student) learns from. Its model is on ``device`` and does
-    not change.
+    """The trained run, or the ensemble of runs, that a new run (the student) learns from. Its model is on ``device``
+    and does not change.
     """
 
     def __init__(self, settings: Distillation, device: torch.device) -> None:
@@ -47,8 +47,9 @@ class Teacher:
         return self.transducer.tokenizers if self.transducer.conditional and theirs.units == data.units else None
 
     def check(self, tokenizers: Tokenizers) -> None:
-        """Raises UserError unless the teacher has a distribution over each next word. Also raises unless it has the
-        student's vocabularies, ``tokenizers``.
+        """Raises UserError unless a student can learn from this teacher. The teacher needs a distribution over each
+        next word, and the student's vocabularies, ``tokenizers``. The source vocabulary does not matter if the
+        teacher reads no source.
         """
         name = self.settings.teacher
         if lacking := lacking_verbs(type(self.model), Autoregressive):
@@ -63,7 +64,7 @@ class Teacher:
             )
 
     def taught(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> Distilled:
-        """The objective of a run that learns ``pairs`` from this teacher."""
+        """The objective of a student that trains on ``pairs`` by ``objective`` and learns from this teacher."""
         return Distilled(objective, self._distributions(objective, pairs, training), self.settings.share)
 
     def _distributions(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> TeacherDistributions:
@@ -81,7 +82,9 @@ class Teacher:
         return same_words and gibibytes <= self.settings.room
 
     def lines(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> list[str]:
-        """Lines for the run's report."""
+        """A line about the teacher for the student's report: its size, its share of the loss, and when its
+        distributions are computed.
+        """
         parameters = sum(p.numel() for p in self.model.parameters())
         once = self._once(objective, pairs, training)
         when = "computed once, before the first update" if once else "computed with every batch"
@@ -103,7 +106,7 @@ class TeacherDistributions(Protocol):
 
 @dataclass(frozen=True)
 class ComputedDistributions:
-    """The teacher reads every batch, with the same words as the student."""
+    """The teacher's distributions, computed anew with every batch. The teacher reads the same words as the student."""
 
     teacher: Autoregressive[Any]
 
@@ -121,11 +124,11 @@ class ComputedDistributions:
 
 
 class StoredDistributions:
-    """The teacher reads all ``pairs`` once, on ``device``, at the first call of ``find``. It reads the targets' words,
-    so ``find`` ignores ``read_BT``. Its distributions are stored in half precision, in the processor's memory.
+    """The teacher's distributions for all ``pairs``, computed on ``device`` at the first call of ``find`` and then kept
+    in the processor's memory, in half precision.
 
-    The batches that it reads are always the same. Other batches could change the last bits, and a resumed run would
-    learn from other numbers.
+    The teacher reads the words of the targets, so ``find`` ignores ``read_BT``. The batches that it reads are always
+    the same: other batches could change the last bits, and a resumed run would learn from other numbers.
     """
 
     def __init__(self, teacher: Autoregressive[Any], pairs: Pairs, vocabulary: int, device: torch.device) -> None:

@@ -23,11 +23,11 @@ from transduce.types import Facts
 
 @dataclass
 class Inheritance:
-    """The parameters that a model has from another run, by name.
+    """The report of what a new model took from another run. Parameters are named.
 
     ``loaded`` has the size of each parameter that was copied whole. ``by_token`` has two numbers: the tokens that were
-    copied, and all tokens of this model's vocabulary. ``misfits`` has the shape in the other run, then the shape here.
-    ``fresh`` parameters are only in this model, ``unused`` ones only in the other.
+    copied, and all tokens of the new model's vocabulary. ``misfits`` has the shape in the other run, then the shape in
+    the new model. ``fresh`` parameters are only in the new model, ``unused`` ones only in the other run.
     """
 
     init: Init
@@ -38,7 +38,9 @@ class Inheritance:
     unused: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
-        """A report for people. If all parameters of a module are in the same list, it names the module instead."""
+        """The report as lines for people. If all parameters of a module are in the same list, the module is named
+        instead.
+        """
         own = [*self.loaded, *self.by_token, *self.misfits, *self.fresh]
         theirs = [*self.loaded, *self.by_token, *self.misfits, *self.unused]
         vocabulary = {
@@ -59,7 +61,7 @@ class Inheritance:
         ]
 
     def as_json(self) -> Any:
-        """The record in init.json."""
+        """The report as values for JSON, for the file init.json."""
         return asdict(self) | {"init": {**asdict(self.init), "run": str(self.init.run)}}
 
 
@@ -69,8 +71,8 @@ def _line(what: str, names: list[str], more: str = "") -> Iterator[str]:
 
 
 class Predecessor:
-    """The run that a new run starts from. Raises FileNotFoundError if there is no such run, or if it lacks the
-    checkpoint.
+    """The run that a new run starts from, loaded from the settings ``[init]``. Raises FileNotFoundError if there is no
+    such run, or if it lacks the checkpoint.
     """
 
     def __init__(self, init: Init) -> None:
@@ -103,11 +105,11 @@ class Predecessor:
 
     @torch.no_grad()
     def hand_over(self, model: nn.Module, table: config.Table, tokenizers: Tokenizers) -> Inheritance:
-        """Copies the weights that fit into ``model``. ``table`` is its ``[model]`` settings, and ``tokenizers`` has its
-        vocabularies. Returns what was copied.
+        """Copies the predecessor's weights that fit into the new ``model``. ``table`` has the new model's settings, and
+        ``tokenizers`` its vocabularies. Returns what was copied.
 
         A parameter fits if its name and shape are the same. If one of its axes runs over a vocabulary, the size of that
-        axis may differ: the entries of tokens in both vocabularies are copied. Raises UserError if nothing fits.
+        axis may differ: the entries of tokens that both vocabularies have are copied. Raises UserError if nothing fits.
         """
         given = dict(self.transducer.model.named_parameters(remove_duplicate=False))  # a tied table has several names
         here, there = self._axes(table, tokenizers)
@@ -135,8 +137,8 @@ class Predecessor:
         return found
 
     def _axes(self, table: config.Table, tokenizers: Tokenizers) -> tuple[dict[str, Axis], dict[str, Axis]]:
-        """The vocabulary axes of the new model and of the old one, by parameter; two empty dicts if the vocabularies
-        are equal.
+        """The vocabulary axes of the new model and of the predecessor's, each by the name of the parameter. Two empty
+        dicts if the vocabularies are equal, because parameters then fit as a whole.
         """
         if tokenizers.fingerprints == self.tokenizers.fingerprints:
             return {}, {}
@@ -156,8 +158,8 @@ class Axis:
 
 
 def vocabulary_axes(table: config.Table, tokenizers: Tokenizers) -> dict[str, Axis]:
-    """The axis that runs over a vocabulary, by the name of the parameter, for the model of the settings ``table``. A
-    parameter without such an axis is left out.
+    """Finds which axis of each parameter runs over a vocabulary, for the model with the settings ``table``. The result
+    has the parameter's name and its ``Axis``; parameters without such an axis are left out.
 
     Models do not declare these axes, so this function finds them by their growth. It makes the model twice, without
     memory for its weights. The second model has one more source token, two more target tokens (one if both sides share

@@ -39,11 +39,11 @@ class DivergenceError(StoppedError):
 
 @dataclass
 class Loop:
-    """Updates, validations and checkpoints until the budget ends, patience runs out or a signal comes. A call trains
-    and returns ``Finished``.
+    """The training loop of every model that learns by gradients: updates, validations and checkpoints until the budget
+    ends, patience runs out or a signal comes. A call trains and returns ``Finished``.
 
-    ``judge`` validates the current model within the seconds that it is given. None means that there is no validation
-    data: then the last model is the best. ``state`` is replaced as training proceeds. ``fresh`` is False for a model
+    ``judge`` validates the current model within the seconds that it is given. If it is None, there is no validation
+    data, and the last model is the best. ``state`` is replaced as training proceeds. ``fresh`` is False for a model
     that starts from trained weights: few updates may then be enough, and the loop does not warn of them.
     """
 
@@ -191,7 +191,9 @@ class Loop:
         return norm
 
     def _report(self) -> None:
-        """Report the updates since the last report. Raises DivergenceError if a loss or a gradient is not finite."""
+        """Sends the updates since the last report to the callbacks, as one ``Update``. Raises DivergenceError if one of
+        their losses or gradients is not finite.
+        """
         if not self.unreported:
             return
         updates, self.unreported = self.unreported, []
@@ -217,7 +219,7 @@ class Loop:
             callback.on_update(report)
 
     def _count_event(self) -> None:
-        """Count a line of metrics.jsonl, before it is written: a resumed run drops the lines after its checkpoint."""
+        """Counts a line of metrics.jsonl, before it is written. A resumed run drops the lines after its checkpoint."""
         if self.state.events is not None:
             self.state = replace(self.state, events=self.state.events + 1)
 
@@ -248,7 +250,9 @@ class Loop:
             self._notice(warning)
 
     def _notice_share(self, computed: str, left_out: str, seconds: float) -> None:
-        """Say once what validation computes and what it leaves out, and why."""
+        """Tells the user, once, what a validation computes, what it leaves out, and why. ``seconds`` is the time that
+        the omitted part would take.
+        """
         if self.share_noticed:
             return
         self.share_noticed = True
@@ -306,8 +310,10 @@ class Loop:
         self.previous_progress = self.progress  # a validation that is long past its time is not made up for
 
     def _record(self, judgement: Judgement) -> float:
-        """Records the value of a validation in ``state`` and returns 0. If the search was left out, records nothing and
-        returns the seconds that it would have taken.
+        """Records the value of a validation in ``state``, for the schedule. Returns 0.0.
+
+        If the search was left out, there is no value: then it records nothing and returns the seconds that the search
+        would have taken.
         """
         if judgement.value is None:
             metrics = ", ".join(self.training.validation.metrics)
@@ -407,7 +413,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class _Unreported:
-    """An update that is not reported yet. Tensors stay on the device, so that nothing waits for it."""
+    """The numbers of an update that is not reported yet. Tensors stay on the device, so that nothing waits for it."""
 
     step: int
     total: Tensor

@@ -79,7 +79,9 @@ class Schedule(Protocol):
 
 
 def warm_up(step: int, warmup: int) -> float:
-    """A share of the peak: rises linearly to 1 over ``warmup`` updates, then stays at 1. It is 1 if ``warmup`` is 0."""
+    """The share of the peak learning rate in a warm-up: rises linearly to 1 over ``warmup`` updates, then stays at 1.
+    It is always 1 if ``warmup`` is 0. ``step`` is the number of the update, from 1.
+    """
     return min(1.0, step / warmup) if warmup else 1.0
 
 
@@ -90,7 +92,7 @@ def check_at_least(name: str, value: float | None, least: int) -> None:
 
 @dataclass(frozen=True)
 class ConstantRate:
-    """The peak, after a linear warm-up of ``warmup`` updates."""
+    """A schedule: the peak learning rate, after a linear warm-up of ``warmup`` updates."""
 
     warmup: int = 0
 
@@ -103,8 +105,8 @@ class ConstantRate:
 
 @dataclass(frozen=True)
 class InverseSquareRoot:
-    """A linear warm-up of ``warmup`` updates, then the peak times sqrt(warmup / step): Vaswani et al. 2017, eq. 3.
-    Without a warm-up the share is 1 / sqrt(step).
+    """A schedule: a linear warm-up of ``warmup`` updates, then the peak learning rate times sqrt(warmup / step)
+    (Vaswani et al. 2017, eq. 3). If ``warmup`` is 0, the peak times 1 / sqrt(step).
     """
 
     warmup: int = 4000
@@ -118,8 +120,9 @@ class InverseSquareRoot:
 
 @dataclass(frozen=True)
 class CosineDecay:
-    """A linear warm-up, times half a cosine that falls from the peak to ``floor`` of it over the budget (Loshchilov and
-    Hutter 2017)."""
+    """A schedule: the learning rate falls along half a cosine over the budget, from the peak to ``floor`` times the
+    peak (Loshchilov and Hutter 2017). A linear warm-up also scales the first ``warmup`` updates.
+    """
 
     warmup: int = 0
     floor: float = 0.0
@@ -134,7 +137,9 @@ class CosineDecay:
 
 @dataclass(frozen=True)
 class LinearDecay:
-    """A linear warm-up, times a straight line that falls from the peak to ``floor`` of it over the budget."""
+    """A schedule: the learning rate falls along a straight line over the budget, from the peak to ``floor`` times the
+    peak. A linear warm-up also scales the first ``warmup`` updates.
+    """
 
     warmup: int = 0
     floor: float = 0.0
@@ -149,8 +154,8 @@ class LinearDecay:
 
 @dataclass(frozen=True)
 class ReduceOnPlateau:
-    """Multiplies the rate by ``factor`` after every ``patience`` validations in a row without a new best value. The
-    rate first rises linearly over ``warmup`` updates.
+    """A schedule: multiplies the learning rate by ``factor`` after every ``patience`` validations in a row without a
+    new best value. Over the first ``warmup`` updates it rises linearly.
     """
 
     factor: float = 0.5

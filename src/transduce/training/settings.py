@@ -103,9 +103,9 @@ class Training:
 
 @dataclass(frozen=True)
 class Settings:
-    """A run: ``transduce train`` reads it from a TOML file and keeps it in the run directory.
+    """All settings of a run. ``transduce train`` reads them from a TOML file and keeps them in the run directory.
 
-    ``search`` and ``metrics`` are those of the trained model, for prediction and evaluation; ``training.validation``
+    ``search`` and ``metrics`` are for the trained model: prediction and evaluation use them. ``training.validation``
     has its own. Raises ConfigError if the objective or a search calls a method that the model lacks.
     """
 
@@ -145,8 +145,10 @@ class Settings:
 
 
 def read_settings(table: config.Table) -> Settings:
-    """The settings of a run before its data is known, so without the sizes that the data decides. Raises ConfigError or
-    another ValueError if a setting is not valid.
+    """Makes the settings of a run from its table, before the data are read: the sizes that the data decide are still
+    unknown.
+
+    Raises ConfigError, or UserError of a constructor, if a setting is not valid.
     """
     unknown: Any = UNKNOWN  # the model is a factory, so nothing needs its sizes yet
     settings = config.build(table, Settings, Facts(**{fact.name: unknown for fact in fields(Facts)}))

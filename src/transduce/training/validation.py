@@ -122,7 +122,9 @@ class Judge:
         return self.search_seconds
 
     def _search(self, chosen: Sequence[Example]) -> tuple[dict[str, float], float]:
-        """The metrics' scores of the outputs for these examples, and the seconds that they took."""
+        """Searches for the outputs of the examples ``chosen``. Returns the metrics' scores by name, and the seconds
+        that it took.
+        """
         began = self.clock()
         scores = self.transducer.evaluate(chosen, self.metrics, batch_size=128).scores
         return scores, self.clock() - began
@@ -185,8 +187,8 @@ def check_metrics(names: Sequence[str], found: Sequence[Example]) -> None:
 
 
 def spread(found: list[Example], count: int | None) -> list[Example]:
-    """``count`` evenly spaced examples; all of them if ``count`` is None or larger. A dictionary is sorted, so its
-    first entries are not a fair sample.
+    """Returns ``count`` of the examples, evenly spaced; all of them if ``count`` is None or larger. Data are often
+    sorted, so the first ones would not be a fair sample.
     """
     count = min(count or len(found), len(found))
     return [found[number * len(found) // count] for number in range(count)]

@@ -44,7 +44,7 @@ class Signal(Unit, Protocol):
 
 
 class SignalError(LineError):
-    """A file (``line``, as the user wrote it) cannot be read as the expected signal."""
+    """A file cannot be read as the signal that its unit expects. ``line`` is the file's path as the user wrote it."""
 
     def __init__(self, path: str, problem: str) -> None:
         DataError.__init__(self, f"{path} {problem}")

@@ -21,17 +21,18 @@ FINEST = 16  # most points, as a multiple of the window's
 
 @dataclass(frozen=True)
 class LogMel:
-    """Frames of ``window`` samples, every ``hop`` samples, in ``mels`` bands from 0 to half the ``rate`` (samples a
-    second).
+    """Computes log-mel energies of a recording: frames of ``window`` samples, every ``hop`` samples, in ``mels``
+    frequency bands from 0 to half the ``rate`` (samples a second).
 
-    frame(s, n) = hann(n) (x(s hop + n) - a x(s hop + n - 1)); a is the pre-``emphasis`` (0: none).
-    out(s, m) = ln(1e-8 + sum_f T(m, f) |DFT frame(s)|^2(f)).
+    x are the samples, s is a frame, n a sample of a frame, m a band, and a the pre-``emphasis`` (0: none):
 
-    T(m, .) is a triangle. It rises from 0 at the centre of band m - 1 to 1 at its own centre and falls to 0 at the
-    centre of band m + 1. Centres are evenly spaced in mel = 2595 log10(1 + Hz / 700) (Davis and Mermelstein 1980;
-    O'Shaughnessy's mel scale). The number of points of the transform is a power of two, large enough that each band has
-    a frequency. hann is periodic. Only whole frames are used; a recording shorter than one frame is padded with
-    silence.
+    frame(s, n) = hann(n) (x(s hop + n) - a x(s hop + n - 1)), out(s, m) = ln(1e-8 + sum_f T(m, f) |DFT frame(s)|^2(f)).
+
+    T(m, .) is a triangle over the frequencies f. It rises from 0 at the centre of band m - 1 to 1 at its own centre and
+    falls to 0 at the centre of band m + 1. Centres are evenly spaced in mel = 2595 log10(1 + Hz / 700) (Davis and
+    Mermelstein 1980; O'Shaughnessy's mel scale). The number of points of the transform is a power of two, large enough
+    that each band has a frequency. hann is periodic. Only whole frames are used; a recording shorter than one frame is
+    padded with silence.
     """
 
     rate: int

@@ -84,10 +84,10 @@ def check_size(height: int, width: int | None, channels: int) -> None:
 
 @contextmanager
 def opened(path: str) -> Iterator[Image]:
-    """The picture in a file, decoded on first use. A DataError passes; any other exception while it is open becomes
-    SignalError.
+    """A context with Pillow's image of the file ``path``. The pixels are decoded when they are first read.
 
-    Raises DataError, which names the extra to install, without Pillow.
+    Raises DataError, which names the extra to install, without Pillow. While the image is open, any other exception
+    than DataError becomes SignalError, because a decoder may raise anything for a broken file.
     """
     try:
         from PIL import Image
@@ -107,7 +107,8 @@ def opened(path: str) -> Iterator[Image]:
 
 
 def resized(image: Image, path: str, height: int, width: int | None, channels: int, largest: int) -> Pixels:
-    """The pixels [height, width, channels] of a picture, 0 to 1. Without ``width`` the proportions stay.
+    """The pixels [height, width, channels] of an open picture, from 0 to 1, resized and on a white background. If
+    ``width`` is None, the proportions stay.
 
     Raises SignalError if the picture has, or would have, more than ``largest`` pixels. The picture is decoded after
     this check, unless only the decoded picture tells that the camera was held sideways.
@@ -133,7 +134,9 @@ def resized(image: Image, path: str, height: int, width: int | None, channels: i
 
 
 def _upright_size(image: Image) -> tuple[int, int]:
-    """Width and height as the camera was held, if the file's header tells it. Decodes nothing."""
+    """Width and height of the picture when it is turned upright, if the file's header tells its orientation; otherwise
+    its stored width and height. Decodes nothing.
+    """
     from PIL.ExifTags import Base
 
     sideways = "exif" in image.info and image.getexif().get(Base.Orientation, 1) >= FIRST_SIDEWAYS

@@ -22,10 +22,10 @@ FLOOR = 1e-3  # smallest divisor, so that silence and blank paper are not amplif
 
 
 class SignalTokenizer(RecordedNumbers):
-    """Turns paths into the normalised steps [S, D] of their files.
+    """The tokenizer of signals: turns the paths of files into their normalised steps [S, D].
 
-    ``mean`` and ``scale`` have a number for each channel, learned on the training set, if the unit's normalisation is
-    "corpus". Otherwise they are empty.
+    If the unit's normalisation is "corpus", ``mean`` and ``scale`` have a number for each channel, learned on the
+    training set. Otherwise they are empty.
     """
 
     kind = "signal"
@@ -53,7 +53,7 @@ class SignalTokenizer(RecordedNumbers):
         raise DataError("a signal is read and not written: there is no text of its steps")
 
     def tokens(self, ids: Sequence[Any]) -> list[str]:
-        """The place of each step as text."""
+        """The place of each step as text for people, such as "0.35 s" or "frame 4"."""
         return [self._unit.place(step) for step in range(len(ids))]
 
     def length(self, ids: Sequence[Any]) -> int:
@@ -124,7 +124,9 @@ def learned(unit: Signal, paths: Iterable[str]) -> SignalTokenizer:
 
 
 def channelled(unit: Signal, path: str) -> Steps:
-    """The unit's steps as [S, C, P]. Raises SignalError if a value is not a number."""
+    """Reads the file at ``path`` by its unit, as steps [S, C, P]. Raises SignalError if the file cannot be read, or if
+    a value is not a finite number.
+    """
     x_SD = unit.read(path)
     if not np.isfinite(x_SD).all():
         raise SignalError(path, "has something in it that is not a number (or is infinite)")

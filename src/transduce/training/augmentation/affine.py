@@ -16,13 +16,14 @@ from transduce.types import Padded
 
 @dataclass(frozen=True)
 class Affine:
-    """Rotates each picture about its middle, shears, scales and moves it (Simard et al. 2003).
+    """Changes pictures in training: rotates each one about its middle, shears, scales and moves it (Simard et al.
+    2003).
 
     The amounts are uniform random numbers: up to ``rotation`` and ``shear`` degrees in either direction, and a factor
     from 1 - ``scale`` to 1 + ``scale``. Along each axis the picture moves by up to ``shift`` times its height. Values
     between pixels are interpolated linearly; outside the picture they equal the nearest pixel of its edge. The size
-    does not change. ``channels`` is 1 (grey) or 3 (colour). A call raises UserError if the numbers of a column do not
-    divide into so many channels.
+    does not change. ``channels`` is the number in the unit: 1 for grey, 3 for colour. A call raises UserError if it
+    does not divide the numbers of a column.
     """
 
     rotation: float = 5.0
@@ -48,8 +49,8 @@ class Affine:
         return self.moved(source, uniform(ids_B, epoch, seed, 5))
 
     def moved(self, source: Padded, draws_BN: Tensor) -> Padded:
-        """Applies random numbers ``draws_BN`` [B, 5] in [0, 1): rotation, shear, scale, shift to the right, shift down.
-        A value of 0.5 changes nothing.
+        """Moves the pictures by given random numbers: ``draws_BN`` [B, 5] in [0, 1) are those of rotation, shear,
+        scale, shift to the right and shift down. A value of 0.5 changes nothing.
         """
         picture_BCHW = torch.unflatten(source.values.transpose(1, 2), 1, (self.channels, -1))
         H, W = picture_BCHW.shape[2:]

@@ -28,8 +28,8 @@ MOST = 1000  # augmentations in a run
 
 
 def augmented(augmentations: Sequence[Augmentation], batch: Batch, epoch: int, seed: int) -> Batch:
-    """The batch with its sources changed by each augmentation, in order. Each augmentation has random numbers of its
-    own.
+    """Applies the augmentations to the sources of a batch, one after the other. Returns the changed batch. Each
+    augmentation has random numbers of its own.
     """
     source = batch.source
     for place, augmentation in enumerate(augmentations):

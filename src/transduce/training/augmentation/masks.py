@@ -14,7 +14,7 @@ from transduce.types import Padded
 
 @dataclass(frozen=True)
 class SpecAugment:
-    """Masks bands of time and of frequency in a spectrogram (Park et al. 2019, section 2).
+    """Masks bands of time and of frequency of a spectrogram in training (Park et al. 2019, section 2).
 
     There are ``time_masks`` masks, each 0 to ``time`` frames wide and at most a ``share`` of the recording. There are
     ``frequency_masks`` masks, each 0 to ``frequency`` frequencies wide. Widths and positions are uniform, and masks may

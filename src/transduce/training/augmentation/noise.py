@@ -15,7 +15,9 @@ from transduce.types import Padded
 
 @dataclass(frozen=True)
 class Noise:
-    """Adds normal noise with mean 0 and standard deviation ``deviation`` to every number of every real step."""
+    """Adds noise to signals in training: a normal random number, with mean 0 and standard deviation ``deviation``, to
+    every number of every real step.
+    """
 
     deviation: float = 0.1
 
