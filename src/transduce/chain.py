@@ -131,7 +131,7 @@ class Trellis:
     def posteriors(self) -> Tensor:
         """[B, T, L]: log p(y_t = j | x) by the forward-backward algorithm; 0 past a row's length."""
         both_BTH = self.forward + self.backward - self.log_normaliser[:, None, None]
-        both_BTL = both_BTH.unflatten(2, (-1, self._labels)).logsumexp(2)
+        both_BTL = both_BTH.view(*self.unary.shape[:2], -1, self._labels).logsumexp(2)
         return both_BTL.masked_fill(~self.mask[..., None], 0.0)
 
     def pair_posteriors(self) -> Tensor:
@@ -140,8 +140,8 @@ class Trellis:
 
         ``transition_counts`` returns the sum of their exponentials without this table.
         """
-        follows_BTRJ = self._follows()
-        both_BTORJ = self.forward[:, :-1].unflatten(2, self._steps.shape[:2])[..., None] + self._steps
+        (B, T, _), follows_BTRJ = self.unary.shape, self._follows()
+        both_BTORJ = self.forward[:, :-1].reshape(B, T - 1, *self._steps.shape[:2], 1) + self._steps
         both_BTHJ = (both_BTORJ + follows_BTRJ[:, :, None]).flatten(2, 3)
         both_BTHJ = both_BTHJ - self.log_normaliser[:, None, None, None]
         return both_BTHJ.masked_fill(~self.mask[:, 1:, None, None], NEVER)
@@ -210,7 +210,7 @@ class Trellis:
         rest_BK = history_BK // L
         ways_BKKL = ways_BKH.view(B, 1, count, L, R).expand(-1, count, -1, -1, -1)
         ways_BKKL = ways_BKKL.gather(4, rest_BK[..., None, None, None].expand(-1, -1, count, L, 1))[..., 0]
-        steps_BKL = self._steps.view(L, H)[:, history_BK].permute(1, 2, 0)
+        steps_BKL = self._steps[:, rest_BK, history_BK % L].permute(1, 2, 0)
         found_BKK = (ways_BKKL + steps_BKL[:, :, None]).flatten(2).topk(count, 2).indices
         origin_BK = found_BKK.gather(2, rank_BK[..., None])[..., 0]
         return origin_BK * R + rest_BK
@@ -226,7 +226,7 @@ class Trellis:
     @cached_property
     def _steps(self) -> Tensor:
         """[O, R, J]: the transition scores."""
-        return self.transition.view(self._labels, -1, self._labels)
+        return self.transition.reshape(self._labels, -1, self._labels)
 
     @cached_property
     def _weights(self) -> Tensor:
@@ -245,7 +245,8 @@ class Trellis:
 
     def _follows(self) -> Tensor:
         """[B, T - 1, R, J]: the scores of the label at t = 2 to T and of all label suffixes after it."""
-        return self.unary[:, 1:, None] + self.backward[:, 1:].unflatten(2, self._steps.shape[1:])
+        B, T, _ = self.unary.shape
+        return self.unary[:, 1:, None] + self.backward[:, 1:].reshape(B, T - 1, *self._steps.shape[1:])
 
 
 def log_product(a_BOR: Tensor, weights_ORJ: Tensor) -> Tensor:
