@@ -44,8 +44,8 @@ class Batching:
 
 @dataclass(frozen=True)
 class Place:
-    """The position of training in its data: the number of the epoch, from 0, and how many of its batches this rank has
-    taken.
+    """The position of training in its data: the number of the epoch, from 0, and how many batches of this epoch this
+    process has already taken.
     """
 
     epoch: int = 0
@@ -53,12 +53,12 @@ class Place:
 
 
 class Batches:
-    """The batches of each epoch for process ``rank`` (from 0) of ``world`` processes. All ranks have equally many
-    batches.
+    """Divides the pairs into batches, anew in each epoch, for process ``rank`` (from 0) of ``world`` processes. All
+    processes get equally many batches.
 
-    Rank r takes batches r, r + world, and so on, of the epoch's shuffled batches. So the ranks together take in each
-    step what one process takes in ``world`` steps. Up to world - 1 batches of an epoch are left out. Raises DataError
-    unless 0 <= rank < world.
+    Process r takes batches r, r + world, and so on, of the epoch's shuffled batches. So in each step all processes
+    together take what one process takes in ``world`` steps. Up to world - 1 batches of an epoch are left out. Raises
+    DataError unless 0 <= rank < world.
     """
 
     def __init__(self, pairs: Pairs, batching: Batching, seed: int, rank: int = 0, world: int = 1) -> None:
@@ -68,7 +68,9 @@ class Batches:
 
     @cached_property
     def per_epoch(self) -> int:
-        """The number of this rank's batches in epoch 0. The shuffle decides, so other epochs may differ."""
+        """The number of this process's batches in epoch 0. The shuffle decides, so other epochs may have slightly more
+        or fewer.
+        """
         return len(self.epoch(0))
 
     def epoch(self, number: int) -> list[Ids]:
@@ -108,7 +110,8 @@ class Batches:
         return self.batching.pool * min(worth, self.batching.sentences or worth)
 
     def _cut(self, source_N: NDArray[np.int32], target_N: NDArray[np.int32], pool: int) -> list[tuple[int, int]]:
-        """The first row and the row after the last of each batch, for lengths [N] in the order of the epoch.
+        """Cuts an epoch into batches. Takes the lengths [N] of its pairs in their order, and returns the first row and
+        the row after the last of each batch.
 
         A batch has as many rows as the limits allow, and never goes across the end of a pool of ``pool`` rows.
         """

@@ -17,10 +17,10 @@ PLACES = 5  # how many places of each kind are remembered
 
 @dataclass
 class Finding:
-    """Lines with one kind of problem: their number, the policy that was applied ("skip", ...), and their first few
-    places.
+    """The lines of one split with one kind of problem: their number, the policy that was applied to them ("skip", ...),
+    and the places of the first few.
 
-    A place is file:line, for some kinds with the detail.
+    A place is file:line, for some kinds of problems followed by a description.
     """
 
     count: int
@@ -30,8 +30,9 @@ class Finding:
 
 @dataclass
 class Tally:
-    """The account of one split: pairs kept, and findings by kind (empty, overlong, unequal, undecodable, malformed,
-    unreadable)."""
+    """The result of a preparation for one split: the number of pairs ``kept``, and the findings by kind (empty,
+    overlong, unequal, undecodable, malformed, unreadable).
+    """
 
     kept: int = 0
     findings: dict[str, Finding] = field(default_factory=dict)
@@ -44,7 +45,9 @@ class Tally:
             finding.places.append(place)
 
     def lines(self, split: str) -> list[str]:
-        """Lines for people: one for the split, then one for each kind of finding."""
+        """The tally as text for people: a line for the split, then one for each kind of finding. ``split`` is the
+        split's name.
+        """
         text = [f"{split}: {self.kept:,} pairs"]
         for kind, finding in self.findings.items():
             more = ", …" if finding.count > len(finding.places) else ""
@@ -54,18 +57,18 @@ class Tally:
 
 @dataclass(frozen=True)
 class Report:
-    """The account of a preparation: the tally of each split, by its name."""
+    """The result of a preparation for all splits: the tally of each split, by its name."""
 
     splits: dict[str, Tally]
 
     def lines(self) -> list[str]:
-        """Plain text for people."""
+        """The report as text for people, with warnings about unknown tokens that training never has."""
         lines = [line for split, tally in self.splits.items() for line in tally.lines(split)]
         return [*lines, *untrained_unknowns({split: tally.unknown for split, tally in self.splits.items()})]
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Report:
-        """The report from the JSON of ``dataclasses.asdict``."""
+        """Makes the report from the JSON of ``dataclasses.asdict``."""
         return cls(
             {
                 split: Tally(
@@ -96,15 +99,17 @@ def untrained_unknowns(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]
 
 @dataclass(frozen=True)
 class Account:
-    """The files of one split, the policy for problematic lines, and the findings."""
+    """Collects the problems of one split's lines while they are read. It has the split's files, the policy for each
+    kind of problem, and the tally of problems found.
+    """
 
     files: Files
     lines: Lines
     tally: Tally = field(default_factory=Tally)
 
     def stays(self, kind: str, place: str, detail: str, why: bool = False) -> bool:
-        """Notes a problem of one line in the tally. Returns False if its policy is "skip", otherwise True: the line
-        stays.
+        """Decides whether a line with a problem is kept, and notes the problem in the tally. Returns False if the
+        policy for this kind is "skip", otherwise True.
 
         ``kind`` is the name of the policy in ``Lines``, ``place`` is file:line, and ``detail`` describes the problem.
         ``why`` adds the detail to the report, for kinds that do not explain themselves. Raises DataError if the policy
@@ -146,11 +151,12 @@ def fitting(
     tokenizers: tuple[Tokenizer, Tokenizer],
     account: Account,
 ) -> Iterator[tuple[Any, Any]]:
-    """Yields the encoded pairs (source, target) that the policies of overlong and unequal lines keep, and counts them
-    as kept.
+    """Applies the policies for overlong and unequal lines to encoded pairs (source, target). Yields the pairs that
+    stay, and counts them as kept.
 
-    ``rows`` are the rows of the same pairs, for messages. "truncate" cuts both sides to their limits. The sides'
-    lengths are compared after that, and only if ``unequal`` is not "keep". Raises DataError if a policy is "error".
+    ``rows`` are the rows of the same pairs, for messages. The policy "truncate" cuts both sides to their limits. The
+    numbers of tokens on both sides are compared after that, and only if the policy ``unequal`` is not "keep". Raises
+    DataError if a policy is "error".
     """
     lines, place = account.lines, account.files.place
     limits = lines.max_source_length, lines.max_target_length
@@ -172,7 +178,9 @@ def fitting(
 def _overlong(
     pair: tuple[Any, Any], limits: tuple[int, int], tokenizers: tuple[Tokenizer, Tokenizer]
 ) -> tuple[Side, str] | None:
-    """The first side, source before target, that is longer than its limit, and a description. None if both fit."""
+    """The first side, source before target, that is longer than its limit, with a description for the message; None if
+    both sides fit.
+    """
     for side, ids, limit, tokenizer in zip(SIDES, pair, limits, tokenizers, strict=True):
         if len(ids) > limit:
             unit = "steps" if tokenizer.signal else "tokens"

@@ -18,8 +18,8 @@ NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence. ``number`` is the line of its first word, from 1; ``columns`` are the requested columns as UTF-8
-    text.
+    """One sentence of a CoNLL file. ``number`` is the line of its first word, from 1. ``columns`` has a line of UTF-8
+    text for each requested column.
 
     If a word has too few columns, ``columns`` is empty, and ``broken`` is that word's line number and a description.
     """

@@ -35,7 +35,9 @@ class DataError(UserError):
 
 
 class LineError(DataError):
-    """A line does not have the labels, features, factors or numbers that its unit expects. ``line`` is all of it."""
+    """A line does not have the labels, features, factors or numbers that its unit expects. ``line`` is the whole text
+    of the line.
+    """
 
     def __init__(self, line: str, problem: str) -> None:
         super().__init__(f"{line[:60]!r} {problem}")
@@ -120,13 +122,13 @@ class Files:
         return tuple(Path(p).expanduser() for p in (self.path, self.source, *self.targets) if p is not None)
 
     def located(self, source: str) -> str:
-        """A signal's path as the corpus file gives it, joined to the folder of that file. White space alone stays as it
-        is.
+        """Joins the path of a signal, as the corpus file writes it, to the folder of that file. A text of white space
+        alone stays unchanged.
         """
         return str(self.paths[0].parent / source) if source.strip() else source
 
     def place(self, side: Side, number: int) -> str:
-        """file:line of one side, for messages. Of several target files all are named."""
+        """The place of a line for messages, file:line. If the target has several files, all of them are named."""
         path = self.path or (self.source if side == "source" else " or ".join(self.targets))
         return f"{path}:{number}"
 
@@ -143,15 +145,16 @@ class Splits:
 
 
 def present(splits: Splits) -> dict[str, Files]:
-    """The splits that exist, by name."""
+    """The splits that are not None, by their names "train", "valid" and "test"."""
     named = {"train": splits.train, "valid": splits.valid, "test": splits.test}
     return {name: files for name, files in named.items() if files is not None}
 
 
 def identity(path: Path) -> tuple[str, int, int]:
-    """Absolute path, size in bytes and modification time in nanoseconds, which change if a file is edited or replaced.
+    """Identifies the content of a file without reading it: absolute path, size in bytes and modification time in
+    nanoseconds. One of them changes if the file is edited or replaced.
 
-    The file is not read. Raises DataError if it does not exist, or is a pipe or a device, which can be read only once.
+    Raises DataError if the file does not exist, or is a pipe or a device, which can be read only once.
     """
     try:
         stat = path.stat()

@@ -19,7 +19,7 @@ SIGNALS = 16  # signals per chunk; each may have a million numbers
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows of a file and their encoded sides: ``rows[n]`` has the source ``sources[n]`` and the target
+    """Some rows of a corpus with their encoded sides: ``rows[n]`` has the source ``sources[n]`` and the target
     ``targets[n]``.
 
     Rows with an unreadable signal are left out.
@@ -30,8 +30,8 @@ class Chunk:
     targets: list[Any]
 
     def fitting(self, tokenizers: tuple[Tokenizer, Tokenizer], account: Account) -> list[Any]:
-        """The pairs (source, target) that a model learns from, by ``cleaning.fitting``, which counts them in the
-        account.
+        """The pairs (source, target) of this chunk that a model learns from. The policies for overlong and unequal
+        lines decide (``cleaning.fitting``), and ``account`` counts them.
         """
         return list(fitting(self.rows, zip(self.sources, self.targets, strict=True), tokenizers, account))
 
@@ -53,7 +53,9 @@ def chunks(rows: Iterable[CorpusRow], tokenizers: tuple[Tokenizer, Tokenizer], a
 
 
 def _divided(rows: Iterable[CorpusRow], most: int) -> Iterator[list[CorpusRow]]:
-    """The rows in lists of at most ``most`` rows, which end early at ``CHARACTERS`` characters."""
+    """Divides the rows into lists of at most ``most`` rows. A list ends early when its texts have ``CHARACTERS``
+    characters.
+    """
     chunk: list[CorpusRow] = []
     characters = 0
     for row in rows:

@@ -16,8 +16,8 @@ from transduce.data.settings import Data
 
 @dataclass(frozen=True)
 class Frequencies:
-    """The number of times that each requested word occurs in the training sources (0 if it does not), and the requested
-    sources that occur there as a whole line.
+    """How often words occur in the training sources. ``words`` counts each requested word (0 if it does not occur).
+    ``seen`` has the requested sources that occur in training as a whole line.
     """
 
     words: Counter[str]

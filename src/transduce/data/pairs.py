@@ -24,7 +24,8 @@ Array = NDArray[Any]
 
 
 class Ragged:
-    """N rows of unequal length, of ids, numbers or steps [D]. Row n is ``ids[offsets[n]:offsets[n + 1]]``.
+    """N rows of unequal length in two flat arrays. Rows consist of ids, of numbers, or of steps [D]. Row n is
+    ``ids[offsets[n]:offsets[n + 1]]``.
 
     ``ids`` [total] or [total, D] has all rows one after the other; ``offsets`` is [N + 1].
     """
@@ -40,7 +41,7 @@ class Ragged:
 
     @cached_property
     def lengths(self) -> NDArray[np.int32]:
-        """[N]: the number of ids or numbers, including EOS, or of steps, of each row."""
+        """The length of each row, [N], as int32: the number of its ids or numbers, including EOS, or of its steps."""
         return np.diff(self.offsets).astype(np.int32)
 
     def unclosed(self) -> list[Array]:
@@ -62,7 +63,9 @@ class Ragged:
 
 
 class Pairs:
-    """Encoded pairs. Both sides end with EOS unless they are signals. A pair is identified by its row number."""
+    """Encoded pairs of a split. A pair is identified by its row number. Both sides end with EOS; only a signal does
+    not.
+    """
 
     def __init__(self, source: Ragged, target: Ragged) -> None:
         self.source, self.target = source, target

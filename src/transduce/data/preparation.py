@@ -42,7 +42,7 @@ NOTHING = Characters()  # the unit of an absent source: only special tokens, and
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of both sides. If the vocabulary is joint, they are equal."""
+    """The tokenizers of both sides of a run. If there is one vocabulary for both sides, the two are equal."""
 
     source: Tokenizer
     target: Tokenizer
@@ -53,8 +53,8 @@ class Tokenizers:
         self.target.save(folder / "target.json")
 
     def extended(self, other: Tokenizers) -> Tokenizers:
-        """These vocabularies, with the entries that only ``other`` has added to each. Raises DataError if one cannot
-        grow.
+        """Returns tokenizers with these vocabularies and, after them, the entries that only ``other`` has. Raises
+        DataError if a vocabulary cannot grow.
         """
         return Tokenizers(self.source.extended(other.source), self.target.extended(other.target))
 
@@ -88,10 +88,10 @@ class Tokenizers:
         return self.source.fingerprint, self.target.fingerprint
 
     def differing(self, other: Tokenizers, conditional: bool = True) -> list[str]:
-        """The sides, "source" and "target", whose tokenizers differ between this and ``other``. An empty list if none
-        does.
+        """The sides, "source" and "target", on which these tokenizers and ``other`` differ. An empty list if none
+        differs.
 
-        Compares only the target if not ``conditional``.
+        If ``conditional`` is False, only the target is compared, as for a language model.
         """
         sides = zip(("source", "target"), self.fingerprints, other.fingerprints, strict=True)
         return [side for side, ours, theirs in sides if ours != theirs and (conditional or side == "target")]
@@ -108,7 +108,9 @@ class Tokenizers:
 
 @dataclass(frozen=True)
 class Prepared:
-    """All that training needs of the data. ``valid`` is None without a validation set."""
+    """The result of ``prepare``: the tokenizers, the encoded pairs for training and validation, and the report on
+    problems. ``valid`` is None without a validation set.
+    """
 
     tokenizers: Tokenizers
     train: Pairs
@@ -129,13 +131,13 @@ class Prepared:
 
 
 def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Prepared:
-    """Learns tokenizers on the training set and encodes training and validation set. What ``cache`` already has is
-    loaded.
+    """Learns tokenizers on the training set and encodes the training and the validation set. Results are kept in the
+    folder ``cache``, and loaded from there if they exist.
 
-    Given ``tokenizers`` are used unchanged, and nothing is learned: a run that is resumed or trained on other data
-    keeps its own. Raises DataError before anything is learned if a file of any split is missing or parallel files have
-    unequal lengths. Later it raises DataError for a line whose policy is "error", and for a split without any pair
-    left.
+    If ``tokenizers`` are given, they are used unchanged and nothing is learned: a run that is resumed or trained on
+    other data keeps its own. Raises DataError before anything is learned if a file of any split is missing or parallel
+    files have unequal lengths. Later it raises DataError for a line whose policy is "error", and for a split without
+    any pair left.
     """
     splits = locate(data, cache)
     if splits.train is None:
@@ -155,9 +157,10 @@ def examples(data: Data, split: str, cache: Path, told: bool = False) -> list[Ex
     """The raw sources and references of a split ("train", "valid" or "test") for evaluation, in file order.
 
     No line is skipped because it is long or empty. ``data.lines`` decides about undecodable and malformed lines and
-    unreadable signals. A warning names such lines, unless the caller has ``told`` the user before. The targets of one
-    line are its references. With ``data.group_references``, equal sources become one example. It has all their
-    different references, in the order of first occurrence. Raises DataError if the data have no such split.
+    unreadable signals. A warning names such lines, unless ``told`` is True: the user has then seen them before. The
+    targets of one line are its references. If ``data.group_references`` is True, equal sources become one example. It
+    has all their different references, in the order of first occurrence. Raises DataError if the data have no such
+    split.
     """
     files = getattr(locate(data, cache), split)
     if files is None:
@@ -183,13 +186,16 @@ def examples(data: Data, split: str, cache: Path, told: bool = False) -> list[Ex
 
 
 def _example(rows: Sequence[CorpusRow]) -> Example:
-    """The example of one line. Empty targets among several are ignored, like in sacreBLEU."""
+    """Makes the example of one line from its rows. If there are several targets, empty ones are ignored, as in
+    sacreBLEU.
+    """
     targets = [row.target for row in rows if row.target is not None]
     return Example(rows[0].source or "", tuple(filter(None, targets) if any(targets) else targets[:1]))
 
 
 def locate(data: Data, cache: Path) -> Splits:
-    """The files of each split: the given ones, otherwise the origin's, which are prepared under ``cache``.
+    """Finds the files of each split: the files in the settings, otherwise the files of the data's origin, which are
+    downloaded or made under ``cache``.
 
     The origin is not used if all splits are given.
     """

@@ -24,7 +24,7 @@ CONLLU_COLUMNS = ColumnNames(source="form", target="upos")
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a row cannot be used, and its place (file:line)."""
+    """The problem of a corpus row: its kind, its place (file:line) and a description."""
 
     kind: Literal["undecodable", "malformed"]
     place: str
@@ -33,10 +33,12 @@ class Problem:
 
 @dataclass(frozen=True)
 class CorpusRow:
-    """A source and one of its targets. ``number`` is the line, from 1; all rows of a line share it.
+    """A row of a corpus: a source and one of its targets. ``number`` is the line in the file, from 1; all rows of a
+    line share it.
 
-    A sentence of a CoNLL file has the line of its first word. A side that the file does not have is None. Undecodable
-    bytes are already replaced by U+FFFD. A malformed line has an empty source.
+    A sentence of a CoNLL file has the line of its first word. A side that the file does not have is None. If the line
+    has a ``problem``, undecodable bytes are already replaced by U+FFFD, and a malformed line has an empty source and no
+    target.
     """
 
     number: int
@@ -170,7 +172,9 @@ def _texts(record: Any, columns: ColumnNames) -> tuple[list[str], list[list[str]
 
 
 def _sides(fields: Sequence[bytes], columns: ColumnNames) -> tuple[bytes | None, bytes | None]:
-    """The source and target from the fields of ``columns.all``. Tabs and line breaks inside labels become spaces."""
+    """Divides the fields of ``columns.all`` into the source and the target; None for a side that the columns do not
+    name. Tabs and line breaks inside labels become spaces.
+    """
     sources = len(columns.sources)
     labels = [re.sub(rb"[\t\r\n]", b" ", field) for field in fields[: len(columns.labels)]]
     source = b"\t".join([*labels, *fields[len(labels) : sources]])

@@ -53,14 +53,15 @@ class Lines:
     """The policies for lines that a model cannot learn from. The report has their number and the first places
     (file:line).
 
-    "skip" leaves the line out, "keep" learns from it, and "error" raises DataError. A side is overlong if it has more
-    ids than ``max_source_length`` or ``max_target_length``, the closing EOS included. The length of a signal is its
-    steps (frames, columns). "truncate" cuts both sides to these lengths. An empty side has no text, or white space
-    alone. "replace" puts U+FFFD in the place of undecodable bytes. A malformed line has too few columns, or is not a
-    JSON object with the expected keys. An unequal line does not have the same number of tokens on both sides, which
-    matters if the target's tokens are labels of the source's. An unreadable signal is a file that is missing, broken,
-    beyond a limit of the unit, or of another kind than the unit reads. A line of more than ``max_bytes`` bytes always
-    raises DataError: it is not read to its end, so that no file can fill the memory.
+    The policy "skip" leaves the line out, "keep" learns from it, and "error" raises DataError. A line is overlong if
+    its source has more than ``max_source_length`` ids, or its target more than ``max_target_length``, counting the
+    closing EOS. The length of a signal is its number of steps (frames, columns). "truncate" cuts both sides to these
+    lengths. A line is empty if one side has no text, or white space alone. It is undecodable if it is not UTF-8;
+    "replace" puts U+FFFD in the place of the wrong bytes. A malformed line has too few columns, or is not a JSON object
+    with the expected keys. An unequal line does not have the same number of tokens on both sides, which matters if the
+    target's tokens are labels of the source's. An unreadable signal is a file that is missing, broken, beyond a limit
+    of the unit, or of another kind than the unit reads. A line of more than ``max_bytes`` bytes always raises
+    DataError: it is not read to its end, so that no file can fill the memory.
     """
 
     max_source_length: int = 256
@@ -90,13 +91,13 @@ class Lines:
 
 @dataclass(frozen=True)
 class Data:
-    """The splits, or the origin that brings them, and how their text is read. A split given here overrides the
-    origin's.
+    """The data of a run: its splits, or the origin that brings them, and how their text is read. A split that is given
+    overrides the origin's.
 
-    ``columns`` says where one-file splits have source, target and labels. If the source is a signal, its text is the
-    path of a file, relative to the folder of the corpus file. With ``group_references``, evaluation treats the targets
-    of all rows with the same source as its references. ``cache`` is the folder for prepared data; by default it is a
-    folder beside the run.
+    ``columns`` says where the source, the target and the labels are in the file of a split, if one file has both sides.
+    If the source is a signal, its text is the path of a file, relative to the folder of the corpus file. If
+    ``group_references`` is True, evaluation treats the targets of all rows with the same source as its references.
+    ``cache`` is the folder for prepared data; by default it is a folder beside the run.
     """
 
     units: Units

@@ -45,11 +45,12 @@ class Lengths:
 
 @dataclass(frozen=True)
 class SideSurvey:
-    """One side of a split: the lengths of its texts in ``characters`` and in ``tokens`` (ids, EOS included).
+    """Statistics of one side of a split: the lengths of its texts in ``characters`` and in ``tokens`` (ids, EOS
+    included).
 
     ``unknown`` is the share (0 to 1) of unknown tokens among all but EOS, and ``unknown_tokens`` their number.
-    ``special`` counts the texts that contain the name of a special token, such as "</s>", which is read as text. The
-    tokens of a ``signal`` are steps. Its characters are the characters of paths, and say nothing.
+    ``special`` counts the texts that contain the name of a special token, such as "</s>", which is read as text. For a
+    ``signal``, tokens are steps, and characters count the letters of paths, which say nothing.
     """
 
     characters: Lengths
@@ -62,7 +63,7 @@ class SideSurvey:
 
 @dataclass(frozen=True)
 class Sample:
-    """A pair as text, and as the model reads it."""
+    """A pair for people to look at: as text, and as the tokens that the model reads."""
 
     source: str
     target: str
@@ -72,12 +73,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class SplitSurvey:
-    """The survey of one split.
+    """Statistics of one split.
 
-    ``tally`` counts the pairs kept and the findings. All other numbers cover all readable lines, including over-long
-    ones. ``duplicates`` is the number of pairs that repeat an earlier pair. ``seen_pairs`` and ``seen_sources`` count
-    the rows whose pair or source also occurs in the training set; both are 0 for the training set itself. ``samples``
-    are the first few pairs.
+    ``tally`` counts the pairs kept and the problems found. All other numbers cover all readable lines, including
+    over-long ones. ``duplicates`` is the number of pairs that repeat an earlier pair of this split. ``seen_pairs`` and
+    ``seen_sources`` count the rows whose pair or source also occurs in the training set; both are 0 for the training
+    set itself. ``samples`` are the first few pairs.
     """
 
     tally: Tally
@@ -96,7 +97,7 @@ class SplitSurvey:
         return self.target.tokens.mean / max(1.0, self.source.tokens.mean)
 
     def lines(self, side: str) -> Iterable[str]:
-        """One side as plain text for people."""
+        """The statistics of one ``side``, "source" or "target", as lines for people."""
         survey: SideSurvey = getattr(self, side)
         for unit in ("steps",) if survey.signal else ("characters", "tokens"):
             lengths: Lengths = survey.characters if unit == "characters" else survey.tokens
@@ -116,8 +117,8 @@ class SplitSurvey:
 
 @dataclass(frozen=True)
 class Survey:
-    """All splits by name, and the sizes of both vocabularies. For a signal, the source's is the number of values in a
-    step.
+    """Statistics of all splits, by name, and the sizes of both vocabularies. If the source is a signal,
+    ``source_vocabulary`` is the number of values in a step.
 
     ``joint`` is True if the settings ask for one vocabulary for both sides.
     """
@@ -173,7 +174,7 @@ def survey(data: Data, cache: Path) -> Survey:
 
 
 class _Gathering:
-    """One pass over a split. It keeps numbers and 64-bit hashes, but no text."""
+    """Collects the statistics of a split in one pass over its lines. Keeps numbers and 64-bit hashes, but no text."""
 
     def __init__(self, files: Files, data: Data, source: Tokenizer, target: Tokenizer) -> None:
         self.account = Account(files, data.lines)

@@ -111,7 +111,9 @@ def checked(ids: Sequence[int], size: int) -> Sequence[int]:
 
 
 def divided(text: str, separator: str) -> list[tuple[int, int]]:
-    """(start, end) of each part between white space or separators, then an empty span at the end, for EOS."""
+    """The spans (start, end) of the parts of a text between white space or ``separator``, in characters, and an empty
+    span at the end, for EOS.
+    """
     found = []
     for token in re.finditer(r"\S+", text):
         start = token.start()
@@ -127,9 +129,9 @@ def shifted(spans: Iterable[tuple[int, int]], by: int) -> list[tuple[int, int]]:
 
 
 def cut(row: Any, limit: int, tokenizer: Tokenizer) -> Any:
-    """The first ``limit`` items of a row; a row that is no longer stays as it is.
+    """Shortens a row of ids to ``limit`` items. A row that is not longer stays unchanged.
 
-    The last item becomes EOS if the tokenizer ends rows with EOS.
+    If the tokenizer ends rows with EOS, the last item that remains is replaced by EOS. So one more token is lost.
     """
     if len(row) <= limit:
         return row

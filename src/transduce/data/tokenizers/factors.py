@@ -100,8 +100,8 @@ class FactoredTokenizer(Recorded):
         return ("",) * len(self)
 
     def extended(self, other: Tokenizer) -> FactoredTokenizer:
-        """Returns a tokenizer with new values at the end of each factor. The ids of the tags change, because tags
-        follow words.
+        """Returns a tokenizer that also has the values of ``other``, at the end of each factor. The ids of the tags
+        change, because tags follow words.
 
         Raises DataError if the number of factors or the separator differs.
         """
@@ -141,7 +141,8 @@ def split(line: str, factors: int, separator: str) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class Factored:
-    """Tokens between white space, each with ``factors`` factors including the word: "dogs|dog|NOUN" has 3.
+    """A unit for tokens with factors, between white space. Each token has ``factors`` factors, counting the word:
+    "dogs|dog|NOUN" has 3.
 
     ``separator`` stands between factors. Values of a factor that are rarer than ``minimum_count`` are unknown. At most
     the ``size`` most frequent values of each factor are kept; None keeps all. Lengths count ids, so a token counts

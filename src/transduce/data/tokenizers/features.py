@@ -98,8 +98,8 @@ class FeaturesTokenizer(Recorded):
         return (*self._text.pieces, *("" for _ in self._features))
 
     def extended(self, other: Tokenizer) -> FeaturesTokenizer:
-        """Returns a tokenizer with the new pieces and features too. The features' ids change, because they follow the
-        text's.
+        """Returns a tokenizer that also has the pieces and features of ``other``. The features' ids change, because
+        they follow the text's ids.
 
         Raises DataError if ``other`` has no features or another separator, or if the text's vocabulary cannot grow.
         """
@@ -138,7 +138,8 @@ def split(line: str, separator: str) -> tuple[list[str], str]:
 
 @dataclass(frozen=True)
 class Features:
-    """Features, a tab, and a text with a unit of its own. Each feature is one symbol before the text.
+    """A unit for features before a text: a list of features, a tab, and a text with a unit of its own. Each feature is
+    one symbol before the text.
 
     ``separator`` stands between features. A feature rarer than ``minimum_count`` is unknown.
     """

@@ -66,7 +66,9 @@ class LabelledTokenizer(Recorded):
         ]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The line of the ids. An unknown label or token is "<unk>". A label among the text's ids is left out."""
+        """The line of a row of ids: labels and text, separated by tabs. An unknown label or token is "<unk>". The id of
+        a label among the text's ids is left out.
+        """
         spoken = [i for i in checked(ids, len(self)) if i not in (PAD, BOS, EOS)]
         labels = [self._spelling(i) for i in spoken[: self.labels]]
         return self._join(labels, self._text.decode([i for i in spoken[self.labels :] if i < len(self._text)]))
@@ -102,8 +104,8 @@ class LabelledTokenizer(Recorded):
         return (*self._text.pieces, *("" for _ in self._values))
 
     def extended(self, other: Tokenizer) -> LabelledTokenizer:
-        """Returns a tokenizer with the new pieces and labels too. The labels' ids change, because they follow the
-        text's.
+        """Returns a tokenizer that also has the pieces and labels of ``other``. The labels' ids change, because they
+        follow the text's ids.
 
         Raises DataError if ``other`` has another number of labels, if only one of the two has a text, or if the text's
         vocabulary cannot grow.
@@ -138,7 +140,9 @@ class LabelledTokenizer(Recorded):
 
 
 def check_text(text: Tokenizer) -> Tokenizer:
-    """Returns a text tokenizer unchanged. Raises DataError if it is numeric, or if its last ids are whole words."""
+    """Returns the tokenizer of a text unchanged. Raises DataError if it cannot stand after labels: if it is numeric, or
+    if its last ids are whole words.
+    """
     if text.numeric:
         raise DataError("what stands before a text is told by ids, and these are numbers: choose another unit for text")
     if text.words:
@@ -167,7 +171,8 @@ def split(line: str, labels: int, with_text: bool) -> tuple[list[str], str]:
 
 @dataclass(frozen=True)
 class Labelled:
-    """``labels`` columns of labels, then a text with a unit of its own. The text may be empty.
+    """A unit for labels before a text: ``labels`` columns of labels, separated by tabs, then a text with a unit of its
+    own. The text may be empty.
 
     A label rarer than ``minimum_count`` is unknown, so that a model learns what to do without a label.
     """
@@ -192,7 +197,9 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Labels:
-    """``labels`` columns of labels without a text. ``minimum_count`` is as in ``Labelled``."""
+    """A unit for lines of labels without a text: ``labels`` columns, separated by tabs. A label rarer than
+    ``minimum_count`` is unknown.
+    """
 
     labels: int = 1
     minimum_count: int = 1

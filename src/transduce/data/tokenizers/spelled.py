@@ -131,7 +131,8 @@ class SpelledTokenizer(Recorded):
 
 @dataclass(frozen=True)
 class Spelled:
-    """Words between white space, each in ``pieces`` of a text unit, with <s> before each word.
+    """A unit for words in pieces: words between white space, each cut by the text unit ``pieces``, with the mark <s>
+    before each word.
 
     ``words``, a unit of "symbols", are the words known as wholes; each has its own mark instead of <s>. Encoders that
     return one state per word read this unit: ``embedding = {type = "spelled"}``, or ``first-piece``.

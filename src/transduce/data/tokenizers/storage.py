@@ -44,7 +44,10 @@ def save(tokenizer: Tokenizer, path: str | Path) -> None:
 
 
 def record_of(tokenizer: Tokenizer) -> Any:
-    """The tokenizer as JSON, with the kind by which ``from_record`` finds its class."""
+    """The JSON record of a tokenizer, with the kind by which ``from_record`` finds its class.
+
+    Raises DataError if ``from_record`` could not find the class.
+    """
     kind = getattr(tokenizer, "kind", None)
     if _classes().get(kind) is not type(tokenizer):
         cls = type(tokenizer).__name__

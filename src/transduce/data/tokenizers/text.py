@@ -154,7 +154,7 @@ class TextTokenizer:
         storage.save(self, path)
 
     def as_json(self) -> Any:
-        """The JSON of the library ``tokenizers``."""
+        """The tokenizer as JSON in the format of the library ``tokenizers``."""
         return json.loads(self._library.to_str())
 
     @classmethod
@@ -168,7 +168,7 @@ class TextTokenizer:
 
 
 def _cutting(record: Any) -> Any:
-    """A tokenizer's record without its vocabulary."""
+    """How a tokenizer cuts text, to compare two of them: its record without the vocabulary."""
     return {**record, "model": record.get("model", {}).get("type")}
 
 
@@ -189,10 +189,10 @@ class TextUnit(Normalised):
 
 @dataclass(frozen=True)
 class Characters(TextUnit):
-    """Characters, including spaces.
+    """A unit of text: single characters, including spaces.
 
-    Those rarer than ``minimum_count`` are unknown. ``size`` is the largest vocabulary, including special tokens, and
-    keeps the most frequent characters; None keeps all.
+    Characters rarer than ``minimum_count`` are unknown. ``size`` is the largest vocabulary, including special tokens,
+    and keeps the most frequent characters; None keeps all.
     """
 
     minimum_count: int = 1
@@ -208,7 +208,7 @@ class Characters(TextUnit):
 
 @dataclass(frozen=True)
 class Words(TextUnit):
-    """Words and single punctuation marks. A piece after a space begins with "▁".
+    """A unit of text: words and single punctuation marks. A piece after a space begins with "▁".
 
     Pieces rarer than ``minimum_count`` are unknown. ``size`` is the largest vocabulary, including special tokens, and
     keeps the most frequent pieces; None keeps all.
@@ -229,7 +229,7 @@ class Words(TextUnit):
 
 @dataclass(frozen=True)
 class Symbols(TextUnit):
-    """Symbols between white space (phonemes, glosses). Decoding puts one space between them.
+    """A unit of text: symbols between white space (phonemes, glosses). Decoding puts one space between them.
 
     A symbol with the spelling of a special token ("</s>") is split after its "<". Symbols rarer than ``minimum_count``
     are unknown. ``size`` is the largest vocabulary, including special tokens, and keeps the most frequent symbols; None
@@ -249,11 +249,11 @@ class Symbols(TextUnit):
 
 @dataclass(frozen=True)
 class Bpe(TextUnit):
-    """Byte-pair encoding within words and runs of punctuation (Sennrich et al. 2016).
+    """A unit of text: subwords by byte-pair encoding, within words and runs of punctuation (Sennrich et al. 2016).
 
-    ``size`` is the largest vocabulary, including special tokens. It is smaller if no more pairs occur ``minimum_count``
-    times. ``alphabet`` is the number of characters to keep, the most frequent ones; None keeps all. Raises DataError at
-    learning if these characters and the special tokens are more than ``size``.
+    ``size`` is the largest vocabulary, including special tokens. The vocabulary is smaller if no more pairs of pieces
+    occur ``minimum_count`` times. ``alphabet`` is the number of characters to keep, the most frequent ones; None keeps
+    all. Raises DataError at learning if these characters and the special tokens are more than ``size``.
     """
 
     size: int = 8000
@@ -281,7 +281,7 @@ class Bpe(TextUnit):
 
 @dataclass(frozen=True)
 class Unigram(TextUnit):
-    """Subwords of a unigram language model (Kudo 2018), within words and runs of punctuation.
+    """A unit of text: subwords of a unigram language model, within words and runs of punctuation (Kudo 2018).
 
     ``size`` is the largest vocabulary, including special tokens. Raises DataError at learning if the characters and the
     special tokens are more.
@@ -306,7 +306,7 @@ class Unigram(TextUnit):
 
 @dataclass(frozen=True)
 class Bytes(TextUnit):
-    """The 256 bytes of UTF-8, for any script. Nothing is learned and nothing is unknown."""
+    """A unit of text: the 256 bytes of UTF-8, for any script. Nothing is learned and nothing is unknown."""
 
     normalisation: Form = field(default="none", kw_only=True)
 
