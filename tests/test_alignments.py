@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from families import FAMILIES, PARALLEL, build
-from transduce.answers.alignments import Reading, Side, check_unknowns, readings, words_of
+from transduce.answers.alignments import Reading, Side, TokenAlignment, check_unknowns, readings, words_of
 from transduce.answers.answer import Answer, Output
-from transduce.answers.attention_weights import attention_weights
+from transduce.answers.attention_weights import AttentionChoice, attention_weights
 from transduce.answers.request import Request
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import Tokenizer, Unit
@@ -50,10 +50,10 @@ def test_a_batch_is_as_each_alone(family: str) -> None:
     found = attention_weights(model, *ids)
     for row, (source, target) in enumerate(zip(SOURCES, targets, strict=True)):
         alone = attention(model, source, target)
-        assert [*alone.weights] == [*found.weights]
+        assert [*alone.weights] == [*found.weights()]
         assert len(found.columns[row]) == len(source) + 1
         for name, weights_TS in alone.weights.items():
-            weights_BTS = found.weights[name].float()
+            weights_BTS = found.weights()[name].float()
             torch.testing.assert_close(weights_BTS[row, : len(target) + 1, : len(source) + 1], weights_TS)
             assert not weights_BTS[row, : len(target) + 1, len(source) + 1 :].any()
 
@@ -69,24 +69,24 @@ def test_every_hypothesis_in_order(batch_size: int) -> None:
             weights_TS = attention(model, source, output.text).mean()[:-1, :-1]
             expected = [] if not source else [(int(s), t) for t, s in enumerate(weights_TS.argmax(1))]
             assert list(reading.alignment) == expected
-            assert reading.source.text == source
+            assert reading.tokens.source.text == source
 
 
 def test_one_attention_of_several() -> None:
     model = transducer("transformer, pre-norm")
     answers = [*model.answer([Request("abcde", target="vwxyz")])]
     names = [*attention(model, "abcde", "vwxyz").weights]
-    every = [readings(model, answers, attention=name)[0][0].weights_TS for name in names]
-    torch.testing.assert_close(torch.stack(every).mean(0), readings(model, answers)[0][0].weights_TS)
+    every = [readings(model, answers, choice=AttentionChoice(name))[0][0].tokens.weights_TS for name in names]
+    torch.testing.assert_close(torch.stack(every).mean(0), readings(model, answers)[0][0].tokens.weights_TS)
     assert not torch.allclose(*every)
     with pytest.raises(ValueError, match=f"no attention 'decoder' to the source: there is {', '.join(names)}"):
-        readings(model, answers, attention="decoder")
+        readings(model, answers, choice=AttentionChoice("decoder"))
 
 
 def test_a_source_that_was_cut() -> None:
     model = replace(transducer("luong, dot"), max_source_length=4)  # three letters and the end
     ((reading,),) = readings(model, [*model.answer([Request("abcde")])])
-    assert reading.source.words == [0, 1, 2, None]
+    assert reading.tokens.source.words == [0, 1, 2, None]
 
 
 def test_labels_are_no_words() -> None:
@@ -94,8 +94,8 @@ def test_labels_are_no_words() -> None:
     features = FeaturesTokenizer(["PL"], ";", Characters().learn(["abcd"]))
     model = replace(plain, tokenizers=Tokenizers(features, plain.target_tokenizer))
     ((reading,),) = readings(model, [*model.answer([Request("PL\tdab")])])
-    assert reading.source.words == [None, 0, 1, 2, None]
-    assert [reading.source.spelling(place) for place in reading.source.places] == ["d", "a", "b"]
+    assert reading.tokens.source.words == [None, 0, 1, 2, None]
+    assert [reading.tokens.source.spelling(place) for place in reading.tokens.source.places] == ["d", "a", "b"]
 
 
 # ------------------------------------------------------------------ words
@@ -112,7 +112,7 @@ def reading_of(source: str, target: str, weights: Sequence[Sequence[float]], pie
             words.append(len(f"{before}.".split()) - 1 if piece.strip() else None)
             start += len(piece)
         sides.append(Side(text, spans, words, parts=True))
-    return Reading(Output(target, (), 0.0, 0.0, ()), torch.tensor(weights), *sides)
+    return Reading(Output(target, (), 0.0, 0.0, ()), TokenAlignment(torch.tensor(weights), *sides))
 
 
 def test_parts_of_a_word_are_read_together() -> None:
@@ -147,7 +147,7 @@ def test_words_by_a_second_road(data: st.DataObject, source: str, target: str) -
                 total[link[0], link[1]] = total.get((link[0], link[1]), 0.0) + weights[t][s]
 
     made = [Side(text, spans, words_of(text, spans), parts=True) for text, spans in sides]
-    alignment = Reading(Output(target, (), 0.0, 0.0, ()), torch.tensor(weights).double(), *made).alignment
+    alignment = TokenAlignment(torch.tensor(weights).double(), *made).links
     written = sorted({t for _, t in total})
     assert [t for _, t in alignment] == written
     for s, t in alignment:
@@ -206,14 +206,21 @@ def test_unknowns_become_what_they_were_read_from() -> None:
     output = Output(model.target_tokenizer.decode(ids), (), 0.0, 0.0, (), ids=tuple(ids))
     assert output.text == "t <unk> <unk> u <unk>"
     ((reading,),) = readings(model, [Answer(Request(source), [output])])
-    assert [reading.source.spelling(place) for place in reading.source.places] == ["a", "Straße", ",", "b", "é", "!"]
+    assert [reading.tokens.source.spelling(place) for place in reading.tokens.source.places] == [
+        "a",
+        "Straße",
+        ",",
+        "b",
+        "é",
+        "!",
+    ]
     weights_TS = torch.eye(7)[[0, 1, 2, 3, 4, 6]]
-    by_hand = Reading(output, weights_TS, reading.source, reading.target)
+    by_hand = replace(reading, tokens=replace(reading.tokens, weights_TS=weights_TS))
     assert by_hand.replaced() == "t Straße , u é"
     assert by_hand.replaced({"Straße": "street", "b": "never"}) == "t street , u é"
     # what was read most may be the end of the sentence, which is no word
     to_the_end = torch.zeros(6, 7) + torch.tensor([0.0, 0.1, 0, 0.2, 0, 0, 0.7])
-    assert Reading(output, to_the_end, reading.source, reading.target).replaced() == "t b b u b"
+    assert replace(reading, tokens=replace(reading.tokens, weights_TS=to_the_end)).replaced() == "t b b u b"
 
 
 def test_all_of_a_word_that_was_read_in_parts() -> None:

@@ -29,6 +29,7 @@ Call = Callable[..., tuple[int, str, str]]
 COMMANDS = [
     "train",
     "predict",
+    "align",
     "rerank",
     "score",
     "evaluate",

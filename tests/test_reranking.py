@@ -144,7 +144,7 @@ def test_coverage_is_what_has_been_read(model: Transducer) -> None:
     found = next(model.predict(["abcd"], model.search.resized(4, 4)))
     (read,) = readings(model, [Answer(Request("abcd"), found)])
     for output, reading in zip(found, read, strict=True):
-        each = [sum(column) for column in zip(*reading.weights_TS.tolist(), strict=True)]
+        each = [sum(column) for column in zip(*reading.tokens.weights_TS.tolist(), strict=True)]
         assert len(each) == len("abcd") + 1
         expected = sum(math.log(min(1.0, share)) for share in each)
         assert Coverage(model)([("abcd", output)]) == pytest.approx([expected], abs=1e-5)

@@ -1,7 +1,7 @@
-"""Which source word each word of an output comes from, by the model's attention.
+"""Which source word each word of an output or of a given target comes from: by a word aligner, or by attention.
 
-S columns of the source, T target tokens. Any search may have found the outputs. The model reads each once more, by
-teacher forcing.
+S columns of the source, T target tokens, W source words, V target words. Outputs may come from any search: the model
+reads each finished output once more.
 """
 
 from __future__ import annotations
@@ -12,26 +12,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from transduce.answers.answer import Answer, Output
-from transduce.answers.attention_weights import attention_weights
+from transduce.answers.attention_weights import AttentionChoice, attention_weights, check_attends
 from transduce.answers.batches import sorted_batches
 from transduce.answers.text_model import TextModel
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.text import SPACE
 from transduce.errors import UserError
-from transduce.types import EOS, SPECIALS, UNK
+from transduce.links import Links
+from transduce.protocols import Aligner, can
+from transduce.types import EOS, SPECIALS, UNK, Padded
 
+EVERY = AttentionChoice()
 Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Side:
-    """The source or the output of a Reading: its text, its tokens, and the word that each token belongs to.
+    """The source or the target of a TokenAlignment: its text, its tokens, and the word that each token belongs to.
 
     ``spans`` are the first character of each token in ``text``, and one past its last. ``words`` are the number of each
     token's word, from 0, or None for a token outside words, such as EOS. If tokens are ``parts`` of words, white space
@@ -42,6 +46,13 @@ class Side:
     spans: Sequence[Span]
     words: Sequence[int | None]
     parts: bool
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The words, in order."""
+        if self.parts:
+            return self.text.split()
+        return [self.text[slice(*span)] for span, word in zip(self.spans, self.words, strict=True) if word is not None]
 
     @property
     def places(self) -> list[int]:
@@ -59,53 +70,90 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """An output and the attention of its tokens to the source.
+class TokenAlignment:
+    """How much each target token comes from each source token: by posterior probabilities, or by attention.
 
-    ``weights_TS``: a row for each token of the output, a column for each token of ``source``. Averaged over heads, and
-    over all attentions to the source unless one was chosen.
+    ``weights_TS``: a row for each token of ``target``, a column for each token of ``source``. ``null_T``: how much each
+    target token comes from the null word, so from no source word; None for attention, which has none.
     """
 
-    output: Output
     weights_TS: Tensor
     source: Side
     target: Side
+    null_T: Tensor | None = None
 
     @cached_property
-    def alignment(self) -> tuple[tuple[int, int], ...]:
-        """For each target word, in order, the source word with the most attention, as (source, target), both counted
+    def words_VI(self) -> Tensor:
+        """[V, 1 + W]: how much each target word comes from the null word (column 0) and from each source word.
+
+        Weights are summed over the tokens of a source word, and averaged over the tokens of a target word. The row of a
+        target word without tokens is 0.
+        """
+        W, V = (1 + max((w for w in side.words if w is not None), default=-1) for side in (self.source, self.target))
+        source, target = self.source.places, self.target.places
+        source_words, target_words = (
+            torch.tensor([word for word in side.words if word is not None], dtype=torch.long)
+            for side in (self.source, self.target)
+        )
+        merged_TI = self.weights_TS.new_zeros(len(target), 1 + W)
+        merged_TI.index_add_(1, 1 + source_words, self.weights_TS[target][:, source])
+        if self.null_T is not None:
+            merged_TI[:, 0] = self.null_T[target]
+        sum_VI = merged_TI.new_zeros(V, 1 + W).index_add_(0, target_words, merged_TI)
+        return sum_VI / torch.bincount(target_words, minlength=V).clamp(min=1)[:, None]
+
+    @cached_property
+    def links(self) -> tuple[tuple[int, int], ...]:
+        """For each target word, in order, the source word that it comes from most, as (source, target), both counted
         from 0.
 
-        The attention to a source word is the sum over its tokens, averaged over the target word's tokens. Empty if
-        either side has no words.
+        A target word that comes most from the null word has no link. Empty if either side has no words.
         """
-        source_words, target_words = (
-            [word for word in side.words if word is not None] for side in (self.source, self.target)
-        )
-        if not source_words or not target_words:
+        V, positions = self.words_VI.shape
+        if not V or positions == 1:
             return ()
-        weights_TS = self.weights_TS[self.target.places][:, self.source.places]
-        W, V = max(source_words) + 1, max(target_words) + 1
-        merged_TW = weights_TS.new_zeros(len(weights_TS), W).index_add_(1, torch.tensor(source_words), weights_TS)
-        merged_VW = merged_TW.new_zeros(V, W).index_add_(0, torch.tensor(target_words), merged_TW)
-        best_V = merged_VW.argmax(1).tolist()
-        return tuple((best_V[word], word) for word in sorted(set(target_words)))
+        first = 0 if self.null_T is not None else 1
+        best_V = self.words_VI[:, first:].argmax(1) + first
+        real = sorted({word for word in self.target.words if word is not None})
+        return tuple((int(best_V[word]) - 1, word) for word in real if best_V[word])
+
+    def source_word(self, span: Span) -> str | None:
+        """The source word that the target tokens in this span of the target's text come from most, the null word
+        excepted. None if the source has no words.
+        """
+        start, end = span
+        inside = [place for place, (first, last) in enumerate(self.target.spans) if first < end and start < last]
+        places = self.source.places
+        if not places or not inside:
+            return None
+        column = places[int(self.weights_TS[inside][:, places].mean(0).argmax())]
+        return self.source.spelling(column)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An output and its alignment with the source. ``unknowns`` are the spans of <unk> in the output's text."""
+
+    output: Output
+    tokens: TokenAlignment
+    unknowns: Sequence[Span] = ()
+
+    @property
+    def alignment(self) -> tuple[tuple[int, int], ...]:
+        return self.tokens.links
 
     def replaced(self, dictionary: Mapping[str, str] | None = None) -> str:
-        """The output's text with each <unk> replaced by the source word with the most attention (Jean et al., ACL 2015;
+        """The output's text with each <unk> replaced by the source word that it comes from most (Jean et al., ACL 2015;
         Luong et al., ACL 2015).
 
         If the ``dictionary`` has an entry for that source word, the entry is used instead. If the source has no words,
         nothing is replaced.
         """
         text = self.output.text
-        places = self.source.places
-        for place in reversed(range(len(self.output.ids))):
-            if self.output.ids[place] == UNK and places:
-                column = places[int(self.weights_TS[place, places].argmax())]
-                word = self.source.spelling(column)
-                _, end = self.target.spans[place]
-                text = text[: end - len(SPECIALS[UNK])] + (dictionary or {}).get(word, word) + text[end:]
+        for start, end in reversed(self.unknowns):
+            word = self.tokens.source_word((start, end))
+            if word is not None:
+                text = text[:start] + (dictionary or {}).get(word, word) + text[end:]
         return text
 
 
@@ -113,29 +161,101 @@ def readings(
     model: TextModel,
     answers: Sequence[Answer],
     rows: Sequence[Any] | None = None,
-    attention: str | None = None,
+    choice: AttentionChoice = EVERY,
     batch_size: int = 64,
 ) -> list[list[Reading]]:
-    """For each answer, in order, a Reading of each of its outputs.
+    """For each answer, in order, a Reading of each of its outputs by the model itself.
 
     ``rows`` has the source of each answer as the model reads it (``SourceRow.row``); by default sources are read again.
-    ``attention`` is the name of one attention of the model; by default all of them are averaged. Raises UserError if
-    the source is a signal, or if the model has no attention to the source or none of that name.
+    Raises UserError if the source is a signal, or if the model has no attention to the source or not the chosen one.
     """
-    check_alignable(model.source_tokenizer)
+    check_text(model.source_tokenizer)
     if rows is None:
         rows = [source.row for source in model.read([answer.request.source for answer in answers])]
-    parts = _parts_of_words(model.source_tokenizer), _parts_of_words(model.target_tokenizer)
-    each = [
-        (max(len(row), len(output.ids)), (answer.request.source, row, output))
+    parts = parts_of_words(model.target_tokenizer)
+    outputs = [
+        _Encoded(answer.request.source, row, output.ids, _written(model.target_tokenizer, output, parts))
         for row, answer in zip(rows, answers, strict=True)
         for output in answer.outputs
     ]
-    read = iter(sorted_batches(each, batch_size, partial(map, partial(_readings, model, attention, parts))))
-    return [[next(read) for _ in answer.outputs] for answer in answers]
+    found = iter(_aligned(model, outputs, [choice], batch_size))
+    return [[_reading(model, output, next(found)[0]) for output in answer.outputs] for answer in answers]
 
 
-def check_alignable(source: Tokenizer) -> None:
+def readings_by(
+    aligner: TextModel,
+    model: TextModel,
+    answers: Sequence[Answer],
+    choice: AttentionChoice = EVERY,
+    batch_size: int = 64,
+) -> list[list[Reading]]:
+    """For each answer of ``model``, in order, a Reading of each of its outputs by another model, the ``aligner``.
+
+    The aligner reads the texts of source and output. If the source has labels or features in further columns and the
+    aligner has one column, it reads the last column.
+    """
+    pairs = [
+        (
+            answer.request.source
+            if aligner.source_tokenizer.columns > 1
+            else answer.request.source.rpartition("\t")[2],
+            output.text,
+        )
+        for answer in answers
+        for output in answer.outputs
+    ]
+    found = iter(pair_alignments(aligner, pairs, choice, batch_size=batch_size))
+    return [[_reading(model, output, next(found)) for output in answer.outputs] for answer in answers]
+
+
+def pair_alignments(
+    model: TextModel,
+    pairs: Sequence[tuple[str, str]],
+    choice: AttentionChoice = EVERY,
+    turned: bool = False,
+    batch_size: int = 64,
+) -> list[TokenAlignment]:
+    """For each pair of a source and a target text, in order, its alignment.
+
+    ``turned`` aligns source words to target words: then the alignment's source is the pair's target. Raises UserError
+    if the model cannot align: see ``check_alignable``.
+    """
+    return [found for (found,) in _aligned(model, _encoded(model, pairs), [choice], batch_size, turned)]
+
+
+def alignments_by_head(
+    model: TextModel, pairs: Sequence[tuple[str, str]], batch_size: int = 64
+) -> dict[AttentionChoice, list[TokenAlignment]]:
+    """The alignments of all pairs by each head of each attention to the source, before and after the token is read.
+
+    Raises UserError if there are no pairs, or if the model has no attention to its source.
+    """
+    check_alignable(model)
+    check_attends(model.model)
+    if not pairs:
+        raise UserError("no pairs to align: give at least one source and its target")
+    encoded = _encoded(model, pairs)
+    choices = attention_weights(model, [encoded[0].source_ids], [encoded[0].target_ids]).choices
+    found = _aligned(model, encoded, choices, batch_size)
+    return dict(zip(choices, map(list, zip(*found, strict=True)), strict=True))
+
+
+def links_of(alignments: Sequence[TokenAlignment]) -> Links:
+    """The links of all pairs."""
+    rows = [(pair, *link) for pair, found in enumerate(alignments) for link in found.links]
+    return Links.of(len(alignments), *np.array(rows, np.int64).reshape(-1, 3).T)
+
+
+def check_alignable(model: TextModel) -> None:
+    """Raises UserError if the source is a signal, or if the model is no word aligner and does not write token by
+    token.
+    """
+    check_text(model.source_tokenizer)
+    if not can(type(model.model), Aligner):
+        check_attends(model.model)
+
+
+def check_text(source: Tokenizer) -> None:
     """Raises UserError if the source is a signal."""
     if source.signal:
         raise UserError("alignments are between words, and a signal has none")
@@ -143,7 +263,7 @@ def check_alignable(source: Tokenizer) -> None:
 
 def check_unknowns(tokenizer: Tokenizer) -> None:
     """Raises UserError if <unk> stands for characters within a word of the target: no source word can replace these."""
-    if _parts_of_words(tokenizer) and " " not in tokenizer.decode([UNK, UNK]):
+    if parts_of_words(tokenizer) and " " not in tokenizer.decode([UNK, UNK]):
         raise UserError(
             "unknowns of this model are characters within words, and no source word can replace them; that works for "
             'models with data.units.target = "words", "symbols" or "characters"'
@@ -162,30 +282,104 @@ def words_of(text: str, spans: Sequence[Span]) -> list[int | None]:
     return [next((each for each in numbers[start:end] if each is not None), None) for start, end in spans]
 
 
+def parts_of_words(tokenizer: Tokenizer) -> bool:
+    """True if some entries of the vocabulary mark the beginning of a word: then a word may have several tokens."""
+    return any(isinstance(entry, str) and len(entry) > 1 and entry.startswith(SPACE) for entry in tokenizer.entries)
+
+
 # --------------------------------------------------------------------- details
 
 
-def _readings(
-    model: TextModel, attention: str | None, parts: tuple[bool, bool], rows: Sequence[tuple[str, list[int], Output]]
-) -> list[Reading]:
-    found = attention_weights(model, [ids for _, ids, _ in rows], [output.ids for _, _, output in rows])
-    if attention is not None and attention not in found.weights:
-        raise UserError(f"no attention {attention!r} to the source: there is {', '.join(found.weights)}")
-    chosen = list(found.weights.values()) if attention is None else [found.weights[attention]]
-    weights_BTS = torch.stack(chosen).mean(0).float().cpu()
+class _Encoded(NamedTuple):
+    """A pair: the source's text, the ids of source and target, and the target with its words."""
+
+    source: str
+    source_ids: Sequence[int]
+    target_ids: Sequence[int]
+    target: Side
+
+
+def _encoded(model: TextModel, pairs: Sequence[tuple[str, str]]) -> list[_Encoded]:
+    check_alignable(model)
+    rows = [source.row for source in model.read([source for source, _ in pairs])]
+    targets = [target for _, target in pairs]
+    tokenizer, parts = model.target_tokenizer, parts_of_words(model.target_tokenizer)
     return [
-        Reading(
-            output,
-            weights_TS[: len(output.ids), : len(columns)],
-            _source(model.source_tokenizer, source, len(ids), [first for first, _ in columns], parts[0]),
-            _target(model.target_tokenizer, output, parts[1]),
-        )
-        for (source, ids, output), columns, weights_TS in zip(rows, found.columns, weights_BTS, strict=True)
+        _Encoded(source, row, ids, _read(tokenizer, target, range(len(ids)), len(ids), parts))
+        for (source, target), row, ids in zip(pairs, rows, tokenizer.encode(targets), strict=True)
     ]
 
 
-def _source(tokenizer: Tokenizer, text: str, length: int, places: Sequence[int], parts: bool) -> Side:
-    """The source's columns as a Side. The source has ``length`` ids; ``places`` has the first id of each column.
+def _aligned(
+    model: TextModel,
+    pairs: Sequence[_Encoded],
+    choices: Sequence[AttentionChoice],
+    batch_size: int,
+    turned: bool = False,
+) -> list[list[TokenAlignment]]:
+    """For each pair, its alignment by each of the choices. A word aligner has one choice, ``EVERY``."""
+    if can(type(model.model), Aligner):
+        if [*choices] != [EVERY]:
+            raise UserError(
+                f"this {type(model.model).__name__} is a word aligner and has no attention: leave out the attention, "
+                "the head, and whether the word is read"
+            )
+        batch = partial(_by_posterior, model, turned)
+    elif turned:
+        raise UserError(
+            f"attention of this {type(model.model).__name__} aligns target words to source words only; for the other "
+            "direction, give a run that was trained in that direction, or a word aligner"
+        )
+    else:
+        batch = partial(_by_attention, model, choices)
+    rows = [(max(len(pair.source_ids), len(pair.target_ids)), pair) for pair in pairs]
+    return sorted_batches(rows, batch_size, partial(map, batch))
+
+
+def _by_attention(
+    model: TextModel, choices: Sequence[AttentionChoice], pairs: Sequence[_Encoded]
+) -> list[list[TokenAlignment]]:
+    found = attention_weights(model, [pair.source_ids for pair in pairs], [pair.target_ids for pair in pairs])
+    parts = parts_of_words(model.source_tokenizer)
+    every = [found.chosen(choice).cpu() for choice in choices]
+    sides = [
+        _read(model.source_tokenizer, pair.source, [first for first, _ in columns], len(pair.source_ids), parts)
+        for pair, columns in zip(pairs, found.columns, strict=True)
+    ]
+    return [
+        [
+            TokenAlignment(weights_BTS[row, : len(pair.target_ids), : len(side.words)], side, pair.target)
+            for weights_BTS in every
+        ]
+        for row, (pair, side) in enumerate(zip(pairs, sides, strict=True))
+    ]
+
+
+@torch.inference_mode()
+def _by_posterior(model: TextModel, turned: bool, pairs: Sequence[_Encoded]) -> list[list[TokenAlignment]]:
+    parts = parts_of_words(model.source_tokenizer)
+    ids = [Padded.of([pair[side] for pair in pairs], torch.long).to(model.device) for side in (1, 2)]
+    aligner: Any = model.model.reverse() if turned else model.model
+    posterior_BTI = aligner.align(*(reversed(ids) if turned else ids)).float().cpu()
+    found = []
+    for pair, posterior_TI in zip(pairs, posterior_BTI, strict=True):
+        size = len(pair.source_ids)
+        sides = [_read(model.source_tokenizer, pair.source, range(size), size, parts), pair.target]
+        source, target = reversed(sides) if turned else sides
+        T, S = len(target.words), len(source.words)
+        found.append([TokenAlignment(posterior_TI[:T, 1 : 1 + S], source, target, posterior_TI[:T, 0])])
+    return found
+
+
+def _reading(model: TextModel, output: Output, found: TokenAlignment) -> Reading:
+    """A reading of an output of ``model``. A token <unk> may begin with a space, which stays."""
+    ends = _ends(model.target_tokenizer, output)
+    unknowns = [(end - len(SPECIALS[UNK]), end) for end, token in zip(ends, output.ids, strict=True) if token == UNK]
+    return Reading(output, found, unknowns)
+
+
+def _read(tokenizer: Tokenizer, text: str, places: Sequence[int], length: int, parts: bool) -> Side:
+    """A given text as a Side: its tokens are those that begin at the ids ``places``, of ``length`` ids in all.
 
     Labels and EOS are not words.
     """
@@ -195,24 +389,24 @@ def _source(tokenizer: Tokenizer, text: str, length: int, places: Sequence[int],
     return Side(text, chosen, words, parts)
 
 
-def _target(tokenizer: Tokenizer, output: Output, parts: bool) -> Side:
-    """Finds the span of each token by decoding one more token at a time: that works for every tokenizer."""
-    ends = [len(tokenizer.decode(output.ids[: place + 1])) for place in range(len(output.ids))]
+def _written(tokenizer: Tokenizer, output: Output, parts: bool) -> Side:
+    """An output as a Side."""
+    ends = _ends(tokenizer, output)
     spans = list(zip([0, *ends], ends, strict=False))
     return Side(
         output.text, spans, words_of(output.text, spans) if parts else _numbered(i != EOS for i in output.ids), parts
     )
 
 
+def _ends(tokenizer: Tokenizer, output: Output) -> list[int]:
+    """One past the last character of each token. Decodes one more token at a time: that works for every tokenizer."""
+    return [len(tokenizer.decode(output.ids[: place + 1])) for place in range(len(output.ids))]
+
+
 def _numbered(real: Iterable[bool]) -> list[int | None]:
     """For each True its number among them, from 0; for each False, None."""
     number = itertools.count()
     return [next(number) if each else None for each in real]
-
-
-def _parts_of_words(tokenizer: Tokenizer) -> bool:
-    """True if some entries of the vocabulary mark the beginning of a word: then a word may have several tokens."""
-    return any(isinstance(entry, str) and len(entry) > 1 and entry.startswith(SPACE) for entry in tokenizer.entries)
 
 
 def _in_word(character: str) -> bool:

@@ -26,17 +26,63 @@ Columns = list[tuple[int, int]]  # the range of source ids that each state stand
 
 
 @dataclass(frozen=True)
+class AttentionChoice:
+    """Which of a model's attentions to the source to read.
+
+    ``name`` is one attention's name in the model; None averages all of them. ``head`` is a head's number from 0; None
+    averages the heads. The attention of an output token is that of the step that predicts the token. With ``after`` it
+    is that of the next step, which has read the token (Chen et al., EMNLP 2020).
+    """
+
+    name: str | None = None
+    head: int | None = None
+    after: bool = False
+
+    def __str__(self) -> str:
+        head = "mean of heads" if self.head is None else f"head {self.head}"
+        return f"{self.name or 'mean of all'}, {head}, {'after' if self.after else 'before'}"
+
+
+@dataclass(frozen=True)
 class AttentionWeights:
     """The attention of a batch of outputs to their sources. A column of S is a state of the encoder.
 
-    ``weights``: for each attention, by its name in the model, a tensor [B, T, S] that is 0 on padding. ``columns``: for
-    each row, what its columns without padding stand for. Each is a range of source ids; for a signal, of states.
+    ``heads``: for each attention, by its name in the model, a tensor [B, H, T, S] that is 0 on padding. ``columns``:
+    for each row, what its columns without padding stand for. Each is a range of source ids; for a signal, of states.
     ``boxes_BS4``: for a signal, where its states lie (``modules.signals.grid``); None for text.
     """
 
-    weights: dict[str, Tensor]
+    heads: dict[str, Tensor]
     columns: list[Columns]
     boxes_BS4: Tensor | None = None
+
+    def weights(self, head: int | None = None) -> dict[str, Tensor]:
+        """For each attention, by its name, [B, T, S]: of one head, or averaged over the heads. Raises UserError if an
+        attention has no such head.
+        """
+        return {name: _one_head(heads_BHTS, head) for name, heads_BHTS in self.heads.items()}
+
+    def chosen(self, choice: AttentionChoice) -> Tensor:
+        """[B, T, S]: the chosen attention. ``after`` the last token of T there is no step: it keeps its own.
+
+        Raises UserError if there is no attention of that name, or no such head.
+        """
+        weights = self.weights(choice.head)
+        if choice.name is not None and choice.name not in weights:
+            raise UserError(f"no attention {choice.name!r} to the source: there is {', '.join(weights)}")
+        several = list(weights.values()) if choice.name is None else [weights[choice.name]]
+        mean_BTS = torch.stack(several).mean(0).float()
+        return torch.cat([mean_BTS[:, 1:], mean_BTS[:, -1:]], 1) if choice.after else mean_BTS
+
+    @property
+    def choices(self) -> list[AttentionChoice]:
+        """The mean of all attentions; then for each attention, the mean of its heads and each head. All of them before,
+        and then all after the token is read.
+        """
+        several = [(None, None)] + [
+            (name, head) for name, heads_BHTS in self.heads.items() for head in (None, *range(heads_BHTS.shape[1]))
+        ]
+        return [AttentionChoice(name, head, after) for after in (False, True) for name, head in several]
 
 
 def check_attends(model: Any) -> None:
@@ -50,13 +96,12 @@ def attention_weights(
     text_model: TextModel,
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
-    head: int | None = None,
 ) -> AttentionWeights:
     """The attention of each target's tokens to its source, by teacher forcing.
 
     Row b of ``sources`` belongs to row b of ``targets``. Rows are ids that end with EOS; a signal's rows are its steps.
-    Heads are averaged, unless ``head`` chooses one by its number from 0. Attentions that differ from the first one in S
-    are left out. Raises UserError if the model has no attention to the source, or no such head.
+    Attentions that differ from the first one in S are left out. Raises UserError if the model has no attention to the
+    source.
     """
     model = text_model.model
     check_attends(model)
@@ -83,7 +128,7 @@ def attention_weights(
         )
     across = next(iter(found.values()))[0].shape[-1]
     return AttentionWeights(
-        {name: _one_head(torch.cat(parts, -2), head) for name, parts in found.items() if parts[0].shape[-1] == across},
+        {name: _with_heads(torch.cat(parts, -2)) for name, parts in found.items() if parts[0].shape[-1] == across},
         [kinds[widths[across]] for kinds in counts],
         boxes_BS4,
     )
@@ -161,9 +206,13 @@ def _record(parts: list[Tensor], module: nn.Module, inputs: Any, output: Tensor)
     parts.append(output)
 
 
-def _one_head(weights: Tensor, head: int | None) -> Tensor:
-    """The weights [B, T, S] of one head, or their average over heads, from [B, T, S] or [B, H, T, S]."""
-    heads_BHTS = weights if weights.ndim == 4 else weights[:, None]
+def _with_heads(weights: Tensor) -> Tensor:
+    """[B, H, T, S], from [B, H, T, S] or, of an attention without heads, [B, T, S]."""
+    return weights if weights.ndim == 4 else weights[:, None]
+
+
+def _one_head(heads_BHTS: Tensor, head: int | None) -> Tensor:
+    """[B, T, S]: the weights of one head, or their average over heads."""
     if head is None:
         return heads_BHTS.mean(1)
     if not 0 <= head < heads_BHTS.shape[1]:

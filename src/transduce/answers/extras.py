@@ -6,8 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from transduce.answers.alignments import Reading, check_alignable, check_unknowns, readings
+from transduce.answers.alignments import (
+    Reading,
+    check_alignable,
+    check_text,
+    check_unknowns,
+    readings,
+    readings_by,
+)
 from transduce.answers.answer import Answer, Output
+from transduce.answers.attention_weights import AttentionChoice
 from transduce.answers.frame_alignments import check_framewise, frame_alignments
 from transduce.answers.request import Extras
 from transduce.answers.text_model import TextModel
@@ -30,21 +38,27 @@ def add_extras(model: TextModel, answers: list[Answer], rows: Sequence[Any], bat
         for place, alignments in zip(places, found, strict=True):
             answers[place] = replace(answers[place], outputs=[alignment.output for alignment in alignments])
     aligned = [place for place, answer in enumerate(answers) if answer.request.extras.aligned]
-    for attention in dict.fromkeys(answers[place].request.extras.attention for place in aligned):
-        places = [place for place in aligned if answers[place].request.extras.attention == attention]
+    for extras in _distinct(answers[place].request.extras for place in aligned):
+        places = [place for place in aligned if answers[place].request.extras is extras]
         some = [answers[place] for place in places]
-        read = readings(model, some, [rows[place] for place in places], attention, batch_size)
+        choice = AttentionChoice(extras.attention, extras.head, extras.after)
+        if extras.aligner is None:
+            read = readings(model, some, [rows[place] for place in places], choice, batch_size)
+        else:
+            read = readings_by(extras.aligner, model, some, choice, batch_size)
         for place, answer, each in zip(places, some, read, strict=True):
-            answers[place] = replace(answer, outputs=[_with_reading(one, answer.request.extras) for one in each])
+            answers[place] = replace(answer, outputs=[_with_reading(one, extras) for one in each])
     return answers
 
 
 def check_extras(model: TextModel, extras: Extras) -> None:
-    """Raises UserError if the model cannot give these extras."""
+    """Raises UserError if the model, or the aligner of the extras, cannot give these extras."""
     if extras.frames:
         check_framewise(model.model)
     if extras.aligned:
-        check_alignable(model.source_tokenizer)
+        check_text(model.source_tokenizer)
+    if extras.aligner is not None:
+        check_alignable(extras.aligner)
     if extras.replace_unknowns is not None:
         check_unknowns(model.target_tokenizer)
 

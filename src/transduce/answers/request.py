@@ -17,19 +17,29 @@ class Extras:
 
     ``alignments``: the source word of each output word. ``frames``: the frames of each token, for a CTC model.
     ``replace_unknowns``: replace each <unk> by its source word, or by the entry of this dictionary for that word. An
-    empty dictionary replaces too; None does not. ``attention``: the name of one attention to use for alignments and
-    unknowns; by default the average of all. Raises RequestError for an ``attention`` without these.
+    empty dictionary replaces too; None does not.
+
+    ``aligner``: another model that aligns the outputs with their sources, a ``Transducer``; by default the model itself
+    does. ``attention``, ``head`` and ``after`` choose one attention of the model that aligns, as in
+    ``AttentionChoice``; by default the average of all. Raises RequestError for one of these four if neither alignments
+    nor unknowns are requested.
     """
 
     alignments: bool = False
     frames: bool = False
     replace_unknowns: Mapping[str, str] | None = None
     attention: str | None = None
+    head: int | None = None
+    after: bool = False
+    aligner: Any = None
 
     def __post_init__(self) -> None:
-        if self.attention is not None and not self.aligned:
+        names = ("attention", "head", "after", "aligner")
+        given = [name for name in names if getattr(self, name) not in (None, False)]
+        if given and not self.aligned:
             raise RequestError(
-                f"attention = {self.attention!r}, and nothing is aligned: set alignments or replace_unknowns too"
+                f"{given[0]} = {getattr(self, given[0])!r}, and nothing is aligned: set alignments or replace_unknowns "
+                "too"
             )
 
     @property

@@ -9,6 +9,7 @@ import sys
 
 import typer
 
+from transduce.cli.align import align
 from transduce.cli.compare import compare
 from transduce.cli.data import data
 from transduce.cli.distance import distance
@@ -32,7 +33,7 @@ app = typer.Typer(
     add_completion=False,
 )
 COMMANDS = (
-    *(train, predict, rerank, score, evaluate, compare, sweep, shortlist, recipes, data),
+    *(train, predict, rerank, score, evaluate, compare, sweep, align, shortlist, recipes, data),
     *(inspect, distance, lattice),
 )
 for command in COMMANDS:

@@ -36,6 +36,15 @@ RecordPath = Annotated[
     typer.Option("--record", help="Write the scores with everything needed to repeat them.", metavar="FILE.json"),
 ]
 Report = Annotated[Path | None, typer.Option(help="Write a page for the browser.", metavar="FILE.html")]
+AttentionName = Annotated[
+    str | None, typer.Option("--attention", help="Align by this attention; by default the mean of all.", metavar="NAME")
+]
+AttentionHead = Annotated[
+    int | None, typer.Option("--head", min=0, help="Align by this head of it; by default the mean of its heads.")
+]
+AfterWord = Annotated[
+    bool, typer.Option("--after", help="Align by the attention of the next step, which has read the output word.")
+]
 Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="A Python file or module that registers classes.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: model.encoder.layers=2")]
 
@@ -114,6 +123,10 @@ class RunOptions(LoadingOptions):
 
     def load(self, beam: int | None = None) -> Transducer:
         return self.of(self.run, beam, None if self.fusion is None else numbers(self.fusion, "--fusion"))
+
+    def another(self, run: Path) -> Transducer:
+        """The model of another run, loaded like this one, in this process and with its own search."""
+        return replace(self, settings=None, shortlist=False, workers=1).of(run)
 
     @property
     def runs(self) -> list[Path]:

@@ -46,7 +46,7 @@ def predict(
                 print(one_line(piece), end="", flush=True)
             print(flush=True)
         return
-    extras = extra_options.extras(longest)
+    extras = extra_options.extras(trained.another, longest)
     check_extras(transducer, extras)
     requests = request_options.read(files, extras, longest)
     search = None if nbest is None else transducer.search.resized(beam, nbest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.cli import inputs
+from transduce.cli.options import AfterWord, AttentionHead, AttentionName
 from transduce.errors import UserError
 from transduce.names import alternatives
 
 if TYPE_CHECKING:
     from transduce.answers.request import Extras, Request
+    from transduce.transducer import Transducer
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,12 @@ class ExtraOptions:
     dictionary: Annotated[
         Path | None, typer.Option(help="or by the entry of this TSV file for that word.", metavar="FILE")
     ] = None
-    attention: Annotated[
-        str | None,
-        typer.Option(help="Read alignments from this attention; by default the average of all.", metavar="NAME"),
+    aligner: Annotated[
+        Path | None, typer.Option(help="Another run that aligns the outputs: a word aligner, or any with attention.")
     ] = None
+    attention: AttentionName = None
+    head: AttentionHead = None
+    after: AfterWord = False
     frames: Annotated[
         bool, typer.Option("--frames", help="Add to each output the frames of each token, for a CTC model: 0-3 4-4.")
     ] = False
@@ -46,8 +50,8 @@ class ExtraOptions:
     def __bool__(self) -> bool:
         return self != ExtraOptions()
 
-    def extras(self, longest: int | None = None) -> Extras:
-        """The extras that the options ask for.
+    def extras(self, load: Callable[[Path], Transducer], longest: int | None = None) -> Extras:
+        """The extras that the options ask for. ``load`` loads the run of ``--aligner``.
 
         Raises UserError for an option that needs another one, which is not given. Raises DataError at a line of
         ``--dictionary`` of more than ``longest`` bytes (default ``corpora.LONGEST_LINE``).
@@ -56,12 +60,14 @@ class ExtraOptions:
 
         if not self.replace_unk and self.dictionary is not None:
             raise UserError("--dictionary says what to replace unknowns by: give --replace-unk too")
-        if self.attention is not None and not (self.alignments or self.replace_unk):
-            raise UserError("--attention is for --alignments or --replace-unk: give one of them too")
+        for name in ("aligner", "attention", "head", "after"):
+            if getattr(self, name) not in (None, False) and not (self.alignments or self.replace_unk):
+                raise UserError(f"--{name} is for --alignments or --replace-unk: give one of them too")
         unknowns = None
         if self.replace_unk:
             unknowns = {} if self.dictionary is None else dict(inputs.pairs([self.dictionary], longest=longest))
-        return Extras(self.alignments, self.frames, unknowns, self.attention)
+        aligner = None if self.aligner is None else load(self.aligner)
+        return Extras(self.alignments, self.frames, unknowns, self.attention, self.head, self.after, aligner)
 
 
 @dataclass(frozen=True)

@@ -71,12 +71,12 @@ def attention(transducer: Transducer, source: str, target: str | None = None, he
         target_ids = list(transducer.search_with(transducer.search, transducer.padded([source_ids]))[0][0].tokens)
     else:
         (target_ids,) = transducer.target_tokenizer.encode([target])
-    found = attention_weights(transducer, [source_ids], [target_ids], head)
+    found = attention_weights(transducer, [source_ids], [target_ids])
     pieces = transducer.source_tokenizer.tokens(source_ids)
     return AttentionMap(
         tuple("".join(pieces[first:behind]) for first, behind in found.columns[0]),
         tuple(transducer.target_tokenizer.tokens(target_ids)),
-        {name: weights_BTS[0, : len(target_ids)].float().cpu() for name, weights_BTS in found.weights.items()},
+        {name: weights_BTS[0, : len(target_ids)].float().cpu() for name, weights_BTS in found.weights(head).items()},
     )
 
 

@@ -121,13 +121,13 @@ def signal_attention(
     else:
         (ids,) = transducer.target_tokenizer.encode([target])
     steps = transducer.read_one(source) if target is not None else transducer.read([source])[0].row
-    found = attention_weights(transducer, [steps], [ids], head)
+    found = attention_weights(transducer, [steps], [ids])
     real = len(found.columns[0])
     return SignalAttention(
         source,
         transducer.target_tokenizer.decode([token for token in ids if token != EOS]),
         tuple(transducer.target_tokenizer.tokens(ids)),
-        {name: weights_BTS[0, : len(ids), :real].float().cpu() for name, weights_BTS in found.weights.items()},
+        {name: weights_BTS[0, : len(ids), :real].float().cpu() for name, weights_BTS in found.weights(head).items()},
         found.boxes_BS4[0, :real].float().cpu() if found.boxes_BS4 is not None else torch.zeros(real, 4),
         Spectrum(torch.as_tensor(steps), tuple(reader.tokens(steps))) if reader.spectral else None,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from transduce.answers.alignments import readings
 from transduce.answers.answer import Answer, Output
+from transduce.answers.attention_weights import AttentionChoice
 from transduce.answers.request import Request
 from transduce.transducer import Transducer
 
@@ -29,5 +30,5 @@ class Coverage:
 
     def __call__(self, pairs: Sequence[tuple[str, Output]]) -> list[float]:
         answers = [Answer(Request(source), [output]) for source, output in pairs]
-        found = readings(self.transducer, answers, attention=self.attention, batch_size=self.batch_size)
-        return [float(reading.weights_TS.sum(0).clamp(LEAST, 1.0).log().sum()) for (reading,) in found]
+        found = readings(self.transducer, answers, choice=AttentionChoice(self.attention), batch_size=self.batch_size)
+        return [float(reading.tokens.weights_TS.sum(0).clamp(LEAST, 1.0).log().sum()) for (reading,) in found]

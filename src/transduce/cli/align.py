@@ -1,0 +1,225 @@
+"""``transduce align``: which source word each target word comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transduce.cli import formats, inputs
+from transduce.cli.options import (
+    AfterWord,
+    AttentionHead,
+    AttentionName,
+    BatchSize,
+    Device,
+    LoadingOptions,
+    Plugins,
+    Precision,
+    RecordPath,
+    ResamplingOptions,
+    Threads,
+    check_record,
+    keep_record,
+)
+from transduce.errors import UserError
+
+if TYPE_CHECKING:
+    from transduce.answers.attention_weights import AttentionChoice
+    from transduce.evaluation.word_alignment import CorpusAlignment
+    from transduce.links import Gold
+    from transduce.records.record import TrainedModel
+    from transduce.transducer import Transducer
+
+FORMATS = ("text", "jsonl")
+
+
+@dataclass(frozen=True)
+class AlignerOptions:
+    """The options that choose how a model aligns."""
+
+    direction: Annotated[
+        str | None,
+        typer.Option(
+            help="forward (each target word to a source word) or backward (the reverse).", metavar="DIRECTION"
+        ),
+    ] = None
+    symmetrise: Annotated[
+        str | None,
+        typer.Option(
+            help="Combine both directions: intersection, union, grow-diag, grow-diag-final or grow-diag-final-and.",
+            metavar="HEURISTIC",
+        ),
+    ] = None
+    attention: AttentionName = None
+    head: AttentionHead = None
+    after: AfterWord = False
+
+    @property
+    def chosen_direction(self) -> str | None:
+        if self.direction is not None and self.symmetrise is not None:
+            raise UserError("--symmetrise combines both directions, and --direction names one: give one of them")
+        if self.direction not in (None, "forward", "backward"):
+            raise UserError(f"--direction {self.direction!r}: expected forward or backward; --symmetrise combines both")
+        return self.direction or self.symmetrise
+
+    @property
+    def choice(self) -> AttentionChoice:
+        from transduce.answers.attention_weights import AttentionChoice
+
+        return AttentionChoice(self.attention, self.head, self.after)
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Options for the run that aligns."""
+
+    checkpoint: Annotated[str, typer.Option(help="best, last or average.")] = "best"
+    device: Device = "auto"
+    threads: Threads = None
+    precision: Precision = "float32"
+    plugin: Plugins = None
+
+    def models(self, run: Path) -> list[TrainedModel]:
+        """The models behind a run, for a record."""
+        from transduce.records.making import trained_model
+        from transduce.runs.layout import members
+
+        return [trained_model(each, self.checkpoint) for each in members(run)]  # type: ignore[arg-type]
+
+    def load(self, run: Path) -> Transducer:
+        return LoadingOptions(
+            checkpoint=self.checkpoint,
+            device=self.device,
+            threads=self.threads,
+            precision=self.precision,
+            plugin=self.plugin,
+        ).of(run)
+
+
+def align(
+    trained: ModelOptions,
+    how: AlignerOptions,
+    resampled: ResamplingOptions,
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="A run, and then a TSV file or two parallel files; without files, standard input.",
+            metavar="RUN [FILES]",
+        ),
+    ] = None,
+    gold: Annotated[
+        Path | None,
+        typer.Option(help="Score against these links: Pharaoh format, or the third column of a TSV.", metavar="FILE"),
+    ] = None,
+    by_head: Annotated[
+        bool, typer.Option("--by-head", help="With --gold: the error rate of each layer and head of attention.")
+    ] = False,
+    format: Annotated[str, typer.Option(help="text (Pharaoh format: 0-0 1-2) or jsonl, with probabilities.")] = "text",
+    out: Annotated[Path | None, typer.Option(help="Draw one pair's links in a file (.html, .png, .svg, .pdf).")] = None,
+    pair: Annotated[int, typer.Option(min=1, help="The pair to draw, by its line.")] = 1,
+    batch_size: BatchSize = 64,
+    record: RecordPath = None,
+) -> None:
+    """Write which source word each target word comes from, one line for each pair, or score it against gold links."""
+    from transduce.evaluation.word_alignment import (
+        AlignmentScores,
+        check_gold,
+        record_heads,
+        record_scores,
+        scores_by_head,
+    )
+    from transduce.evaluation.word_alignment import align as align_pairs
+
+    _check_options(format, gold, by_head, out, record)
+    check_record(record)
+    run, files = _run_and_files(paths or [])
+    pairs = read_pairs(files)
+    known = None if gold is None else read_gold(gold, len(pairs))
+    model = trained.load(run)
+    if by_head and known is not None:
+        heads = scores_by_head(model, pairs, known, batch_size)
+        print("\n".join(heads.lines()))
+        keep_record(record, lambda command: record_heads(command, str(gold), heads, trained.models(run)))
+        return
+    found = align_pairs(model, pairs, how.chosen_direction, how.choice, batch_size)  # type: ignore[arg-type]
+    if known is not None:
+        check_gold(known, found)
+    if out is not None:
+        _draw(found, known, pair, out)
+    elif known is None:
+        for number, line in enumerate(found.links.write()):
+            print(line if format == "text" else formats.as_json(found.record(number)))
+    else:
+        scores = AlignmentScores.of(run.name, found.links, known, resampled.resampling)
+        print("\n".join(scores.lines()))
+        keep_record(
+            record,
+            lambda command: record_scores(command, str(gold), scores, pairs, asdict(how), trained.models(run)),
+        )
+
+
+def read_pairs(files: Sequence[Path]) -> list[tuple[str, str]]:
+    """Pairs of a source and a target text: from a TSV file, from two parallel files, or from standard input.
+
+    A TSV row has a source, a target and, if the file has them, gold links in a third column, which is not read here.
+    Raises UserError for a row with other columns, for parallel files of unequal lengths, and for more than two files.
+    """
+    if len(files) > 2:
+        raise UserError(f"{len(files)} files to align: expected one TSV file, or a file of sources and one of targets")
+    if len(files) == 2:
+        source, target = files
+        return list(inputs.pairs(None, source, target))
+    return [(source, target) for source, target, *_ in inputs.rows(files, 2, 3)]
+
+
+def read_gold(path: Path, pairs: int) -> Gold:
+    """The gold links of a file: a line in Pharaoh format for each pair, or a TSV file with links in the third column.
+
+    Raises UserError, with file and line, for anything else, and unless there are as many lines as ``pairs``.
+    """
+    from transduce.links import Gold
+
+    tabs = path.suffix in (".tsv", ".gz") and path.with_suffix("").suffix in ("", ".tsv")
+    lines = [row[2] for row in inputs.rows([path], 3, 3)] if tabs else list(inputs.lines([path]))
+    try:
+        found = Gold.read(lines)
+    except UserError as error:
+        raise UserError(f"{path}, {error}") from error
+    if len(lines) != pairs:
+        line = min(len(lines), pairs) + 1
+        side = "has no links for the pair" if len(lines) < pairs else "has links, and there is no pair"
+        raise UserError(f"{path} has {len(lines):,} lines, and there are {pairs:,} pairs: it {side} of line {line}")
+    return found
+
+
+def _check_options(format: str, gold: Path | None, by_head: bool, out: Path | None, record: Path | None) -> None:
+    if format not in FORMATS:
+        raise UserError(f"--format {format!r}: expected {' or '.join(FORMATS)}")
+    if by_head and gold is None:
+        raise UserError("--by-head measures each head against gold links: give --gold FILE too")
+    if record is not None and gold is None:
+        raise UserError("--record keeps scores, and there are none without gold links: give --gold FILE too")
+    if out is not None and (by_head or record is not None or format != "text"):
+        raise UserError("--out draws one pair; --by-head, --record and --format do not apply: leave them out")
+
+
+def _run_and_files(paths: Sequence[Path]) -> tuple[Path, Sequence[Path]]:
+    if not paths or paths[0].is_file():
+        raise UserError("give the directory of a trained run first, then the files to align")
+    return paths[0], paths[1:]
+
+
+def _draw(found: CorpusAlignment, gold: Gold | None, number: int, out: Path) -> None:
+    from transduce.reports.word_links import PairLinks, write
+
+    if number > found.links.pairs:
+        raise UserError(f"--pair {number}: there are {found.links.pairs:,} pairs")
+    pair = number - 1
+    source, target = found.words(pair)
+    sure, possible = (None, ()) if gold is None else (gold.sure.of_pair(pair), gold.possible.of_pair(pair))
+    drawn = PairLinks(source, target, found.links.of_pair(pair), found.weights(pair), sure, possible)
+    write(drawn, f"Pair {number}", out)

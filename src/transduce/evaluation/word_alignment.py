@@ -1,0 +1,209 @@
+"""The word alignment of a corpus by a trained model, and its scores against gold links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import torch
+
+from transduce.answers.alignments import (
+    EVERY,
+    TokenAlignment,
+    alignments_by_head,
+    links_of,
+    pair_alignments,
+)
+from transduce.answers.attention_weights import AttentionChoice
+from transduce.errors import UserError
+from transduce.evaluation.system_results import aligned, interval_text
+from transduce.links import Gold, Heuristic, Links, symmetrise
+from transduce.metrics.alignment_error import link_statistics
+from transduce.metrics.significance import Interval, Resampling
+from transduce.metrics.statistics import Statistics
+from transduce.protocols import TwoWayAligner, can
+from transduce.records.making import new_record
+from transduce.records.provenance import fingerprint_of_examples, without_folders
+from transduce.records.record import Figure, MeasuredSystem, PrintedTable, Record, TrainedModel
+from transduce.transducer import Transducer
+from transduce.types import Example
+
+Direction = Literal["forward", "backward", Heuristic]
+DIRECTIONS: tuple[str, ...] = ("forward", "backward", *get_args(Heuristic))
+
+
+@dataclass(frozen=True)
+class CorpusAlignment:
+    """The links of a corpus of pairs, and the alignments that they come from.
+
+    ``forward`` aligns each target word to a source word, ``backward`` each source word to a target word; its source is
+    the pair's target. One of them is empty if the links need only the other.
+    """
+
+    links: Links
+    forward: Sequence[TokenAlignment] = ()
+    backward: Sequence[TokenAlignment] = ()
+
+    def words(self, pair: int) -> tuple[list[str], list[str]]:
+        """The source words and the target words of a pair."""
+        if self.forward:
+            return self.forward[pair].source.texts, self.forward[pair].target.texts
+        return self.backward[pair].target.texts, self.backward[pair].source.texts
+
+    @property
+    def lengths(self) -> tuple[list[int], list[int]]:
+        """The numbers of source words and of target words of each pair."""
+        both = [self.words(pair) for pair in range(self.links.pairs)]
+        return [len(source) for source, _ in both], [len(target) for _, target in both]
+
+    def weights(self, pair: int) -> list[list[float]]:
+        """How strong the link of each target word (rows) and source word (columns) is; the mean of both directions if
+        there are both.
+        """
+        found = [alignments[pair].words_VI[:, 1:] for alignments in (self.forward,) if alignments]
+        found += [alignments[pair].words_VI[:, 1:].T for alignments in (self.backward,) if alignments]
+        mean: list[list[float]] = torch.stack(found).mean(0).tolist()
+        return mean
+
+    def record(self, pair: int) -> dict[str, Any]:
+        """One pair as values for JSON: its words, its links, and the weights of each direction.
+
+        ``forward`` has a list for each target word: the weight of the null word, then of each source word. ``backward``
+        has a list for each source word: the weight of the null word, then of each target word.
+        """
+        source, target = self.words(pair)
+        found: dict[str, Any] = {"source": source, "target": target, "links": self.links.of_pair(pair)}
+        for name, alignments in (("forward", self.forward), ("backward", self.backward)):
+            if alignments:
+                rows = alignments[pair].words_VI.tolist()
+                found[name] = [[round(weight, 6) for weight in row] for row in rows]
+        return found
+
+
+def align(
+    model: Transducer,
+    pairs: Sequence[tuple[str, str]],
+    direction: Direction | None = None,
+    choice: AttentionChoice = EVERY,
+    batch_size: int = 64,
+) -> CorpusAlignment:
+    """The word alignment of pairs of a source and a target text by a trained model.
+
+    ``direction`` is forward, backward, or a heuristic that combines both (``links.symmetrise``). By default a model
+    that aligns in both directions combines them by grow-diag-final-and, and any other aligns forward. ``choice``
+    chooses the attention of a model that is no word aligner. Raises UserError for a direction or an attention that the
+    model does not have.
+    """
+    if direction is None:
+        direction = "grow-diag-final-and" if can(type(model.model), TwoWayAligner) else "forward"
+    if direction not in DIRECTIONS:
+        raise UserError(f"direction = {direction!r}: one of {', '.join(DIRECTIONS)} was expected")
+    forward = [] if direction == "backward" else pair_alignments(model, pairs, choice, False, batch_size)
+    if direction == "forward":
+        return CorpusAlignment(links_of(forward), forward)
+    backward = pair_alignments(model, pairs, choice, True, batch_size)
+    turned = links_of(backward).turned()
+    if direction == "backward":
+        return CorpusAlignment(turned, backward=backward)
+    return CorpusAlignment(symmetrise(links_of(forward), turned, direction), forward, backward)
+
+
+def check_gold(gold: Gold, found: CorpusAlignment) -> None:
+    """Raises UserError unless the gold links are of these pairs and lie inside their sentences."""
+    gold.possible.check(*found.lengths)
+
+
+@dataclass(frozen=True)
+class AlignmentScores:
+    """The scores of one alignment against gold links, with 95 % bootstrap intervals over sentence pairs."""
+
+    name: str
+    statistics: Sequence[Statistics]
+    intervals: dict[str, Interval]
+    resampling: Resampling
+
+    @classmethod
+    def of(cls, name: str, found: Links, gold: Gold, resampling: Resampling) -> AlignmentScores:
+        statistics = link_statistics(found, gold)
+        return cls(name, statistics, {each.name: resampling.interval(each) for each in statistics}, resampling)
+
+    @property
+    def scores(self) -> dict[str, float]:
+        return {each.name: each.score for each in self.statistics}
+
+    def lines(self) -> list[str]:
+        """The scores as lines for the terminal."""
+        pairs = len(self.statistics[0].rows_NK)
+        rows = [[name, f"{score:.2f}", interval_text(self.intervals[name])] for name, score in self.scores.items()]
+        head = f"{self.name}: {pairs:,} pairs"
+        return [head, *aligned(rows, "><<", indent=2), f"  95 % intervals: {self.resampling.signature}"]
+
+
+@dataclass(frozen=True)
+class HeadScores:
+    """The alignment error rate of single heads, of the mean of each attention's heads, and of the mean of all.
+
+    ``rates`` has the rate in percent for each choice.
+    """
+
+    rates: dict[AttentionChoice, float]
+
+    def rows(self) -> list[list[str]]:
+        """A table: a heading, then a row for each attention and head with the rates before and after the word is
+        read. The lowest rate of each column has a star.
+        """
+        best = [min(rate for each, rate in self.rates.items() if each.after == after) for after in (False, True)]
+        rows = [["attention", "head", "before", "after"]]
+        for each in self.rates:
+            if not each.after:
+                both = [self.rates[each], self.rates[AttentionChoice(each.name, each.head, True)]]
+                head = "mean" if each.head is None else str(each.head)
+                marks = [f"{rate:.2f}{'*' if rate == low else ' '}" for rate, low in zip(both, best, strict=True)]
+                rows.append([each.name or "mean of all", head, *marks])
+        return rows
+
+    def lines(self) -> list[str]:
+        """The table as lines for the terminal."""
+        return ["alignment error rate, before and after the target word is read", *aligned(self.rows(), "<>", indent=2)]
+
+
+def scores_by_head(model: Transducer, pairs: Sequence[tuple[str, str]], gold: Gold, batch_size: int = 64) -> HeadScores:
+    """The alignment error rates of a model's attentions, before and after each target word is read.
+
+    Raises UserError if the model has no attention to its source, or if the gold links do not fit the pairs.
+    """
+    every = alignments_by_head(model, pairs, batch_size)
+    check_gold(gold, CorpusAlignment(Links.read([""] * len(pairs)), next(iter(every.values()))))
+    return HeadScores({choice: _error_rate(found, gold) for choice, found in every.items()})
+
+
+def _error_rate(found: Sequence[TokenAlignment], gold: Gold) -> float:
+    return {each.name: each.score for each in link_statistics(links_of(found), gold)}["aer"]
+
+
+def record_scores(
+    command: str,
+    corpus: str,
+    scores: AlignmentScores,
+    pairs: Sequence[tuple[str, str]],
+    how: Mapping[str, Any],
+    models: Sequence[TrainedModel] = (),
+) -> Record:
+    """A record of one alignment's scores on the ``pairs`` of ``corpus``. ``how`` has the settings of the alignment."""
+    figures = {
+        each.name: Figure(each.score, *scores.intervals[each.name], each.metric.signature) for each in scores.statistics
+    }
+    examples = [Example(source, (target,)) for source, target in pairs]
+    system = MeasuredSystem(
+        scores.name, figures, fingerprint_of_examples(examples), without_folders(dict(how)), tuple(models)
+    )
+    return new_record(command, corpus, [system])
+
+
+def record_heads(command: str, corpus: str, found: HeadScores, models: Sequence[TrainedModel]) -> Record:
+    """A record of the error rates of all attentions, with the runs behind them."""
+    columns, *rows = found.rows()
+    heading = "Alignment error rate by attention and head, before and after the word is read"
+    table = PrintedTable(heading, tuple(columns), tuple(map(tuple, rows)))
+    return replace(new_record(command, corpus, tables=[table]), models=tuple(models))
