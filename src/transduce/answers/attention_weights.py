@@ -30,8 +30,8 @@ class AttentionChoice:
     """Which of a model's attentions to the source to read.
 
     ``name`` is one attention's name in the model; None averages all of them. ``head`` is a head's number from 0; None
-    averages the heads. The attention of an output token is that of the step that predicts the token. With ``after`` it
-    is that of the next step, which has read the token (Chen et al., EMNLP 2020).
+    averages the heads. If ``after`` is False, a token has the attention of the step that predicts it. If ``after`` is
+    True, it has the attention of the next step: the decoder has then read the token (Chen et al., EMNLP 2020).
     """
 
     name: str | None = None

@@ -90,8 +90,8 @@ def align(
 ) -> CorpusAlignment:
     """The word alignment of pairs of a source and a target text by a trained model.
 
-    ``direction`` is forward, backward, or a heuristic that combines both (``links.symmetrise``). By default a model
-    that aligns in both directions combines them by grow-diag-final-and, and any other aligns forward. ``choice``
+    ``direction`` is forward, backward, or a heuristic that combines both (``links.symmetrise``). The default is
+    grow-diag-final-and for a ``TwoWayAligner``, and forward for any other model. ``choice``
     chooses the attention of a model that is no word aligner. Raises UserError for a direction or an attention that the
     model does not have.
     """
