@@ -10,7 +10,7 @@ from torch import nn
 
 from transduce import config
 from transduce.data.pairs import Pairs, Ragged
-from transduce.protocols import Chain, Model, can
+from transduce.protocols import Chain, Model, Regressor, can
 from transduce.statistical.counted import Counted
 from transduce.types import EOS, Facts, Padded
 
@@ -259,6 +259,13 @@ NUMBERS: dict[str, config.Table] = {
     "dense to dense": forecaster({"type": "dense", "max_length": 7, "width": 6}, {"type": "dense"}, "none"),
     "lstm to dense, from the last step": forecaster(recurrent("plain")["encoder"], {"type": "dense"}, "last"),
     "transformers, by the window": forecaster(transformer()["encoder"], INSTANT, "window"),
+    "lstm to dense, a density": forecaster(recurrent("plain")["encoder"], {"type": "dense"}, "window")
+    | {"type": "density-forecaster"},
+    "kalman filter": {
+        "type": "kalman",
+        "components": ["level", {"type": "autoregression", "order": 2}, {"type": "free", "states": 2}],
+        "steps": 6,
+    },
 }
 """Those that write numbers: tests/test_forecaster.py."""
 
@@ -335,7 +342,7 @@ class Drawn(nn.Module):
 
 def facts(table: config.Table) -> Facts:
     """What the data knows; to copy, or to share a table, a model needs one vocabulary for both sides."""
-    if table["type"] == "forecaster":
+    if table["type"] in ("forecaster", "density-forecaster", "kalman"):
         return NUMERIC
     if table["type"] == "hmm":
         return KNOWN if table.get("suffix") else FACTS
@@ -370,6 +377,22 @@ def count(model: Any, seed: int) -> None:
     """What a model counts of pairs whose targets go with their sources, more or less: a token for each, but now and
     then another, and, where it does not label them, none or two."""
     generator = np.random.default_rng(seed)
+    regressor = can(type(model), Regressor)
+    counts = model.counts(series_pairs(generator) if regressor else paired(token_rows(model, generator)))
+    for _ in range(4):
+        counts.reestimate()
+    counts.store()
+
+
+def series_pairs(generator: np.random.Generator) -> Pairs:
+    """Random walks of two channels: six steps read, and three written."""
+    walks = generator.normal(size=(40, 9, NUMERIC.target_vocabulary)).cumsum(1)
+    sides = [np.pad(part.reshape(40, -1), ((0, 0), (0, 1)), constant_values=EOS) for part in np.split(walks, [6], 1)]
+    return Pairs(*(Ragged(side.ravel(), np.arange(41) * side.shape[1]) for side in sides))
+
+
+def token_rows(model: Any, generator: np.random.Generator) -> list[tuple[list[int], list[int]]]:
+    """Random sources, with targets that depend on them."""
     shares = [0.0, 1.0, 0.0] if can(type(model), Chain) else [0.2, 0.6, 0.2]
     rows = []
     for _ in range(200):
@@ -379,10 +402,7 @@ def count(model: Any, seed: int) -> None:
             int(x + generator.integers(0, 3)) for x, times in zip(source, drawn, strict=True) for _ in range(times)
         ]
         rows.append(([*map(int, source), EOS], [*target, EOS]))
-    counts = model.counts(paired(rows))
-    for _ in range(4):
-        counts.reestimate()
-    counts.store()
+    return rows
 
 
 def paired(rows: list[tuple[list[int], list[int]]]) -> Pairs:

@@ -20,6 +20,8 @@ NAMES: dict[str, dict[str, str]] = {
         "instant": "transduce.models.instant:Instant",
         "language-model": "transduce.models.autoregressive:LanguageModel",
         "forecaster": "transduce.models.forecaster:Forecaster",
+        "density-forecaster": "transduce.models.forecaster:DensityForecaster",
+        "kalman": "transduce.models.kalman:KalmanFilter",
         "tagger": "transduce.models.tagger:Tagger",
         "crf": "transduce.models.tagger:ConditionalRandomField",
         "classifier": "transduce.models.classifier:Classifier",
@@ -58,6 +60,13 @@ NAMES: dict[str, dict[str, str]] = {
         "frames": "transduce.modules.signals.clips:ClipEmbedding",
         "convolutional-attention": "transduce.modules.signals.convolutional_attention:ConvolutionallyAttended",
         "closed": "transduce.modules.signals.ended:EndedEmbedding",
+    },
+    "Component": {
+        "level": "transduce.statistical.kalman.components:Level",
+        "trend": "transduce.statistical.kalman.components:Trend",
+        "season": "transduce.statistical.kalman.components:Season",
+        "autoregression": "transduce.statistical.kalman.components:Autoregression",
+        "free": "transduce.statistical.kalman.components:FreeStates",
     },
     "Pooler": {
         "last": "transduce.modules.pooling:LastState",
@@ -157,6 +166,7 @@ NAMES: dict[str, dict[str, str]] = {
         "squared-error": "transduce.objectives.regression:SquaredError",
         "absolute-error": "transduce.objectives.regression:AbsoluteError",
         "huber": "transduce.objectives.regression:Huber",
+        "log-density": "transduce.objectives.regression:LogDensity",
     },
     "Forcing": {
         "teacher": "transduce.objectives.forcing:TeacherForcing",

@@ -13,7 +13,18 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from torch import Tensor, nn
 
 from transduce.chain import Trellis
-from transduce.types import Batch, Emission, Example, Hypothesis, Loss, Memory, MemoryWidths, Padded, Prediction
+from transduce.types import (
+    Batch,
+    Emission,
+    Example,
+    Forecasts,
+    Hypothesis,
+    Loss,
+    Memory,
+    MemoryWidths,
+    Padded,
+    Prediction,
+)
 
 S = TypeVar("S")  # a decoder's or model's state: a tree of tensors (tree.py)
 M_contra = TypeVar("M_contra", contravariant=True)
@@ -120,6 +131,22 @@ class Regressor(Model, Protocol):
     channels: int
 
     def predict(self, source: Any, steps_B: Tensor) -> Tensor: ...
+
+
+class Density(Regressor, Protocol):
+    """A regressor that gives a probability density of its numbers.
+
+    ``distribution`` takes what ``predict`` takes. It returns a normal distribution of each number [B, T, channels],
+    given the source alone; its means are what ``predict`` returns.
+
+    ``log_density`` returns [B, N], the log-density (natural logarithm) of each number of ``target`` [B, N + 1] given
+    the source and all numbers before it: a step's channels follow each other. It is 0 where the target is padding, EOS
+    or missing (NaN). The sum over a row is the log-density of its target.
+    """
+
+    def distribution(self, source: Any, steps_B: Tensor) -> Forecasts: ...
+
+    def log_density(self, source: Any, target: Padded) -> Tensor: ...
 
 
 class Chain(Model, Protocol):

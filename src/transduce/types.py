@@ -132,8 +132,11 @@ class Hypothesis:
     log-probability of EOS is that of the length, or 0 if the length follows from the source. ``Search.force`` also
     gives ``best_log_probs``, the log-probability of the model's first choice at each position, and ``right``, whether
     the given token is that choice. The first choice is the one token that the search would write, also if several are
-    equally probable. Both leave out an end that follows from the source. A ``Regressor``'s tokens are numbers; their
-    ``log_prob`` and ``score`` are 0.
+    equally probable. Both leave out an end that follows from the source.
+
+    A ``Regressor``'s tokens are numbers. Those that ``Search.force`` scored have log-densities. Those that it forecast
+    have ``log_prob`` and ``score`` 0 and, if the model is a ``Density``, ``deviations``: the standard deviation of each
+    number. All are in scaled units.
     """
 
     tokens: tuple[Any, ...]  # ids, or numbers
@@ -142,6 +145,15 @@ class Hypothesis:
     token_log_probs: tuple[float, ...] = ()
     best_log_probs: tuple[float, ...] = ()
     right: tuple[bool, ...] = ()
+    deviations: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """Normal distributions of numbers: their ``mean`` and their standard ``deviation``, [B, T, C] each."""
+
+    mean: Tensor
+    deviation: Tensor
 
 
 @dataclass(frozen=True)
@@ -208,7 +220,8 @@ class Prediction:
     """A raw output and its log-probability (natural logarithm).
 
     The fields ``forced_...`` describe the first reference. They are None unless the caller asked for them. ``text`` is
-    empty if only the reference was requested.
+    empty if only the reference was requested. ``deviations`` has the standard deviation of each number of a forecast,
+    in the order and the units of ``text``. It is empty if the model gives none.
     """
 
     text: str
@@ -216,4 +229,5 @@ class Prediction:
     forced_log_prob: float | None = None  # of the first reference, teacher-forced
     forced_length: int | None = None  # number of its tokens; includes EOS if the model chooses where to end
     forced_right: int | None = None  # number of these tokens that are the model's first choice
+    deviations: tuple[float, ...] = ()
     forced_end: bool = True  # whether these tokens include EOS: False for a tagger or a classifier

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from transduce.answers.request import Request
+from transduce.errors import UserError
 from transduce.search.constraints.base import alternatives_text
 
 log = logging.getLogger("transduce")
@@ -26,6 +28,9 @@ class Output:
     ``alignment``, if requested, has pairs (source word, output word), both counted from 0. ``frames``, if requested of
     a CTC model, has the first and the last frame of each token except the end, counted from 0. ``missing`` has the
     required phrases that the output lacks, each with its alternatives.
+
+    ``deviations`` has the standard deviation of each number of a forecast, in the units of ``text``. It is empty if the
+    model gives none. The log-probabilities of numbers are log-densities, in the same units.
     """
 
     text: str
@@ -39,6 +44,26 @@ class Output:
     alignment: tuple[tuple[int, int], ...] | None = None
     frames: tuple[tuple[int, int], ...] | None = None
     missing: tuple[tuple[str, ...], ...] = ()
+    deviations: tuple[float, ...] = ()
+
+    def interval(self, level: float = 0.9) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """The lower and the upper ends of the central intervals that hold each number with probability ``level``.
+
+        Both are in the units and the order of ``text``. Raises UserError if the model gave no deviations, or if
+        ``level`` is not between 0 and 1.
+        """
+        if not self.deviations:
+            raise UserError(
+                "this output has no deviations, so it has no intervals: only models of densities over numbers give "
+                'them, such as model.type = "kalman" or "density-forecaster"'
+            )
+        if not 0 < level < 1:
+            raise UserError(f"level = {level}: more than 0 and less than 1 was expected")
+        reach = NormalDist().inv_cdf((1 + level) / 2)
+        numbers = [float(number) for step in self.text.split() for number in step.split(",")]
+        ends = [(y - reach * s, y + reach * s) for y, s in zip(numbers, self.deviations, strict=True)]
+        low, high = zip(*ends, strict=True)
+        return low, high
 
 
 @dataclass(frozen=True)

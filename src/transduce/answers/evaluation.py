@@ -79,7 +79,9 @@ def prediction(output: Output | None, scored: Output | None) -> Prediction:
     """The prediction for the metrics, from an output that was found and a reference that was scored. Either may be
     None.
     """
-    found = Prediction("") if output is None else Prediction(output.text, output.log_prob)
+    found = Prediction("")
+    if output is not None:
+        found = Prediction(output.text, output.log_prob, deviations=output.deviations)
     if scored is None:
         return found
     return replace(

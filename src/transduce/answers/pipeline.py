@@ -17,6 +17,7 @@ from transduce.answers.extras import add_extras
 from transduce.answers.request import Request
 from transduce.answers.text_model import SourceRow, TextModel
 from transduce.compute.workers import Workers
+from transduce.data.tokenizers.base import Scaled
 from transduce.errors import RequestError, UserError
 from transduce.protocols import Search
 from transduce.search.constraints.base import Constraints, Tokenized, constrained
@@ -182,6 +183,8 @@ class Pipeline(TextModel):
 
     def output(self, hypothesis: Hypothesis) -> Output:
         """A hypothesis as text, with its tokens and log-probabilities. Extras are not added."""
+        if isinstance(self.target_tokenizer, Scaled):
+            hypothesis = self.target_tokenizer.in_units(hypothesis)
         return Output(
             self.target_tokenizer.decode(hypothesis.tokens),
             tuple(self.target_tokenizer.tokens(hypothesis.tokens)),
@@ -191,6 +194,7 @@ class Pipeline(TextModel):
             hypothesis.best_log_probs,
             hypothesis.right,
             tuple(hypothesis.tokens),
+            deviations=hypothesis.deviations,
         )
 
 

@@ -42,7 +42,8 @@ def as_jsonl(answer: Answer) -> Iterator[str]:
     """One JSON object: "source", the keys of the best output, and "nbest", a list of all outputs, best first.
 
     An output has "text", "tokens", "log_prob", "score" and "token_log_probs". It has "alignment" and "frames" if
-    requested, and "missing" if it lacks required phrases. The first object of "nbest" repeats the best output.
+    requested, and "missing" if it lacks required phrases. A forecast with a density has the "deviations" of its numbers
+    and the ends "low" and "high" of their 90 % intervals. The first object of "nbest" repeats the best output.
     """
     nbest = [
         {
@@ -54,6 +55,7 @@ def as_jsonl(answer: Answer) -> Iterator[str]:
             **({} if output.alignment is None else {"alignment": output.alignment}),
             **({} if output.frames is None else {"frames": output.frames}),
             **({"missing": output.missing} if output.missing else {}),
+            **_density(output),
         }
         for output in answer.outputs
     ]
@@ -82,6 +84,13 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _density(output: Output) -> dict[str, Any]:
+    if not output.deviations:
+        return {}
+    low, high = output.interval(0.9)
+    return {"deviations": output.deviations, "low": low, "high": high}
 
 
 def _alignment_columns(output: Output) -> list[str]:

@@ -12,10 +12,14 @@ from transduce.metrics.bleu import Bleu, Chrf, ChrfPlusPlus, Ter
 from transduce.metrics.error_rates import CharacterErrorRate, PhonemeErrorRate, WordErrorRate
 from transduce.metrics.exact import ExactMatch, ItemError, TokenAccuracy
 from transduce.metrics.forecast import (
+    Coverage,
     DailyScaledError,
+    HalfCoverage,
+    LogScore,
     MeanAbsoluteError,
     MeanAbsoluteScaledError,
     QuarterlyScaledError,
+    RankedProbabilityScore,
     RootMeanSquaredError,
     WeeklyScaledError,
     YearlyScaledError,
@@ -54,6 +58,10 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "mase-7": WeeklyScaledError,
     "mase-12": YearlyScaledError,
     "mase-24": DailyScaledError,
+    "crps": RankedProbabilityScore,
+    "coverage": Coverage,
+    "coverage-50": HalfCoverage,
+    "log_score": LogScore,
 }
 """Makes a metric by its name. Each use makes a new object: a metric remembers what its signature must say."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,9 +12,10 @@ from torch import Tensor, nn
 from transduce.errors import UserError
 from transduce.modules.numbers import grouped
 from transduce.protocols import Encoder, InstantDecoder, memory_widths
-from transduce.types import Factory, Padded
+from transduce.types import Factory, Forecasts, Padded, real_mask, widened
 
 Level = Literal["none", "last", "window"]
+NARROWEST = 12.0  # largest absolute logarithm of a deviation, in units of the level's scale
 
 
 class Forecaster(nn.Module):
@@ -47,6 +49,12 @@ class Forecaster(nn.Module):
         self.steps, self.channels, self.level = self.decoder.max_length, target_vocabulary, level
 
     def predict(self, source: Padded, steps_B: Tensor) -> Tensor:
+        features, level = self.decoded(source, steps_B)
+        numbers_BTC: Tensor = self.decoder.readout(features)
+        return numbers_BTC if level is None else level.given_to(numbers_BTC)
+
+    def decoded(self, source: Padded, steps_B: Tensor) -> tuple[Any, _Levelled | None]:
+        """The decoder's features [B, T, ...] and the level that was removed from the source, if any."""
         longest = int(steps_B.max())
         if longest > self.steps:
             raise UserError(
@@ -55,9 +63,54 @@ class Forecaster(nn.Module):
             )
         level = _level(grouped(source, self.channels), self.level) if self.level != "none" else None
         state = self.decoder.start(self.encoder(source if level is None else level.taken_from(source)))
-        output = self.decoder(state, steps_B, max(1, longest))
-        numbers_BTC = self.decoder.readout(output)
-        return numbers_BTC if level is None else level.given_to(numbers_BTC)
+        return self.decoder(state, steps_B, max(1, longest)), level
+
+
+class DensityForecaster(Forecaster):
+    """A forecaster that gives a normal distribution of each number.
+
+    Given the source, all numbers are independent. A linear layer on the decoder's features gives the logarithm of each
+    number's deviation; untrained, all are the same. With a ``level``, deviations are multiplied by its scale. Train it
+    with ``objective = "log-density"`` (Nix and Weigend 1994).
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        decoder: Factory[InstantDecoder[Any]],
+        source_vocabulary: int,
+        target_vocabulary: int,
+        level: Level = "none",
+    ) -> None:
+        super().__init__(encoder, decoder, source_vocabulary, target_vocabulary, level)
+        self.spread = nn.Linear(self.decoder.projection.weight.shape[1], target_vocabulary)
+        nn.init.zeros_(self.spread.weight)
+        nn.init.zeros_(self.spread.bias)
+
+    def predict(self, source: Padded, steps_B: Tensor) -> Tensor:
+        return self.distribution(source, steps_B).mean
+
+    def distribution(self, source: Padded, steps_B: Tensor) -> Forecasts:
+        features, level = self.decoded(source, steps_B)
+        mean_BTC = self.decoder.readout(features)
+        deviation_BTC = self.spread(features).clamp(-NARROWEST, NARROWEST).exp()
+        if level is None:
+            return Forecasts(mean_BTC, deviation_BTC)
+        return Forecasts(level.given_to(mean_BTC), level.scale * deviation_BTC)
+
+    def log_density(self, source: Padded, target: Padded) -> Tensor:
+        found = self.distribution(source, (target.lengths - 1) // self.channels)
+        size = target.values.shape[1] - 1
+        mean_BN, deviation_BN = (
+            nn.functional.pad(each.flatten(1).to(widened(each.dtype)), (0, size))[:, :size]
+            for each in (found.mean, found.deviation)
+        )
+        values_BN = target.values[:, :size]
+        known_BN = real_mask(target.lengths - 1, size) & ~values_BN.isnan()
+        deviation_BN = deviation_BN.where(known_BN, 1.0)  # before the logarithm: 0 would make the gradient NaN
+        unit_BN = (values_BN.where(known_BN, 0.0) - mean_BN.where(known_BN, 0.0)) / deviation_BN
+        log_density_BN = -0.5 * unit_BN.square() - deviation_BN.log() - 0.5 * math.log(2 * math.pi)
+        return log_density_BN.where(known_BN, 0.0)
 
 
 @dataclass(frozen=True)

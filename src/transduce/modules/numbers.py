@@ -14,7 +14,7 @@ class NumberEmbedding(nn.Module):
 
     ``vocabulary`` is the number of channels C. ``weight`` [C, width] has one vector per channel. Numbers of variance 1
     give features of variance 1. ``scaled`` changes nothing: numbers have a scale of their own. Raises UserError if the
-    source is not a series of numbers.
+    source is not a series of numbers, or if a number is missing (NaN).
     """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool, source_factors: int) -> None:
@@ -36,6 +36,11 @@ class NumberEmbedding(nn.Module):
                 "docs/fronts.md"
             )
         steps_BSC = grouped(source, len(self.weight))
+        if bool((steps_BSC.values.isnan() & steps_BSC.mask[..., None]).any()):
+            raise UserError(
+                "the source has missing numbers, and a network reads none: fill them in, or train a model that reads "
+                'gaps (model.type = "kalman")'
+            )
         return Padded(self(steps_BSC.values), steps_BSC.lengths)
 
     def forward(self, x: Tensor) -> Tensor:

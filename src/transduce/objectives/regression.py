@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from transduce.errors import UserError
-from transduce.protocols import Regressor
-from transduce.types import Batch, Loss, real_mask, widened
+from transduce.protocols import Density, Regressor
+from transduce.types import Batch, Loss, Padded, real_mask, widened
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,43 @@ class Huber:
         return Loss(total, len(target_N)), carry
 
 
+@dataclass(frozen=True)
+class LogDensity:
+    """- log p(y | x), the negative log-density of the target's numbers, summed over all steps and channels.
+
+    Only a ``Density`` has it. It is in scaled units, and can be negative. Missing numbers do not count.
+    """
+
+    def __call__(self, model: Density, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+        _check_numbers(batch.target)
+        log_density_BN = model.log_density(batch.source, batch.target)
+        count = int(known_numbers(batch.target).sum())
+        return Loss(-log_density_BN.to(widened(log_density_BN.dtype)).sum(), count), carry
+
+
+def known_numbers(target: Padded) -> Tensor:
+    """[B, N], True where the rows [B, N + 1] have a number that is neither padding, EOS nor missing."""
+    size = target.values.shape[1] - 1
+    return real_mask(target.lengths - 1, size) & ~target.values[:, :size].isnan()
+
+
 def predicted_and_target(model: Regressor, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The model's numbers [N] and the target's [N], in float32 or wider. Raises UserError if the target is tokens."""
+    """The model's numbers [N] and the target's [N], in float32 or wider. Missing numbers are left out.
+
+    Raises UserError if the target is tokens.
+    """
     target = batch.target
+    _check_numbers(target)
+    predicted_BN = model.predict(batch.source, (target.lengths - 1) // model.channels).flatten(1)
+    known_BN = known_numbers(target)
+    size = min(known_BN.shape[1], predicted_BN.shape[1])
+    known_BN, wide = known_BN[:, :size], widened(predicted_BN.dtype)
+    return predicted_BN[:, :size][known_BN].to(wide), target.values[:, :size][known_BN].to(wide)
+
+
+def _check_numbers(target: Padded) -> None:
     if not target.values.is_floating_point():
         raise UserError(
             'the target is tokens, and a regressor writes numbers: set data.units.target = "numbers", or choose '
             "another model"
         )
-    predicted_BN = model.predict(batch.source, (target.lengths - 1) // model.channels).flatten(1)
-    real_BN = real_mask(target.lengths - 1, predicted_BN.shape[1])  # EOS is not a number
-    wide = widened(predicted_BN.dtype)
-    return predicted_BN[real_BN].to(wide), target.values[:, : predicted_BN.shape[1]][real_BN].to(wide)

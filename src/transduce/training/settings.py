@@ -14,6 +14,7 @@ from transduce.errors import UserError
 from transduce.metrics.base import metric
 from transduce.models.compatibility import check_fit
 from transduce.objectives.cross_entropy import ChainLikelihood, CrossEntropy
+from transduce.objectives.regression import AbsoluteError, LogDensity, SquaredError
 from transduce.protocols import Model, Objective, Search, can
 from transduce.runs.ancestry import Distillation, Init
 from transduce.search.beam import Beam
@@ -23,6 +24,9 @@ from transduce.training.augmentation.base import Augmentation
 from transduce.training.budget import Budget, Clock
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule, check_at_least
 from transduce.types import Factory, Facts
+
+MEASURES = (CrossEntropy(), ChainLikelihood(), LogDensity(), SquaredError(), AbsoluteError())
+"""Objectives that can measure a counted model, too."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ class Settings:
     def _check_counted(self, model: str) -> None:
         """Raises ConfigError for a setting that needs gradients, because a counted model has none."""
         given = {
-            "objective": self.objective not in (CrossEntropy(), ChainLikelihood()),  # these only measure it
+            "objective": self.objective not in MEASURES,
             "distillation": self.distillation is not None,
             "training.freeze": bool(self.training.freeze),
             "training.augmentation": bool(self.training.augmentation),

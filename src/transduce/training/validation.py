@@ -17,6 +17,7 @@ from transduce.data.preparation import Prepared, examples
 from transduce.metrics.base import metric
 from transduce.metrics.statistics import references
 from transduce.objectives.base import Trainable
+from transduce.protocols import Density, can
 from transduce.runs.checkpoints import Rank
 from transduce.training.budget import CLOCKS
 from transduce.training.settings import Settings, Training
@@ -160,7 +161,7 @@ def judge_of(
     training = settings.training
     validation = training.validation
     found = examples(settings.data, "valid", cache, told=True) if {*validation.metrics, *settings.metrics} else []
-    check_metrics([*validation.metrics, *settings.metrics], found)
+    check_metrics([*validation.metrics, *settings.metrics], found, type(trainable.model))
     every = found if validation.metrics else []
     chosen = spread(every, validation.examples)
     transducer = Transducer(
@@ -174,16 +175,20 @@ def judge_of(
     return Judge(trainable, prepared.valid, chosen, transducer, training, autocast, one_in)
 
 
-def check_metrics(names: Sequence[str], found: Sequence[Example]) -> None:
+def check_metrics(names: Sequence[str], found: Sequence[Example], model: type) -> None:
     """Raises UserError if one of these metrics cannot score the examples: for example ``mase-12`` with sources of ten
     steps.
 
-    Scores some examples as if the model wrote their first references. Metrics of the model's probabilities are not
-    checked.
+    Scores some examples as if the model wrote their first references, each number with deviation 1. Metrics of the
+    model's probabilities are not checked. Also raises UserError for a metric of densities if the class ``model`` gives
+    none.
     """
+    dense = can(model, Density)
     for each in map(metric, dict.fromkeys(names)):
         for example in () if each.needs_forcing else spread(list(found), CHECKED):
-            each.statistics(Prediction(references(example)[0]), example)
+            text = references(example)[0]
+            deviations = (1.0,) * len(text.replace(",", " ").split()) if dense else ()
+            each.statistics(Prediction(text, deviations=deviations), example)
 
 
 def spread(found: list[Example], count: int | None) -> list[Example]:

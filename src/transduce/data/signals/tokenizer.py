@@ -118,7 +118,7 @@ def learned(unit: Signal, paths: Iterable[str]) -> SignalTokenizer:
             bad = error
         else:
             moments.add(x_SCP.transpose(0, 2, 1).reshape(-1, unit.channels))
-    if not moments.count:
+    if not moments.count_C.any():
         raise DataError(f"there is no file to learn a mean from{f', as {bad}' if bad.line else ''}")
     return SignalTokenizer(unit, moments.mean_C.tolist(), np.maximum(moments.deviation_C, FLOOR).tolist())
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from transduce.data.corpora import DataError
-from transduce.types import EOS
+from transduce.types import EOS, Hypothesis
 
 
 class Tokenizer(Protocol):
@@ -84,6 +84,16 @@ class Tokenizer(Protocol):
     def from_json(cls, record: Any) -> Tokenizer: ...
 
     def save(self, path: str | Path) -> None: ...
+
+
+@runtime_checkable
+class Scaled(Protocol):
+    """A tokenizer whose rows are scaled numbers.
+
+    ``in_units`` returns a hypothesis with its deviations and log-densities in the units of the texts.
+    """
+
+    def in_units(self, hypothesis: Hypothesis) -> Hypothesis: ...
 
 
 class Unit(Protocol):

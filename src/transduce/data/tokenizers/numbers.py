@@ -2,16 +2,16 @@
 
 White space separates steps, and a comma separates channels. Each step has the same number of channels. In a row the
 numbers of a step are adjacent and scaled: z = (x - mean) / scale, with the mean and scale of the training set. EOS ends
-each row. Numbers are written back with a precision of a millionth of their scale, about the precision of a float32
-model.
+each row. If missing numbers are allowed, "nan" stands for one: "3.1 nan 2.7". Numbers are written back with a precision
+of a millionth of their scale, about the precision of a float32 model.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import cycle
+from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from typing import Any, Literal
 
 import numpy as np
@@ -20,23 +20,25 @@ from numpy.typing import NDArray
 from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.base import Tokenizer, divided
 from transduce.data.tokenizers.recorded import RecordedNumbers
-from transduce.types import EOS, SPECIALS
+from transduce.types import EOS, SPECIALS, Hypothesis
 
 Array = NDArray[np.float64]
+MISSING = "nan"  # how a line writes a missing number
 DIGITS = 6  # digits to write after the first digit of the scale
 
 
 class NumbersTokenizer(RecordedNumbers):
     """Converts lines of numbers to scaled numbers and back.
 
-    ``mean`` and ``scale`` have a value for each channel, in the units of the lines.
+    ``mean`` and ``scale`` have a value for each channel, in the units of the lines. ``missing`` allows "nan" for a
+    missing number, which is NaN in a row.
     """
 
     kind = "numbers"
     signal = False
 
-    def __init__(self, mean: Sequence[float], scale: Sequence[float]) -> None:
-        self._mean, self._scale = tuple(mean), tuple(scale)
+    def __init__(self, mean: Sequence[float], scale: Sequence[float], missing: bool = False) -> None:
+        self._mean, self._scale, self._missing = tuple(mean), tuple(scale), missing
         self._decimals = [DIGITS - math.floor(math.log10(each)) for each in self._scale]
 
     @property
@@ -47,7 +49,7 @@ class NumbersTokenizer(RecordedNumbers):
         """The scaled numbers of each line, and EOS. Raises LineError if a step has the wrong number of channels."""
         rows = []
         for line in texts:
-            scaled_SC = (steps(line, self.factors) - self._mean) / self._scale
+            scaled_SC = (steps(line, self.factors, self._missing) - self._mean) / self._scale
             rows.append([*map(float, scaled_SC.flat), float(EOS)])
         return rows
 
@@ -83,11 +85,21 @@ class NumbersTokenizer(RecordedNumbers):
         return self
 
     def as_json(self) -> Any:
-        return {"mean": self._mean, "scale": self._scale}
+        return {"mean": self._mean, "scale": self._scale, **({"missing": True} if self._missing else {})}
 
     @classmethod
     def from_json(cls, record: Any) -> NumbersTokenizer:
-        return cls(record["mean"], record["scale"])
+        return cls(record["mean"], record["scale"], record.get("missing", False))
+
+    def in_units(self, hypothesis: Hypothesis) -> Hypothesis:
+        """The hypothesis with its deviations and log-densities in the units of the lines. Its tokens stay scaled."""
+        scales = list(islice(cycle(self._scale), len(hypothesis.tokens) - 1))
+        deviations = tuple(s * scale for s, scale in zip(hypothesis.deviations, scales, strict=False))
+        if not hypothesis.token_log_probs:
+            return replace(hypothesis, deviations=deviations)
+        log_scales = [0.0 if math.isnan(z) else math.log(s) for z, s in zip(hypothesis.tokens, scales, strict=False)]
+        each = tuple(p - log for p, log in zip(hypothesis.token_log_probs, [*log_scales, 0.0], strict=True))
+        return replace(hypothesis, log_prob=sum(each), score=sum(each), token_log_probs=each, deviations=deviations)
 
     def _written(self, row: Sequence[float]) -> list[str]:
         channels = cycle(zip(self._mean, self._scale, self._decimals, strict=True))
@@ -101,8 +113,8 @@ def _text(number: float, decimals: int) -> str:
     return f"{round(number, decimals) + 0.0:.15g}"  # + 0.0 turns -0 into 0
 
 
-def steps(line: str, channels: int | None = None) -> Array:
-    """The numbers of a line, [S, C]. Without ``channels``, the first step determines C.
+def steps(line: str, channels: int | None = None, missing: bool = False) -> Array:
+    """The numbers of a line, [S, C]. Without ``channels``, the first step determines C. With ``missing``, "nan" is NaN.
 
     Raises LineError if the line has no numbers, a step has more or fewer than C, or one is not a finite number.
     """
@@ -118,19 +130,24 @@ def steps(line: str, channels: int | None = None) -> Array:
                 f"{'number' if channels == 1 else 'numbers, separated by commas'}; mend the line",
             )
     numbered = [(f"step {s}, channel {c}", text) for s, step in enumerate(written, 1) for c, text in enumerate(step, 1)]
-    return np.array([_number(line, text, place) for place, text in numbered]).reshape(-1, channels)
+    return np.array([_number(line, text, place, missing) for place, text in numbered]).reshape(-1, channels)
 
 
-def _number(line: str, text: str, place: str) -> float:
+def _number(line: str, text: str, place: str, missing: bool) -> float:
+    if missing and text.lower() == MISSING:
+        return math.nan
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise LineError(
-            line,
-            f"has {text!r} for {place}: a number was expected; fill in what is missing, or leave the line out",
+        hint = (
+            f'a number or "{MISSING}" was expected'
+            if missing
+            else f'a number was expected; fill in what is missing, or allow "{MISSING}" (data.units.joint = '
+            '{type="numbers", missing=true}, for a model that reads gaps)'
         )
+        raise LineError(line, f"has {text!r} for {place}: {hint}, or leave the line out")
     return number
 
 
@@ -141,21 +158,25 @@ class Moments:
     """
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count_C: NDArray[np.int64] = np.zeros(1, np.int64)
         self.mean_C: Array = np.zeros(1)
         self._squares_C: Array = np.zeros(1)  # sum of squared distances from the mean
 
     def add(self, x_NC: NDArray[Any]) -> None:
-        """Adds the rows ``x_NC``, at least one."""
-        own_C, before, self.count = x_NC.mean(0, dtype=np.float64), self.count, self.count + len(x_NC)
-        apart_C, weight = own_C - self.mean_C, len(x_NC) / self.count
-        self._squares_C = self._squares_C + ((x_NC - own_C) ** 2).sum(0) + apart_C**2 * before * weight
-        self.mean_C = self.mean_C + apart_C * weight
+        """Adds the rows ``x_NC``, at least one. Missing numbers (NaN) are left out."""
+        known_NC = ~np.isnan(x_NC)
+        own_count_C, before_C = known_NC.sum(0), self.count_C
+        own_C = np.where(known_NC, x_NC, 0).sum(0, dtype=np.float64) / np.maximum(own_count_C, 1)
+        self.count_C = before_C + own_count_C
+        apart_C, weight_C = own_C - self.mean_C, own_count_C / np.maximum(self.count_C, 1)
+        squares_C = np.where(known_NC, (x_NC - own_C) ** 2, 0).sum(0)
+        self._squares_C = self._squares_C + squares_C + apart_C**2 * before_C * weight_C
+        self.mean_C = self.mean_C + apart_C * weight_C
 
     @property
     def deviation_C(self) -> Array:
         """The standard deviation of all added rows."""
-        return np.sqrt(self._squares_C / self.count)
+        return np.sqrt(self._squares_C / np.maximum(self.count_C, 1))
 
 
 @dataclass(frozen=True)
@@ -164,10 +185,12 @@ class Numbers:
 
     They are shifted and scaled so that the training set has mean 0 and standard deviation 1. "channel" does this for
     each channel separately. "global" uses one mean and one scale for all, so that channels stay comparable. "none"
-    reads numbers unchanged. Inputs and outputs are raw numbers. Lengths count numbers.
+    reads numbers unchanged. Inputs and outputs are raw numbers. Lengths count numbers. With ``missing``, "nan" is a
+    missing number; only some models read it.
     """
 
     scaling: Literal["channel", "global", "none"] = "channel"
+    missing: bool = False
 
     def __post_init__(self) -> None:
         if self.scaling not in ("channel", "global", "none"):
@@ -179,7 +202,7 @@ class Numbers:
     def learn(self, texts: Iterable[str]) -> NumbersTokenizer:
         moments, channels = Moments(), None
         for line in texts:
-            x_SC = steps(line, channels)
+            x_SC = steps(line, channels, self.missing)
             channels = x_SC.shape[1]
             with np.errstate(over="ignore", invalid="ignore"):  # checked below
                 moments.add(x_SC.reshape(-1, 1) if self.scaling == "global" else x_SC)
@@ -190,8 +213,9 @@ class Numbers:
         if channels is None:
             raise DataError("there are no numbers to learn a scale from: the training set is empty")
         if self.scaling == "none":
-            return NumbersTokenizer([0.0] * channels, [1.0] * channels)
+            return NumbersTokenizer([0.0] * channels, [1.0] * channels, self.missing)
         mean_C, scale_C = moments.mean_C, moments.deviation_C
         constant_C = scale_C <= 1e-12 * np.abs(mean_C)  # except for rounding errors
         scale_C = np.where(constant_C, 1.0, scale_C)
-        return NumbersTokenizer(*(np.broadcast_to(each, channels).tolist() for each in (mean_C, scale_C)))
+        mean, scale = (np.broadcast_to(each, channels).tolist() for each in (mean_C, scale_C))
+        return NumbersTokenizer(mean, scale, self.missing)
