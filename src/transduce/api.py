@@ -112,8 +112,8 @@ def run_folder(recipe: str | Path, out: str | Path | None) -> Path:
 
 
 def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> config.Table:
-    """The table with ``settings``, as ``train`` takes them. If they name a budget, the table's own budget is removed
-    first.
+    """Changes the settings of a run. Returns a new table with ``settings``, in the form that ``train`` takes them. If
+    they name a budget (steps, epochs, minutes), the table's own budget is removed first.
     """
     if isinstance(settings, str):
         settings = [settings]
@@ -146,7 +146,9 @@ def _with_pairs(
     settings: Mapping[str, Any] | Sequence[str],
     run: Path,
 ) -> tuple[OwnPairs, config.Table]:
-    """The pairs, and the table with their files in place of the recipe's data. Splits that are set stay."""
+    """Puts a user's pairs in the place of a recipe's data. Returns the pairs, divided into splits, and the table with
+    their files. Splits that ``settings`` name stay.
+    """
     kept = _splits_set(settings)
     data = table.get("data", {})
     if config.build(data.get("units", {}), Units, path="data.units").signal is not None:
@@ -158,7 +160,9 @@ def _with_pairs(
 
 
 def _splits_set(settings: Mapping[str, Any] | Sequence[str]) -> set[str]:
-    """Which of valid and test are set. Raises ConfigError if a key is set that the pairs replace."""
+    """Which of the splits valid and test ``settings`` name. Raises ConfigError if they set a key of the data that the
+    user's pairs replace.
+    """
     named = {
         key.split(".")[1]
         for key in config.flatten(config.change({}, [settings] if isinstance(settings, str) else settings))
@@ -172,7 +176,7 @@ def _splits_set(settings: Mapping[str, Any] | Sequence[str]) -> set[str]:
 
 
 def _tensorboard(run: Path) -> list[Callback]:
-    """Events for TensorBoard, if it is installed."""
+    """A callback that writes TensorBoard events, in a list; an empty list if TensorBoard is not installed."""
     try:
         import tensorboard  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:

@@ -14,14 +14,16 @@ from transduce.errors import UserError
 
 
 class Probability(Protocol):
-    """A probability that changes during training: ``progress`` in [0, 1] to a number in [0, 1]."""
+    """The contract of schedules: maps ``progress`` in [0, 1], the share of the training budget that is used, to a
+    number in [0, 1].
+    """
 
     def __call__(self, progress: float) -> float: ...
 
 
 @dataclass(frozen=True)
 class Constant:
-    """p = value."""
+    """A schedule that always gives ``value``."""
 
     value: float
 
@@ -34,7 +36,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Linear:
-    """p = max(floor, start - slope progress) (Bengio et al. 2015, section 2.4).
+    """A schedule that falls along a line: p = max(floor, start - slope progress) (Bengio et al. 2015, section 2.4).
 
     The paper counts updates; here progress is the share of the budget.
     """
@@ -57,7 +59,9 @@ class Linear:
 
 @dataclass(frozen=True)
 class HalfCosine:
-    """p = floor + (1 - floor) (1 + cos(pi progress)) / 2 (Loshchilov and Hutter 2017, eq. 5): from 1 to ``floor``."""
+    """A schedule that falls from 1 to ``floor`` along half a cosine: p = floor + (1 - floor) (1 + cos(pi progress)) / 2
+    (Loshchilov and Hutter 2017, eq. 5).
+    """
 
     floor: float = 0.0
 
@@ -70,7 +74,7 @@ class HalfCosine:
 
 @dataclass(frozen=True)
 class Exponential:
-    """p = end^progress: falls from 1 to ``end`` by the same factor at each update.
+    """A schedule that falls from 1 to ``end`` by the same factor at each update: p = end^progress.
 
     Bengio et al. 2015 write k^i at update i of n, with k = end^(1/n).
     """
@@ -88,7 +92,7 @@ class Exponential:
 
 @dataclass(frozen=True)
 class InverseSigmoid:
-    """p = 1 / (1 + exp(steepness (progress - middle))): falls slowly, then fast, then slowly.
+    """A schedule that falls slowly, then fast, then slowly: p = 1 / (1 + exp(steepness (progress - middle))).
 
     It is 1/2 at ``middle``. Bengio et al. 2015 write k / (k + exp(i / k)): k = exp(steepness middle), i / k = steepness
     progress.

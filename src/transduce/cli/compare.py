@@ -83,8 +83,8 @@ def compare(
 def evaluated(
     path: Path, loading: LoadingOptions, measured: MetricOptions, examples: Sequence[Example], metrics: Sequence[Metric]
 ) -> System:
-    """The outputs and scores of one system. ``path`` is a file of outputs, one line per example, or a run directory (or
-    RUN+RUN).
+    """Measures one system. ``path`` is a file with the system's outputs, one line per example, or a run directory (or
+    RUN+RUN), whose model is then loaded and searched.
     """
     from transduce.evaluation.systems import evaluate_file, evaluate_model
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CorpusOptions:
-    """The examples to evaluate on: ``--split``, or ``--source`` with ``--target``, or ``--pairs``.
+    """Options that choose the examples to evaluate on: ``--split`` of a run's data (default test), or the files
+    ``--source`` and ``--target``, or the file ``--pairs``.
 
     For a language model ``--target`` is given without ``--source``. Raises UserError if the options contradict each
     other.
@@ -57,10 +58,10 @@ class CorpusOptions:
         return str(self.pairs or self.source or next(iter(self.target or ()), self.split or "test"))
 
     def read(self, transducer: Transducer, run: Path) -> list[Example]:
-        """The examples of the given files, otherwise of the split of ``run`` (default test).
+        """The examples to evaluate on: from the given files or, without files, from the chosen split of ``run``.
 
-        Examples with the same source become one example with several references if the run's ``data.group_references``
-        is true.
+        If the run's ``data.group_references`` is true, examples with the same source become one example with several
+        references.
         """
         from transduce.runs.run import Run
 
@@ -69,8 +70,8 @@ class CorpusOptions:
         return Run.open(run).examples(self.split or "test")
 
     def read_files(self, transducer: Transducer | None, grouped: bool = False) -> list[Example]:
-        """The examples of the given files: one for each line or, with ``grouped``, one for each source with all its
-        references.
+        """The examples in the given files: one for each line or, if ``grouped`` is True, one for each source with all
+        its references.
 
         The transducer's run decides whether a source is text or the path of a signal, and names the columns of
         ``--pairs``. If ``transducer`` is None, a source is text and may be missing. Raises UserError if the files have
@@ -94,7 +95,9 @@ class CorpusOptions:
 
 
 def _columns(transducer: Transducer) -> ColumnNames | None:
-    """The run's setting ``data.columns``, which names the columns of its own files; None if the run has none."""
+    """The setting ``data.columns`` of the transducer's run; None if the run has none. A file for ``--pairs`` is
+    expected to have the same columns.
+    """
     from transduce import config
     from transduce.data.corpora import ColumnNames
 

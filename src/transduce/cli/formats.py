@@ -72,7 +72,9 @@ SCORES: dict[str, Writer] = {"text": as_log_prob, "tsv": as_tsv, "jsonl": as_jso
 
 
 def choose(format: str, writers: Mapping[str, Writer]) -> Writer:
-    """The function in ``writers`` that ``--format`` names. Raises UserError if there is none of this name."""
+    """The function that writes answers in the format that ``--format`` names. ``writers`` has the functions by name.
+    Raises UserError for a name that is not there.
+    """
     if format not in writers:
         raise UserError(f"--format {format!r}: expected {', '.join(writers)}")
     return writers[format]

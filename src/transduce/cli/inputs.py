@@ -26,7 +26,9 @@ def lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[
 
 
 def longest_line(transducer: Transducer) -> int | None:
-    """The most bytes of a line: ``data.lines.max_bytes`` of the run's settings; None if they do not have it."""
+    """The most bytes that a line of input may have: ``data.lines.max_bytes`` of the run's settings, or None if the run
+    was trained before that setting existed.
+    """
     limit: int | None = transducer.settings.get("data", {}).get("lines", {}).get("max_bytes")
     return limit
 
@@ -88,10 +90,10 @@ def source_columns(transducer: Transducer) -> int:
 
 
 def check_sides(source: bool, target: bool, conditional: bool) -> None:
-    """Raises UserError if a language model (not ``conditional``) has a source, or another model has only one of the two
-    sides.
+    """Raises UserError unless the given files suit the model. ``source`` and ``target`` say whether a file of that side
+    is given.
 
-    ``source`` and ``target`` say whether the side is given.
+    A language model (``conditional`` is False) must have no source. Any other model needs both sides or neither.
     """
     if source and not conditional:
         raise UserError("a language model has no source; give --target alone")
@@ -100,7 +102,9 @@ def check_sides(source: bool, target: bool, conditional: bool) -> None:
 
 
 def targets_only(files: Files, columns: ColumnNames | None = None) -> bool:
-    """True if the files have no source, or if ``columns`` of a single file for both sides name no source."""
+    """True if the files have no source, or if ``columns`` names no source. ``columns`` is for a single file with both
+    sides.
+    """
     return files.targets_only or (files.path is not None and columns is not None and not columns.sources)
 
 
@@ -111,11 +115,11 @@ def examples_of(
     columns: ColumnNames | None = None,
     longest: int | None = None,
 ) -> list[Example]:
-    """An example for every line of the files; with ``grouped``, one for each source, with all its targets as
-    references.
+    """Reads examples from files: one for every line or, if ``grouped`` is True, one for each source with all its
+    targets as references.
 
     If ``signal`` is True, a source is a path relative to the folder of its file, and becomes relative to the working
-    directory. ``columns`` names the columns of a single file for both sides. No line is left out: bytes that are not
+    directory. ``columns`` names the columns of a single file with both sides. No line is left out: bytes that are not
     UTF-8 are replaced, and a malformed line is an error. So is a line of more than ``longest`` bytes (default
     ``corpora.LONGEST_LINE``).
     """

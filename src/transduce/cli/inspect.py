@@ -53,8 +53,8 @@ def inspect(
 
 
 def _check_options(units: bool, frames: bool, beam_tree: bool, pruned: bool, values: Mapping[str, object]) -> None:
-    """Raises UserError for an option that does not apply to the requested view. ``values`` are the values by option
-    name.
+    """Raises UserError for an option that has no effect on the requested view (``units``, ``frames`` or ``beam_tree``).
+    ``values`` are the values of the other options, by name.
     """
     given = {name for name, value in values.items() if value is not None}
     if units and (frames or beam_tree or pruned or given - {"--target"}):
@@ -96,7 +96,9 @@ def _show_attention(trained: RunOptions, text: str, target: str | None, head: in
 
 
 def _suggest_other_view(model: type) -> None:
-    """Raises UserError, with the option to add, for a class of models without attention but with another view."""
+    """Raises UserError if models of this class have no attention but another view; the message names its option.
+    Otherwise does nothing.
+    """
     from transduce.inspect.units import Segmental
     from transduce.protocols import Framewise, Joint, can
 

@@ -188,9 +188,10 @@ def check_record(record: Path | None) -> None:
 
 
 def keep_record(path: Path | None, made: Callable[[str], Record]) -> None:
-    """Writes the record of this command and prints its path on standard error. Does nothing if ``path`` is None.
+    """Writes the record of this command to ``path``, and prints the path of the written file on standard error. Does
+    nothing if ``path`` is None.
 
-    ``made`` returns the record, given the command line as text.
+    ``made`` returns the record. It is given the command line as text.
     """
     if path is not None:
         from transduce.records.provenance import command_line
@@ -218,10 +219,11 @@ def numbers(text: str, option: str) -> list[float]:
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with each dataclass parameter replaced by the dataclass's fields, as typer needs them.
+    """Lets a command take groups of options: returns the command with each parameter that is a dataclass replaced by
+    the dataclass's fields.
 
-    typer reads the signature of one function and knows no groups of options. The order is: required fields of the
-    groups, the command's other parameters, optional fields of the groups.
+    typer reads the signature of one function and knows no groups. The order of the new parameters is: required fields
+    of the groups, the command's other parameters, optional fields of the groups.
     """
     hints = typing.get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}

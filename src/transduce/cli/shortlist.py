@@ -52,9 +52,10 @@ def shortlist(
 
 
 def _coverage(candidates: CandidateWords, pairs: Pairs) -> tuple[float, float]:
-    """The share of the target tokens that are on their source's list, and the average number of tokens on a list.
+    """How good a shortlist is: the share of the target tokens that are on their source's list, and the average number
+    of tokens on a list.
 
-    Special tokens, which are on every list, do not count in either.
+    Special tokens, which are on every list, do not count in either number.
     """
     import numpy as np
 

@@ -160,7 +160,9 @@ def log_likelihood(frames: Padded, outputs: Padded) -> Tensor:
 
 
 class _LogLikelihood(torch.autograd.Function):
-    """Forward-backward instead of an autograd graph of S steps."""
+    """The autograd function behind ``log_likelihood``: its gradient comes from the forward-backward algorithm instead
+    of a graph of S steps.
+    """
 
     @staticmethod
     def forward(ctx: Any, log_probs_BSV: Tensor, frames_B: Tensor, outputs_BU: Tensor, symbols_B: Tensor) -> Tensor:

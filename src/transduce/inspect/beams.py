@@ -109,7 +109,9 @@ def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = 
 
 @dataclass
 class _Recorded:
-    """A node during the search. ``token`` is the id of its last token; ``tokens`` are all its ids, without BOS."""
+    """A node of the tree while the search runs. ``token`` is the id of the prefix's last token; ``tokens`` are all its
+    ids, without BOS.
+    """
 
     token: int
     log_prob: float

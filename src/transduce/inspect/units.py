@@ -17,7 +17,7 @@ NOTHING = "-"  # how an empty output piece is shown
 
 
 class Segmental(Model, Protocol):
-    """A distribution over outputs that sums over the ways to cut source and output into units.
+    """The contract of models that cut a source and an output into units, and sum over all ways to do so.
 
     ``cut`` takes the ids of both sides without their end tokens. It returns the most probable way to cut them, or None
     if there is none.

@@ -43,11 +43,12 @@ def binned(
     zero_apart: bool = False,
     resampling: Resampling | None = None,
 ) -> list[Bin]:
-    """The scores of groups of about equal size, in the order of their counts. ``counts`` has one number per example.
+    """Divides the examples into groups of about equal size by their ``counts``, and returns the scores of each group,
+    lowest counts first. ``counts`` has one number per example, such as the length of its source.
 
     There are at most ``bins`` groups; examples with equal counts share one. ``zero_apart`` puts the count 0 into a
     group of its own, even a small one, because rare and unseen words are different cases. It has no effect if ``bins``
-    is 1. Raises UserError for ``bins`` below 1.
+    is 1. If ``resampling`` is given, scores have intervals. Raises UserError for ``bins`` below 1.
     """
     if bins < 1:
         raise UserError(f"bins = {bins}: at least one group is needed")
@@ -81,13 +82,17 @@ def lengths(examples: Sequence[Example], unit: Unit) -> list[int]:
 
 
 def rarities(examples: Sequence[Example], unit: Unit, frequencies: Mapping[str, int]) -> list[int]:
-    """For each source, the training frequency of its rarest word or character. 0 means unseen, or an empty source."""
+    """For each source, how often its rarest word (or character) occurs in training. 0 means that a word is unseen, or
+    that the source is empty. ``frequencies`` are the counts in training.
+    """
     return [min((frequencies.get(each, 0) for each in units(example.source, unit)), default=0) for example in examples]
 
 
 def _bounds(counts: Sequence[int], bins: int) -> list[tuple[int, int]]:
-    """The lowest and the highest count of each group, both included. A group ends when it has its share of what
-    remains.
+    """Cuts counts into ``bins`` groups of about equal size, or fewer. Returns the lowest and the highest count of each
+    group, both included.
+
+    A group ends as soon as it has its equal share of the counts that are not yet in a group.
     """
     present = sorted(Counter(counts).items())
     bounds: list[tuple[int, int]] = []

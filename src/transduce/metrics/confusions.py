@@ -110,8 +110,8 @@ class LabelBreakdown:
 
 
 def breakable(metrics: Sequence[Metric]) -> bool:
-    """Returns True if at least one metric supports an error breakdown. Otherwise raises UserError; it never returns
-    False.
+    """Checks that an error breakdown is possible. Returns True if at least one metric supports it, otherwise raises
+    UserError; it never returns False.
     """
     return any(isinstance(metric, LabelMetric) for metric in metrics) or bool(error_rates(metrics))
 

@@ -11,7 +11,8 @@ from transduce.types import Example, Prediction
 
 
 class ErrorRate:
-    """Insertions, deletions and substitutions in percent of the units of the references, over the whole corpus.
+    """Base class of error rates: insertions, deletions and substitutions in percent of the units of the references,
+    over the whole corpus. A subclass defines the units.
 
     If there are several references, the nearest one counts, and its length goes into the denominator. If several are
     equally near, the shortest counts, which is stricter and does not depend on their order. If all references are

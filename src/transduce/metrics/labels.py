@@ -14,7 +14,8 @@ PREFIXES = ("B", "I", "E", "S")
 
 
 class LabelMetric:
-    """Labels are separated by white space. A missing label counts as wrong, and so does an extra one.
+    """Base class of metrics of labels, which white space separates. A missing label counts as wrong, and so does an
+    extra one.
 
     If there are several references, the one with the fewest wrong labels counts.
     """

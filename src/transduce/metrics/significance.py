@@ -110,7 +110,7 @@ class Resampling:
 
 
 def middle(scores_R: Floats) -> Interval:
-    """The percentiles 2.5 and 97.5. Each is one of the scores."""
+    """The 2.5th and the 97.5th percentile of scores [R]: the ends of a 95 % interval. Each is one of the scores."""
     low, high = np.quantile(scores_R, [LEVEL / 2, 1 - LEVEL / 2], method="inverted_cdf")
     return Interval(float(low), float(high))
 

@@ -21,14 +21,18 @@ Floats = NDArray[np.float64]
 
 @runtime_checkable
 class OfSentences(Protocol):
-    """A metric whose score of a sentence differs from the score of a corpus with only this sentence."""
+    """The contract of metrics with a separate score for a single sentence, because a corpus of one sentence would score
+    differently.
+    """
 
     def sentence_score(self, row: Sequence[float]) -> float: ...
 
 
 @runtime_checkable
 class OfLabels(Protocol):
-    """A metric whose statistics belong to the labels seen so far, in that order."""
+    """The contract of metrics whose statistics have columns for labels. ``labels`` are those seen so far, in the order
+    of their columns.
+    """
 
     @property
     def labels(self) -> Sequence[str]: ...
@@ -36,9 +40,8 @@ class OfLabels(Protocol):
 
 @dataclass(frozen=True)
 class Statistics:
-    """A metric's statistics of each example, ``rows_NK``. The sum of all rows gives the corpus score.
-
-    The sum of some rows gives the score of these examples.
+    """A metric's statistics of each example, one row per example in ``rows_NK``. The metric's score of some examples is
+    a function of the sum of their rows; the sum of all rows gives the corpus score.
     """
 
     metric: Metric

@@ -82,7 +82,9 @@ def _read(recipe: str, changes: tuple[str, ...]) -> config.Table:
 
 
 def _base(recipe: str, base: Any) -> str:
-    """The recipe that ``base`` names. A path is normalised, so that circles are detected."""
+    """Resolves the value of ``base`` in a recipe to the name or the path of another recipe. A path is normalised, so
+    that circles are detected.
+    """
     if not isinstance(base, str):
         raise config.ConfigError(
             "base", f"{shown(base)} is {kind(base)}, expected a recipe's name or a .toml file's path"

@@ -73,7 +73,9 @@ def drawn(examples: Sequence[Example], seed: int, shown: int = SHOWN) -> list[in
 
 
 def first(system: System) -> Statistics:
-    """The statistics of the system's first metric that reads outputs. If no metric does, of its first metric."""
+    """The statistics by which examples are sorted: of the system's first metric that reads outputs. If no metric reads
+    outputs, of its first metric.
+    """
     return next((each for each in system.statistics if not each.metric.needs_forcing), system.statistics[0])
 
 

@@ -15,7 +15,8 @@ from transduce.transducer import Transducer
 
 
 class Reranker(Protocol):
-    """Returns the answers in the same order, each with its outputs sorted anew, best first, with new scores.
+    """The contract of rerankers. A call takes answers and returns them in the same order. The outputs of each answer
+    are sorted again, best first, and have new scores.
 
     Outputs of equal text are merged into one.
     """
@@ -31,10 +32,10 @@ def rerank(
     batch_size: int = 64,
     candidates: Sequence[CandidateLists] = (),
 ) -> Iterator[Answer]:
-    """Yields the transducer's answers in the order of ``sources``, each with its outputs reranked.
+    """Searches for the outputs of each source and reranks them. Yields the answers in the order of ``sources``.
 
-    The outputs that ``candidates`` list for a source are reranked with the transducer's own. ``search`` replaces the
-    transducer's. Sources are read ahead as ``Transducer.answer`` reads requests.
+    ``search`` replaces the transducer's own search. The outputs that ``candidates`` list for a source are reranked
+    together with the transducer's. Sources are read ahead as ``Transducer.answer`` reads requests.
     """
     answers = transducer.answer(requests_for(sources), search, batch_size)
     for window in windows(with_candidates(transducer, answers, candidates, batch_size), batch_size):
@@ -50,6 +51,8 @@ def distinct(outputs: Sequence[Output]) -> list[Output]:
 
 
 def ordered(outputs: Sequence[Output], scores: Sequence[float]) -> list[Output]:
-    """The outputs, each with the new score at its index as ``score``, best first; equal scores keep their order."""
+    """Gives each output the score at its index as ``score``, and sorts the outputs, best first. Equal scores keep their
+    order.
+    """
     scored = [replace(output, score=score) for output, score in zip(outputs, scores, strict=True)]
     return sorted(scored, key=lambda output: -output.score)

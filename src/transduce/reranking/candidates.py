@@ -18,11 +18,12 @@ from transduce.transducer import Transducer
 
 @dataclass(frozen=True)
 class CandidateLists:
-    """The n-best lists of another program: for each source its outputs and their scores; higher is better.
+    """The n-best lists of another program, as a feature of ``reranking.loglinear``. ``scores`` has the outputs of each
+    source with their scores; higher is better.
 
-    A feature of ``reranking.loglinear``. Scores may lack a term that is the same for all outputs of a source, as a
-    joint model's lack log p(x). An output that is not listed for its source gets the source's least finite score, or 0
-    if there is none. Sources and outputs are compared as ``predict`` writes them (``one_line``).
+    Scores may lack a term that is the same for all outputs of a source, as a joint model's lack log p(x). An output
+    that is not listed for its source gets the source's least finite score, or 0 if there is none. Sources and outputs
+    are compared as ``predict`` writes them (``one_line``).
     """
 
     scores: Mapping[str, Mapping[str, float]]
@@ -81,7 +82,7 @@ def _lowest_score(listed: Mapping[str, float]) -> float:
 
 
 def _new_outputs(answer: Answer, candidates: Sequence[CandidateLists]) -> list[str]:
-    """The outputs that candidates list for a source and the answer lacks."""
+    """The texts that the candidate lists have for an answer's source and that are not among the answer's outputs."""
     listed = dict.fromkeys(text for each in candidates for text in each.of(answer.request.source))
     known = {one_line(output.text) for output in answer.outputs}
     return [text for text in listed if text not in known]

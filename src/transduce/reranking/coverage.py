@@ -16,12 +16,13 @@ LEAST = 1e-10  # stands for no attention at all: its logarithm must be finite
 
 @dataclass(frozen=True)
 class Coverage:
-    """cp(x, y) = sum over s of log min(1, sum over t of a_ts): Wu et al. 2016, eq. 14, without its weight beta.
+    """A feature: how completely an output's attention covers its source, cp(x, y) = sum over s of log min(1, sum over t
+    of a_ts) (Wu et al. 2016, eq. 14, without its weight beta).
 
-    a_ts is the attention of the transducer's model as it writes y, teacher-forced once. It is averaged over heads, and
-    over all attentions to the source unless ``attention`` names one. A feature of ``reranking.loglinear``: 0 if every
-    token of the source got at least the attention of one target token, else negative. Raises UserError if the model has
-    no attention to the source.
+    a_ts is the attention of the transducer's model to source position s as it writes token t of y, teacher-forced once.
+    It is averaged over heads, and over all attentions to the source unless ``attention`` names one. The feature is 0 if
+    every position of the source got at least the attention of one target token, otherwise negative. Raises UserError if
+    the model has no attention to the source.
     """
 
     transducer: Transducer

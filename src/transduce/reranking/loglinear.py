@@ -16,14 +16,16 @@ Pair = tuple[str, Output]  # a source and one of its outputs
 
 
 class Feature(Protocol):
-    """A number for each pair of a source and one of its outputs, in order."""
+    """The contract of features for reranking. A call takes pairs (source text, output) and returns a number for each,
+    in order. Higher is better.
+    """
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]: ...
 
 
 @dataclass(frozen=True)
 class Own:
-    """log p(y | x) of the model that found the output (``Output.log_prob``)."""
+    """A feature: log p(y | x) of the model that found the output (``Output.log_prob``)."""
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         return [output.log_prob for _, output in pairs]
@@ -31,8 +33,8 @@ class Own:
 
 @dataclass(frozen=True)
 class Score:
-    """The score that the search ranked by (``Output.score``): log-probability, normalised by length, less filters'
-    penalties.
+    """A feature: the score that the search ranked by (``Output.score``). For a beam this is the log-probability
+    normalised by length, minus the penalties of filters.
     """
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
@@ -41,8 +43,8 @@ class Score:
 
 @dataclass(frozen=True)
 class LengthFeature:
-    """The number of tokens of an output, ``</s>`` included. A positive weight makes up for the low probability of long
-    outputs.
+    """A feature: the number of tokens of an output, ``</s>`` included. A positive weight makes up for the low
+    probability of long outputs.
     """
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
@@ -51,7 +53,9 @@ class LengthFeature:
 
 @dataclass(frozen=True)
 class Direct:
-    """log p(y | x) of another model of the same direction, which may have another vocabulary."""
+    """A feature: log p(y | x) of another model of the same direction, which may have another vocabulary. x is the
+    source and y the output, as text.
+    """
 
     transducer: Transducer
     batch_size: int = 64
@@ -62,7 +66,7 @@ class Direct:
 
 @dataclass(frozen=True)
 class Channel:
-    """log p(x | y) of a model of the opposite direction."""
+    """A feature: log p(x | y) of a model of the opposite direction. x is the source and y the output, as text."""
 
     transducer: Transducer
     batch_size: int = 64
@@ -73,7 +77,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class Language:
-    """log p(y) of a language model."""
+    """A feature: log p(y) of a language model. y is the output as text."""
 
     transducer: Transducer
     batch_size: int = 64

@@ -18,7 +18,8 @@ from transduce.types import Example, Prediction
 
 @dataclass(frozen=True)
 class MinimumRisk:
-    """A reranker by expected utility: it puts argmax over h of sum over r of w_r u(h, r) first.
+    """A reranker by minimum Bayes risk: it puts the output first that is most similar to all outputs of its source,
+    argmax over h of sum over r of w_r u(h, r).
 
     h and r run over the outputs of a source. The utility u is ``metric`` of h alone with r as its reference, negated if
     less is better. The sum becomes the output's score. The weights w_r sum to 1.

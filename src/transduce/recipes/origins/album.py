@@ -28,8 +28,8 @@ MANIFEST = "pairs.jsonl"
 
 @dataclass(frozen=True)
 class Entry:
-    """A picture [H, W] or [H, W, 3] or a clip [F, H, W, 3], its target or targets, and further keys of its manifest's
-    line.
+    """An entry of an album: a picture [H, W] or [H, W, 3], or a clip [F, H, W, 3]; its target or targets; and further
+    keys of its line in the manifest.
     """
 
     values: Bytes
@@ -38,12 +38,14 @@ class Entry:
 
 
 def albums(folder: Path, entries: Callable[[Split], Iterable[Entry]]) -> Splits:
-    """Returns the manifest of each split. First writes missing folders of entries. A folder is complete or absent."""
+    """Writes an album for each split, unless it exists, and returns the manifests. ``entries`` gives the entries of a
+    split. A folder is complete or absent.
+    """
     return Splits(*(album(folder / split, lambda split=split: entries(split)) for split in SPLITS))  # type: ignore[misc]
 
 
 def album(folder: Path, entries: Callable[[], Iterable[Entry]]) -> Files:
-    """Returns the manifest of the folder. First writes the folder with its pictures if it is missing."""
+    """Writes a folder with pictures and a manifest, unless it exists, and returns the manifest."""
     make_folder(folder, lambda scratch: write_lines(scratch / MANIFEST, _lines(scratch, entries())))
     return Files(path=str(folder / MANIFEST))
 

@@ -54,7 +54,7 @@ class Arithmetic:
 
 
 def value(written: str) -> int:
-    """The value of a sum of two numbers."""
+    """Computes a sum or a difference of two integers that is written as text."""
     parts = re.fullmatch(r"(-?\d+)([+-]\d+)", written)
     if parts is None:
         raise UserError(f"{written!r} is not the sum of two numbers: expected, for example, '-12+345'")

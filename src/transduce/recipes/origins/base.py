@@ -23,7 +23,9 @@ TRIES = 50  # draws per requested text, before we give up
 
 
 def hashed_split(key: str) -> Split:
-    """The split of a key, the same everywhere: SHA-1 modulo 100 (below 90 train, below 95 valid, otherwise test)."""
+    """Decides the split of a key, such as a word, in the same way everywhere: the SHA-1 of the key modulo 100 is below
+    90 for train, below 95 for valid, otherwise test.
+    """
     hundredth = int(hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest(), 16) % 100
     return "train" if hundredth < 90 else "valid" if hundredth < 95 else "test"
 
@@ -95,9 +97,9 @@ def package(name: str, extra: str = "recipes") -> importlib.metadata.Distributio
 
 
 def chance_of(seed: int, split: str, number: int) -> Chance:
-    """The random generator for one item of a split. ``number`` counts from 0.
+    """The random generator for one item of made-up data: ``number`` is its index in the split, from 0.
 
-    The first items stay the same if more items are requested.
+    Each item has a generator of its own, so the first items stay the same if more are requested.
     """
     return np.random.default_rng([seed, zlib.crc32(split.encode()), number])
 

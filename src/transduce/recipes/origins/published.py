@@ -29,8 +29,8 @@ class Published:
     copies: tuple[str, ...]
 
     def lines(self, folder: str | None) -> list[str]:
-        """The lines with single spaces, from a ``folder`` with a copy if given. Raises DataError if the checksum
-        differs.
+        """The lines of the file, with single spaces: read from ``folder`` or, if that is None, downloaded. Raises
+        DataError if the file cannot be found or fetched, or if its checksum differs.
         """
         data, where = self._raw(folder)
         lines = [" ".join(line.split()) for line in data.decode("utf-8", "replace").removesuffix("\n").split("\n")]

@@ -102,7 +102,7 @@ def checked(files: dict[str, bytes], where: str) -> list[Recording]:
 
 @dataclass(frozen=True)
 class Spoken:
-    """A file to write: its ``name`` without suffix, and the words spoken in it."""
+    """A recording to write: its file's ``name`` without suffix, the bytes of a WAV file, and the words spoken in it."""
 
     name: str
     wav: bytes

@@ -29,7 +29,7 @@ SEEN = tuple(kind for kind in KINDS if kind not in UNSEEN["valid"] + UNSEEN["tes
 
 @dataclass(frozen=True)
 class Scene:
-    """Objects, and the word for the size of each."""
+    """The objects of a drawn picture, and the word for the size of each object, such as "small"."""
 
     things: tuple[Thing, ...]
     sizes: tuple[str, ...]

@@ -46,7 +46,7 @@ class Thing:
 
     @property
     def box(self) -> tuple[float, float, float, float]:
-        """Left, top, right and bottom."""
+        """The box around the thing: left, top, right and bottom, in pixels."""
         return self.x - self.reach, self.y - self.reach, self.x + self.reach, self.y + self.reach
 
 

@@ -77,12 +77,14 @@ def undoubling(word: str) -> list[str]:
 
 
 def neighbour(word: str) -> list[str]:
-    """All words that arise if one letter is replaced by that of an adjacent key."""
+    """All words that arise if one letter is replaced by the letter of an adjacent key on the keyboard."""
     return [word[:i] + key + word[i + 1 :] for i, letter in enumerate(word) for key in NEIGHBOURS.get(letter, "")]
 
 
 def sound(word: str) -> list[str]:
-    """All words that arise if one spelling of a sound is replaced by another of ``SOUNDS``."""
+    """All words that arise if a spelling of a sound is replaced at one place by another spelling of the same sound
+    (``SOUNDS``).
+    """
     return [
         word[:start] + other + word[end:]
         for start in range(len(word))
@@ -92,7 +94,9 @@ def sound(word: str) -> list[str]:
 
 
 def misspelling(word: str, draw: random.Random) -> str:
-    """The word with one to four edits: at most one, plus one for every four letters. The result may equal the word."""
+    """Draws a misspelling of a word: up to four random edits, but at most one plus one for every four letters. An edit
+    may undo another one, so the result may equal the word.
+    """
     edits = draw.choices(range(1, len(NUMBERS) + 1), NUMBERS)[0]
     text = word
     for _ in range(min(edits, 1 + len(word) // 4)):

@@ -106,7 +106,7 @@ class TextLines:
         return (values_HW.clip(0, 1) * 255).round().astype(np.uint8)
 
     def _ink(self, text: str, path: Path, chance: Chance) -> Any:
-        """White on black: drawn at twice the height, rotated, cropped, placed and blurred."""
+        """Draws the text in white on black: at twice the height, rotated, cropped, placed and blurred."""
         image, draw = pillow(), pillow("ImageDraw")
         large = font(path, 2 * self.height)
         left, top, right, bottom = large.getbbox(text)
@@ -127,8 +127,8 @@ class TextLines:
 
 
 def _varied(word: str, chance: Chance) -> str:
-    """The word, changed at random: one in five has a capital, one in twenty is a number, one in ten has a mark after
-    it.
+    """Changes a word at random, as texts vary: one in five gets a capital, one in twenty becomes a number, one in ten
+    gets a punctuation mark after it.
     """
     if chance.random() < 0.05:
         word = str(int(chance.integers(10 ** int(chance.integers(1, 5)))))

@@ -17,7 +17,7 @@ ARROWS: dict[Kind, str] = {"match": "↖⇖", "substitute": "↖⇖", "transpose
 
 
 def prices(costs: Costs) -> dict[Kind, float]:
-    """The cost of each kind of edit. Transpositions are left out if they are not allowed; a match costs 0."""
+    """The cost of each kind of edit, by kind. Transpositions are left out if they are not allowed; a match costs 0."""
     priced: dict[Kind, float | None] = {
         "match": 0,
         "substitute": costs.substitution,

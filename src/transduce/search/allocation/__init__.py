@@ -1,1 +1,1 @@
-"""Which continuations of a beam live on: allocations, a noun a file."""
+"""Allocations: they choose which continuations stay in a beam. One allocation per file."""
