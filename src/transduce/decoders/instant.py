@@ -26,8 +26,8 @@ from transduce.types import Factory, Memory, MemoryWidths
 
 
 class DenseDecoder(nn.Module):
-    """relu(W_t s + b_t) at each position t, where s concatenates the parts of the memory's summary. Each position has
-    its own weights; all positions are computed in one product.
+    """A decoder of one dense layer that writes all positions at once: relu(W_t s + b_t) at position t, where s
+    concatenates the parts of the memory's summary. Each position has its own weights W_t and b_t.
 
     After a recurrent encoder this is LSTM-Dense of forecasting, after another encoder Dense-Dense. It reads only the
     summary of the source. Its output at t does not depend on the output's length, which is at most ``max_length``.

@@ -14,7 +14,8 @@ from transduce.types import Factory, Memory, Padded
 
 
 class DenseEncoder(nn.Module):
-    """relu(W [e_1; ...; e_n] + b): concatenates the vectors of n = ``max_length`` tokens or steps of a series.
+    """An encoder of one dense layer: relu(W [e_1; ...; e_n] + b). It concatenates the vectors e of n = ``max_length``
+    tokens, or steps of a series.
 
     Shorter sources are padded with zeros on the left, so that the last step always has the same weights. The summary is
     the layer's output [B, width]. The states are the vectors e [B, S, embedding_width]. Raises UserError if a source is

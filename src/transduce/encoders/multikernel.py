@@ -17,9 +17,10 @@ from transduce.types import Factory, Memory, Padded
 
 
 class MultiKernelLayer(nn.Module):
-    """x + W relu([conv_k(norm(x)) for each kernel k]) + b, with x [B, S, D].
+    """A layer of convolutions with several kernels side by side, in a residual connection: x + W relu([conv_k(norm(x))
+    for each kernel k]) + b. Maps x [B, S, D] to the same shape.
 
-    The outputs of all kernels are concatenated along the features (Kim 2014) and projected back to D features.
+    The outputs of all kernels are concatenated along the features (Kim 2014), and W projects them back to D features.
     """
 
     def __init__(self, width: int, kernels: tuple[int, ...], dropout: float) -> None:

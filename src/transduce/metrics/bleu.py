@@ -101,8 +101,8 @@ def _scorer(tokenize: str, lowercase: bool, effective_order: bool = False) -> Sa
 
 
 class Chrf(SacreBleu):
-    """chrF2 in percent: F-score of character n-grams, in which recall weighs twice as much as precision (Popović, WMT
-    2015).
+    """``chrf``: chrF2 in percent, the F-score of character n-grams, in which recall weighs twice as much as precision
+    (Popović, WMT 2015).
     """
 
     name = "chrf"
@@ -112,7 +112,7 @@ class Chrf(SacreBleu):
 
 
 class ChrfPlusPlus(SacreBleu):
-    """chrF2++ in percent: chrF2 with words and pairs of words (Popović, WMT 2017)."""
+    """``chrf++``: chrF2++ in percent, chrF2 with words and pairs of words (Popović, WMT 2017)."""
 
     name = "chrf++"
 

@@ -15,7 +15,8 @@ from transduce.modules.linear import projection
 
 
 class LinearBridge(nn.Module):
-    """tanh(W s + b), where s concatenates the leaves of the summary: Bahdanau et al. 2015, appendix A.2.2.
+    """A bridge with a linear layer: tanh(W s + b), where s concatenates the leaves of the summary (Bahdanau et al.
+    2015, appendix A.2.2).
 
     The result is split into the leaves of the state. Fits any encoder. Raises UserError if the summary has no features,
     as in a language model.
@@ -33,7 +34,7 @@ class LinearBridge(nn.Module):
 
 
 class CopyBridge(nn.Module):
-    """Copies the encoder's last states: Sutskever et al. 2014.
+    """A bridge that copies the encoder's last states into the decoder's first state (Sutskever et al. 2014).
 
     Raises UserError unless the summary and the state have the same leaves with the same widths.
     """
@@ -52,7 +53,7 @@ class CopyBridge(nn.Module):
 
 
 class ZeroBridge(nn.Module):
-    """Starts from zeros: the decoder sees the source through attention only."""
+    """A bridge that ignores the summary: the decoder starts from zeros, and sees the source through attention only."""
 
     def __init__(self, summary_widths: tuple[int, ...], state_widths: tuple[int, ...]) -> None:
         super().__init__()

@@ -135,7 +135,8 @@ def check_centred(kernel: int, name: str = "kernel") -> None:
 
 
 class GatedConvolution(nn.Module):
-    """v(x) of Gehring et al. 2017, section 3.2: a convolution to twice the width, then a gated linear unit.
+    """The convolution of ConvS2S (v(x) of Gehring et al. 2017, section 3.2): a convolution to twice the width, then a
+    gated linear unit.
 
     Maps [B, S, width] to [B, S - kernel + 1, width]. The unit is a * sigmoid(b) of the two halves (Dauphin et al.
     2017). The weights' variance 4 p / n compensates for the gate and for the dropout before the convolution (section

@@ -21,7 +21,9 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 
 
 class PlainFeedForward(nn.Module):
-    """W2 act(W1 x + b1) + b2, with dropout before W2: Vaswani et al. 2017, eq. 2. ``hidden`` is the width of W1 x."""
+    """The feed-forward network of a Transformer layer: W2 act(W1 x + b1) + b2, with dropout before W2 (Vaswani et al.
+    2017, eq. 2). Maps [..., width] to the same shape. ``hidden`` is the width of W1 x.
+    """
 
     def __init__(
         self, width: int, hidden: int, dropout: float, activation: Literal["relu", "gelu", "swish"] = "relu"
@@ -39,7 +41,8 @@ class PlainFeedForward(nn.Module):
 
 
 class GatedFeedForward(nn.Module):
-    """W2 (act(W x) * V x), where * is elementwise: Shazeer 2020, eq. 5-6, with biases, and dropout before W2.
+    """A feed-forward network with a gate: W2 (act(W x) * V x), where * is elementwise (Shazeer 2020, eq. 5-6), with
+    biases, and dropout before W2. Maps [..., width] to the same shape.
 
     The activation "sigmoid" gives GLU, "relu" ReGLU, "gelu" GEGLU and "swish" SwiGLU. There are three matrices instead
     of two. A ``hidden`` of 2/3 of the plain form's gives as many parameters.

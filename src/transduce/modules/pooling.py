@@ -38,7 +38,7 @@ class LastState(nn.Module):
 
 
 class MeanPooling(nn.Module):
-    """The average of the memory's values over the real positions, EOS among them: [B, width]."""
+    """A pooler: the average of the memory's values over the real positions, EOS among them: [B, width]."""
 
     def __init__(self, memory: MemoryWidths) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class MeanPooling(nn.Module):
 
 
 class MaxPooling(nn.Module):
-    """The maximum of each feature of the memory's values over the real positions, EOS among them: [B, width].
+    """A pooler: the maximum of each feature of the memory's values over the real positions, EOS among them: [B, width].
 
     Collobert et al. 2011; over convolutions Kim 2014.
     """
@@ -63,10 +63,11 @@ class MaxPooling(nn.Module):
 
 
 class AttentionPooling(nn.Module):
-    """sum_s a_s h_s with a = softmax_s(u' tanh(W h_s + b)): attention weights (Yang et al. 2016, section 2.2).
+    """A pooler with attention weights: sum_s a_s h_s with a = softmax_s(u' tanh(W h_s + b)) (Yang et al. 2016, section
+    2.2).
 
-    Maps a memory to [B, width]. If the memory has values of their own, the sum is over the values, while the weights
-    come from the states. ``hidden`` is the width of W h_s.
+    Maps a memory with states h to [B, width]. If the memory has separate values, the sum is over the values, while the
+    weights come from the states. ``hidden`` is the width of W h_s.
     """
 
     def __init__(self, memory: MemoryWidths, hidden: int = 64) -> None:

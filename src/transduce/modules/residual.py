@@ -59,7 +59,8 @@ class PreNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """g x / sqrt(mean(x^2) + eps), with the mean over the last axis: Zhang and Sennrich 2019, eq. 4.
+    """Normalisation by the root mean square: g x / sqrt(mean(x^2) + eps), with the mean over the last axis (Zhang and
+    Sennrich 2019, eq. 4).
 
     Computed as a dot product: on the CPU this trains a third faster than ``torch.nn.RMSNorm`` in float32 and twice as
     fast in bfloat16. The mean is at least float32.

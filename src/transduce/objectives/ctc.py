@@ -27,8 +27,8 @@ MORE_FRAMES = (
 
 @dataclass(frozen=True)
 class CTCLikelihood:
-    """- log p(y | x), where p sums over all alignments (Graves et al. 2006). Reports ``nll``, and ``skipped``, the
-    number of pairs without an alignment.
+    """The objective of CTC models: - log p(y | x), where p sums over all alignments (Graves et al. 2006). Reports
+    ``nll``, and ``skipped``, the number of pairs without an alignment.
 
     A pair has no alignment if its output needs more frames than its source has: one for each symbol, and one for the
     blank between equal neighbours. Its loss would be infinite. ``impossible`` "error" raises a UserError that names the
@@ -96,8 +96,8 @@ def _by_torch(frames: Padded, outputs: Padded) -> Tensor:
 
 @dataclass(frozen=True)
 class JointLikelihood:
-    """``weight`` times the CTC loss plus (1 - ``weight``) times cross-entropy, of one encoding (Kim et al. 2017, eq.
-    14).
+    """The objective of models with CTC and attention: ``weight`` times the CTC loss plus (1 - ``weight``) times
+    cross-entropy, of one encoding (Kim et al. 2017, eq. 14).
 
     Reports ``nll``, the same mixture without smoothing, its unweighted terms ``ctc`` and ``attention`` without
     smoothing, and ``skipped``. CTC leaves out the pairs that it skips; cross-entropy does not.

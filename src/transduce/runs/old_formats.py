@@ -10,7 +10,8 @@ from transduce.runs.layout import CONFIG
 
 
 def state(record: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The record of a checkpoint's state.json.
+    """Converts the record of a checkpoint's state.json to the form that this version writes; a record of this version
+    stays unchanged.
 
     Before version 0.1 the record had no count of the lines of metrics.jsonl. ``best`` was a list of the value and the
     loss; the settings in the same ``folder`` name the measure.

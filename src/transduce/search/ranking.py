@@ -11,7 +11,7 @@ STRONGEST = 10  # the largest alpha; with a few times that, long outputs overflo
 
 @dataclass(frozen=True)
 class LogProbability:
-    """The log-probability without length normalisation. It prefers short outputs."""
+    """A ranking by log-probability, without length normalisation. It prefers short outputs."""
 
     def __call__(self, log_prob: float, length: int, source_length: int = 0) -> float:
         return log_prob
@@ -19,7 +19,7 @@ class LogProbability:
 
 @dataclass(frozen=True)
 class Average:
-    """log p(y) / |y|: the mean over tokens (Cho et al. 2014)."""
+    """A ranking by the mean log-probability of a token: log p(y) / |y| (Cho et al. 2014). |y| counts EOS."""
 
     def __call__(self, log_prob: float, length: int, source_length: int = 0) -> float:
         return log_prob / length
@@ -27,7 +27,9 @@ class Average:
 
 @dataclass(frozen=True)
 class Wu:
-    """log p(y) / ((5 + |y|) / 6)^alpha: Wu et al. 2016, eq. 14."""
+    """A ranking with length normalisation: log p(y) / ((5 + |y|) / 6)^alpha (Wu et al. 2016, eq. 14). |y| counts EOS.
+    An ``alpha`` of 0 does not normalise.
+    """
 
     alpha: float = 0.6
 
@@ -44,8 +46,8 @@ class Wu:
 
 @dataclass(frozen=True)
 class Brevity:
-    """log p(y) / |y| + min(0, 1 - L / |y|): the mean over tokens, with BLEU's brevity penalty in log form (Yang et al.
-    2018).
+    """A ranking by the mean log-probability of a token, with BLEU's brevity penalty in log form (Yang et al. 2018): log
+    p(y) / |y| + min(0, 1 - L / |y|).
 
     L = ``length_ratio`` * |x| is the expected length of the output. Both |y| and |x| count EOS. ``transduce data``
     reports the ratio of the training pairs.
@@ -62,7 +64,8 @@ class Brevity:
 
 @dataclass(frozen=True)
 class BoundedReward:
-    """log p(y) + r min(|y|, L): ``reward`` r for each token up to the expected length L (Huang et al. 2017, section 3).
+    """A ranking that adds a ``reward`` r for each token up to the expected length L: log p(y) + r min(|y|, L) (Huang et
+    al. 2017, section 3).
 
     L = ``length_ratio`` * |x|. Both |y| and |x| count EOS. ``transduce data`` reports the ratio of the training pairs.
     """

@@ -11,8 +11,8 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 
 class Interruption:
-    """While entered, notes the first SIGINT, SIGTERM or SIGHUP as its name in ``signal``. A second signal has its usual
-    effect. Outside of the main thread it notes nothing.
+    """A context that notes the first SIGINT, SIGTERM or SIGHUP, as its name in ``signal``, so that training can save
+    before it ends. A second signal has its usual effect. Outside of the main thread it notes nothing.
 
     A signal that the process ignores stays ignored: a shell ignores SIGINT for its background jobs, and ``nohup``
     SIGHUP.

@@ -41,7 +41,9 @@ def panics_as_errors(silent: bool) -> Iterator[None]:
 
 @contextmanager
 def _held_back() -> Iterator[IO[bytes]]:
-    """A file that receives all output to standard error. At the end, standard error gets what the file then holds."""
+    """A context in which a file receives all output to standard error. At its end, standard error gets the content that
+    the file then has.
+    """
     if sys.stderr is not None:
         sys.stderr.flush()
     with tempfile.TemporaryFile() as held:

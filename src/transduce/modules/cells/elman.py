@@ -12,7 +12,9 @@ from transduce.modules.cells.looped import HiddenCell, recurrence
 
 
 class Elman(HiddenCell):
-    """Elman 1990: h' = activation(W x + U h + b). The activation is ``tanh`` or the original ``sigmoid``."""
+    """The simple recurrent network (Elman 1990): h' = activation(W x + U h + b), with the input x and the state h. The
+    activation is ``tanh`` (the default) or the original ``sigmoid``.
+    """
 
     def __init__(self, input_width: int, width: int, activation: Literal["tanh", "sigmoid"] = "tanh") -> None:
         super().__init__(input_width, width, parts=1)

@@ -14,9 +14,12 @@ from transduce.modules.cells.lstm import LoopedLSTM, LSTMState
 
 
 class LayerNormLSTM(LoopedLSTM):
-    """i, f, g, o = N(W x) + N(U h) + b; c' = sigmoid(f) c + sigmoid(i) tanh(g); h' = sigmoid(o) tanh(N(c') + b).
+    """An LSTM with layer normalisation N of all products (Ba et al. 2016, supplementary material):
 
-    Ba et al. 2016, supplementary material. The four gates share one norm over 4 W numbers.
+    i, f, g, o = N(W x) + N(U h) + b; c' = sigmoid(f) c + sigmoid(i) tanh(g); h' = sigmoid(o) tanh(N(c') + b).
+
+    x is the input and (h, c) the state. The four gates share one norm over 4 * width numbers. ``forget_bias`` is the
+    initial bias of the forget gate f.
     """
 
     def __init__(self, input_width: int, width: int, forget_bias: float = 1.0) -> None:
@@ -40,9 +43,11 @@ class LayerNormLSTM(LoopedLSTM):
 
 
 class LayerNormGRU(HiddenCell):
-    """z, r = sigmoid(N(W x) + N(U h) + b); n = tanh(N(W x) + b + r (N(U h) + b)); h' = (1 - z) h + z n.
+    """A gated recurrent unit with layer normalisation N of all products (Ba et al. 2016, supplementary material):
 
-    Ba et al. 2016, supplementary material. z and r share one norm; n has its own.
+    z, r = sigmoid(N(W x) + N(U h) + b); n = tanh(N(W x) + b + r (N(U h) + b)); h' = (1 - z) h + z n.
+
+    x is the input and h the state. z and r share one norm; n has its own.
     """
 
     def __init__(self, input_width: int, width: int) -> None:

@@ -21,9 +21,11 @@ def bare(input_width: int, width: int) -> nn.Module:
 
 
 class MUT1(HiddenCell):
-    """z = sigmoid(W x + b), r = sigmoid(W x + U h + b); h' = z tanh(U (r h) + tanh(x) + b) + (1 - z) h.
+    """The first of the three best cells of an evolutionary search (Jozefowicz et al. 2015):
 
-    Jozefowicz et al. 2015. tanh(x) becomes tanh(V x) if x has another width than the cell.
+    z = sigmoid(W x + b), r = sigmoid(W x + U h + b); h' = z tanh(U (r h) + tanh(x) + b) + (1 - z) h.
+
+    x is the input and h the state. tanh(x) becomes tanh(V x) if x has another width than the cell.
     """
 
     def __init__(self, input_width: int, width: int) -> None:
@@ -48,9 +50,11 @@ class MUT1(HiddenCell):
 
 
 class MUT2(HiddenCell):
-    """z = sigmoid(W x + U h + b), r = sigmoid(x + U h + b); h' = z tanh(U (r h) + W x + b) + (1 - z) h.
+    """The second of the three best cells of an evolutionary search (Jozefowicz et al. 2015):
 
-    Jozefowicz et al. 2015. x in r becomes V x if x has another width than the cell.
+    z = sigmoid(W x + U h + b), r = sigmoid(x + U h + b); h' = z tanh(U (r h) + W x + b) + (1 - z) h.
+
+    x is the input and h the state. x in r becomes V x if x has another width than the cell.
     """
 
     def __init__(self, input_width: int, width: int) -> None:
@@ -77,9 +81,10 @@ class MUT2(HiddenCell):
 
 
 class MUT3(HiddenCell):
-    """z = sigmoid(W x + U tanh(h) + b), r = sigmoid(W x + U h + b); h' = z tanh(U (r h) + W x + b) + (1 - z) h.
+    """The third of the three best cells of an evolutionary search (Jozefowicz et al. 2015):
 
-    Jozefowicz et al. 2015.
+    z = sigmoid(W x + U tanh(h) + b), r = sigmoid(W x + U h + b); h' = z tanh(U (r h) + W x + b) + (1 - z) h. x is the
+    input and h the state.
     """
 
     def __init__(self, input_width: int, width: int) -> None:

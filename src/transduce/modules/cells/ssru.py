@@ -9,10 +9,12 @@ from transduce.modules.cells.looped import HiddenCell
 
 
 class SSRU(HiddenCell):
-    """f = sigmoid(W x + b); c' = f c + (1 - f) V x; the output is relu(c') (Kim et al. 2019).
+    """The simpler simple recurrent unit (Kim et al. 2019): f = sigmoid(W x + b); c' = f c + (1 - f) V x; the output is
+    relu(c').
 
-    There is no product with the state c [B, W], so a step is elementwise and training costs little more than the
-    projection. ``forget_bias`` is the initial value of b; a positive value lets a new cell remember, as in an LSTM.
+    x is the input and c [B, width] the state. There is no product with the state, so a step is elementwise and training
+    costs little more than the projection. ``forget_bias`` is the initial value of b; a positive value lets a new cell
+    remember, as in an LSTM.
     """
 
     def __init__(self, input_width: int, width: int, forget_bias: float = 1.0) -> None:

@@ -14,7 +14,8 @@ from transduce.types import Padded
 
 
 class ConvolutionModule(nn.Module):
-    """W' swish(norm(conv(glu(W x + b)))) + b': Gulati et al. 2020, section 2.2.
+    """The convolution of a Conformer layer, as a mixer: W' swish(norm(conv(glu(W x + b)))) + b' (Gulati et al. 2020,
+    section 2.2). Maps [B, S, width] to the same shape.
 
     Each feature is convolved on its own, over ``kernel`` positions, an odd number, with zero padding at the ends of the
     row. The norm is a layer norm. The paper uses a batch norm, through which a row would depend on its batch and its

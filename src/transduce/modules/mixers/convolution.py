@@ -44,9 +44,11 @@ class Dynamic(nn.Module):
 
 
 class GatedMixer(nn.Module):
-    """W' sum_k kernel_{t,k} * glu(W x + b)_{t+k} + b' (Wu et al. 2019, figure 2).
+    """Base class of lightweight and dynamic convolutions: W' sum_k kernel_{t,k} * glu(W x + b)_{t+k} + b' at each
+    position t (Wu et al. 2019, figure 2).
 
-    The features of a head share its kernel. Dropout applies to the kernel's weights (DropConnect).
+    ``kernels`` is the class that computes the kernels, ``kernel`` the number of positions that a kernel covers. The
+    features of a head share its kernel. Dropout applies to the kernel's weights (DropConnect).
     """
 
     def __init__(
@@ -72,9 +74,10 @@ class GatedMixer(nn.Module):
 
 
 class Centred(GatedMixer):
-    """Reads ``kernel`` positions around each position, with zero padding at the ends of the row.
+    """Base class of the mixers for encoders: each position reads ``kernel`` positions around it, with zero padding at
+    the ends of the row.
 
-    The kernel is an odd number; otherwise it raises UserError.
+    Raises UserError unless ``kernel`` is an odd number.
     """
 
     def __init__(
@@ -89,9 +92,9 @@ class Centred(GatedMixer):
 
 
 class Causal(GatedMixer):
-    """Reads the last ``kernel`` positions, the position itself among them.
+    """Base class of the mixers for decoders: each position reads itself and the ``kernel`` - 1 positions before it.
 
-    The state [B, kernel - 1, D] is the gated inputs glu(W x + b) of the positions before, zeros at first.
+    The state [B, kernel - 1, D] has the gated inputs glu(W x + b) of the positions before; zeros at first.
     """
 
     def start(self, rows: int, like: Tensor) -> Tensor:

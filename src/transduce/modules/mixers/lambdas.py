@@ -17,11 +17,15 @@ from transduce.types import Padded
 
 
 class LambdaLayer(nn.Module):
-    """y_s = lambda_s' q_s for the query q_s [D] of each head. The heads share lambda_s [D, E] (Bello 2021, eq. 1-2):
+    """A mixer without attention weights: it summarises a row as a matrix, and applies the matrix to queries (Bello
+    2021, eq. 1-2):
 
-    lambda_s = sum_m softmax_m(k_m) v_m' + sum_m e_{m-s} v_m', with keys k, values v and embeddings e of the distance.
-    The second sum covers ``window`` positions (an odd number) around s. There are no attention weights: for content, a
-    row needs one matrix [D, E], whatever its length. Keys are normalised over the real positions. ``query_width`` is D.
+    y_s = lambda_s' q_s for the query q_s [D] of each head at position s, with lambda_s = sum_m softmax_m(k_m) v_m' +
+    sum_m e_{m-s} v_m' [D, E].
+
+    k are keys, v values and e embeddings of the distance. The heads share lambda_s. The second sum covers ``window``
+    positions (an odd number) around s. For content, a row needs one matrix [D, E], whatever its length. Keys are
+    normalised over the real positions. ``query_width`` is D.
 
     There are three differences from the paper. Queries and values have a layer norm instead of a batch norm, through
     which rows would depend on each other. There is an output projection, as in attention; the paper has the next

@@ -20,10 +20,11 @@ from transduce.types import Factory, Padded
 
 
 class ConvolutionalAttention(nn.Module):
-    """W_o * softmax(q' k / sqrt(D)) v over all cells of a grid, with q = W_q * x, k = W_k * x and v = W_v * x.
+    """Attention over all cells of a grid, with convolutions as projections: W_o * softmax(q' k / sqrt(D)) v, with q =
+    W_q * x, k = W_k * x and v = W_v * x.
 
     Here * is a convolution of ``kernel`` by ``kernel`` cells. The weights of each query sum to 1 over the cells that it
-    reads. The lecture's layer multiplies by the transpose instead, so that weights sum to 1 over queries, and does not
+    reads. A lecture's layer multiplies by the transpose instead, so that weights sum to 1 over queries, and does not
     scale.
     """
 

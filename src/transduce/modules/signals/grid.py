@@ -61,7 +61,9 @@ def steps(source: Padded) -> Tensor:
 
 
 def check_height(vocabulary: int, height: int, channels: int) -> None:
-    """Raises UserError unless ``vocabulary``, the numbers of a picture's column, is ``height`` times ``channels``."""
+    """Raises UserError unless ``vocabulary``, the numbers of a picture's column, is ``height`` times ``channels``, and
+    both are at least 1.
+    """
     if height < 1 or channels < 1 or height * channels != vocabulary:
         raise UserError(
             f"height * channels = {height} * {channels} = {height * channels}, but a step of the source, a column of a "

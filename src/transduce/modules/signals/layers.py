@@ -57,7 +57,7 @@ def relu(x: Grid) -> Grid:
 
 
 class ResidualBlock(nn.Module):
-    """x + conv(relu(norm(conv(relu(norm(x)))))): He et al. 2016b, figure 4e.
+    """A block of a residual network over grids: x + conv(relu(norm(conv(relu(norm(x)))))) (He et al. 2016b, figure 4e).
 
     If the ``stride`` is not 1 or the number of features changes, the first x passes through a 1 by 1 convolution.
     """
