@@ -29,7 +29,8 @@ ORACLES: dict[str, SacreBleuMetric] = {
 }
 ERROR_RATES = ("cer", "wer", "per")
 ELSEWHERE = (
-    *("mae", "rmse", "mase", "entity_f1"),  # test_forecast_metrics.py, test_label_metrics.py
+    *("mae", "rmse", "mase", "crps", "coverage", "log_score"),  # test_forecast_metrics.py
+    "entity_f1",  # test_label_metrics.py
     *("aer", "link"),  # test_alignment_error.py
 )
 OF_TEXT = [name for name in METRICS if not name.startswith(ELSEWHERE)]
@@ -258,9 +259,9 @@ def test_perplexity_beyond_floats_is_infinite() -> None:
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_only_perplexity_and_next_steps_ask_for_forcing(name: str) -> None:
+def test_only_probabilities_of_the_reference_ask_for_forcing(name: str) -> None:
     assert metric(name).name == name
-    assert metric(name).needs_forcing is name.startswith(("perplexity", "token_"))
+    assert metric(name).needs_forcing is name.startswith(("perplexity", "token_", "log_score"))
 
 
 # ------------------------------------------------------------------ empty and bad input
