@@ -256,6 +256,7 @@ NAMES: dict[str, dict[str, str]] = {
         "misspellings": "transduce.recipes.origins.misspellings:Misspellings",
         "arithmetic": "transduce.recipes.origins.arithmetic:Arithmetic",
         "penn-treebank": "transduce.recipes.origins.penn_treebank:PennTreebank",
+        "word-alignment": "transduce.recipes.origins.word_alignment:WordAlignment",
         "xml": "transduce.recipes.origins.xml:Xml",
         "xml-documents": "transduce.recipes.origins.xml:XmlDocuments",
         "reverse": "transduce.recipes.origins.strings:Reverse",
