@@ -24,6 +24,7 @@ from transduce.inspect.attention import attention
 from transduce.links import Gold
 from transduce.reports.word_links import PairLinks, page, write
 from transduce.search.greedy import Greedy
+from transduce.training.word_aligner import RECIPES, learn_aligner
 from transduce.transducer import Transducer
 from transduce.types import UNK, Padded
 
@@ -254,6 +255,40 @@ def test_options_that_do_not_go_together(asked: list[str], message: str, trained
 def test_a_row_of_too_many_columns_is_named(trained: Path, call: Call) -> None:
     _, _, err = call("align", trained, "--device=cpu", stdin=b"a\tb\na\tb\t0-0\tx\n")
     assert "line 2 has 4 columns, separated by tabs: expected 2 to 3" in err
+
+
+# ------------------------------------------------------------------ without a run
+
+LESSONS = b"das Haus\tthe house\ndas Buch\tthe book\nein Buch\ta book\nein Haus\tA house\n"
+
+
+@pytest.mark.parametrize("model", [*RECIPES])
+def test_a_word_aligner_learns_from_the_pairs(model: str, call: Call) -> None:
+    assert call("align", f"--model={model}", stdin=LESSONS) == (0, "0-0 1-1\n" * 4, "")
+
+
+def test_a_word_aligner_learns_from_further_pairs_too(tmp_path: Path, call: Call) -> None:
+    for side, text in zip(("de", "en"), ("rot\nTag rot\n", "red\nred day\n"), strict=True):
+        (tmp_path / side).write_text(text, encoding="utf-8")
+    also = [f"--also={tmp_path / side}" for side in ("de", "en")]
+    assert call("align", *also, stdin=b"rot Tag\tred day\n")[1] == "0-0 1-1\n"
+    one = learn_aligner([("rot Tag", "red day")], "ibm1")
+    assert [len(side) for side in (one.source_tokenizer, one.target_tokenizer)] == [6, 6]
+
+
+def test_what_a_word_aligner_cannot_learn_from(trained: Path, call: Call) -> None:
+    assert "model = 'ibm9': one of ibm1, ibm2" in call("align", "--model=ibm9", stdin=LESSONS)[2]
+    assert "none of the 1 pairs has words on both sides" in call("align", stdin=b"a\t\n")[2]
+    assert "none of the 0 pairs has words on both sides" in call("align")[2]
+    assert "is trained: leave it out" in call("align", trained, "--model=hmm", stdin=LESSONS)[2]
+
+
+def test_the_record_of_a_word_aligner(tmp_path: Path, call: Call, quick_products: None) -> None:
+    (tmp_path / "gold").write_text("0-0 1-1\n" * 4, encoding="utf-8")
+    asked = ["align", "--model=ibm1", f"--gold={tmp_path / 'gold'}", f"--record={tmp_path / 'r.json'}"]
+    assert call(*asked, stdin=LESSONS)[0] == 0
+    (system,) = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["systems"]
+    assert (system["name"], system["search"]["model"], system["scores"]["aer"]["value"]) == ("ibm1", "ibm1", 0.0)
 
 
 # ------------------------------------------------------------------ pictures

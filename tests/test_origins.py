@@ -20,6 +20,7 @@ from transduce.recipes.origins.cmudict import Cmudict
 from transduce.recipes.origins.multi30k import MULTI30K, Multi30k
 from transduce.recipes.origins.penn_treebank import PennTreebank
 from transduce.recipes.origins.strings import ORDERS, Ordered, Reverse
+from transduce.recipes.origins.word_alignment import WordAlignment, hansards_line
 
 
 def shared(name: str) -> Path:
@@ -297,3 +298,27 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         write_lines(tmp_path / "a", lines())
     assert not list(tmp_path.iterdir())
+
+
+# ------------------------------------------------------------ word alignments
+
+
+def test_word_alignments_are_read_and_checked(tmp_path: Path) -> None:
+    folder, captions = shared("word_alignment"), shared("multi30k")
+    sizes = {"en-fr": (29_447, None, 447), "en-it": (1_348, 103, 243)}
+    for pair, (train, valid, test) in sizes.items():
+        splits = WordAlignment(pair, str(folder), str(captions)).prepare(tmp_path / pair)  # type: ignore[arg-type]
+        assert len(pairs(splits.train)) == train
+        assert len(pairs(splits.test)) == test
+        assert valid is None if splits.valid is None else len(pairs(splits.valid)) == valid
+        lines = (tmp_path / pair / "train.tsv").read_text(encoding="utf-8").splitlines()
+        assert {line.count("\t") for line in lines} == {1}
+    (tmp_path / "xlwa_en-es.valid.tsv").write_text("a\tb\t0-0\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"xlwa_en-es\.valid\.tsv does not give .*: its lines have SHA-256"):
+        WordAlignment("en-es", str(tmp_path)).prepare(tmp_path / "en-es")
+    with pytest.raises(DataError, match=r"has no enfr\.test\.tsv: give a folder"):
+        WordAlignment(folder=str(tmp_path)).prepare(tmp_path / "none")
+
+
+def test_hansards_lines_count_from_0() -> None:
+    assert hansards_line("oh , oh   ||| oh  ,  ", "2p2 3-1 1-1 2p2 1p2") == "oh , oh\toh ,\t0-0 2-0 0p1 1p1"

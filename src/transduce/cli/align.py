@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -75,29 +75,74 @@ class AlignerOptions:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Options for the run that aligns."""
+    """Options for the model that aligns: a trained run, or without one a word aligner that learns from the pairs."""
 
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Without a run: the word aligner to train, hmm, diagonal, ibm2 or ibm1.",
+            show_default="hmm",
+            metavar="NAME",
+        ),
+    ] = None
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Without a run: a TSV file to learn from too; give the option twice for two parallel files.",
+            metavar="FILE",
+        ),
+    ] = None
+    passes: Annotated[
+        int | None, typer.Option(min=1, help="Without a run: passes of expectation maximisation.", show_default="5")
+    ] = None
     checkpoint: Annotated[str, typer.Option(help="best, last or average.")] = "best"
     device: Device = "auto"
     threads: Threads = None
     precision: Precision = "float32"
     plugin: Plugins = None
 
-    def models(self, run: Path) -> list[TrainedModel]:
-        """The models behind a run, for a record."""
+    def load(self, run: Path | None, pairs: Sequence[tuple[str, str]]) -> Transducer:
+        """The model of a run, or a word aligner that learns from ``pairs``. Raises UserError for an option that is for
+        the other kind.
+        """
+        if run is not None:
+            for name in ("model", "also", "passes"):
+                if getattr(self, name):
+                    raise UserError(
+                        f"--{name} is for a word aligner that learns here, and {run} is trained: leave it out"
+                    )
+            return self._loading.of(run)
+        from transduce.training.word_aligner import learn_aligner
+
+        self._loading.prepare()
+        further = read_pairs(self.also) if self.also else []
+        return learn_aligner(pairs, self.model or "hmm", further, self.passes)
+
+    def name(self, run: Path | None) -> str:
+        return (self.model or "hmm") if run is None else run.name
+
+    def settings(self, run: Path | None) -> dict[str, Any]:
+        """What a record says about a word aligner that learns here; empty for a run, which has its own settings."""
+        if run is not None:
+            return {}
+        return {"model": self.model or "hmm", "also": [path.name for path in self.also or ()], "passes": self.passes}
+
+    def models(self, run: Path | None) -> list[TrainedModel]:
+        """The models behind a run, for a record. A word aligner that learns here has none."""
         from transduce.records.making import trained_model
         from transduce.runs.layout import members
 
-        return [trained_model(each, self.checkpoint) for each in members(run)]  # type: ignore[arg-type]
+        return [] if run is None else [trained_model(each, self.checkpoint) for each in members(run)]  # type: ignore[arg-type]
 
-    def load(self, run: Path) -> Transducer:
+    @property
+    def _loading(self) -> LoadingOptions:
         return LoadingOptions(
             checkpoint=self.checkpoint,
             device=self.device,
             threads=self.threads,
             precision=self.precision,
             plugin=self.plugin,
-        ).of(run)
+        )
 
 
 def align(
@@ -107,8 +152,9 @@ def align(
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="A run, and then a TSV file or two parallel files; without files, standard input.",
-            metavar="RUN [FILES]",
+            help="A TSV file or two parallel files, by default standard input. A run before them aligns; without one, "
+            "a word aligner learns from the files.",
+            metavar="[RUN] [FILES]",
         ),
     ] = None,
     gold: Annotated[
@@ -139,7 +185,7 @@ def align(
     run, files = _run_and_files(paths or [])
     pairs = read_pairs(files)
     known = None if gold is None else read_gold(gold, len(pairs))
-    model = trained.load(run)
+    model = trained.load(run, pairs)
     if by_head and known is not None:
         heads = scores_by_head(model, pairs, known, batch_size)
         print("\n".join(heads.lines()))
@@ -154,11 +200,13 @@ def align(
         for number, line in enumerate(found.links.write()):
             print(line if format == "text" else formats.as_json(found.record(number)))
     else:
-        scores = AlignmentScores.of(run.name, found.links, known, resampled.resampling)
+        scores = AlignmentScores.of(trained.name(run), found.links, known, resampled.resampling)
         print("\n".join(scores.lines()))
         keep_record(
             record,
-            lambda command: record_scores(command, str(gold), scores, pairs, asdict(how), trained.models(run)),
+            lambda command: record_scores(
+                command, str(gold), scores, pairs, trained.settings(run) | asdict(how), trained.models(run)
+            ),
         )
 
 
@@ -207,10 +255,11 @@ def _check_options(format: str, gold: Path | None, by_head: bool, out: Path | No
         raise UserError("--out draws one pair; --by-head, --record and --format do not apply: leave them out")
 
 
-def _run_and_files(paths: Sequence[Path]) -> tuple[Path, Sequence[Path]]:
-    if not paths or paths[0].is_file():
-        raise UserError("give the directory of a trained run first, then the files to align")
-    return paths[0], paths[1:]
+def _run_and_files(paths: Sequence[Path]) -> tuple[Path | None, Sequence[Path]]:
+    """The run and the files. The first path is a run if it is a folder, or several runs joined by +."""
+    if paths and (paths[0].is_dir() or (not paths[0].exists() and "+" in str(paths[0]))):
+        return paths[0], paths[1:]
+    return None, paths
 
 
 def _draw(found: CorpusAlignment, gold: Gold | None, number: int, out: Path) -> None:

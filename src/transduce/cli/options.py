@@ -73,6 +73,14 @@ class LoadingOptions:
     ] = 1
     plugin: Plugins = None
 
+    def prepare(self) -> None:
+        """Loads the plugins and sets the number of threads."""
+        import torch
+
+        load_plugins(self.plugin)
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+
     def of(self, run: Path, beam: int | None = None, weights: Sequence[float] | None = None) -> Transducer:
         """The model of a run directory, or of RUN+RUN. ``beam`` is the beam size; None keeps the size of the run's own
         search.
@@ -80,16 +88,12 @@ class LoadingOptions:
         ``weights`` make a log-linear mixture of several runs (``fusion`` of ``transduce.load``); None takes the mean of
         their probabilities. Several runs share one ``--checkpoint``.
         """
-        import torch
-
         from transduce.compute.workers import Workers
         from transduce.runs.layout import SHORTLIST, members
         from transduce.runs.loading import load
         from transduce.search.shortlist import Shortlist
 
-        load_plugins(self.plugin)
-        if self.threads is not None:
-            torch.set_num_threads(self.threads)
+        self.prepare()
         transducer = load(
             run,
             self.checkpoint,  # type: ignore[arg-type]

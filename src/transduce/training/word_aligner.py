@@ -1,0 +1,75 @@
+"""Word aligners that learn from the pairs that they are asked to align, without a run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from transduce.data.pairs import Pairs, Ragged
+from transduce.data.preparation import Tokenizers
+from transduce.data.tokenizers.text import Symbols
+from transduce.errors import UserError
+from transduce.models.aligner import WordAligner
+from transduce.search.greedy import Greedy
+from transduce.statistical.alignment.jumps import Jumps
+from transduce.statistical.alignment.position import Absolute, Diagonal, Position, Uniform
+from transduce.transducer import Transducer
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is trained: ``passes`` of its own after ``warm_up`` passes of IBM model 1. ``agreement`` is that of
+    ``TwoWayCounts``.
+    """
+
+    position: Callable[[], Position]
+    warm_up: int = 5
+    passes: int = 5
+    agreement: bool = False
+
+
+RECIPES: Mapping[str, Recipe] = {
+    "ibm1": Recipe(Uniform, warm_up=0, passes=10),
+    "ibm2": Recipe(Absolute),
+    "diagonal": Recipe(Diagonal, agreement=True),
+    "hmm": Recipe(Jumps, agreement=True),
+}
+"""The models of ``transduce align --model``."""
+
+
+def learn_aligner(
+    pairs: Sequence[tuple[str, str]],
+    model: str = "hmm",
+    further: Iterable[tuple[str, str]] = (),
+    passes: int | None = None,
+) -> Transducer:
+    """A word aligner that learned from ``pairs`` of a source and a target text, and from ``further`` ones.
+
+    White space separates words. Upper and lower case count as equal. ``model`` is a name in ``RECIPES``; ``passes``
+    replaces its number of passes. Raises UserError for another name, for fewer than one pass, and if no pair has words
+    on both sides.
+    """
+    if model not in RECIPES:
+        raise UserError(f"model = {model!r}: one of {', '.join(RECIPES)} was expected")
+    recipe = RECIPES[model]
+    if passes is not None and passes < 1:
+        raise UserError(f"passes = {passes}: at least 1 was expected")
+    every = [*pairs, *further]
+    sides = [source for source, _ in every], [target for _, target in every]
+    tokenizers = Tokenizers(*(Symbols(lowercase=True).learn(side) for side in sides))
+    rows = [tokenizer.encode(side) for tokenizer, side in zip(tokenizers.both, sides, strict=True)]
+    aligner = WordAligner(cast(Any, recipe.position), recipe.warm_up, recipe.agreement)
+    counts = aligner.counts(Pairs(*map(_ragged, rows)))
+    for _ in range(passes or recipe.passes):
+        counts.reestimate()
+    counts.store()
+    longest = max((len(row) for row in rows[0]), default=1)
+    return Transducer(aligner.eval(), Greedy(), tokenizers, max_source_length=longest)
+
+
+def _ragged(rows: Sequence[Sequence[int]]) -> Ragged:
+    offsets = np.cumsum([0, *map(len, rows)])
+    return Ragged(np.array([id for row in rows for id in row], np.int64), offsets)
