@@ -38,9 +38,17 @@ def inspect(
     units: Annotated[
         bool, typer.Option("--units", help="Show how a joint n-gram model cuts source and output into units.")
     ] = False,
+    series: Annotated[
+        bool,
+        typer.Option("--series", help="Show a forecast with its intervals, and the components of a Kalman filter."),
+    ] = False,
 ) -> None:
     """Show the attention to a source while the model writes its output. Options show other views: the frames of a CTC
-    model, the units of a joint n-gram model, or the hypotheses of a beam search."""
+    model, the units of a joint n-gram model, the hypotheses of a beam search, or a series with its forecast."""
+    if series:
+        _check_series(units or frames or beam_tree or pruned, {"--head": head, "--beam": beam, "--target": target})
+        _show_series(trained, text, out)
+        return
     _check_options(units, frames, beam_tree, pruned, {"--head": head, "--beam": beam, "--target": target, "--out": out})
     if units:
         _show_units(trained, text, target)
@@ -77,6 +85,25 @@ def _check_options(units: bool, frames: bool, beam_tree: bool, pruned: bool, val
         raise UserError("--beam-tree shows a search; --target and --head do not apply: leave them out")
 
 
+def _check_series(other_view: bool, values: Mapping[str, object]) -> None:
+    """Raises UserError for an option that does not apply to a series."""
+    if other_view or any(value is not None for value in values.values()):
+        raise UserError(
+            "--series shows a forecast; --units, --frames, --beam-tree, --pruned, --head, --beam and --target do not "
+            "apply: leave them out"
+        )
+
+
+def _show_series(trained: RunOptions, text: str, out: Path | None) -> None:
+    from transduce.inspect.series import read_series
+
+    found = read_series(trained.load(), text)
+    if out is None:
+        print("\n".join(found.lines()))
+    else:
+        found.plot(out)
+
+
 def _show_attention(trained: RunOptions, text: str, target: str | None, head: int | None, out: Path | None) -> None:
     from transduce.inspect.attention import attention, plot
 
@@ -100,8 +127,10 @@ def _suggest_other_view(model: type) -> None:
     Otherwise does nothing.
     """
     from transduce.inspect.units import Segmental
-    from transduce.protocols import Framewise, Joint, can
+    from transduce.protocols import Density, Framewise, Joint, can
 
+    if can(model, Density):
+        raise UserError(f"this {model.__name__} has no attention; it forecasts with intervals: add --series")
     if can(model, Segmental):
         raise UserError(f"this {model.__name__} has no attention; it cuts source and output into units: add --units")
     if can(model, Framewise) and not can(model, Joint):

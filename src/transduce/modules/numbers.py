@@ -54,5 +54,5 @@ def grouped(source: Padded, channels: int) -> Padded:
     length, EOS among them, have no meaning.
     """
     size = (source.values.shape[1] - 1) // channels
-    steps_BSC = source.values[:, : size * channels].reshape(-1, size, channels)
+    steps_BSC = source.values[:, : size * channels].reshape(len(source.values), size, channels)
     return Padded(steps_BSC, (source.lengths - 1) // channels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,10 +15,11 @@ import torch
 from transduce.data.batching import Batches
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import Prepared, examples
+from transduce.data.tokenizers.numbers import MISSING
 from transduce.metrics.base import metric
 from transduce.metrics.statistics import references
 from transduce.objectives.base import Trainable
-from transduce.protocols import Density, can
+from transduce.protocols import Density, Regressor, can
 from transduce.runs.checkpoints import Rank
 from transduce.training.budget import CLOCKS
 from transduce.training.settings import Settings, Training
@@ -179,16 +181,21 @@ def check_metrics(names: Sequence[str], found: Sequence[Example], model: type) -
     """Raises UserError if one of these metrics cannot score the examples: for example ``mase-12`` with sources of ten
     steps.
 
-    Scores some examples as if the model wrote their first references, each number with deviation 1. Metrics of the
-    model's probabilities are not checked. Also raises UserError for a metric of densities if the class ``model`` gives
-    none.
+    Scores some examples as if the model wrote their first references. Metrics of the model's probabilities are not
+    checked. Also raises UserError for a metric of densities if the class ``model`` gives none.
     """
-    dense = can(model, Density)
     for each in map(metric, dict.fromkeys(names)):
         for example in () if each.needs_forcing else spread(list(found), CHECKED):
-            text = references(example)[0]
-            deviations = (1.0,) * len(text.replace(",", " ").split()) if dense else ()
-            each.statistics(Prediction(text, deviations=deviations), example)
+            each.statistics(_as_written(references(example)[0], model), example)
+
+
+def _as_written(reference: str, model: type) -> Prediction:
+    """The reference as an output of the class ``model``: a missing number is 0, and deviations are 1."""
+    if not can(model, Regressor):
+        return Prediction(reference)
+    text = re.sub(rf"\b{MISSING}\b", "0", reference, flags=re.IGNORECASE)
+    numbers = len(re.findall(r"[^\s,]+", text))
+    return Prediction(text, deviations=(1.0,) * numbers if can(model, Density) else ())
 
 
 def spread(found: list[Example], count: int | None) -> list[Example]:

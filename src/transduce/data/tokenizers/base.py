@@ -93,6 +93,9 @@ class Scaled(Protocol):
     ``in_units`` returns a hypothesis with its deviations and log-densities in the units of the texts.
     """
 
+    @property
+    def factors(self) -> int: ...
+
     def in_units(self, hypothesis: Hypothesis) -> Hypothesis: ...
 
 

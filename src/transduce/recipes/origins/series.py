@@ -14,9 +14,12 @@ from pathlib import Path
 
 from transduce.data.base import Split
 from transduce.data.corpora import DataError, Splits
+from transduce.data.tokenizers.numbers import MISSING
 from transduce.names import alternatives
 from transduce.recipes.origins.base import tsv_splits
 from transduce.recipes.origins.windows import Windows
+
+NOTHING = ("", "na", "nan")  # cells without a number, in lower case
 
 
 @dataclass(frozen=True)
@@ -25,13 +28,16 @@ class Series:
     order.
 
     ``columns`` (by default all) are the channels to read. ``targets`` (by default the same) are the channels to
-    forecast. Raises DataError, which names row and column, if a number is missing or invalid.
+    forecast. With ``missing``, a cell that is empty or has "NA" or "nan" is a missing number; set the same option of
+    ``data.units``, and choose a model that reads gaps. Raises DataError, which names row and column, if a number is
+    invalid, or missing without that option.
     """
 
     path: str
     windows: Windows
     columns: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    missing: bool = False
 
     def prepare(self, folder: Path) -> Splits:
         content = _content(self.path)
@@ -40,8 +46,8 @@ class Series:
         def lines() -> dict[Split, list[str]]:
             table = NumberTable.parse(content.decode("utf-8-sig", "replace"), self.path)
             columns = self.columns or table.header
-            source = table.steps(columns)
-            target = table.steps(self.targets) if self.targets else source
+            source = table.steps(columns, self.missing)
+            target = table.steps(self.targets, self.missing) if self.targets else source
             return self.windows.lines(source, target, self.path)
 
         return tsv_splits(folder / fingerprint, lines)
@@ -73,18 +79,23 @@ class NumberTable:
             numbers.append(reader.line_num)
         return cls(path, header, rows, numbers)
 
-    def steps(self, columns: Sequence[str]) -> list[str]:
-        """Each row's numbers in these columns, joined by commas. Raises DataError if one is not a number."""
+    def steps(self, columns: Sequence[str], missing: bool = False) -> list[str]:
+        """Each row's numbers in these columns, joined by commas; with ``missing``, "nan" for a cell without a number.
+
+        Raises DataError if another cell is not a number.
+        """
         for column in columns:
             if column not in self.header:
                 raise DataError(f"{self.path} has no column {column!r}{alternatives(column, self.header)}")
         places = [(self.header.index(column), column) for column in columns]
         return [
-            ",".join(self._number(row[place].strip(), line, column) for place, column in places)
+            ",".join(self._number(row[place].strip(), line, column, missing) for place, column in places)
             for row, line in zip(self.rows, self.numbers, strict=True)
         ]
 
-    def _number(self, text: str, line: int, column: str) -> str:
+    def _number(self, text: str, line: int, column: str, missing: bool) -> str:
+        if missing and text.lower() in NOTHING:
+            return MISSING
         try:
             if math.isfinite(float(text)):
                 return text
@@ -92,7 +103,8 @@ class NumberTable:
             pass
         raise DataError(
             f"{self.path}:{line}: column {column!r} has {text!r}, and a number was expected; fill in what is missing, "
-            "or name the columns to be read in data.origin.columns"
+            "name the columns to be read in data.origin.columns, or set data.origin.missing = true for a model that "
+            "reads gaps"
         )
 
 
