@@ -506,7 +506,7 @@ def test_inspect_shows_components_and_intervals(run: Any, tmp_path: Path) -> Non
 
 
 def test_other_views_point_to_it(run: Any) -> None:
-    with pytest.raises(UserError, match="this KalmanFilter has no attention; .*add --series"):
+    with pytest.raises(UserError, match=r"this KalmanFilter has no attention; .*add --series"):
         _suggest_other_view(type(run.model))
     with pytest.raises(UserError, match="--series shows a forecast"):
         _check_series(False, {"--head": 1})

@@ -180,7 +180,7 @@ def _draw_band(axes: Axes, xs: range, band: Band, channel: int, hue: str, label:
     axes.plot(xs, band.mean[:, channel], color=hue, linewidth=1.4, label=label)
 
 
-def _number(value: float) -> str:
+def _number(value: Any) -> str:
     return "missing" if math.isnan(value) else f"{value:.6g}"
 
 
