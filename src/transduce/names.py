@@ -30,6 +30,7 @@ NAMES: dict[str, dict[str, str]] = {
         "hmm": "transduce.models.hidden_markov:HiddenMarkov",
         "ngram": "transduce.models.ngram:Ngram",
         "joint-ngram": "transduce.models.joint_ngram:JointNgram",
+        "phrase-based": "transduce.models.phrase_based:PhraseBased",
     },
     "Encoder": {
         "recurrent": "transduce.encoders.recurrent:RecurrentEncoder",
@@ -210,6 +211,7 @@ NAMES: dict[str, dict[str, str]] = {
         "sampling": "transduce.search.sampling:Sampling",
         "forecast": "transduce.search.forecast:Forecast",
         "exact": "transduce.search.exact:Exact",
+        "stack": "transduce.search.phrases.stack:StackSearch",
     },
     "Truncation": {
         "top-k": "transduce.search.truncation:TopK",

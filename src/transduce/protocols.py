@@ -23,6 +23,7 @@ from transduce.types import (
     Memory,
     MemoryWidths,
     Padded,
+    PhraseOptions,
     Prediction,
 )
 
@@ -118,6 +119,43 @@ class TwoWayAligner(Aligner, Protocol):
     """
 
     def reverse(self) -> Aligner: ...
+
+
+class Deriving(Model, Protocol):
+    """A model that writes an output phrase by phrase and scores the derivation. It owns no distribution over outputs.
+
+    The score of a derivation is the sum of its features, weighted by ``weights`` [F]. ``feature_names`` [F] are first
+    the names of the options' own features, then ``DERIVED``: features that depend on two neighbouring phrases.
+    ``options`` lists the translations of all source phrases. ``language_start`` returns the language model's state [N]
+    before the first token, as numbers: states are equal if all later probabilities are equal. ``language_step`` returns
+    log p(token) [N] and the next state [N]; EOS ends. ``language_estimate`` guesses the log-probability [O] of the
+    first ``length_O`` tokens of each row, without knowing the tokens before them.
+    """
+
+    feature_names: tuple[str, ...]
+    weights: Tensor
+
+    def options(self, source: Padded) -> PhraseOptions: ...
+
+    def language_start(self, rows: int) -> Tensor: ...
+
+    def language_step(self, state_N: Tensor, token_N: Tensor) -> tuple[Tensor, Tensor]: ...
+
+    def language_estimate(self, tokens_OP: Tensor, length_O: Tensor) -> Tensor: ...
+
+
+DERIVED = (
+    "distortion",
+    "monotone-before",
+    "swap-before",
+    "discontinuous-before",
+    "monotone-after",
+    "swap-after",
+    "discontinuous-after",
+    "language-model",
+)
+"""The features of a derivation that depend on two neighbouring phrases: minus the number of source tokens between them,
+log-probabilities of their orientation by the later and by the earlier phrase, and log p of a target token."""
 
 
 class Regressor(Model, Protocol):

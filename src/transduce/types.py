@@ -157,6 +157,56 @@ class Forecasts:
 
 
 @dataclass(frozen=True)
+class PhraseOptions:
+    """The translations of all source phrases of B sources: O options, sorted by row, start and end.
+
+    Option o translates the source tokens from ``start_O`` to ``end_O`` (exclusive) of row ``row_O`` by the first
+    ``length_O`` (at least 1) of the target ids ``tokens_OP``. ``features_OF`` are its own features. ``orientation_O6``
+    are log-probabilities of monotone, swap and discontinuous: three for its place after the phrase before it, and three
+    for the place of the phrase after it. ``lengths_B`` are the lengths of the sources without EOS. Each token of a
+    source is an option of its own, so each source has a translation.
+    """
+
+    row_O: Tensor
+    start_O: Tensor
+    end_O: Tensor
+    tokens_OP: Tensor
+    length_O: Tensor
+    features_OF: Tensor
+    orientation_O6: Tensor
+    lengths_B: Tensor
+
+
+@dataclass(frozen=True)
+class Step:
+    """One phrase of a derivation: the ``source`` tokens and the ``target`` tokens (start, exclusive end), and the
+    ``features`` that the step adds. The last step writes EOS; its source span is empty.
+    """
+
+    source: tuple[int, int]
+    target: tuple[int, int]
+    features: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """One output of a model that is ``Deriving``: its ``tokens`` including EOS, and the ``steps`` that wrote them.
+
+    ``score`` is the weighted sum of the ``features``, which are the sums over the steps. It is no log-probability of
+    the output: several derivations may write the same tokens, and scores are not normalised. So ``log_prob`` is None.
+    """
+
+    tokens: tuple[int, ...]
+    score: float
+    features: tuple[float, ...]
+    steps: tuple[Step, ...]
+    log_prob: None = None
+    token_log_probs: tuple[float, ...] = ()
+    best_log_probs: tuple[float, ...] = ()
+    right: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True)
 class Batch:
     """Encoded pairs. ``source`` and ``target`` (ids or numbers) both end with EOS, and their lengths count it.
 

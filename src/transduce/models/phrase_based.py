@@ -1,0 +1,222 @@
+"""Phrase-based translation: a phrase table, reordering probabilities and a language model, counted.
+
+B sources, O options, N rows of any kind, P words of the longest phrase, F features.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from transduce.data.pairs import Pairs
+from transduce.errors import UserError
+from transduce.protocols import DERIVED
+from transduce.statistical.alignment.quick import quick_links
+from transduce.statistical.back_off import BackOff
+from transduce.statistical.counted import OnePass, check_tokens, empty
+from transduce.statistical.kneser_ney import estimate as estimate_language
+from transduce.statistical.links import Heuristic
+from transduce.statistical.phrases.discounting import Discount
+from transduce.statistical.phrases.extraction import Corpus
+from transduce.statistical.phrases.table import SCORES, PhraseTable, estimate
+from transduce.statistical.phrases.trie import Trie
+from transduce.types import EOS, PAD, UNK, Padded, PhraseOptions
+
+Ids = NDArray[np.int64]
+
+OWN = (*SCORES, "phrases", "words", "unknown")
+WEIGHTS = (0.2, 0.2, 0.2, 0.2, 0.0, -0.5, -10.0, 0.3, *(0.2,) * 6, 0.5)
+"""The weights before tuning, by feature. The last is the language model's."""
+
+
+class PhraseBased(nn.Module):
+    """Writes a translation phrase by phrase (Koehn, Och and Marcu 2003). A derivation's score is the weighted sum of
+    its features: phrase probabilities and lexical weights in both directions, the numbers of phrases, words and unknown
+    tokens, the distance and orientation of neighbouring phrases, and the log-probability of a language model.
+
+    Counted: the training pairs are aligned in both directions and combined by ``symmetrisation``. Phrase pairs of at
+    most ``longest`` tokens are extracted. Each source phrase keeps its ``limit`` best translations, with probabilities
+    smoothed by ``discount``. ``orientation`` "phrase" looks for neighbouring phrase pairs, "word" for neighbouring
+    links. The language model has n-grams of ``order`` tokens of the targets.
+
+    A source token without a translation of its own is passed on: with ``copy``, as the same id, which needs joint
+    units; otherwise as ``<unk>``.
+    """
+
+    feature_names = (*OWN, *DERIVED)
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        source_factors: int,
+        longest: int = 7,
+        limit: int = 20,
+        order: int = 5,
+        discount: Discount = "kneser-ney",
+        orientation: Literal["phrase", "word"] = "phrase",
+        symmetrisation: Heuristic = "grow-diag-final-and",
+        copy: bool = False,
+    ) -> None:
+        super().__init__()
+        if source_factors > 1:
+            raise UserError(
+                f"a phrase-based model reads one id a token, and each step of the source has {source_factors}: set "
+                "data.units.source to units of text without factors, such as words"
+            )
+        for name, value in (("longest", longest), ("limit", limit), ("order", order)):
+            if value < 1:
+                raise UserError(f"{name} = {value}: at least 1 was expected")
+        if copy and source_vocabulary != target_vocabulary:
+            raise UserError(
+                "copy = true passes a source token on as the same target token, and the two vocabularies differ: set "
+                "data.units.joint, or copy = false"
+            )
+        self.vocabularies = source_vocabulary, target_vocabulary
+        self.longest, self.limit, self.order, self.copy = longest, limit, order, copy
+        self.discount, self.orientation, self.symmetrisation = discount, orientation, symmetrisation
+        self.source_keys, self.first = empty(torch.long), empty(torch.long)
+        self.targets, self.lengths = empty(torch.int32, longest), empty(torch.int32)
+        self.scores, self.orientations = empty(torch.float32, len(SCORES)), empty(torch.float32, 6)
+        self.language = BackOff()
+        self.weights = nn.Parameter(torch.tensor(WEIGHTS), requires_grad=False)
+
+    def counts(self, pairs: Pairs) -> PhraseCounts:
+        return PhraseCounts(self, pairs)
+
+    def learn(self, table: PhraseTable) -> None:
+        if not len(table.lengths):
+            raise UserError(
+                f"no phrase pair of at most model.longest = {self.longest} tokens fits the alignment: give more pairs, or "
+                "set model.longest higher"
+            )
+        for parameter, values in (
+            (self.source_keys, table.sources.keys),
+            (self.first, table.first),
+            (self.targets, table.targets),
+            (self.lengths, table.lengths),
+            (self.scores, table.scores),
+            (self.orientations, table.orientation),
+        ):
+            parameter.data = torch.from_numpy(np.ascontiguousarray(values)).to(parameter)
+
+    # ----------------------------------------------------------- a derivation
+
+    def options(self, source: Padded) -> PhraseOptions:
+        if not len(self.first):
+            raise UserError("this phrase-based model has not been counted: train it first")
+        lengths_B = source.lengths.cpu().numpy() - 1
+        begun_B = np.cumsum(lengths_B) - lengths_B
+        real_BS = np.arange(source.values.shape[1]) < lengths_B[:, None]
+        ids_P = source.values.cpu().numpy()[real_BS]
+        row_P = np.repeat(np.arange(len(lengths_B)), lengths_B)
+        start_P = np.arange(len(ids_P)) - begun_B[row_P]
+        place_Q, length_Q, option_Q = self._found(ids_P, lengths_B[row_P] - start_P)
+        order = np.lexsort((length_Q, place_Q))
+        place_Q, length_Q, option_Q = place_Q[order], length_Q[order], option_Q[order]
+        device = self.weights.device
+        known = torch.from_numpy(option_Q >= 0).to(device)
+        table_Q = torch.from_numpy(option_Q.clip(min=0)).to(device)
+        passed_Q = torch.from_numpy(ids_P[place_Q] if self.copy else np.full(len(place_Q), UNK)).to(device)
+        return PhraseOptions(
+            row_O=torch.from_numpy(row_P[place_Q]).to(device),
+            start_O=torch.from_numpy(start_P[place_Q]).to(device),
+            end_O=torch.from_numpy(start_P[place_Q] + length_Q).to(device),
+            tokens_OP=self._tokens(table_Q, known, passed_Q),
+            length_O=torch.where(known, self.lengths[table_Q].long(), 1),
+            features_OF=self._features(table_Q, known),
+            orientation_O6=torch.where(known[:, None], self.orientations[table_Q], float(np.log(1 / 3))),
+            lengths_B=torch.from_numpy(lengths_B).to(device),
+        )
+
+    def language_start(self, rows: int) -> Tensor:
+        return self.language.ends[1:].repeat(rows)
+
+    def language_step(self, state_N: Tensor, token_N: Tensor) -> tuple[Tensor, Tensor]:
+        found: tuple[Tensor, Tensor] = self.language(
+            state_N, torch.where(token_N == EOS, self.language.end, (token_N - UNK).clamp(min=0))
+        )
+        return found
+
+    def language_estimate(self, tokens_OP: Tensor, length_O: Tensor) -> Tensor:
+        state_O, total_O = torch.zeros_like(length_O), torch.zeros(len(length_O), device=length_O.device)
+        for place in range(int(length_O.max()) if len(length_O) else 0):
+            step_O, state_O = self.language_step(state_O, tokens_OP[:, place])
+            total_O = total_O + torch.where(place < length_O, step_O, 0.0)
+        return total_O
+
+    def _found(self, ids_P: Ids, left_P: Ids) -> tuple[Ids, Ids, Ids]:
+        """[Q] each: the place, the number of source tokens and the number of each option in the table, -1 for a token
+        that is passed on.
+        """
+        trie = Trie(self.source_keys.cpu().numpy(), self.vocabularies[0], self.longest)
+        number_PL = trie.find(ids_P, left_P)
+        first = self.first.cpu().numpy()
+        place, length = np.nonzero(number_PL >= 0)
+        number = number_PL[place, length]
+        count = first[number + 1] - first[number]
+        within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        alone = np.ones(len(ids_P), bool)
+        alone[place[(length == 0) & (count > 0)]] = False
+        passed = np.flatnonzero(alone)
+        return (
+            np.concatenate([np.repeat(place, count), passed]),
+            np.concatenate([np.repeat(length + 1, count), np.ones(len(passed), np.int64)]),
+            np.concatenate([np.repeat(first[number], count) + within, np.full(len(passed), -1)]),
+        )
+
+    def _tokens(self, table_Q: Tensor, known_Q: Tensor, passed_Q: Tensor) -> Tensor:
+        if not len(self.targets):
+            tokens_QP = torch.full((len(table_Q), self.longest), PAD, device=table_Q.device)
+        else:
+            tokens_QP = self.targets[table_Q].long().masked_fill(~known_Q[:, None], PAD)
+        tokens_QP[:, 0] = torch.where(known_Q, tokens_QP[:, 0], passed_Q)
+        return tokens_QP
+
+    def _features(self, table_Q: Tensor, known_Q: Tensor) -> Tensor:
+        scores_QF = self.scores[table_Q].masked_fill(~known_Q[:, None], 0.0)
+        words_Q = torch.where(known_Q, self.lengths[table_Q], 1)
+        others = torch.stack([torch.ones_like(words_Q), words_Q, ~known_Q], 1)
+        return torch.cat([scores_QF, others.to(scores_QF)], 1)
+
+
+class PhraseCounts(OnePass):
+    """The counts of a phrase-based model. The log-probability is that of the targets by the language model: phrases
+    have none.
+    """
+
+    def __init__(self, model: PhraseBased, pairs: Pairs) -> None:
+        check_tokens("a phrase-based model", pairs.source, pairs.target)
+        tokens = int(pairs.target_lengths.sum())
+        super().__init__(tokens, tokens, model.vocabularies[1] - EOS)
+        self.model, self.pairs = model, pairs
+
+    def count(self) -> None:
+        model, sides = self.model, (self.pairs.source, self.pairs.target)
+        links = quick_links(*sides, model.symmetrisation)
+        if not len(links):
+            raise UserError("no word of a source was linked with a word of its target: give pairs with text on both sides")
+        source, target = (
+            Corpus.of(side.unclosed(), words) for side, words in zip(sides, model.vocabularies, strict=True)
+        )
+        model.learn(estimate(source, target, links, model.longest, model.limit, model.discount, model.orientation))
+        lines = [line - UNK for line in self.pairs.target.unclosed()]
+        model.language.learn(estimate_language(lines, model.vocabularies[1] - UNK, model.order))
+
+    def log_prob(self) -> float:
+        model, total = self.model, 0.0
+        for batch in self.pairs.in_turn(1024):
+            target = batch.target.to(model.weights.device)
+            state_B = model.language_start(len(target.lengths))
+            for token_B, real_B in zip(target.values.unbind(1), target.mask.unbind(1), strict=True):
+                log_prob_B, state_B = model.language_step(state_B, token_B)
+                total += float(log_prob_B[real_B].double().sum())
+        return total
+
+
+
+

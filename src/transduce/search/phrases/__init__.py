@@ -1,0 +1,1 @@
+"""Searches for models that write an output phrase by phrase."""

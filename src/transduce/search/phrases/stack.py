@@ -1,0 +1,82 @@
+"""Stack decoding (Koehn, Och and Marcu 2003, section 2.3; Koehn 2004)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import torch
+
+from transduce.errors import UserError
+from transduce.protocols import Deriving
+from transduce.search.base import resized
+from transduce.search.labels import check_no_prefix
+from transduce.search.phrases.derivations import Graph
+from transduce.search.phrases.stacks import Pruning, decoded
+from transduce.search.phrases.tables import Tables
+from transduce.types import Derivation, Padded
+
+TRIES = 50  # derivations to look at for each wanted output: many write the same tokens
+
+
+@dataclass(frozen=True)
+class StackSearch:
+    """The ``nbest`` outputs of a phrase-based model, each with its best derivation.
+
+    A derivation covers the source phrase by phrase, in any order, and writes the output from left to right. Hypotheses
+    that cover equally many source tokens share a stack, and each stack keeps the best ``size``. They are compared by
+    their score plus a guess for the rest of the source. ``distortion`` is the most source tokens between the end of a
+    phrase and the beginning of the next (null in JSON, -1 here: no limit). ``pool`` is the number of expansions of a
+    stack that the language model scores. Expansions that are more than ``threshold`` below the best are dropped before
+    that (natural logarithm).
+
+    With ``recombination``, hypotheses that no later phrase can tell apart are merged. That loses nothing: the n best
+    outputs include the derivations of merged hypotheses. With a large enough ``size``, ``pool`` and ``threshold`` the
+    search is exact. Raises UserError for a prefix and for a target to score.
+    """
+
+    size: int = 100
+    nbest: int = 1
+    distortion: int = 6
+    pool: int = 400
+    threshold: float = 12.0
+    recombination: bool = True
+
+    def __post_init__(self) -> None:
+        for name, least in (("size", 1), ("nbest", 1), ("distortion", -1), ("pool", 1), ("threshold", 0)):
+            if not getattr(self, name) >= least:
+                raise UserError(f"{name} = {getattr(self, name)}: at least {least} was expected")
+
+    @torch.inference_mode()
+    def __call__(self, model: Deriving, source: Padded, prefix: Padded | None = None) -> list[list[Derivation]]:
+        check_no_prefix(prefix)
+        tables = Tables.of(model, source)
+        pruning = Pruning(
+            self.size,
+            max(self.pool, self.size),
+            self.threshold,
+            None if self.distortion < 0 else self.distortion,
+            self.recombination,
+        )
+        arcs, goal_B = decoded(tables, pruning)
+        graph, steps = Graph.of(tables, arcs, int(goal_B[-1]) + 1), dict[int, tuple[float, ...]]()
+        return [self._best(graph, int(goal), steps) for goal in goal_B]
+
+    def _best(self, graph: Graph, goal: int, steps: dict[int, tuple[float, ...]]) -> list[Derivation]:
+        found: dict[tuple[int, ...], Derivation] = {}
+        for path in islice(graph.paths(goal), TRIES * self.nbest):
+            derivation = graph.derivation(path, steps)
+            found.setdefault(derivation.tokens, derivation)
+            if len(found) == self.nbest:
+                break
+        return sorted(found.values(), key=lambda derivation: -derivation.score)
+
+    def force(self, model: Deriving, source: Padded, target: Padded) -> list[Derivation]:
+        raise UserError(
+            "a phrase-based model has no probability of a given target: its scores are of derivations, not normalised; "
+            "score with another model, or compare outputs (transduce evaluate)"
+        )
+
+    def resized(self, size: int | None = None, nbest: int | None = None) -> StackSearch:
+        return resized(self, size, nbest)

@@ -1,0 +1,345 @@
+"""Stack decoding for a batch of sources at once: all hypotheses of one stack grow together.
+
+B sources, S source positions, H hypotheses of a stack, E expansions, G all hypotheses so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.search.phrases.tables import Tables, orientation
+from transduce.types import EOS
+
+Ids = NDArray[np.int64]
+Numbers = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+BITS = 62  # positions in one integer
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """The limits of the search; None means no limit.
+
+    A stack keeps ``size`` hypotheses. Before the language model is asked, it keeps ``pool`` expansions. ``threshold``
+    drops expansions whose score is more than this below the best of the stack (natural logarithm). ``distortion`` is
+    the largest jump in source tokens. With ``recombination``, of hypotheses that no later step can tell apart only the
+    best goes on.
+    """
+
+    size: int | None
+    pool: int | None
+    threshold: float | None
+    distortion: int | None
+    recombination: bool
+
+
+@dataclass(frozen=True)
+class Arcs:
+    """Phrases that were added to hypotheses. ``node_A`` is the number of the resulting hypothesis, ``parent_A`` that of
+    the hypothesis before, ``option_A`` the phrase (-1: the end of the sentence), ``score_A`` the score of the best
+    derivation that ends with this arc, and ``language_A`` the log-probability of the phrase's tokens.
+    """
+
+    node_A: Ids
+    parent_A: Ids
+    option_A: Ids
+    score_A: Numbers
+    language_A: Numbers
+
+    @classmethod
+    def joined(cls, parts: list[Arcs]) -> Arcs:
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Hypotheses that cover the same number of source positions, sorted by row.
+
+    ``node_H`` are their numbers among all hypotheses. ``covered_HS`` is True at the covered positions. ``option_H`` is
+    the last phrase, -1 for none. ``future_H`` is the best guess for what is not covered.
+    """
+
+    tables: Tables
+    node_H: Ids
+    row_H: Ids
+    covered_HS: Mask
+    option_H: Ids
+    language_H: Ids
+    score_H: Numbers
+    future_H: Numbers
+
+    @property
+    def start_H(self) -> Ids:
+        return np.where(self.option_H < 0, 0, self.tables.start_O[self.option_H])
+
+    @property
+    def end_H(self) -> Ids:
+        return np.where(self.option_H < 0, 0, self.tables.end_O[self.option_H])
+
+    @cached_property
+    def next_HS(self) -> Ids:
+        """The first covered position from each position on; the source's length if there is none."""
+        length_H1 = self.tables.lengths_B[self.row_H][:, None]
+        places = np.where(self.covered_HS, np.arange(self.covered_HS.shape[1]), length_H1)
+        return np.minimum.accumulate(places[:, ::-1], 1)[:, ::-1]
+
+    @cached_property
+    def free_HS(self) -> Ids:
+        """The first position of the uncovered stretch that each uncovered position lies in."""
+        places = np.where(self.covered_HS, np.arange(self.covered_HS.shape[1]) + 1, 0)
+        return np.maximum.accumulate(places, 1)
+
+    @cached_property
+    def gap_H(self) -> Ids:
+        """The first uncovered position; S if there is none."""
+        ended = np.pad(self.covered_HS, ((0, 0), (0, 1)))
+        return ended.argmin(1)
+
+
+@dataclass(frozen=True)
+class Expansions:
+    """Hypotheses of one stack and the spans that they could cover next: E of them.
+
+    ``parent_E`` is the place in the stack. ``score_E`` is the parent's score with the distortion, and with the
+    orientation by the parent's phrase. ``future_E`` is the guess for what stays uncovered.
+    """
+
+    stack: Stack
+    parent_E: Ids
+    start_E: Ids
+    end_E: Ids
+    kind_E: Ids
+    score_E: Numbers
+    future_E: Numbers
+
+
+def decoded(tables: Tables, pruning: Pruning) -> tuple[Arcs, Ids]:
+    """All arcs of the search, and for each source the number of its goal [B]: the node that all complete derivations
+    lead to.
+    """
+    B, S = tables.lengths_B.shape[0], tables.positions
+    begun = Stack(
+        tables,
+        np.arange(B),
+        np.arange(B),
+        np.zeros((B, S), bool),
+        np.full(B, -1, np.int64),
+        _start_states(tables),
+        np.zeros(B),
+        tables.future[np.arange(B), 0, tables.lengths_B],
+    )
+    stacks, arcs, nodes = [begun], list[Arcs](), B
+    for covered in range(1, int(tables.lengths_B.max(initial=0)) + 1):
+        reachable = range(max(0, covered - tables.longest), covered)
+        spans = [_spans(stacks[number], covered - number, pruning) for number in reachable]
+        stack, found = _grown(tables, spans, nodes, pruning)
+        nodes += len(stack.node_H)
+        stacks.append(stack)
+        arcs.append(found)
+    goal_B = nodes + np.arange(B)
+    for covered, stack in enumerate(stacks):
+        arcs.append(_ended(stack, tables.lengths_B[stack.row_H] == covered, goal_B))
+    return Arcs.joined(arcs), goal_B
+
+
+# --------------------------------------------------------------------- details
+
+
+def _start_states(tables: Tables) -> Ids:
+    return np.asarray(tables.model.language_start(len(tables.lengths_B)).cpu().numpy())
+
+
+def _spans(stack: Stack, length: int, pruning: Pruning) -> Expansions:
+    """The spans of ``length`` tokens that each hypothesis of the stack may cover next."""
+    tables, starts = stack.tables, np.arange(max(0, stack.tables.positions - length + 1))
+    possible = tables.count[stack.row_H][:, : len(starts), length - 1] > 0
+    possible &= stack.next_HS[:, : len(starts)] >= starts + length
+    possible &= ~stack.covered_HS[:, : len(starts)]
+    if pruning.distortion is not None:
+        gap_H1 = stack.gap_H[:, None]
+        possible &= np.abs(starts - stack.end_H[:, None]) <= pruning.distortion
+        possible &= (starts == gap_H1) | (starts + length - gap_H1 <= pruning.distortion)
+    parent_E, start_E = np.nonzero(possible)
+    end_E, row_E = start_E + length, stack.row_H[parent_E]
+    free_E, next_E = stack.free_HS[parent_E, start_E], stack.next_HS[parent_E, start_E]
+    future_E = (
+        stack.future_H[parent_E]
+        + tables.future[row_E, free_E, start_E]
+        + tables.future[row_E, end_E, next_E]
+        - tables.future[row_E, free_E, next_E]
+    )
+    jump_E = np.abs(start_E - stack.end_H[parent_E])
+    kind_E = orientation(start_E, end_E, stack.start_H[parent_E], stack.end_H[parent_E])
+    score_E = stack.score_H[parent_E] - tables.distortion_weight * jump_E + _after(stack, parent_E, kind_E)
+    return Expansions(stack, parent_E, start_E, end_E, kind_E, score_E, future_E)
+
+
+def _after(stack: Stack, parent_E: Ids, kind_E: Ids) -> Numbers:
+    """[E]: the weighted log-probability of the orientation by the earlier phrase; 0 at the beginning."""
+    tables, option_E = stack.tables, stack.option_H[parent_E]
+    log_prob_E = np.where(option_E < 0, 0.0, tables.orientation_O6[option_E, 3 + kind_E])
+    return tables.after_weights[kind_E] * log_prob_E
+
+
+def _grown(tables: Tables, spans: list[Expansions], nodes: int, pruning: Pruning) -> tuple[Stack, Arcs]:
+    """The next stack, whose hypotheses are numbered from ``nodes`` on, and the arcs that lead to it."""
+    columns = {
+        "stack": np.repeat(np.arange(len(spans)), [len(each.parent_E) for each in spans]),
+        "row": np.concatenate([each.stack.row_H[each.parent_E] for each in spans]),
+        **{
+            name: np.concatenate([getattr(each, name) for each in spans])
+            for name in ("parent_E", "start_E", "end_E", "kind_E", "score_E", "future_E")
+        },
+    }
+    order = np.argsort(columns["row"], kind="stable")
+    columns = {name: values[order] for name, values in columns.items()}
+    if pruning.threshold is not None:
+        length_E = columns["end_E"] - columns["start_E"]
+        bound_E = columns["score_E"] + columns["future_E"]
+        bound_E = bound_E + tables.best_guess[columns["row"], columns["start_E"], length_E - 1]
+        best_B = np.full(len(tables.lengths_B), -np.inf)
+        np.maximum.at(best_B, columns["row"], bound_E)
+        kept = bound_E >= best_B[columns["row"]] - pruning.threshold
+        columns = {name: values[kept] for name, values in columns.items()}
+    span_E, option_E = _options(tables, columns["row"], columns["start_E"], columns["end_E"])
+    kind_E = columns["kind_E"][span_E]
+    before_E = tables.before_weights[kind_E] * tables.orientation_O6[option_E, kind_E]
+    guess_E = columns["score_E"][span_E] + columns["future_E"][span_E] + before_E + tables.guess_O[option_E]
+    kept = _largest(columns["row"][span_E], guess_E, pruning.pool, len(tables.lengths_B))
+    span_E, option_E, before_E = span_E[kept], option_E[kept], before_E[kept]
+    columns = {name: values[span_E] for name, values in columns.items()}
+    return _chosen(tables, spans, columns, option_E, before_E, nodes, pruning)
+
+
+def _chosen(
+    tables: Tables,
+    spans: list[Expansions],
+    columns: dict[str, NDArray[np.generic]],
+    option_E: Ids,
+    before_E: Numbers,
+    nodes: int,
+    pruning: Pruning,
+) -> tuple[Stack, Arcs]:
+    """Scores the expansions exactly, recombines them, and keeps the best."""
+
+    def of_parents(name: str) -> NDArray[np.generic]:
+        """A column of the parents' stacks, by expansion."""
+        bounds = np.cumsum([0, *(len(each.stack.row_H) for each in spans)])
+        whole = np.concatenate([getattr(each.stack, name) for each in spans])
+        return whole[bounds[columns["stack"]] + columns["parent_E"]]
+
+    language_E, state_E = _written(tables, of_parents("language_H"), option_E)
+    score_E = columns["score_E"] + before_E + tables.own_O[option_E] + tables.language_weight * language_E
+    places = np.arange(tables.positions)
+    covered_ES = of_parents("covered_HS") | (
+        (places >= columns["start_E"][:, None]) & (places < columns["end_E"][:, None])
+    )
+    same_E = np.arange(len(option_E))
+    if pruning.recombination:
+        same_E = _indistinguishable(tables, columns["row"], covered_ES, state_E, option_E)
+    order = np.argsort(-score_E, kind="stable")
+    _, at, number = np.unique(same_E[order], return_index=True, return_inverse=True)
+    winner_U = order[at]
+    group_E = np.empty_like(number)
+    group_E[order] = number
+    total_U = score_E[winner_U] + columns["future_E"][winner_U]
+    kept_U = _largest_anywhere(columns["row"][winner_U], total_U, pruning.size)
+    kept_U = kept_U[np.argsort(columns["row"][winner_U[kept_U]], kind="stable")]
+    node_U = np.full(len(winner_U), -1, np.int64)
+    node_U[kept_U] = nodes + np.arange(len(kept_U))
+    best = winner_U[kept_U]
+    stack = Stack(
+        tables,
+        node_U[kept_U],
+        columns["row"][best],
+        covered_ES[best],
+        option_E[best],
+        state_E[best],
+        score_E[best],
+        columns["future_E"][best],
+    )
+    live_E = node_U[group_E] >= 0
+    parents = of_parents("node_H")
+    return stack, Arcs(
+        node_U[group_E][live_E], parents[live_E], option_E[live_E], score_E[live_E], language_E[live_E]
+    )
+
+
+def _options(tables: Tables, row_E: Ids, start_E: Ids, end_E: Ids) -> tuple[Ids, Ids]:
+    """All options of the spans: the place of its span, and its number."""
+    count_E = tables.count[row_E, start_E, end_E - start_E - 1]
+    span = np.repeat(np.arange(len(row_E)), count_E)
+    within = np.arange(len(span)) - np.repeat(np.cumsum(count_E) - count_E, count_E)
+    return span, tables.first[row_E, start_E, end_E - start_E - 1][span] + within
+
+
+def _written(tables: Tables, state_E: Ids, option_E: Ids) -> tuple[Numbers, Ids]:
+    """The language model's log-probability of each option's tokens, and its state after them."""
+    log_prob_E, state_E = np.zeros(len(option_E)), state_E.copy()
+    length_E = tables.length_O[option_E]
+    for place in range(int(length_E.max(initial=0))):
+        open_O = np.flatnonzero(length_E > place)
+        step_O, state_E[open_O] = tables.language_step(state_E[open_O], tables.tokens_OP[option_E[open_O], place])
+        log_prob_E[open_O] += step_O
+    return log_prob_E, state_E
+
+
+def _indistinguishable(tables: Tables, row_E: Ids, covered_ES: Mask, state_E: Ids, option_E: Ids) -> Ids:
+    """[E]: equal numbers for hypotheses that no later step can tell apart."""
+    same_E = row_E
+    for first in range(0, covered_ES.shape[1], BITS):
+        part = covered_ES[:, first : first + BITS]
+        same_E = _paired(same_E, part @ (1 << np.arange(part.shape[1], dtype=np.int64)))
+    same_E = _paired(same_E, state_E)
+    same_E = _paired(same_E, tables.end_O[option_E])
+    if not (tables.after_weights.any() or tables.before_weights.any()):
+        return same_E
+    return _paired(_paired(same_E, tables.start_O[option_E]), tables.orientation_kind_O[option_E])
+
+
+def _paired(one_E: Ids, other_E: Ids) -> Ids:
+    """[E]: equal numbers where both are equal."""
+    _, other_E = np.unique(other_E, return_inverse=True)
+    return np.unique(one_E * (1 + other_E.max(initial=0)) + other_E, return_inverse=True)[1].astype(np.int64)
+
+
+def _largest(row_E: Ids, value_E: Numbers, count: int | None, rows: int) -> Ids:
+    """The places of the ``count`` largest values of each row; ``row_E`` ascends."""
+    if count is None:
+        return np.arange(len(row_E))
+    first_B = np.searchsorted(row_E, np.arange(rows))
+    size_B = np.searchsorted(row_E, np.arange(rows), side="right") - first_B
+    if size_B.max(initial=0) <= count:
+        return np.arange(len(row_E))
+    within_E = np.arange(len(row_E)) - first_B[row_E]
+    padded = np.full((rows, int(size_B.max())), -np.inf)
+    padded[row_E, within_E] = value_E
+    chosen = np.argpartition(-padded, count - 1, axis=1)[:, :count]
+    real = chosen < size_B[:, None]
+    return np.sort((first_B[:, None] + chosen)[real])
+
+
+def _largest_anywhere(row_U: Ids, value_U: Numbers, count: int | None) -> Ids:
+    """As ``_largest``, for rows in any order. Sorted by row, then by value, the largest first."""
+    order = np.lexsort((-value_U, row_U))
+    if count is None:
+        return order
+    ordered = row_U[order]
+    return order[np.arange(len(order)) - np.searchsorted(ordered, ordered) < count]
+
+
+def _ended(stack: Stack, complete_H: Mask, goal_B: Ids) -> Arcs:
+    """The arcs from complete hypotheses to the goal: the end of the sentence by the language model, and the orientation
+    of the last phrase to the end.
+    """
+    tables, at = stack.tables, np.flatnonzero(complete_H)
+    length = tables.lengths_B[stack.row_H[at]]
+    language, _ = tables.language_step(stack.language_H[at], np.full(len(at), EOS, np.int64))
+    kind = np.where(stack.end_H[at] == length, 0, 2)
+    score = stack.score_H[at] + _after(stack, at, kind) + tables.language_weight * language
+    return Arcs(goal_B[stack.row_H[at]], stack.node_H[at], np.full(len(at), -1, np.int64), score, language)

@@ -1,0 +1,151 @@
+"""What stack decoding knows of a batch before it begins: phrase options by span, and future scores.
+
+B sources, S source positions, L tokens of the longest phrase, O options. A span goes from a start to an exclusive end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from transduce.protocols import DERIVED, Deriving
+from transduce.types import Padded, PhraseOptions
+
+Ids = NDArray[np.int64]
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A batch of sources, as NumPy arrays.
+
+    ``first`` and ``count`` [B, S, L] give, for the span that starts at s and has 1 + l tokens, its first option and the
+    number of its options: an option's number is its place in ``options``. ``own_O`` is the weighted sum of each
+    option's own features, and ``guess_O`` that plus the weighted estimate of its language model score. ``weights`` [F]
+    are all weights.
+    """
+
+    model: Deriving
+    options: PhraseOptions
+    start_O: Ids
+    end_O: Ids
+    tokens_OP: Ids
+    length_O: Ids
+    orientation_O6: Numbers
+    first: Ids
+    count: Ids
+    own_O: Numbers
+    guess_O: Numbers
+    lengths_B: Ids
+    weights: Numbers
+
+    @classmethod
+    def of(cls, model: Deriving, source: Padded) -> Tables:
+        options = model.options(source)
+        arrays = {name: _array(getattr(options, name)) for name in ("row_O", "start_O", "end_O", "lengths_B")}
+        row_O, start_O, end_O, lengths_B = arrays.values()
+        B, S = len(lengths_B), max(1, int(lengths_B.max(initial=0)))
+        longest = int((end_O - start_O).max(initial=1))
+        cell_O = (row_O * S + start_O) * longest + end_O - start_O - 1
+        first = np.searchsorted(cell_O, np.arange(B * S * longest)).reshape(B, S, longest)
+        count = np.bincount(cell_O, minlength=B * S * longest).reshape(B, S, longest)
+        weights = _array(model.weights).astype(np.float64)
+        own_O = _array(options.features_OF).astype(np.float64) @ weights[: -len(DERIVED)]
+        estimate_O = _array(model.language_estimate(options.tokens_OP, options.length_O)).astype(np.float64)
+        return cls(
+            model=model,
+            options=options,
+            start_O=start_O,
+            end_O=end_O,
+            tokens_OP=_array(options.tokens_OP),
+            length_O=_array(options.length_O),
+            orientation_O6=_array(options.orientation_O6).astype(np.float64),
+            first=first,
+            count=count,
+            own_O=own_O,
+            guess_O=own_O + weights[-1] * estimate_O,
+            lengths_B=lengths_B,
+            weights=weights,
+        )
+
+    @property
+    def longest(self) -> int:
+        return self.first.shape[2]
+
+    @property
+    def positions(self) -> int:
+        return self.first.shape[1]
+
+    @property
+    def distortion_weight(self) -> float:
+        return float(self.weights[-8])
+
+    @property
+    def before_weights(self) -> Numbers:
+        """[3]: of the orientation's log-probability by the later phrase."""
+        return self.weights[-7:-4]
+
+    @property
+    def after_weights(self) -> Numbers:
+        """[3]: of the orientation's log-probability by the earlier phrase."""
+        return self.weights[-4:-1]
+
+    @property
+    def language_weight(self) -> float:
+        return float(self.weights[-1])
+
+    @cached_property
+    def best_guess(self) -> Numbers:
+        """[B, S, L]: the largest ``guess_O`` of each span; minus infinity without options."""
+        best = np.full(self.first.size, -np.inf)
+        cell_O = np.repeat(np.arange(self.first.size), self.count.ravel())
+        np.maximum.at(best, cell_O, self.guess_O)
+        return best.reshape(self.first.shape)
+
+    @cached_property
+    def future(self) -> Numbers:
+        """[B, S + 1, S + 1]: the best guess for a translation of the span from the first to the second index, by
+        dynamic programming over its parts; 0 for an empty span. It leaves out reordering.
+        """
+        B, S, L = self.first.shape
+        best = np.full((B, S + 1, S + 1), -np.inf)
+        best[:, np.arange(S + 1), np.arange(S + 1)] = 0.0
+        for length in range(1, S + 1):
+            starts = np.arange(S - length + 1)
+            span = self.best_guess[:, starts, length - 1] if length <= L else np.full((B, len(starts)), -np.inf)
+            for middle in range(1, length):
+                span = np.maximum(span, best[:, starts, starts + middle] + best[:, starts + middle, starts + length])
+            best[:, starts, starts + length] = span
+        return best
+
+    @cached_property
+    def orientation_kind_O(self) -> Ids:
+        """[O]: options with the same number have the same orientation to the phrase after them."""
+        if not self.after_weights.any():
+            return np.zeros(len(self.start_O), np.int64)
+        rows = np.ascontiguousarray(self.orientation_O6[:, 3:])
+        whole = rows.view(f"V{rows.shape[1] * rows.itemsize}")[:, 0]
+        return np.unique(whole, return_inverse=True)[1].astype(np.int64)
+
+    def language_step(self, state_N: Ids, token_N: Ids) -> tuple[Numbers, Ids]:
+        device = self.model.weights.device
+        log_prob, state = self.model.language_step(
+            torch.from_numpy(state_N).to(device), torch.from_numpy(token_N).to(device)
+        )
+        return _array(log_prob).astype(np.float64), _array(state)
+
+
+def orientation(start_E: Ids, end_E: Ids, before_start_E: Ids, before_end_E: Ids) -> Ids:
+    """[E]: 0 (monotone), 1 (swap) or 2 (discontinuous): where a phrase lies in the source, seen from the phrase before
+    it in the target.
+    """
+    return np.where(start_E == before_end_E, 0, np.where(end_E == before_start_E, 1, 2))
+
+
+def _array(tensor: Tensor) -> NDArray[np.generic]:
+    return tensor.detach().cpu().numpy()

@@ -1,0 +1,1 @@
+"""Phrase tables: phrase pairs of a word-aligned corpus, their probabilities and their reordering."""
