@@ -220,9 +220,9 @@ def test_a_run_without_its_data_and_last_checkpoint_is_recorded_too(
 def test_a_run_that_a_kill_left_between_two_renames_is_recorded_too(own_run: Path, trained: Path) -> None:
     (own_run / "checkpoints" / "last").rename(own_run / "checkpoints" / "last.old")
     (own_run / "checkpoints" / "best").rename(own_run / "checkpoints" / "best.old")
-    found, whole = trained_model(own_run), trained_model(trained)
-    assert (found.effort, found.validation) == (whole.effort, whole.validation)
-    assert found.effort is not None
+    assert effort_of(trained) is not None
+    assert effort_of(own_run) == effort_of(trained)
+    assert validation_scores(own_run) == validation_scores(trained) != {}
 
 
 def test_a_line_of_the_history_that_a_kill_has_cut_is_left_out(own_run: Path) -> None:

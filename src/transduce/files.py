@@ -124,8 +124,8 @@ def recover_folder(folder: Path) -> None:
 
 @contextmanager
 def _filled(folder: Path, fill: Callable[[Path], None]) -> Iterator[Path]:
-    """A context with a scratch folder beside ``folder``, which ``fill`` has filled and which is synced to disk. At its
-    end the scratch folder is deleted, unless it was renamed.
+    """A context with a scratch folder beside ``folder``, which ``fill`` has filled and which is synced to the disk. At
+    its end the scratch folder is deleted, unless it was renamed.
     """
     with _named_errors(folder):
         scratch = _scratch(folder)
@@ -157,7 +157,9 @@ def _earlier(folder: Path) -> Path:
 
 
 def scratch_of(name: str) -> str | None:
-    """The name of the file or folder for which ``name`` is a scratch name; None if ``name`` is no scratch name."""
+    """The name that a scratch name stands for: files and folders are written under a scratch name, ".NAME-" and eight
+    hexadecimal digits, before they get the name NAME. Returns None if ``name`` is no scratch name.
+    """
     found = SCRATCH.fullmatch(name)
     return found["name"] if found else None
 

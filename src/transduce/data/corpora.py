@@ -31,7 +31,9 @@ FORMATS: dict[str, Format] = {
 
 
 class DataError(UserError):
-    """The data do not fit the settings. The message names the file and the fix."""
+    """The data or their settings are wrong: a file, a line, a column, or a value in ``[data]``. The message names the
+    place and the fix.
+    """
 
 
 class LineError(DataError):

@@ -17,7 +17,8 @@ BARRED = -1e4  # finite, because minus infinity makes the gradient of torch's lo
 
 
 class CTCDecoder(nn.Module):
-    """A symbol or the blank for each frame: softmax(W h + b).
+    """The output layer of a CTC model: softmax(W h + b) gives the probability of each symbol and of the blank in each
+    frame. It can also be used as a decoder, token by token.
 
     h is a state of the memory, or one of ``stretch`` projections of it, for sources that are shorter than their outputs
     (Libovický and Helcl 2018, section 3). No frame is BOS or EOS; PAD is the blank. As a decoder it reads tokens. Its

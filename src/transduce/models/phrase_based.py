@@ -199,7 +199,9 @@ class PhraseCounts(OnePass):
         model, sides = self.model, (self.pairs.source, self.pairs.target)
         links = quick_links(*sides, model.symmetrisation)
         if not len(links):
-            raise UserError("no word of a source was linked with a word of its target: give pairs with text on both sides")
+            raise UserError(
+                "no word of a source was linked with a word of its target: give pairs with text on both sides"
+            )
         source, target = (
             Corpus.of(side.unclosed(), words) for side, words in zip(sides, model.vocabularies, strict=True)
         )
@@ -216,7 +218,3 @@ class PhraseCounts(OnePass):
                 log_prob_B, state_B = model.language_step(state_B, token_B)
                 total += float(log_prob_B[real_B].double().sum())
         return total
-
-
-
-

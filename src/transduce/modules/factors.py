@@ -13,7 +13,8 @@ from transduce.types import EOS, Padded
 
 
 class ConcatenatedFactors(nn.Module):
-    """Concatenates one vector per factor, each from its own table: Sennrich and Haddow 2016.
+    """An embedding of tokens with factors: concatenates one vector per factor, each from its own table (Sennrich and
+    Haddow 2016).
 
     e = [E_1 x_1; ...; E_F x_F], from ids [..., F] to vectors [..., width]. The ``widths`` of the factors must add up to
     the whole width. The whole vector is drawn and scaled like a vector of ``TokenEmbedding``. ``weight`` is the table
@@ -53,7 +54,8 @@ class ConcatenatedFactors(nn.Module):
 
 
 class SummedFactors(nn.Module):
-    """Sums the vectors of a token's factors, all from one table: e = E x_1 + ... + E x_F.
+    """An embedding of tokens with factors: sums the vectors of a token's factors, all from one table, e = E x_1 + ... +
+    E x_F.
 
     Maps ids [..., F] to vectors [..., width]. The sum is drawn and scaled like a vector of ``TokenEmbedding``.
     """

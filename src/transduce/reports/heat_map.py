@@ -157,7 +157,9 @@ def _spectrum(found: Spectrum) -> Image:
 
 
 def _pixels(low: float, high: float, size: int) -> slice:
-    """The range of pixels between two fractions of ``size`` pixels: at least one pixel."""
+    """The pixels between two fractions, ``low`` and ``high``, of an axis of ``size`` pixels, as a slice of at least one
+    pixel.
+    """
     first = min(round(low * size), size - 1)
     return slice(first, max(round(high * size), first + 1))
 

@@ -221,7 +221,9 @@ def _candidates(path: Path, run: Path, split: str) -> Iterator[Path]:
 
 
 def _paths_of(files: Any) -> list[str]:
-    """The paths in the settings of a split."""
+    """The paths of all files that the settings of a split name. ``files`` is the table ``data.train``, ``data.valid``
+    or ``data.test``, or None.
+    """
     values = files.values() if isinstance(files, dict) else ()
     every = [each for value in values for each in (value if isinstance(value, list) else [value])]
     return [each for each in every if isinstance(each, str)]

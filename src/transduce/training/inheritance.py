@@ -180,7 +180,9 @@ def vocabulary_axes(table: config.Table, tokenizers: Tokenizers) -> dict[str, Ax
 
 
 def _shapes(table: config.Table, facts: Facts) -> dict[str, tuple[int, ...]]:
-    """The shape of each parameter of a model with these facts."""
+    """The shape of each parameter, by name, of a model with the settings ``table`` and these ``facts``. Makes no
+    weights.
+    """
     with torch.device("meta"):
         model: Any = config.build(_without_facts(table), Model, facts, "model")
     return {name: tuple(parameter.shape) for name, parameter in model.named_parameters(remove_duplicate=False)}

@@ -18,7 +18,8 @@ from transduce.types import Factory, Padded
 
 
 class ClipEmbedding(nn.Module):
-    """Embeds each frame of a clip with a picture ``embedding`` and pools the frame's cells by mean or maximum.
+    """An embedding of clips: embeds each frame with a picture ``embedding`` and pools the frame's cells by mean or
+    maximum.
 
     Maps [B, S, D] to [B, S, width]. Venugopalan et al. 2015, section 3.1, also average over the frames. ``columns`` is
     the width of the frames in pixels, which must divide the D numbers of a frame.

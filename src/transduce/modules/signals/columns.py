@@ -34,12 +34,13 @@ class Stage(nn.Module):
 
 
 class ColumnEmbedding(nn.Module):
-    """A convolutional network over a picture that gives one vector for every ``shrink`` columns.
+    """An embedding of pictures of text lines: a convolutional network that gives one vector for every ``shrink``
+    columns.
 
-    The width stays as time and the height disappears (CRNN: Shi et al. 2015, section 2.1). Use it for lines of text,
-    before a recurrent encoder and CTC. ``stages`` are the numbers of features of the 3 by 3 convolutions. After each
-    the height is halved; after the first ones the width is halved too, until ``shrink`` is reached. Halves are rounded
-    up. A linear layer reads the remaining height. ``height`` and ``channels`` (1 grey, 3 colour) describe the picture.
+    The width stays as time and the height disappears (CRNN: Shi et al. 2015, section 2.1). Use it before a recurrent
+    encoder and CTC. ``stages`` are the numbers of features of the 3 by 3 convolutions. After each the height is halved;
+    after the first ones the width is halved too, until ``shrink`` is reached. Halves are rounded up. A linear layer
+    reads the remaining height. ``height`` and ``channels`` (1 grey, 3 colour) describe the picture.
     """
 
     def __init__(

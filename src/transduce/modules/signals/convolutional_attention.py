@@ -50,7 +50,8 @@ class ConvolutionalAttention(nn.Module):
 
 
 class ConvolutionallyAttended(nn.Module):
-    """``layers`` of convolutional attention over the grid of another ``embedding`` (``map`` or ``patches``).
+    """An embedding of pictures: ``layers`` of convolutional attention over the grid of another ``embedding`` (``map``
+    or ``patches``).
 
     Each layer is in a residual connection, x + dropout(attention(norm(x))), with a norm at the end. Convolutions read
     near cells and attention distant ones, as in the attention augmented networks of Bello et al. 2019. Convolutions as

@@ -13,7 +13,8 @@ from transduce.types import Factory, Padded
 
 
 class EndedEmbedding(nn.Module):
-    """Appends one learned vector to the vectors of another ``embedding``, after each row's last, like EOS after a text.
+    """An embedding around another ``embedding`` of signals: appends one learned vector after each row's last, like EOS
+    after a text.
 
     Taggers need it, because their last state belongs to the end. It can also summarise the whole row (Devlin et al.
     2019).

@@ -15,7 +15,8 @@ from transduce.types import Factory, Padded
 
 
 class FeatureMapEmbedding(nn.Module):
-    """A residual network over a picture (He et al. 2016). Its feature map, row by row, gives one vector per cell.
+    """An embedding of pictures by a residual network (He et al. 2016). Its feature map, row by row, gives one vector
+    per cell.
 
     A caption's decoder attends to these cells (Xu et al. 2015, section 3.1.1). ``stages`` are the numbers of features
     of the stages, with ``blocks`` residual blocks each. Each stage but the first halves height and width, so with (32,

@@ -13,7 +13,8 @@ from transduce.types import Padded
 
 
 class FrameEmbedding(nn.Module):
-    """Maps each step of a signal, or ``stack`` concatenated neighbours, linearly to one vector: W x + b.
+    """An embedding of recordings and other signals: maps each step, or ``stack`` concatenated neighbours, linearly to
+    one vector, W x + b.
 
     S steps become ceil(S / stack) vectors (Sak et al. 2015, section 3, stack and skip 3 frames of speech). Numbers of
     variance 1 give features of variance 1; ``scaled`` changes nothing.

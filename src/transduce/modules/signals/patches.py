@@ -12,12 +12,13 @@ from transduce.types import Factory, Padded
 
 
 class PatchEmbedding(nn.Module):
-    """Cuts a picture into patches of ``patch`` (rows, columns) pixels; each becomes a vector W x + b, row by row.
+    """An embedding of pictures by patches of ``patch`` (rows, columns) pixels. Each patch becomes a vector W x + b, row
+    by row.
 
     This is the vision Transformer's embedding (Dosovitskiy et al. 2021, section 3.1), for a Transformer without
     ``positions`` of its own. Here ``positions`` encode a patch's row in one half of the features and its column in the
-    other. Pictures may have any width; zeros fill the last patch of each row. The rows of ``patch`` must divide
-    ``height``. ``height`` and ``channels`` (1 grey, 3 colour) describe the pictures.
+    other. Pictures may have any width; zeros fill the last patch of each row. ``height`` and ``channels`` (1 grey, 3
+    colour) describe the pictures. Raises UserError unless the rows of ``patch`` divide ``height``.
     """
 
     def __init__(

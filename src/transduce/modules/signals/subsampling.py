@@ -11,10 +11,10 @@ from transduce.types import Padded
 
 
 class SubsamplingEmbedding(nn.Module):
-    """Two 3 by 3 convolutions with stride 2 over time and frequency, then a linear layer over the remaining
-    frequencies.
+    """An embedding of sound that leaves a quarter of the frames: two 3 by 3 convolutions with stride 2 over time and
+    frequency, then a linear layer over the remaining frequencies.
 
-    This gives one vector for four frames (Dong et al. 2018, section 3.2; before the Conformer of Gulati et al. 2020).
+    It gives one vector for four frames (Dong et al. 2018, section 3.2; before the Conformer of Gulati et al. 2020).
     ``channels`` is the number of features of the convolutions. Zeros around the sound keep the last frames of any
     length: S frames become ceil(ceil(S / 2) / 2) vectors. Other implementations drop up to six frames.
     """

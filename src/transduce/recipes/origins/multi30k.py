@@ -50,6 +50,6 @@ class Multi30k:
 
 
 def published(name: str) -> Published:
-    """A file by its name here. The repository says val instead of valid."""
+    """The published file that has the local name ``name``. The repository writes "val" instead of "valid" in its names."""
     original = name.replace("valid.", "val.")
     return Published("Multi30k", name, f"{MULTI30K}/{original}.gz", SUMS[name], (name, original))

@@ -265,9 +265,7 @@ def _chosen(
     )
     live_E = node_U[group_E] >= 0
     parents = of_parents("node_H")
-    return stack, Arcs(
-        node_U[group_E][live_E], parents[live_E], option_E[live_E], score_E[live_E], language_E[live_E]
-    )
+    return stack, Arcs(node_U[group_E][live_E], parents[live_E], option_E[live_E], score_E[live_E], language_E[live_E])
 
 
 def _options(tables: Tables, row_E: Ids, start_E: Ids, end_E: Ids) -> tuple[Ids, Ids]:

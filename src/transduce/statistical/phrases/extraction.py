@@ -94,7 +94,9 @@ def extract(source: Corpus, target: Corpus, links: Links, longest: int) -> Extra
             here_C = low_C + np.minimum(step, size_C - 1)
             linked_C = last_Q[here_C] >= 0
             inside_C &= ~linked_C | ((first_Q[here_C] >= start_C) & (last_Q[here_C] < start_C + length))
-        found.append(_extended(start_C[inside_C], length, low_C[inside_C], high_C[inside_C], before_Q, after_Q, longest))
+        found.append(
+            _extended(start_C[inside_C], length, low_C[inside_C], high_C[inside_C], before_Q, after_Q, longest)
+        )
     columns = np.concatenate(found, 1) if found else np.zeros((4, 0), np.int64)
     return Extracted(*columns)
 

@@ -58,9 +58,7 @@ def estimate(
     targets, target_QN = Trie.of(target.ids, target.left, target.words, longest)
     source_X = source_PN[found.source_X, found.source_length_X - 1]
     target_X = target_QN[found.target_X, found.target_length_X - 1]
-    key_U, pair_X, count_U = np.unique(
-        source_X * len(targets.keys) + target_X, return_inverse=True, return_counts=True
-    )
+    key_U, pair_X, count_U = np.unique(source_X * len(targets.keys) + target_X, return_inverse=True, return_counts=True)
     source_U, target_U = np.divmod(key_U, max(1, len(targets.keys)))
     scores = np.stack(
         [
@@ -75,9 +73,7 @@ def estimate(
     kept_sources, number_N = sources.only(source_U[kept])
     words, lengths = targets.spelled()
     first = np.searchsorted(number_N[source_U[kept]], np.arange(len(kept_sources.keys) + 1))
-    return PhraseTable(
-        kept_sources, first, words[target_U[kept]], lengths[target_U[kept]], scores[kept], orientation_O
-    )
+    return PhraseTable(kept_sources, first, words[target_U[kept]], lengths[target_U[kept]], scores[kept], orientation_O)
 
 
 def lexical_weights(
