@@ -91,8 +91,8 @@ class PhraseBased(nn.Module):
     def learn(self, table: PhraseTable) -> None:
         if not len(table.lengths):
             raise UserError(
-                f"no phrase pair of at most model.longest = {self.longest} tokens fits the alignment: give more pairs, or "
-                "set model.longest higher"
+                f"no phrase pair of at most model.longest = {self.longest} tokens fits the alignment: give more pairs, "
+                "or set model.longest higher"
             )
         for parameter, values in (
             (self.source_keys, table.sources.keys),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
-import numpy as np
 import torch
 
 from transduce.errors import UserError

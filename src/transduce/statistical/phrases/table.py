@@ -79,8 +79,8 @@ def estimate(
 def lexical_weights(
     source: Corpus, target: Corpus, links: Links, found: Extracted, pair_X: Ids, pairs: int
 ) -> tuple[Numbers, Numbers]:
-    """[U] each: log p_w(target | source) and log p_w(source | target) of the different pairs (Koehn et al. 2003, section
-    3.3). ``pair_X`` is the number of each extracted pair among the U = ``pairs`` different ones.
+    """[U] each: log p_w(target | source) and log p_w(source | target) of the different pairs (Koehn et al. 2003,
+    section 3.3). ``pair_X`` is the number of each extracted pair among the U = ``pairs`` different ones.
 
     p_w is the product over the words of the one side of the mean over their links of w(word | linked word). A word
     without a link has w(word | nothing). w are relative frequencies of the links. A pair with several alignments has
