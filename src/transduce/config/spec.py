@@ -174,11 +174,13 @@ def _signature(constructor: type) -> dict[str, tuple[Any, Any]]:
 def as_spec(value: Any, annotation: Any) -> Any:
     """A default in the form that reading a table would give.
 
-    A class becomes a deferred Spec and a dataclass's instance a Spec, if ``annotation`` accepts them. Any other value
-    stays.
+    A class becomes a deferred Spec and a dataclass's instance a Spec, if ``annotation`` accepts them. A tuple becomes a
+    tuple of its items' forms. Any other value stays.
     """
     constructor = value if isinstance(value, type) else type(value)
     for member in members(annotation):
+        if constructor is tuple and typing.get_origin(member) is tuple:
+            return tuple(as_spec(item, typing.get_args(member)[0]) for item in value)
         name = names.name_of(protocol_of(member) or "", constructor)
         if name or member is constructor:
             if isinstance(value, type):

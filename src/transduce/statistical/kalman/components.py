@@ -42,7 +42,7 @@ class Level:
     """A random walk: l_t+1 = l_t + w_t. Alone, it is the local level model."""
 
     def block(self, channels: int) -> Block:
-        return _each([[1.0]], [[0.0]], [0.1], channels)
+        return _each(_matrix([[1.0]]), _matrix([[0.0]]), [0.1], channels)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class Trend:
 
     def block(self, channels: int) -> Block:
         slope = 0.9 if self.damped else 1.0
-        return _each([[1.0, 1.0], [0.0, slope]], [[0, 0], [0, float(self.damped)]], [0.1, 0.01], channels)
+        transition, free = _matrix([[1.0, 1.0], [0.0, slope]]), _matrix([[0.0, 0.0], [0.0, float(self.damped)]])
+        return _each(transition, free, [0.1, 0.01], channels)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Season:
         size = self.period - 1
         matrix = torch.diag(torch.ones(size - 1, dtype=torch.float64), -1)
         matrix[0] = -1.0
-        return _each(matrix.tolist(), torch.zeros(size, size).tolist(), [0.01, *[0.0] * (size - 1)], channels)
+        return _each(matrix, torch.zeros_like(matrix), [0.01, *[0.0] * (size - 1)], channels)
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,7 @@ class Autoregression:
     def block(self, channels: int) -> Block:
         matrix = torch.diag(torch.ones(self.order - 1, dtype=torch.float64), -1)
         matrix[0, 0] = 0.5
-        estimated = torch.zeros(self.order, self.order)
-        block = _each(matrix.tolist(), estimated.tolist(), [0.1, *[0.0] * (self.order - 1)], channels)
+        block = _each(matrix, torch.zeros_like(matrix), [0.1, *[0.0] * (self.order - 1)], channels)
         block.transition_free[:channels] = True
         return block
 
@@ -117,8 +117,13 @@ class FreeStates:
         return Block(0.9 * turned, whole, observation, torch.ones(channels, size, dtype=torch.bool), noise)
 
 
-def _each(transition: list[list[float]], free: list[list[float]], noise: list[float], channels: int) -> Block:
-    """A block of states that each channel has for itself. ``noise`` are first guesses of the states' variances.
+def _matrix(rows: list[list[float]]) -> Tensor:
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def _each(transition: Tensor, free: Tensor, noise: list[float], channels: int) -> Block:
+    """A block of states that each channel has for itself. ``free`` is 1 at entries of ``transition`` to estimate.
+    ``noise`` are first guesses of the states' variances.
 
     The copies of a state in all channels are adjacent. The first state is what the series shows.
     """
@@ -129,8 +134,8 @@ def _each(transition: list[list[float]], free: list[list[float]], noise: list[fl
     observation = torch.kron(shown, own)
     covariance = torch.kron(variance, 0.9 * own + 0.1 * every)  # correlated a little: 0 would not be estimated
     return Block(
-        torch.kron(torch.tensor(transition, dtype=torch.float64), own),
-        torch.kron(torch.tensor(free, dtype=torch.float64), own) > 0,
+        torch.kron(transition, own),
+        torch.kron(free, own) > 0,
         observation,
         torch.zeros_like(observation, dtype=torch.bool),
         covariance,
