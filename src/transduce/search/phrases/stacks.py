@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,7 +99,8 @@ class Stack:
     def gap_H(self) -> Ids:
         """The first uncovered position; S if there is none."""
         ended = np.pad(self.covered_HS, ((0, 0), (0, 1)))
-        return ended.argmin(1)
+        gap_H: Ids = ended.argmin(1)
+        return gap_H
 
 
 @dataclass(frozen=True)
@@ -219,7 +221,7 @@ def _grown(tables: Tables, spans: list[Expansions], nodes: int, pruning: Pruning
 def _chosen(
     tables: Tables,
     spans: list[Expansions],
-    columns: dict[str, NDArray[np.generic]],
+    columns: dict[str, NDArray[Any]],
     option_E: Ids,
     before_E: Numbers,
     nodes: int,
@@ -227,11 +229,12 @@ def _chosen(
 ) -> tuple[Stack, Arcs]:
     """Scores the expansions exactly, recombines them, and keeps the best."""
 
-    def of_parents(name: str) -> NDArray[np.generic]:
+    def of_parents(name: str) -> NDArray[Any]:
         """A column of the parents' stacks, by expansion."""
         bounds = np.cumsum([0, *(len(each.stack.row_H) for each in spans)])
         whole = np.concatenate([getattr(each.stack, name) for each in spans])
-        return whole[bounds[columns["stack"]] + columns["parent_E"]]
+        column_E: NDArray[Any] = whole[bounds[columns["stack"]] + columns["parent_E"]]
+        return column_E
 
     language_E, state_E = _written(tables, of_parents("language_H"), option_E)
     score_E = columns["score_E"] + before_E + tables.own_O[option_E] + tables.language_weight * language_E

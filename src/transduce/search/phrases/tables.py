@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -75,11 +76,11 @@ class Tables:
 
     @property
     def longest(self) -> int:
-        return self.first.shape[2]
+        return int(self.first.shape[2])
 
     @property
     def positions(self) -> int:
-        return self.first.shape[1]
+        return int(self.first.shape[1])
 
     @property
     def distortion_weight(self) -> float:
@@ -147,5 +148,5 @@ def orientation(start_E: Ids, end_E: Ids, before_start_E: Ids, before_end_E: Ids
     return np.where(start_E == before_end_E, 0, np.where(end_E == before_start_E, 1, 2))
 
 
-def _array(tensor: Tensor) -> NDArray[np.generic]:
+def _array(tensor: Tensor) -> NDArray[Any]:
     return tensor.detach().cpu().numpy()

@@ -126,7 +126,8 @@ def _free_before(free_Q: NDArray[np.bool_], begun_Q: Ids) -> Ids:
     place_Q = np.arange(len(free_Q))
     blocked_Q = np.maximum.accumulate(np.where(free_Q, -1, place_Q)) if len(free_Q) else place_Q
     before_Q = np.concatenate([[-1], blocked_Q[:-1]])[: len(free_Q)]
-    return np.minimum(place_Q - 1 - before_Q, begun_Q)
+    free: Ids = np.minimum(place_Q - 1 - before_Q, begun_Q)
+    return free
 
 
 def _extended(
