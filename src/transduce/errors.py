@@ -16,7 +16,7 @@ class RequestError(UserError):
 
 
 class MissingPackageError(UserError, ImportError):
-    """An optional package is not installed; the message has the command that installs it."""
+    """A package or a module is not installed. For an optional package, the message has the command that installs it."""
 
 
 class StoppedError(RuntimeError):

@@ -198,7 +198,7 @@ class Chain(Model, Protocol):
 
 
 def verbs(way: type) -> list[str]:
-    """The names of the public methods that a protocol, the class ``way``, defines or inherits."""
+    """The names of the public methods and properties that a protocol, the class ``way``, defines or inherits."""
     return list(dict.fromkeys(verb for each in reversed(way.__mro__) for verb in vars(each) if verb[0] != "_"))
 
 

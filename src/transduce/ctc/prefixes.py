@@ -105,10 +105,10 @@ class Prefixes:
 
 
 def _following(every: list[Prefixes]) -> Tensor:
-    """Log-probabilities [N, T, V] of the next token after each of T successive prefixes.
+    """Log-probabilities [N, T, V] of the next token, given each of T successive prefixes. Column EOS is the end.
 
-    These are sums over all outputs that begin with the prefix and a token, or equal the prefix. They add up to the sum
-    over all outputs that begin with the prefix, so a softmax makes them conditional.
+    They are a softmax of log-sums over all outputs that begin with the prefix and a token, or, in column EOS, equal the
+    prefix. PAD, BOS and, after an impossible prefix, all tokens except EOS get very low finite values.
     """
     frames = every[0].frames.value
     B, S, V = frames.probabilities.shape

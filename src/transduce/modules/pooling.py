@@ -38,7 +38,9 @@ class LastState(nn.Module):
 
 
 class MeanPooling(nn.Module):
-    """A pooler: the average of the memory's values over the real positions, EOS among them: [B, width]."""
+    """A pooler: the average of the memory's values over the real positions, [B, width]. The EOS of a text
+    counts.
+    """
 
     def __init__(self, memory: MemoryWidths) -> None:
         super().__init__()

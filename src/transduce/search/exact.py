@@ -225,7 +225,12 @@ class _Descent:
         return found[::-1]
 
     def _unread(self, prefix: _Prefix, state: Any) -> _Unread:
-        """The prefix with the tokens that the model must read: its last one, or all of them from the first state."""
+        """The prefix with the tokens that the model must read next.
+
+        ``state`` is the model's state before the prefix's last token, so the model reads that token only. It is None
+        for the root and for a prefix whose state was dropped. Then the model starts from ``first``: it reads ``token``,
+        and then what the prefix has after ``root``.
+        """
         if state is not None:
             return _Unread(self, prefix, prefix.tokens[-1:], state)
         return _Unread(self, prefix, (self.token, *prefix.tokens[len(self.root.tokens) :]), self.first)

@@ -225,8 +225,8 @@ def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def repeated(rows: T, times: int) -> T:
-    """Repeats each row of a tree ``times`` times, the copies adjacent. Raises UserError if the result does not fit into
-    memory.
+    """Repeats each row of a tree of tensors (tree.py) ``times`` times, the copies adjacent. ``Shared`` parts stay as
+    they are. Raises UserError if the repeated rows need more than the device's total memory.
     """
     own = tree.map(lambda leaf: leaf, rows, lambda leaf: leaf[:0])  # what is shared is not repeated
     leaves = tree.leaves(own)

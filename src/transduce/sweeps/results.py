@@ -88,8 +88,8 @@ class SweepResults:
         return _ranking_metric(self.measurements)
 
     @property
-    def folders(self) -> dict[str, Path]:
-        """The run directories of the unfinished cells, by the cell's name."""
+    def unfinished_folders(self) -> dict[str, Path]:
+        """The run directory of each unfinished cell (a variant with a seed), by the cell's name. It may be missing."""
         return {cell.name: self.out / "cells" / cell.name for cell in self.unfinished}
 
 

@@ -115,7 +115,7 @@ def _varied(grid: SweepGrid) -> str:
 def _unfinished(results: SweepResults) -> list[str]:
     if not results.unfinished:
         return []
-    names = (f"- {name} ({folder / 'log.txt'})" for name, folder in results.folders.items())
+    names = (f"- {name} ({folder / 'log.txt'})" for name, folder in results.unfinished_folders.items())
     return ["Not finished, with the log of each:", "\n".join(names)]
 
 

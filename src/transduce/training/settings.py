@@ -149,10 +149,11 @@ class Settings:
 
 
 def read_settings(table: config.Table) -> Settings:
-    """Makes the settings of a run from its table, before the data are read: the sizes that the data decide are still
-    unknown.
+    """Makes the settings of a run from its table, before the data are read. The model is not built yet, because the
+    sizes of the vocabularies are unknown.
 
-    Raises ConfigError, or UserError of a constructor, if a setting is not valid.
+    Raises ConfigError if a setting is not valid, and UserError if a metric is unknown or its package is missing. The
+    model's constructor checks its own values later.
     """
     unknown: Any = UNKNOWN  # the model is a factory, so nothing needs its sizes yet
     settings = config.build(table, Settings, Facts(**{fact.name: unknown for fact in fields(Facts)}))
