@@ -12,8 +12,10 @@ SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 
 class Origin(Protocol):
-    """Brings the files of a corpus, for example by a download. Each recipe's origin is one."""
+    """Brings the files of a corpus, for example by a download, from an installed package, or by making them."""
 
     def prepare(self, folder: Path) -> Splits:
-        """Returns the files of each split. Writes the missing ones into ``folder``."""
+        """Returns the files of each split; a split that the origin does not have is None. Writes into ``folder`` what
+        is not there yet.
+        """
         ...

@@ -25,10 +25,10 @@ MOST = 2**31 - 1  # upper limit of all options: a pool's tokens are counted in 6
 class Batching:
     """How pairs are combined into batches.
 
-    Padding counts: the number of pairs in a batch, times its longest source or target, is at most ``tokens``. A pair
-    longer than ``tokens`` is a batch of its own. A batch has at most ``sentences`` pairs; None sets no such limit. The
-    pairs of a batch have similar lengths, because they come from one pool, sorted by length. A pool is a random set of
-    about ``pool`` batches. Raises DataError for a value below 1 or above 2**31 - 1.
+    Padding counts: the number of pairs in a batch, times the length of its longest source or target, is at most
+    ``tokens``. A pair longer than ``tokens`` is a batch of its own. A batch has at most ``sentences`` pairs; None sets
+    no such limit. The pairs of a batch have similar lengths, because they come from one pool, sorted by length. A pool
+    is a random set of about ``pool`` batches. Raises DataError for a value below 1 or above 2**31 - 1.
     """
 
     tokens: int = 2048
@@ -74,10 +74,10 @@ class Batches:
         return len(self.epoch(0))
 
     def epoch(self, number: int) -> list[Ids]:
-        """Returns this rank's batches of epoch ``number`` (from 0), each as an array of the row numbers of its pairs.
+        """Returns this process's batches of epoch ``number`` (from 0), each as an array of the indices of its pairs.
 
-        The same data, settings, seed and number give the same batches. Raises DataError for fewer batches than
-        processes.
+        The same data, settings, seed, number and ``world`` give the same batches. Raises DataError for fewer batches
+        than processes.
         """
         random = np.random.default_rng([self.seed, number])
         source_N, target_N = self.pairs.source_lengths, self.pairs.target_lengths
@@ -93,7 +93,8 @@ class Batches:
         return [order_N[bounds[index][0] : bounds[index][1]] for index in chosen]
 
     def iterate(self, place: Place) -> Iterator[tuple[Batch, Place]]:
-        """Yields this rank's batches from ``place`` on, without end, each with the place after it.
+        """Yields this process's batches from ``place`` on, without end, each with the place after it: the place from
+        which to continue.
 
         Raises DataError if the epoch has fewer batches than ``place`` says were taken.
         """
@@ -106,14 +107,15 @@ class Batches:
             place = Place(place.epoch + 1)
 
     def _pool_size(self, longest_N: NDArray[np.int32]) -> int:
+        """The number of pairs in a pool. ``longest_N`` is the longer side of each pair."""
         worth = max(1, int(self.batching.tokens / max(1.0, float(longest_N.mean()))))
         return self.batching.pool * min(worth, self.batching.sentences or worth)
 
     def _cut(self, source_N: NDArray[np.int32], target_N: NDArray[np.int32], pool: int) -> list[tuple[int, int]]:
-        """Cuts an epoch into batches. Takes the lengths [N] of its pairs in their order, and returns the first row and
-        the row after the last of each batch.
+        """Cuts an epoch into batches. Takes the lengths [N] of its pairs in their sorted order. Returns, for each
+        batch, the position of its first pair in that order and the position after its last.
 
-        A batch has as many rows as the limits allow, and never goes across the end of a pool of ``pool`` rows.
+        A batch has as many pairs as the limits allow, and never goes across the end of a pool of ``pool`` pairs.
         """
         longest_N = np.maximum(source_N, target_N).astype(np.int64)
         bounds, begin = [], 0

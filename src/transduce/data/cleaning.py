@@ -1,4 +1,4 @@
-"""Decides which lines to learn from, and reports the others."""
+"""Decides which lines to learn from, and reports the lines that have problems."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Finding:
 @dataclass
 class Tally:
     """The result of a preparation for one split: the number of pairs ``kept``, and the findings by kind (empty,
-    overlong, unequal, undecodable, malformed, unreadable).
+    overlong, unequal, undecodable, malformed, unreadable). A kind without any line is not among them.
     """
 
     kept: int = 0
@@ -39,6 +39,7 @@ class Tally:
     unknown: dict[str, int] = field(default_factory=dict)  # by side: unknown tokens of the pairs kept
 
     def note(self, kind: str, policy: str, place: str) -> None:
+        """Counts one line with a problem. The place of one of the first ``PLACES`` lines of its kind is kept."""
         finding = self.findings.setdefault(kind, Finding(0, policy, []))
         finding.count += 1
         if len(finding.places) < PLACES:
@@ -57,18 +58,22 @@ class Tally:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a preparation for all splits: the tally of each split, by its name."""
+    """The result of a preparation for the training and the validation set: the tally of each, by the split's name."""
 
     splits: dict[str, Tally]
 
     def lines(self) -> list[str]:
-        """The report as text for people, with warnings about unknown tokens that training never has."""
+        """The report as lines of text for people. At the end are warnings about unknown tokens that training
+        never has.
+        """
         lines = [line for split, tally in self.splits.items() for line in tally.lines(split)]
         return [*lines, *untrained_unknowns({split: tally.unknown for split, tally in self.splits.items()})]
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Report:
-        """Makes the report from the JSON of ``dataclasses.asdict``."""
+        """Makes the report from the table that ``dataclasses.asdict`` of a report gives, also after a round trip
+        through JSON. An older table may lack ``unknown``.
+        """
         return cls(
             {
                 split: Tally(
@@ -82,10 +87,10 @@ class Report:
 
 
 def untrained_unknowns(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Yields a warning for each side that has unknown tokens in another split, but none in the training set.
+    """Yields a warning for each side that has unknown tokens in another split, and a count of 0 in the training set.
 
-    ``counts[split][side]`` is a number of unknown tokens. A model never learns what ``<unk>`` means if the training set
-    has none.
+    ``counts[split][side]`` is a number of unknown tokens; it may be missing. A model never learns what ``<unk>`` means
+    if the training set has none.
     """
     for side in SIDES:
         others = {split: found[side] for split, found in counts.items() if split != "train" and found.get(side)}
@@ -128,8 +133,8 @@ class Account:
 def usable(rows: Iterable[CorpusRow], account: Account) -> Iterator[CorpusRow]:
     """Yields the rows without a problem, and those that the policy of their problem keeps.
 
-    Problems are undecodable and malformed lines and sides that are empty or white space. Each is noted in the account.
-    Raises DataError if its policy is "error".
+    Problems here are undecodable and malformed lines, and sides that are empty or white space (a side that is None is
+    not empty). Each is noted in the account. Raises DataError if its policy is "error".
     """
     for row in rows:
         problem = row.problem
@@ -152,7 +157,7 @@ def fitting(
     account: Account,
 ) -> Iterator[tuple[Any, Any]]:
     """Applies the policies for overlong and unequal lines to encoded pairs (source, target). Yields the pairs that
-    stay, and counts them as kept.
+    stay, and counts them in ``account`` as kept.
 
     ``rows`` are the rows of the same pairs, for messages. The policy "truncate" cuts both sides to their limits. The
     numbers of tokens on both sides are compared after that, and only if the policy ``unequal`` is not "keep". Raises

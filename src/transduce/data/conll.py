@@ -2,9 +2,9 @@
 
 CoNLL-U (Universal Dependencies) has ten named columns, separated by tabs. Lines that begin with "#" are comments. Lines
 of contractions ("3-4") and omitted words ("5.1") do not count as words. Other CoNLL files (named entities) have any
-number of columns, separated by tabs or spaces, and no comments. A line "-DOCSTART-" between empty lines begins a
-document and is not a sentence. One column of a sentence becomes a line of text with spaces between the values. White
-space inside a value becomes "_", and so does an empty value.
+number of columns, separated by tabs or spaces, and no comments. In both, a line that begins a document, "-DOCSTART-"
+between empty lines, is not a sentence. One column of a sentence becomes a line of text with spaces between the values.
+Each white-space character inside a value becomes "_", and so does an empty value.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence of a CoNLL file. ``number`` is the line of its first word, from 1. ``columns`` has a line of UTF-8
-    text for each requested column.
+    """One sentence of a CoNLL file. ``number`` is the line of its first word, from 1. ``columns`` has a line of text,
+    as bytes without a line end, for each requested column. Bytes that are not UTF-8 are kept.
 
-    If a word has too few columns, ``columns`` is empty, and ``broken`` is that word's line number and a description.
+    If a word has too few columns, ``columns`` is empty, and ``broken`` is the line number of the first such word and a
+    description.
     """
 
     number: int
@@ -30,7 +31,7 @@ class Sentence:
 
 
 def sentences(lines: Iterable[bytes], places: Sequence[int], universal: bool) -> Iterator[Sentence]:
-    """Yields the sentences of a file, CoNLL-U if ``universal``. ``lines`` have no line ends.
+    """Yields the sentences of a file, read as CoNLL-U if ``universal``. ``lines`` have no line ends.
 
     ``places`` are the requested columns, numbered from 0. Each becomes one line of text with spaces between its values.
     Nothing is raised for a sentence with too few columns: its ``broken`` is set.
@@ -56,6 +57,7 @@ def _spaced(text: str) -> list[str]:
 
 
 def _sentence(words: Sequence[tuple[int, list[str]]], places: Sequence[int]) -> Iterator[Sentence]:
+    """Yields the sentence of these words (line number, values), or nothing if they are the line "-DOCSTART-"."""
     first, needed = words[0][0], max(places) + 1
     if len(words) == 1 and words[0][1][0] == "-DOCSTART-":
         return

@@ -1,7 +1,8 @@
 """The files of a corpus: which ones each split has, their formats and columns, and their lines as bytes.
 
-A split is two parallel text files, or one TSV, JSON-lines, CoNLL or text file. All may be gzipped, and ``rows.py``
-reads them. Only "\\n" ends a line ("\\r\\n" is accepted). U+2028, form feeds and similar characters are text.
+A split is parallel text files (one source and any number of targets, or one side alone), or one TSV, JSON-lines, CoNLL
+or text file. All may be gzipped, and ``rows.py`` reads them. Only "\\n" ends a line ("\\r\\n" is accepted). U+2028,
+form feeds and similar characters are text.
 """
 
 from __future__ import annotations
@@ -31,14 +32,12 @@ FORMATS: dict[str, Format] = {
 
 
 class DataError(UserError):
-    """The data or their settings are wrong: a file, a line, a column, or a value in ``[data]``. The message names the
-    place and the fix.
-    """
+    """The data or their settings are wrong: a file, a line, a column, a value of a setting, or an id."""
 
 
 class LineError(DataError):
-    """A line does not have the labels, features, factors or numbers that its unit expects. ``line`` is the whole text
-    of the line.
+    """One side of a line does not have the labels, features, factors or numbers that its unit expects. ``line`` is the
+    whole text of that side; the message has its first 60 characters.
     """
 
     def __init__(self, line: str, problem: str) -> None:
@@ -52,9 +51,9 @@ class ColumnNames:
     CoNLL-U).
 
     The source is the columns ``labels`` and then the column ``source``, joined by tabs. Tabs and line breaks inside a
-    label become spaces. Labels of CoNLL files are refused. Without ``source`` the labels are the whole source. Without
-    ``source`` and ``labels`` there are only targets, and without ``target`` only sources. Raises DataError if no column
-    is given, or for a negative number.
+    label become spaces. A CoNLL file cannot have ``labels``: its reader refuses them. Without ``source`` the labels are
+    the whole source. Without ``source`` and ``labels`` there are only targets, and without ``target`` only sources.
+    Raises DataError if no column is given, or for a negative number.
     """
 
     source: str | int | None = None
@@ -75,6 +74,7 @@ class ColumnNames:
 
     @property
     def all(self) -> tuple[str | int, ...]:
+        """All columns that are given, in the order labels, source, target."""
         return self.sources if self.target is None else (*self.sources, self.target)
 
 
@@ -82,10 +82,11 @@ class ColumnNames:
 class Files:
     """The files of one split: either one file, ``path``, or the parallel text files ``source`` and ``target``.
 
-    The suffix of ``path`` tells its format: .tsv, .jsonl, .txt, .conllu or .conll, each optionally with .gz. Each line
-    of a .txt file is a target without a source. Line n of one parallel file belongs to line n of the others. ``source``
-    alone gives only sources, and ``target`` alone only targets. Several files in ``target`` are several references of
-    each source. Raises DataError for any other combination.
+    The suffix of ``path`` tells its format: .tsv, .jsonl (or .json), .txt, .conllu or .conll, each optionally with .gz.
+    Each line of a .txt file is a target without a source. Line n of one parallel file belongs to line n of the others.
+    ``source`` alone gives only sources, and ``target`` alone only targets. Several files in ``target`` are several
+    references of each source. Raises DataError for any other combination. Checks neither the suffix nor whether the
+    files exist.
     """
 
     path: str | None = None
@@ -107,30 +108,33 @@ class Files:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The files of ``target``. Empty if there are only sources, or if one file has everything."""
+        """The files of ``target``. Empty if ``target`` is not given."""
         return () if self.target is None else (self.target,) if isinstance(self.target, str) else self.target
 
     @property
     def targets_only(self) -> bool:
         """True if these files can have no source: ``target`` without ``source``, or a .txt file as ``path``.
 
-        False does not promise a source, because ``columns`` may leave it out.
+        False does not promise a source, because ``columns`` may leave it out. Raises DataError if the suffix of
+        ``path`` tells no format.
         """
         return self.source is None and (self.path is None or format_of(self.path) == "txt")
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """All files, in the order path, source, targets."""
+        """All files that are given, in the order path, source, targets. "~" is replaced by the user's home folder."""
         return tuple(Path(p).expanduser() for p in (self.path, self.source, *self.targets) if p is not None)
 
     def located(self, source: str) -> str:
-        """Joins the path of a signal, as the corpus file writes it, to the folder of that file. A text of white space
-        alone stays unchanged.
+        """Joins the path of a signal to the folder of the first file of the split. An absolute path, and a text of
+        white space alone, stay unchanged.
         """
         return str(self.paths[0].parent / source) if source.strip() else source
 
     def place(self, side: Side, number: int) -> str:
-        """The place of a line for messages, file:line. If the target has several files, all of them are named."""
+        """The place "file:number" for messages: line ``number`` of ``path`` or, for parallel files, of the file of that
+        side. Several target files are joined by " or ".
+        """
         path = self.path or (self.source if side == "source" else " or ".join(self.targets))
         return f"{path}:{number}"
 
@@ -147,14 +151,14 @@ class Splits:
 
 
 def present(splits: Splits) -> dict[str, Files]:
-    """The splits that are not None, by their names "train", "valid" and "test"."""
+    """The splits that are not None, by their names "train", "valid" and "test", in this order."""
     named = {"train": splits.train, "valid": splits.valid, "test": splits.test}
     return {name: files for name, files in named.items() if files is not None}
 
 
 def identity(path: Path) -> tuple[str, int, int]:
-    """Identifies the content of a file without reading it: absolute path, size in bytes and modification time in
-    nanoseconds. One of them changes if the file is edited or replaced.
+    """Stands for the content of a file without reading it: its absolute path without symbolic links, its size in bytes
+    and its modification time in nanoseconds.
 
     Raises DataError if the file does not exist, or is a pipe or a device, which can be read only once.
     """
@@ -168,7 +172,9 @@ def identity(path: Path) -> tuple[str, int, int]:
 
 
 def format_of(path: str) -> Format:
-    """The format of a file, from its name. Raises DataError if the name does not tell."""
+    """The format of a file, from the suffix of its name before an optional .gz. Raises DataError for any other suffix
+    than those of ``FORMATS``.
+    """
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     suffix = (suffixes[:-1] if suffixes[-1:] == [".gz"] else suffixes)[-1:]
     if not suffix or suffix[0] not in FORMATS:
@@ -187,7 +193,8 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[bytes]:
-    """Yields the lines of a file without line ends and byte order mark; a .gz file is decompressed.
+    """Yields the lines of a file, as bytes without line ends and without the file's byte order mark. A .gz file is
+    decompressed.
 
     Raises DataError if the file is missing or damaged, or if a line has more than ``longest`` bytes.
     """
@@ -202,10 +209,10 @@ def lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[bytes]:
 
 
 def bounded_lines(file: IO[bytes], name: str, longest: int = LONGEST_LINE) -> Iterator[bytes]:
-    """Yields the lines of an open file without line ends and byte order mark.
+    """Yields the lines of an open file, as bytes without line ends and without the file's byte order mark.
 
-    Holds at most one line in memory. Raises DataError at a line of more than ``longest`` bytes, before the rest of it
-    is read. ``name`` stands for the file in that message.
+    Holds at most one line in memory. Raises DataError at a line of more than ``longest`` bytes, not counting its line
+    end, before the rest of it is read. ``name`` stands for the file in that message.
     """
     number = 0
     while line := file.readline(longest + len(codecs.BOM_UTF8) + len(b"\r\n")):

@@ -20,7 +20,7 @@ SIGNALS = 16  # signals per chunk; each may have a million numbers
 @dataclass(frozen=True)
 class Chunk:
     """Some rows of a corpus with their encoded sides: ``rows[n]`` has the source ``sources[n]`` and the target
-    ``targets[n]``.
+    ``targets[n]``. A side that the row does not have is encoded as an empty text.
 
     Rows with an unreadable signal are left out.
     """
@@ -31,15 +31,17 @@ class Chunk:
 
     def fitting(self, tokenizers: tuple[Tokenizer, Tokenizer], account: Account) -> list[Any]:
         """The pairs (source, target) of this chunk that a model learns from. The policies for overlong and unequal
-        lines decide (``cleaning.fitting``), and ``account`` counts them.
+        lines decide (``cleaning.fitting``), and ``account`` counts the pairs and the problems. Raises DataError if a
+        policy is "error".
         """
         return list(fitting(self.rows, zip(self.sources, self.targets, strict=True), tokenizers, account))
 
 
 def chunks(rows: Iterable[CorpusRow], tokenizers: tuple[Tokenizer, Tokenizer], account: Account) -> Iterator[Chunk]:
-    """Yields all rows, encoded, in chunks. A row with an unreadable signal is left out and noted in the account.
+    """Yields all rows in order, encoded, in chunks. A row with an unreadable signal is left out and noted in the
+    account.
 
-    Raises DataError for such a row if its policy is "error".
+    Raises DataError for such a row if its policy is "error", and LineError for a text that its tokenizer cannot read.
     """
     source, target = tokenizers
     for chunk in _divided(rows, SIGNALS if source.signal else LINES):
@@ -54,7 +56,7 @@ def chunks(rows: Iterable[CorpusRow], tokenizers: tuple[Tokenizer, Tokenizer], a
 
 def _divided(rows: Iterable[CorpusRow], most: int) -> Iterator[list[CorpusRow]]:
     """Divides the rows into lists of at most ``most`` rows. A list ends early when its texts have ``CHARACTERS``
-    characters.
+    characters or more.
     """
     chunk: list[CorpusRow] = []
     characters = 0
@@ -69,8 +71,8 @@ def _divided(rows: Iterable[CorpusRow], most: int) -> Iterator[list[CorpusRow]]:
 
 
 def readable(rows: Iterable[CorpusRow], signal: Signal, account: Account) -> Iterator[CorpusRow]:
-    """Yields the rows with a readable signal. Others are noted in the account, or raise DataError if their policy is
-    "error".
+    """Yields the rows whose source is a signal that ``signal`` can read. Others are noted in the account, or raise
+    DataError if their policy is "error".
     """
     for row in rows:
         try:
@@ -86,7 +88,9 @@ def _texts(rows: Sequence[CorpusRow], tokenizer: Tokenizer) -> list[Any]:
 
 
 def _signals(rows: Sequence[CorpusRow], tokenizer: Tokenizer, account: Account) -> list[Any]:
-    """The signal of each row; None if it cannot be read."""
+    """The encoded signal of each row; None if it cannot be read. Such rows are noted in the account, or raise DataError
+    if their policy is "error".
+    """
     signals: list[Any] = []
     for row in rows:
         try:

@@ -17,7 +17,7 @@ from transduce.data.settings import Data
 @dataclass(frozen=True)
 class Frequencies:
     """How often words occur in the training sources. ``words`` counts each requested word (0 if it does not occur).
-    ``seen`` has the requested sources that occur in training as a whole line.
+    ``seen`` has the requested sources that are, as a whole, a source of the training set.
     """
 
     words: Counter[str]
@@ -29,8 +29,10 @@ def frequencies(
 ) -> Frequencies:
     """Counts the words of ``sources`` in the training sources, and finds which of ``sources`` occur there.
 
-    ``units`` divides a source into words. A line with several targets counts once. The training set is read once, and
-    memory grows only with ``sources``. Raises DataError if the settings name no training set.
+    ``units`` divides a source into words. A line with several targets counts once. Lines that the policies leave out as
+    empty, undecodable or malformed do not count; overlong ones do. The training set is read once, and memory grows only
+    with ``sources``. ``cache`` is where the data's origin keeps its files. Raises DataError if the settings name no
+    training set.
     """
     files = locate(data, cache).train
     if files is None:

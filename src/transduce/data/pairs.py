@@ -1,8 +1,8 @@
 """Encoded pairs on disk: memory-mapped .npy files of flat ids, numbers or steps, with int64 offsets.
 
-They are never completely in memory. Signals are stored in half precision (float16: eleven bits) and returned as
-float32. This halves the disk space and the reading time of each epoch. The error is one part in 2,000, less than a
-sound card's noise or a pixel's 256 shades.
+Loading maps the files and does not read them into memory; a batch copies its own rows. Signals are stored in half
+precision (float16: eleven bits) and returned as float32. This halves the disk space and the reading time of each epoch.
+The relative error is at most one part in 2,000, less than one of a pixel's 256 shades.
 """
 
 from __future__ import annotations
@@ -35,23 +35,27 @@ class Ragged:
 
     @classmethod
     def load(cls, folder: Path, side: str) -> Ragged:
+        """Maps the files of one ``side`` ("source" or "target") that ``PairsWriter`` wrote into ``folder``."""
         files = (folder / f"{side}.ids.npy", folder / f"{side}.offsets.npy")
         ids, offsets = (np.load(file, mmap_mode="r", allow_pickle=False) for file in files)
         return cls(ids, offsets)
 
     @cached_property
     def lengths(self) -> NDArray[np.int32]:
-        """The length of each row, [N], as int32: the number of its ids or numbers, including EOS, or of its steps."""
+        """The length of each row, [N], as int32: the number of its ids or numbers, including EOS; for a signal the
+        number of its steps.
+        """
         return np.diff(self.offsets).astype(np.int32)
 
     def unclosed(self) -> list[Array]:
-        """All rows as int64 without their last id, which is EOS."""
+        """A list of all rows, copied as int64, without their last id, which is EOS. For rows of ids only."""
         return [self.ids[first : last - 1].astype(np.int64) for first, last in pairwise(self.offsets)]
 
     def padded(self, rows_B: Array) -> Padded:
-        """The rows with the numbers ``rows_B`` as one tensor [B, S] (signals: [B, S, D]), int64 or float32.
+        """The rows with the indices ``rows_B``, in this order, as one tensor [B, S] (signals: [B, S, D]) with their
+        lengths [B]. Ids are int64; numbers and steps are float32.
 
-        S is the length of the longest of them; shorter rows end with PAD.
+        S is the length of the longest of these rows; shorter rows end with PAD (0).
         """
         starts_B, lengths_B = self.offsets[rows_B], self.lengths[rows_B].astype(np.int64)
         places_S = np.arange(lengths_B.max(initial=0))
@@ -63,8 +67,8 @@ class Ragged:
 
 
 class Pairs:
-    """Encoded pairs of a split. A pair is identified by its row number. Both sides end with EOS; only a signal does
-    not.
+    """Encoded pairs of a split. A pair is identified by its index in the split, from 0. Both sides end with EOS, except
+    a signal.
     """
 
     def __init__(self, source: Ragged, target: Ragged) -> None:
@@ -91,7 +95,7 @@ class Pairs:
             yield self.batch(np.arange(first, min(first + size, len(self))))
 
     def batch(self, ids: Array) -> Batch:
-        """The pairs with these row numbers [B], in this order."""
+        """The pairs with these indices [B], in this order, as a padded batch."""
         rows_B = np.asarray(ids, np.int64)
         return Batch(self.source.padded(rows_B), self.target.padded(rows_B), torch.from_numpy(rows_B))
 
@@ -99,8 +103,9 @@ class Pairs:
 class PairsWriter:
     """Writes pairs into a new folder, chunk by chunk. The files are complete when its ``with`` block ends.
 
-    ``vocabularies`` are the vocabulary sizes of source and target, which determine the bytes of an id; None for
-    numbers. ``step`` is the number of values in a step if the source is a signal, otherwise None.
+    ``vocabularies`` are the vocabulary sizes of source and target, which determine the bytes of an id (2 up to 65,536
+    ids, otherwise 4); None for numbers, which are stored as float32. ``step`` is the number of values in a step if the
+    source is a signal, otherwise None. Raises FileExistsError if the folder exists.
     """
 
     def __init__(self, folder: Path, vocabularies: tuple[int | None, int | None], step: int | None = None) -> None:
@@ -114,6 +119,7 @@ class PairsWriter:
         ]
 
     def append(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+        """Adds pairs (source, target) of rows at the end."""
         for writer, rows in zip(self._sides, zip(*pairs, strict=True), strict=False):
             writer.append(rows)
 

@@ -1,10 +1,10 @@
 """Learns tokenizers and encodes the data, once. A second run with the same files and settings starts immediately.
 
 Prepared data lies in one folder of the cache. Its name is a hash of the units, columns and policies, and of each
-training and validation file's path, size and modification time. The hash includes every recording and picture, and the
-tokenizers if they are given. So an edited, replaced or removed file is noticed without reading it. The folder is
-written under a temporary name and renamed when it is complete: a killed preparation leaves nothing half-written. If two
-processes prepare the same data, one of them wins and both continue.
+training and validation file's path, size and modification time. The hash also has the path, size and time of each
+recording and picture, and the tokenizers if they are given. So an edited, replaced or removed file is noticed without
+reading it. The folder is written under a temporary name and renamed when it is complete: a killed preparation leaves
+nothing half-written. If two processes prepare the same data, one of them wins and both continue.
 """
 
 from __future__ import annotations
@@ -42,24 +42,29 @@ NOTHING = Characters()  # the unit of an absent source: only special tokens, and
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of both sides of a run. If there is one vocabulary for both sides, the two are equal."""
+    """The tokenizers of both sides of a run. If there is one vocabulary for both sides, the two are equal. If there is
+    no source, the source's tokenizer knows only the special tokens.
+    """
 
     source: Tokenizer
     target: Tokenizer
 
     def save(self, folder: Path) -> None:
-        """Writes source.json and target.json into the folder."""
+        """Writes source.json and target.json into the folder, which must exist."""
         self.source.save(folder / "source.json")
         self.target.save(folder / "target.json")
 
     def extended(self, other: Tokenizers) -> Tokenizers:
-        """Returns tokenizers with these vocabularies and, after them, the entries that only ``other`` has. Raises
-        DataError if a vocabulary cannot grow.
+        """Returns new tokenizers: each side of these, extended by the same side of ``other`` (``Tokenizer.extended``:
+        ids may change). Raises DataError if a vocabulary cannot grow.
         """
         return Tokenizers(self.source.extended(other.source), self.target.extended(other.target))
 
     @property
     def facts(self) -> Facts:
+        """What constructors of models need: the vocabulary sizes (source words with an id of their own counted apart)
+        and the number of ids of each source token.
+        """
         words = self.source.words
         return Facts(len(self.source) - words, len(self.target), self.source.factors, words)
 
@@ -85,6 +90,7 @@ class Tokenizers:
 
     @property
     def fingerprints(self) -> tuple[str, str]:
+        """The hashes of both tokenizers, source first. Equal tokenizers have equal hashes."""
         return self.source.fingerprint, self.target.fingerprint
 
     def differing(self, other: Tokenizers, conditional: bool = True) -> list[str]:
@@ -131,13 +137,14 @@ class Prepared:
 
 
 def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Prepared:
-    """Learns tokenizers on the training set and encodes the training and the validation set. Results are kept in the
-    folder ``cache``, and loaded from there if they exist.
+    """Learns tokenizers on the training set and encodes the training and the validation set. Results are kept in a
+    folder under ``cache``, and loaded from there if they exist.
 
-    If ``tokenizers`` are given, they are used unchanged and nothing is learned: a run that is resumed or trained on
-    other data keeps its own. Raises DataError before anything is learned if a file of any split is missing or parallel
-    files have unequal lengths. Later it raises DataError for a line whose policy is "error", and for a split without
-    any pair left.
+    If ``tokenizers`` are given, they are used unchanged and nothing is learned: a run that is resumed, or continued on
+    other data, keeps its own. Raises DataError if there is no training set or a file of any split is missing. If there
+    are no results yet, it then reads all files and raises DataError, before anything is learned, if parallel files have
+    unequal lengths. Later it raises DataError for a line whose policy is "error", and for a split without any pair
+    left.
     """
     splits = locate(data, cache)
     if splits.train is None:
@@ -158,9 +165,10 @@ def examples(data: Data, split: str, cache: Path, told: bool = False) -> list[Ex
 
     No line is skipped because it is long or empty. ``data.lines`` decides about undecodable and malformed lines and
     unreadable signals. A warning names such lines, unless ``told`` is True: the user has then seen them before. The
-    targets of one line are its references. If ``data.group_references`` is True, equal sources become one example. It
-    has all their different references, in the order of first occurrence. Raises DataError if the data have no such
-    split.
+    targets of one line are its references; empty ones are left out if another one has text. If
+    ``data.group_references`` is True and there are sources, equal sources become one example, at the place of the
+    first. It has all their different references, in the order of first occurrence. ``cache`` is where a missing split's
+    origin keeps its files. Raises DataError if the data have no such split.
     """
     files = getattr(locate(data, cache), split)
     if files is None:
@@ -186,8 +194,8 @@ def examples(data: Data, split: str, cache: Path, told: bool = False) -> list[Ex
 
 
 def _example(rows: Sequence[CorpusRow]) -> Example:
-    """Makes the example of one line from its rows. If there are several targets, empty ones are ignored, as in
-    sacreBLEU.
+    """Makes the example of one line from its rows: the source, and the targets as references. Empty targets are left
+    out, as in sacreBLEU, but if all are empty, one stays. Without targets there are no references.
     """
     targets = [row.target for row in rows if row.target is not None]
     return Example(rows[0].source or "", tuple(filter(None, targets) if any(targets) else targets[:1]))
@@ -195,9 +203,9 @@ def _example(rows: Sequence[CorpusRow]) -> Example:
 
 def locate(data: Data, cache: Path) -> Splits:
     """Finds the files of each split: the files in the settings, otherwise the files of the data's origin, which are
-    downloaded or made under ``cache``.
+    downloaded or made under ``cache``. A split that neither has is None.
 
-    The origin is not used if all splits are given.
+    The origin is not used if all three splits are given.
     """
     given = Splits(data.train, data.valid, data.test)
     if data.origin is None or len(present(given)) == len(SPLITS):
@@ -212,6 +220,9 @@ def locate(data: Data, cache: Path) -> Splits:
 
 def _fingerprint(data: Data, splits: Splits, tokenizers: Tokenizers | None) -> str:
     # Frozen dataclasses show all their fields in repr, a user's own unit included.
+    """A hash of all that the prepared data depend on: settings, format, files (not their content), and given
+    tokenizers.
+    """
     learned = (data.units, data.columns, data.lines)
     given = None if tokenizers is None else tokenizers.fingerprints
     used = [split for split in (splits.train, splits.valid) if split is not None]
@@ -224,7 +235,9 @@ def _fingerprint(data: Data, splits: Splits, tokenizers: Tokenizers | None) -> s
 
 
 def _signals(data: Data, files: Files) -> str:
-    """A hash of the paths, sizes and modification times of all the files that a split's sources name."""
+    """A hash of the paths, sizes and modification times of all the files that a split's sources name, in the order of
+    the rows.
+    """
     digest = hashlib.sha256()
     for row in data.rows(files):
         digest.update(f"{row.source}\n{_stamp(row.source or '')}\n".encode())
@@ -232,7 +245,9 @@ def _signals(data: Data, files: Files) -> str:
 
 
 def _stamp(path: str) -> str:
-    """Size and modification time, or "missing". A clip in a folder has the sizes and times of all its pictures too."""
+    """Size and modification time of a file or folder, or "missing" if it cannot be found. For a folder, those of
+    everything in it follow.
+    """
     try:
         found = [os.stat(path)]
         if S_ISDIR(found[0].st_mode):
@@ -243,6 +258,9 @@ def _stamp(path: str) -> str:
 
 
 def _write(folder: Path, data: Data, splits: Splits, tokenizers: Tokenizers | None) -> None:
+    """Fills the empty ``folder`` with tokenizers, encoded pairs and the report. Learns the tokenizers if they
+    are None.
+    """
     counts = {name: check(files, data.lines.max_bytes) for name, files in present(splits).items()}
     assert splits.train is not None
     if tokenizers is None:
@@ -282,9 +300,11 @@ def _learn(data: Data, files: Files, count: int) -> Tokenizers:
 
 
 def _texts(data: Data, files: Files, side: str, count: int) -> Iterator[str]:
-    """The texts of one side, from at most ``units.sample`` of the ``count`` lines, evenly spaced.
+    """Yields the texts of one side, from at most ``units.sample`` of the ``count`` lines, evenly spaced. Lines that the
+    policies leave out give none.
 
-    A sampled line gives all its targets: an even stride over rows could always miss the second of two targets.
+    A sampled line gives the text of each of its rows (one row per target): an even stride over rows could always miss
+    the second of two targets.
     """
     stride = -(-count // data.units.sample) or 1
     by_line = (rows for _, rows in groupby(data.rows(files), key=lambda row: row.number))
@@ -294,6 +314,9 @@ def _texts(data: Data, files: Files, side: str, count: int) -> Iterator[str]:
 
 
 def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> Tally:
+    """Writes the encoded pairs of a split into ``folder``. Returns the numbers of pairs, problems and unknown
+    tokens.
+    """
     account = Account(files, data.lines)
     rows = _with_targets(usable(data.rows(files), account), files, data.units)
     with PairsWriter(folder, tokenizers.vocabularies, tokenizers.step) as writer:
@@ -309,7 +332,9 @@ def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> T
 
 @contextmanager
 def _placed(data: Data, files: Files) -> Iterator[None]:
-    """Adds file and line to the error of a line without its labels, features or factors."""
+    """A context that turns a LineError into a DataError with file and line. The place is the first row of ``files``
+    with this text; if there is none, the LineError stays.
+    """
     try:
         yield
     except LineError as error:
@@ -321,8 +346,8 @@ def _placed(data: Data, files: Files) -> Iterator[None]:
 
 
 def _with_sources(rows: Iterable[CorpusRow], files: Files, units: Units) -> Iterator[CorpusRow]:
-    """Yields the rows. Raises DataError at a row without a source if there are units for it, or with one if there are
-    none.
+    """Yields the rows unchanged. Raises DataError at a row without a source if ``units`` have a source, and at a row
+    with a source if they have none.
     """
     for row in rows:
         if row.source is None and not units.targets_only:
@@ -339,7 +364,7 @@ def _with_sources(rows: Iterable[CorpusRow], files: Files, units: Units) -> Iter
 
 
 def _with_targets(rows: Iterable[CorpusRow], files: Files, units: Units) -> Iterator[CorpusRow]:
-    """Yields the rows of ``_with_sources``. Raises DataError at a row without a target."""
+    """Yields the rows of ``_with_sources``, with its errors. Also raises DataError at a row without a target."""
     for row in _with_sources(rows, files, units):
         if row.target is None:
             raise DataError(f"{files.paths[0]} has sources only: training needs targets; name their file or column")

@@ -1,7 +1,7 @@
 """Corpora on disk as rows: a source and a target, read from each format.
 
 A line may have several targets: in several target files, or as a JSON array. It gives one row for each target. A
-language model learns from targets only: a text file, or columns without a source.
+language model learns from targets only: a text file, or columns without a source. Files may also have sources only.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class CorpusRow:
     """A row of a corpus: a source and one of its targets. ``number`` is the line in the file, from 1; all rows of a
     line share it.
 
-    A sentence of a CoNLL file has the line of its first word. A side that the file does not have is None. If the line
-    has a ``problem``, undecodable bytes are already replaced by U+FFFD, and a malformed line has an empty source and no
-    target.
+    A sentence of a CoNLL file has the line of its first word. A side is None if the files or the columns do not have
+    it. If the line has a ``problem``, undecodable bytes are already replaced by U+FFFD, and a malformed line has an
+    empty source and no target.
     """
 
     number: int
@@ -51,10 +51,11 @@ def read(files: Files, columns: ColumnNames | None = None, longest: int = LONGES
     """Yields the rows of a split, one at a time.
 
     ``columns`` are those of ``files.path``. The default is the first two columns of a TSV or .conll file, the keys
-    "source" and "target" of JSON lines, and the columns "form" and "upos" of .conllu. While it reads, it raises
-    DataError if a file or a column's name is missing, or if parallel files have unequal lengths. A line of more than
-    ``longest`` bytes raises DataError too. Anything else that is wrong with one line, such as too few columns, is the
-    ``problem`` of its row.
+    "source" and "target" of JSON lines, and the columns "form" and "upos" of .conllu. Parallel files and .txt files
+    ignore them. The call raises DataError if the suffix of ``path`` tells no format. While it reads, it raises
+    DataError if a file is missing or damaged, if a column does not exist or does not suit the format, or if parallel
+    files have unequal lengths. A line of more than ``longest`` bytes raises DataError too. Anything else that is wrong
+    with one line, such as too few columns, is the ``problem`` of its row.
     """
     if files.path is None:
         return _read_parallel(files, longest)
@@ -70,7 +71,8 @@ def read(files: Files, columns: ColumnNames | None = None, longest: int = LONGES
 
 
 def check(files: Files, longest: int = LONGEST_LINE) -> int:
-    """The number of examples: lines, including a TSV file's header line, or sentences of CoNLL files.
+    """Reads the files of a split and returns the number of their lines, including a TSV file's header line. For a CoNLL
+    file it is the number of sentences.
 
     Raises DataError if a file is missing or damaged, if parallel files have unequal lengths, or at a line of more than
     ``longest`` bytes.
@@ -161,7 +163,11 @@ def _read_conll(files: Files, columns: ColumnNames, every: Iterator[bytes], univ
 
 
 def _texts(record: Any, columns: ColumnNames) -> tuple[list[str], list[list[str]]]:
-    """The labels and source of a JSON object, and all its targets."""
+    """The source of a JSON object, as a list of one string (empty if there is no column for it), and a list of one
+    string for each target (empty if there is no column).
+
+    Raises KeyError for a missing key, and TypeError for values that are not strings (a target may be an array of some).
+    """
     source = [] if columns.source is None else [record[columns.source]]
     target = [] if columns.target is None else record[columns.target]
     targets = target if isinstance(target, list) else [target]
@@ -172,8 +178,8 @@ def _texts(record: Any, columns: ColumnNames) -> tuple[list[str], list[list[str]
 
 
 def _sides(fields: Sequence[bytes], columns: ColumnNames) -> tuple[bytes | None, bytes | None]:
-    """Divides the fields of ``columns.all`` into the source and the target; None for a side that the columns do not
-    name. Tabs and line breaks inside labels become spaces.
+    """Divides the fields of ``columns.all`` into the source (its columns joined by tabs) and the target; None for a
+    side that the columns do not name. Tabs and line breaks inside labels become spaces.
     """
     sources = len(columns.sources)
     labels = [re.sub(rb"[\t\r\n]", b" ", field) for field in fields[: len(columns.labels)]]
@@ -182,13 +188,16 @@ def _sides(fields: Sequence[bytes], columns: ColumnNames) -> tuple[bytes | None,
 
 
 def _label(value: Any) -> str:
-    """Reads a label from a JSON value: a string, a number or a boolean."""
+    """Reads a label from a JSON value: a string as it is, a number or a boolean as JSON writes it. Raises TypeError for
+    any other value.
+    """
     if not isinstance(value, (str, bool, int, float)):
         raise TypeError(f"a label must be a string or a number, not {type(value).__name__}")
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def _row(files: Files, number: int, source: bytes | None, target: bytes | None) -> CorpusRow:
+    """The row of a line's bytes. If a side is not UTF-8, the row has the problem "undecodable"."""
     try:
         return CorpusRow(number, _decoded(source), _decoded(target))
     except UnicodeDecodeError as error:
@@ -207,6 +216,7 @@ def _undecodable(files: Files, side: Side, number: int, error: UnicodeDecodeErro
 
 
 def _invalid(line: bytes) -> UnicodeDecodeError | None:
+    """The error of the first bytes that are not UTF-8; None if all are."""
     try:
         line.decode()
     except UnicodeDecodeError as error:
@@ -215,6 +225,9 @@ def _invalid(line: bytes) -> UnicodeDecodeError | None:
 
 
 def _position(files: Files, column: str | int, header: Sequence[str]) -> int:
+    """The number of a column from 0: ``column`` itself if it is a number, otherwise its place in the header. Raises
+    DataError if the header does not have it.
+    """
     if isinstance(column, int):
         return column
     if column not in header:

@@ -19,7 +19,8 @@ class Units:
     """The units of ``source`` and ``target``, or ``joint`` units: one vocabulary learned on both sides together.
 
     A language model, whose data have only targets, needs only ``target``. Vocabularies are learned on at most
-    ``sample`` lines of each side, evenly spaced over the training set.
+    ``sample`` lines of each side, evenly spaced over the training set. Raises DataError for any other combination, if
+    the unit of an output (``target`` or ``joint``) is a signal, or if ``sample`` is below 1.
     """
 
     source: Unit | None = None
@@ -44,24 +45,27 @@ class Units:
 
     @property
     def signal(self) -> Signal | None:
-        """The unit of the source, if the source is the path of a file."""
+        """The unit of the source if it is a signal, which means that the source is the path of a file;
+        otherwise None.
+        """
         return cast(Signal, self.source) if self.source is not None and self.source.signal else None
 
 
 @dataclass(frozen=True)
 class Lines:
-    """The policies for lines that a model cannot learn from. The report has their number and the first places
-    (file:line).
+    """The policies for lines that a model cannot learn from. The report has the number of lines with each problem,
+    their policy, and the first places (file:line). It does not count unequal lines that are kept.
 
     The policy "skip" leaves the line out, "keep" learns from it, and "error" raises DataError. A line is overlong if
     its source has more than ``max_source_length`` ids, or its target more than ``max_target_length``, counting the
     closing EOS. The length of a signal is its number of steps (frames, columns). "truncate" cuts both sides to these
-    lengths. A line is empty if one side has no text, or white space alone. It is undecodable if it is not UTF-8;
-    "replace" puts U+FFFD in the place of the wrong bytes. A malformed line has too few columns, or is not a JSON object
-    with the expected keys. An unequal line does not have the same number of tokens on both sides, which matters if the
-    target's tokens are labels of the source's. An unreadable signal is a file that is missing, broken, beyond a limit
-    of the unit, or of another kind than the unit reads. A line of more than ``max_bytes`` bytes always raises
-    DataError: it is not read to its end, so that no file can fill the memory.
+    lengths. A line is empty if one of its sides has no text, or white space alone. It is undecodable if it is not
+    UTF-8; "replace" puts U+FFFD in the place of the wrong bytes. A malformed line has too few columns, or is not a JSON
+    object with the expected keys and strings. An unequal line does not have the same number of tokens on both sides,
+    which matters if the target's tokens are labels of the source's. An unreadable signal is a file that is missing,
+    broken, beyond a limit of the unit, or of another kind than the unit reads. A line of more than ``max_bytes`` bytes
+    always raises DataError: it is not read to its end, so that no file can fill the memory. The settings themselves
+    raise DataError if ``max_bytes`` is below 1 or a length below 2.
     """
 
     max_source_length: int = 256
@@ -85,7 +89,7 @@ class Lines:
 
     @property
     def token_for_token(self) -> bool:
-        """True if a target must have one token for each source token."""
+        """True if the policy ``unequal`` is not "keep": only pairs with one target token for each source token stay."""
         return self.unequal != "keep"
 
 
@@ -94,10 +98,11 @@ class Data:
     """The data of a run: its splits, or the origin that brings them, and how their text is read. A split that is given
     overrides the origin's.
 
-    ``columns`` says where the source, the target and the labels are in the file of a split, if one file has both sides.
-    If the source is a signal, its text is the path of a file, relative to the folder of the corpus file. If
-    ``group_references`` is True, evaluation treats the targets of all rows with the same source as its references.
-    ``cache`` is the folder for prepared data; by default it is a folder beside the run.
+    ``columns`` says which columns of a split's file have the source, the target and the labels; None stands for the
+    defaults of the file's format (``rows.read``). Parallel text files have no columns. If the source is a signal, its
+    text is the path of a file, relative to the folder of the corpus file. If ``group_references`` is True, evaluation
+    treats the targets of all rows with the same source as its references. ``cache`` is the folder for prepared data; by
+    default it is a folder beside the run. Raises DataError if the source is a signal and ``columns`` name labels.
     """
 
     units: Units
@@ -115,9 +120,8 @@ class Data:
             raise DataError("columns.labels stand before a text, and a signal has none: leave them out")
 
     def borrowed(self) -> list[str]:
-        """A line for people that names the splits that come from the origin although the training set does not.
-
-        An empty list if there are none.
+        """A list with one line for people if the training set is given and another split would come from the origin;
+        otherwise an empty list. The line names these splits. Whether the origin has them is not checked.
         """
         if self.origin is None or self.train is None:
             return []
@@ -126,9 +130,10 @@ class Data:
         return [f"{' and '.join(theirs)}: the recipe's own, not yours; for yours set {wanted}"] if theirs else []
 
     def rows(self, files: Files) -> Iterator[CorpusRow]:
-        """Yields the rows of a split, one at a time.
+        """Yields the rows of a split as ``rows.read`` does, one at a time.
 
-        A corpus file gives the paths of signals relative to its own folder. The rows have them joined to that folder.
+        If the source is a signal, each source is the path of a file. The corpus file gives it relative to its own
+        folder, and the row has it joined to that folder.
         """
         rows = read(files, self.columns, self.lines.max_bytes)
         if self.units.signal is None:

@@ -26,8 +26,8 @@ SAMPLES = 3
 
 @dataclass(frozen=True)
 class Lengths:
-    """A distribution of lengths: the mean, the median, the 95th and 99th percentile and the maximum. All are 0 without
-    lengths.
+    """A distribution of lengths: the mean, the median, the 95th and 99th percentile and the maximum. A percentile is a
+    length that occurs, the lower one between two. All are 0 without lengths.
     """
 
     mean: float
@@ -49,8 +49,9 @@ class SideSurvey:
     included).
 
     ``unknown`` is the share (0 to 1) of unknown tokens among all but EOS, and ``unknown_tokens`` their number.
-    ``special`` counts the texts that contain the name of a special token, such as "</s>", which is read as text. For a
-    ``signal``, tokens are steps, and characters count the letters of paths, which say nothing.
+    ``special`` counts the texts that contain the name of a special token, such as "</s>", which is read as text. These
+    three are 0 for numbers and signals. For a ``signal``, tokens are steps, and characters count the letters of paths,
+    which say nothing.
     """
 
     characters: Lengths
@@ -63,7 +64,9 @@ class SideSurvey:
 
 @dataclass(frozen=True)
 class Sample:
-    """A pair for people to look at: as text, and as the tokens that the model reads."""
+    """A pair for people to look at: as text, and as the tokens that the model reads. A signal has its path and a
+    description of its steps instead of tokens.
+    """
 
     source: str
     target: str
@@ -78,7 +81,7 @@ class SplitSurvey:
     ``tally`` counts the pairs kept and the problems found. All other numbers cover all readable lines, including
     over-long ones. ``duplicates`` is the number of pairs that repeat an earlier pair of this split. ``seen_pairs`` and
     ``seen_sources`` count the rows whose pair or source also occurs in the training set; both are 0 for the training
-    set itself. ``samples`` are the first few pairs.
+    set itself. ``samples`` are the first ``SAMPLES`` pairs, or fewer.
     """
 
     tally: Tally
@@ -91,8 +94,8 @@ class SplitSurvey:
 
     @property
     def length_ratio(self) -> float:
-        """The mean target length by the mean source length, in tokens including EOS, as rankings by an expected length
-        count them.
+        """The mean target length divided by the mean source length, in tokens including EOS. A mean source length below
+        1 counts as 1.
         """
         return self.target.tokens.mean / max(1.0, self.source.tokens.mean)
 
@@ -117,8 +120,8 @@ class SplitSurvey:
 
 @dataclass(frozen=True)
 class Survey:
-    """Statistics of all splits, by name, and the sizes of both vocabularies. If the source is a signal,
-    ``source_vocabulary`` is the number of values in a step.
+    """Statistics of all splits, by name, and the sizes of both vocabularies. If a side is numbers, its size is the
+    number of channels; if the source is a signal, the number of values in a step.
 
     ``joint`` is True if the settings ask for one vocabulary for both sides.
     """
@@ -129,7 +132,7 @@ class Survey:
     splits: dict[str, SplitSurvey]
 
     def lines(self) -> list[str]:
-        """The survey as plain text for people."""
+        """The survey as lines of plain text for people."""
         kind = "one vocabulary for both sides" if self.joint else "a vocabulary for each side"
         text = [f"{kind}: {self.source_vocabulary:,} source, {self.target_vocabulary:,} target"]
         sides: tuple[str, ...] = ("source", "target")
@@ -157,7 +160,7 @@ class Survey:
 
 def survey(data: Data, cache: Path) -> Survey:
     """Summarises all splits of the data, the test set included. First prepares the data in ``cache``, where a run finds
-    them.
+    them. Raises DataError as ``prepare`` does.
     """
     prepared = prepare(data, cache)
     gathered = {
@@ -174,7 +177,9 @@ def survey(data: Data, cache: Path) -> Survey:
 
 
 class _Gathering:
-    """Collects the statistics of a split in one pass over its lines. Keeps numbers and 64-bit hashes, but no text."""
+    """Collects the statistics of a split in one pass over its lines. Keeps numbers and 64-bit hashes, but no text
+    except the samples.
+    """
 
     def __init__(self, files: Files, data: Data, source: Tokenizer, target: Tokenizer) -> None:
         self.account = Account(files, data.lines)
@@ -203,6 +208,9 @@ class _Gathering:
             self.samples.append(Sample(source, target, tuple(tokens), tuple(self.target.tokenizer.tokens(labels))))
 
     def result(self, train: _Gathering) -> SplitSurvey:
+        """The statistics of the split. ``train`` is the gathering of the training set, to find what also
+        occurs there.
+        """
         return SplitSurvey(
             tally=self.account.tally,
             source=self.source.result(),

@@ -19,11 +19,11 @@ Steps = NDArray[np.float32]
 class Signal(Unit, Protocol):
     """A unit that reads files.
 
-    ``read`` returns the steps [S, channels * size] of a file, at least one, or raises SignalError. In a step, the
-    numbers of one channel are adjacent. ``place`` is the name of a step, counted from 0, for people. If ``spectral``,
-    the numbers of a step are frequency bands, lowest first; otherwise they are pixels. ``normalisation`` is "none",
-    "corpus" (mean and standard deviation of each channel over the training set), or any other word for those of the
-    file itself.
+    ``read`` returns the steps [S, channels * size] of a file, at least one. It raises SignalError if the file cannot be
+    read, and DataError if a library is not installed. In a step, the numbers of one channel are adjacent. ``place`` is
+    the name of a step, counted from 0, for people. If ``spectral``, the numbers of a step are frequency bands, lowest
+    first; otherwise they are pixels. ``normalisation`` is "none", "corpus" (mean and standard deviation of each channel
+    over the training set), or any other word for those of the file itself.
     """
 
     @property
@@ -44,7 +44,9 @@ class Signal(Unit, Protocol):
 
 
 class SignalError(LineError):
-    """A file cannot be read as the signal that its unit expects. ``line`` is the file's path as the user wrote it."""
+    """A file cannot be read as the signal that its unit expects. ``line`` is the path that was read, which may be that
+    of one picture of a clip's folder.
+    """
 
     def __init__(self, path: str, problem: str) -> None:
         DataError.__init__(self, f"{path} {problem}")
@@ -52,7 +54,9 @@ class SignalError(LineError):
 
 
 def regular(path: str) -> Path:
-    """``path`` as a Path. Raises SignalError if there is no such file, or if it is empty, a folder or a pipe."""
+    """``path`` as a Path. Raises SignalError if there is no such file, if it cannot be accessed, if it is empty, or if
+    it is a folder, a pipe or a device.
+    """
     try:
         found = os.stat(path)
     except FileNotFoundError:

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Clip:
-    """Clips: a GIF, WebP or PNG with several frames, or a folder of pictures sorted by name.
+    """Clips: a GIF, WebP or PNG with several frames, or a folder of pictures, one a frame, sorted by name. In a folder,
+    subfolders and files whose name begins with "." do not count.
 
     Every ``every``-th frame is read, starting with the first, and resized to ``height`` and ``width``. Pixels,
     ``channels`` and the ``normalisation`` are as in ``picture``; "clip" normalises by the clip's own mean and
-    deviation. Lengths count the frames that are read. A clip with more than ``frames`` frames (before ``every``), or
-    with a frame of more than ``pixels`` pixels, is unreadable.
+    deviation. Lengths count the frames that are read. A clip with more than ``frames`` frames (before ``every``) is
+    unreadable. So is one in which a frame that is read has more than ``pixels`` pixels, before or after resizing.
+    Raises DataError for a value that is not allowed.
     """
 
     height: int = 32
@@ -57,11 +59,11 @@ class Clip:
 
     @property
     def size(self) -> int:
-        """The numbers of a channel in a step."""
+        """The count of numbers of a channel in a step: the pixels of a frame."""
         return self.height * self.width
 
     def read(self, path: str) -> Steps:
-        """The clip in a file or folder, [S, C * H * W]."""
+        """The clip in a file or folder, [S, C * H * W], not normalised. Raises SignalError if it is unreadable."""
         steps = self._of_folder(path) if os.path.isdir(path) else self._of_file(path)
         return np.stack(steps)
 

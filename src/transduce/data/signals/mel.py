@@ -30,9 +30,9 @@ class LogMel:
 
     T(m, .) is a triangle over the frequencies f. It rises from 0 at the centre of band m - 1 to 1 at its own centre and
     falls to 0 at the centre of band m + 1. Centres are evenly spaced in mel = 2595 log10(1 + Hz / 700) (Davis and
-    Mermelstein 1980; O'Shaughnessy's mel scale). The number of points of the transform is a power of two, large enough
-    that each band has a frequency. hann is periodic. Only whole frames are used; a recording shorter than one frame is
-    padded with silence.
+    Mermelstein 1980; O'Shaughnessy's mel scale). The number of points of the transform is a power of two, at least the
+    window, and large enough that each band has a frequency. hann is periodic, and x(-1) = x(0). Only whole frames are
+    used; a recording shorter than one frame is padded with silence.
     """
 
     rate: int
@@ -42,7 +42,9 @@ class LogMel:
     emphasis: float = 0.0
 
     def __call__(self, x_N: Array) -> Array:
-        """The log energies [S, M] of samples [N]; N is at least 1."""
+        """The log energies [S, M], float32, of samples [N]; N is at least 1. They may be infinite or NaN for an
+        extremely loud recording. Raises DataError as ``points`` does.
+        """
         emphasised = np.concatenate([x_N[:1] * (1 - self.emphasis), x_N[1:] - self.emphasis * x_N[:-1]])
         padded = np.pad(emphasised, (0, max(0, self.window - len(x_N))))
         frames_SW = np.lib.stride_tricks.sliding_window_view(padded, self.window)[:: self.hop]
@@ -63,7 +65,9 @@ class LogMel:
 
     @cached_property
     def points(self) -> int:
-        """The number of points of the Fourier transform. Raises DataError if the bands are too narrow for it."""
+        """The number of points of the Fourier transform. Raises DataError if the bands are so narrow that 16 times the
+        usual number would not be enough.
+        """
         points = least = 1 << (self.window - 1).bit_length()
         while not self._triangles(points).any(1).all():
             points *= 2

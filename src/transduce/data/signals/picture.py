@@ -32,10 +32,10 @@ class Picture:
 
     The width keeps the proportions unless ``width`` is given. Pixels are 0 to 1, or 1 to 0 with ``invert``, which makes
     ink on paper bright. There are 1 (grey) or 3 ``channels``. ``normalisation`` makes each channel have mean 0 and
-    standard deviation 1: over the picture ("picture"), over the training set ("corpus"), or not at all ("none").
-    Transparent pixels become white. The first picture of a file is read. The camera's orientation is respected. Lengths
-    count columns. A picture with more than ``pixels`` pixels is unreadable, and is not decoded. So is one that would
-    have more after resizing.
+    standard deviation 1: over the picture ("picture"), over the training set ("corpus"), or not at all ("none"). It
+    divides by at least 0.001. Transparent pixels become white. The first picture of a file is read. The camera's
+    orientation is respected. Lengths count columns. A picture with more than ``pixels`` pixels is unreadable, and is
+    not decoded. So is one that would have more after resizing. Raises DataError for a value that is not allowed.
     """
 
     height: int = 32
@@ -59,11 +59,11 @@ class Picture:
 
     @property
     def size(self) -> int:
-        """The numbers of a channel in a step."""
+        """The count of numbers of a channel in a step: the pixels of a column."""
         return self.height
 
     def read(self, path: str) -> Steps:
-        """The picture in a file, [S, C * H]."""
+        """The picture in a file, [S, C * H], not normalised. Raises SignalError if it is unreadable."""
         with opened(path) as image:
             pixels_HWC = resized(image, path, self.height, self.width, self.channels, self.pixels)
         if self.invert:
@@ -107,11 +107,12 @@ def opened(path: str) -> Iterator[Image]:
 
 
 def resized(image: Image, path: str, height: int, width: int | None, channels: int, largest: int) -> Pixels:
-    """The pixels [height, width, channels] of an open picture, from 0 to 1, resized and on a white background. If
-    ``width`` is None, the proportions stay.
+    """The pixels [height, width, channels] of an open picture, from 0 to 1, resized and turned upright. A transparent
+    picture gets a white background. If ``width`` is None, the proportions stay.
 
     Raises SignalError if the picture has, or would have, more than ``largest`` pixels. The picture is decoded after
-    this check, unless only the decoded picture tells that the camera was held sideways.
+    this check, unless only the decoded picture tells that the camera was held sideways. ``path`` names the picture in
+    messages.
     """
     from PIL import Image, ImageOps
 
@@ -144,7 +145,7 @@ def _upright_size(image: Image) -> tuple[int, int]:
 
 
 def _flat(image: Image, mode: str) -> Image:
-    """The picture in another mode, on a white background if it is transparent."""
+    """The picture in Pillow's ``mode`` "L" or "RGB", 8 bits each, on a white background if it is transparent."""
     from PIL import Image
 
     if image.mode.startswith("I"):  # 16 bits, which Pillow would clip at 255

@@ -30,7 +30,8 @@ class Sound:
     frequencies (0.97 is usual, 0 means none). Recordings have ``rate`` samples a second. A recording with another rate
     is unreadable, or is converted with ``resample``. Channels are averaged. ``normalisation`` makes each band have mean
     0 and standard deviation 1: over the recording ("utterance"), over the training set ("corpus"), or not at all
-    ("none"). Lengths count frames. A recording longer than ``seconds`` is unreadable, and is not decoded.
+    ("none"). It divides by at least 0.001. Lengths count frames. A recording longer than ``seconds`` is unreadable, and
+    is not decoded. Raises DataError for a value that is not allowed.
     """
 
     rate: int = 16000
@@ -69,7 +70,9 @@ class Sound:
         return self.mels
 
     def read(self, path: str) -> Steps:
-        """The log-mel energies of the recording in a file, [S, M]."""
+        """The log-mel energies of the recording in a file, [S, M], not normalised. Raises SignalError if it is
+        unreadable.
+        """
         x_N, rate = samples(path, self.seconds)
         if rate != self.rate and not self.resample:
             raise SignalError(
@@ -88,9 +91,11 @@ class Sound:
 
 
 def samples(path: str, seconds: float) -> tuple[Samples, int]:
-    """The samples [N] of a recording, -1 to 1, with averaged channels, and the samples a second.
+    """The samples [N] of a recording with averaged channels, and its samples a second. They are -1 to 1, but a file of
+    floating-point samples may exceed that.
 
-    Raises SignalError if the file cannot be read completely, is longer than ``seconds``, or has no finite samples.
+    Raises SignalError if the file cannot be read completely, is longer than ``seconds``, has no samples, or has a
+    sample that is not finite. Raises DataError if the library soundfile is not installed.
     """
     library = soundfile()
     file = regular(path)
@@ -121,7 +126,9 @@ def soundfile() -> Any:
 
 
 def _missing(file: Path) -> bool:
-    """Returns True if a WAV file is truncated. The library would read it as if it were complete."""
+    """Returns True if a WAV file is shorter than its header says. The library would read it as if it were complete.
+    Other files, and WAV files whose header gives no length, give False.
+    """
     with file.open("rb") as opened:
         head = opened.read(12)
     if head[:4] != b"RIFF" or head[8:] != b"WAVE":
@@ -132,9 +139,10 @@ def _missing(file: Path) -> bool:
 
 
 def resampled(x_N: Samples, ratio: float) -> Samples:
-    """Resamples N samples to M by libsoxr, ``ratio`` samples for each input sample, without aliasing.
+    """Resamples N samples by libsoxr, without aliasing, to ``ratio`` samples for each input sample. Ratio 1 returns the
+    samples themselves.
 
-    Raises DataError if the library is not installed.
+    Raises DataError if the library is needed and not installed.
 
     A recording at 16 kHz with ratio 0.5 becomes one at 8 kHz. Played at the old rate, ratio 0.9 is faster (and higher)
     by a ninth.

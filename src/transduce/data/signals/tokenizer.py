@@ -25,7 +25,7 @@ class SignalTokenizer(RecordedNumbers):
     """The tokenizer of signals: turns the paths of files into their normalised steps [S, D].
 
     If the unit's normalisation is "corpus", ``mean`` and ``scale`` have a number for each channel, learned on the
-    training set. Otherwise they are empty.
+    training set. Otherwise they are not used, and are empty.
     """
 
     kind = "signal"
@@ -36,6 +36,7 @@ class SignalTokenizer(RecordedNumbers):
 
     @property
     def factors(self) -> int:
+        """D, the count of numbers in a step."""
         return self._unit.channels * self._unit.size
 
     @property
@@ -66,8 +67,8 @@ class SignalTokenizer(RecordedNumbers):
         return text
 
     def extended(self, other: Tokenizer) -> SignalTokenizer:
-        """Returns this tokenizer: numbers have no vocabulary to extend. Raises DataError unless steps of ``other`` have
-        D numbers.
+        """Returns this tokenizer itself: numbers have no vocabulary to extend. Raises DataError unless ``other`` is of
+        a signal with D numbers in a step.
         """
         if not other.signal or other.factors != self.factors:
             raise DataError(
@@ -91,6 +92,9 @@ class SignalTokenizer(RecordedNumbers):
         return cls(unit, record["mean"], record["scale"])
 
     def _normalised(self, unit: Signal, path: str) -> Steps:
+        """The steps [S, D] of a file: each channel minus its mean, divided by its deviation, which counts as at least
+        ``FLOOR``.
+        """
         x_SCP = channelled(unit, path)
         if unit.normalisation == "none":
             return x_SCP.reshape(len(x_SCP), -1)
@@ -104,9 +108,10 @@ class SignalTokenizer(RecordedNumbers):
 
 
 def learned(unit: Signal, paths: Iterable[str]) -> SignalTokenizer:
-    """The unit's tokenizer. Reads files only for the normalisation "corpus".
+    """The tokenizer of a unit. Reads the files only for the normalisation "corpus".
 
-    An unreadable file is skipped here; encoding reports or refuses it. Raises DataError if no file can be read.
+    An unreadable file is skipped here; encoding reports or refuses it. Raises DataError if files are to be read and
+    none can be.
     """
     if unit.normalisation != "corpus":
         return SignalTokenizer(unit)

@@ -15,9 +15,10 @@ class Tokenizer(Protocol):
     """Converts each text to a row of ids that ends with EOS, and a row back to text. Ids 0 to 3 are ``types.SPECIALS``.
 
     A row begins with ``labels`` ids that are not text. After them, each token has ``factors`` ids. ``tokens`` has a
-    name for each id of a row, for people. ``normalize`` is the text after a round trip through ids. ``spans`` has the
-    start and end of each id in a text, in characters; EOS and ids that are not text have empty spans. ``length`` is the
-    number of tokens in a row of ids, without EOS and labels.
+    name for each id of a row, for people. ``normalize`` is the text after a round trip through ids, if no token is
+    unknown. ``spans`` has the start and end of each id in a text, in characters; EOS and ids that are not text have
+    empty spans. ``length`` is the number of tokens in a row of ids, without EOS and labels (of labels, if a row has no
+    other tokens).
 
     ``entries`` and ``pieces`` have an item for each id of the vocabulary. ``entries`` are what the ids stand for, all
     different: an equal entry in two vocabularies is the same token. ``pieces`` are the texts that the ids add to an
@@ -27,9 +28,9 @@ class Tokenizer(Protocol):
 
     A line has at most ``columns`` columns, separated by tabs; in the last one a tab is text. The rows of a ``numeric``
     tokenizer are numbers, and it has one entry for each number of a step. A tokenizer of a ``signal`` is numeric too:
-    its texts are paths of files, and a row is an array [S, factors] of float32 without EOS. ``kind`` names the class in
-    a saved file, and ``from_json`` reads what ``as_json`` returns (``storage.py``). Equal tokenizers have equal
-    ``fingerprint``.
+    its texts are paths of files, and a row is an array [S, factors] of float32 without EOS. Such a row has no text, so
+    ``decode`` and ``spans`` raise DataError. ``kind`` names the class in a saved file, and ``from_json`` reads what
+    ``as_json`` returns (``storage.py``). Equal tokenizers have equal ``fingerprint``.
     """
 
     @property
@@ -88,7 +89,7 @@ class Tokenizer(Protocol):
 
 @runtime_checkable
 class Scaled(Protocol):
-    """A tokenizer whose rows are scaled numbers.
+    """A tokenizer whose rows are scaled numbers, ``factors`` of them in each step.
 
     ``in_units`` returns a hypothesis with its deviations and log-densities in the units of the texts.
     """
@@ -116,7 +117,7 @@ class Unit(Protocol):
 
 
 def checked(ids: Sequence[int], size: int) -> Sequence[int]:
-    """Returns the ids. Raises DataError if one of them is not in a vocabulary of ``size``."""
+    """Returns the ids unchanged. Raises DataError if one of them is not in a vocabulary of ``size``."""
     wrong = [i for i in ids if not 0 <= i < size]
     if wrong:
         raise DataError(f"id {wrong[0]} is not in a vocabulary of {size}: another tokenizer made it")
@@ -124,8 +125,8 @@ def checked(ids: Sequence[int], size: int) -> Sequence[int]:
 
 
 def divided(text: str, separator: str) -> list[tuple[int, int]]:
-    """The spans (start, end) of the parts of a text between white space or ``separator``, in characters, and an empty
-    span at the end, for EOS.
+    """The spans (start, end) of the parts of a text between white space or ``separator``, in characters. At the end is
+    one empty span, for EOS.
     """
     found = []
     for token in re.finditer(r"\S+", text):
@@ -137,14 +138,15 @@ def divided(text: str, separator: str) -> list[tuple[int, int]]:
 
 
 def shifted(spans: Iterable[tuple[int, int]], by: int) -> list[tuple[int, int]]:
-    """The spans of a text, moved ``by`` characters."""
+    """The same spans, each moved ``by`` characters towards the end."""
     return [(start + by, end + by) for start, end in spans]
 
 
 def cut(row: Any, limit: int, tokenizer: Tokenizer) -> Any:
-    """Shortens a row of ids to ``limit`` items. A row that is not longer stays unchanged.
+    """Shortens a row to ``limit`` items, of ids, numbers or steps. A row that is not longer stays unchanged.
 
-    If the tokenizer ends rows with EOS, the last item that remains is replaced by EOS. So one more token is lost.
+    If rows of the tokenizer end with EOS, so does the result: then ``limit - 1`` items of the row remain, and EOS
+    follows.
     """
     if len(row) <= limit:
         return row

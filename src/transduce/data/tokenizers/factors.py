@@ -63,7 +63,8 @@ class FactoredTokenizer(Recorded):
         ]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The line of the ids. An unknown factor is "<unk>". An incomplete last token keeps the factors that it has.
+        """The line of the ids. Padding, BOS and EOS add nothing. An unknown factor is "<unk>". An incomplete last token
+        keeps the factors that it has.
 
         Raises DataError for an id outside the vocabulary.
         """
@@ -77,20 +78,23 @@ class FactoredTokenizer(Recorded):
         return [self._pieces[i] for i in checked(ids, len(self))]
 
     def length(self, ids: Sequence[int]) -> int:
+        """The number of complete tokens, each with all its factors, without EOS."""
         return (len(ids) - 1) // self.factors
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """The span of each id in the text: one factor of one token."""
+        """The span of each id in the text: one factor of one token. EOS has an empty span at the end."""
         return divided(text, self._separator)
 
     def normalize(self, text: str) -> str:
-        """Returns ``decode(encode(text))``, assuming that the text has no unknown factors."""
+        """Returns ``decode(encode(text))``, assuming that the text has no unknown factors. Raises LineError as
+        ``split`` does.
+        """
         return " ".join(map(self._separator.join, split(text, self.factors, self._separator)))
 
     @property
     def entries(self) -> tuple[Hashable, ...]:
-        """Each value with the number of its factor, which makes it different from a special token with the same
-        spelling.
+        """The special tokens, then each value with the number of its factor, which makes it different from a special
+        token with the same spelling.
         """
         return (*SPECIALS, *((number, value) for number, column in enumerate(self._values) for value in column))
 
@@ -100,8 +104,8 @@ class FactoredTokenizer(Recorded):
         return ("",) * len(self)
 
     def extended(self, other: Tokenizer) -> FactoredTokenizer:
-        """Returns a tokenizer that also has the values of ``other``, at the end of each factor. The ids of the tags
-        change, because tags follow words.
+        """Returns a new tokenizer that also has the values of ``other``, at the end of each factor. The ids of the tags
+        may change, because tags follow words.
 
         Raises DataError if the number of factors or the separator differs.
         """
@@ -145,8 +149,9 @@ class Factored:
     "dogs|dog|NOUN" has 3.
 
     ``separator`` stands between factors. Values of a factor that are rarer than ``minimum_count`` are unknown. At most
-    the ``size`` most frequent values of each factor are kept; None keeps all. Lengths count ids, so a token counts
-    ``factors`` times.
+    the ``size`` most frequent values of each factor are kept; None keeps all. Lengths in the data's limits count ids,
+    so a token counts ``factors`` times. Raises DataError for fewer than 2 factors, a separator that is empty or has
+    white space, or a ``size`` below 1. Learning raises LineError for a token with another number of factors.
     """
 
     factors: int = 2
@@ -174,6 +179,6 @@ class Factored:
         return FactoredTokenizer([self._kept(count) for count in counts], self.separator)
 
     def _kept(self, count: Counter[str]) -> list[str]:
-        """The values of one factor, the most frequent first."""
+        """The values of one factor that are in the vocabulary, the most frequent first."""
         ranked = sorted(count, key=lambda value: (-count[value], value))
         return [value for value in ranked[: self.size] if count[value] >= self.minimum_count]

@@ -27,6 +27,7 @@ class FeaturesTokenizer(Recorded):
     """Converts lines of features and a text to ids and back: one id per feature, then the ids of the text.
 
     ``features`` are all known features in the order of their ids. Features have no fixed positions, so ``labels`` is 0.
+    Raises DataError if the tokenizer ``text`` is numeric or has ids of whole words.
     """
 
     kind = "features"
@@ -62,20 +63,27 @@ class FeaturesTokenizer(Recorded):
         ]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The line of the ids. All ids up to the last feature are features; an unknown one is "<unk>"."""
+        """The line of the ids: features, a tab, the text. Ids up to the last known feature are features; an unknown one
+        among them is "<unk>". Raises DataError for an id outside the vocabulary.
+        """
         spoken = [i for i in checked(ids, len(self)) if i not in (PAD, BOS, EOS)]
         behind = max((place + 1 for place, i in enumerate(spoken) if i >= len(self._text)), default=0)
         features = self._separator.join(self._spelling(i) for i in spoken[:behind])
         return f"{features}\t{self._text.decode(spoken[behind:])}"
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The pieces for people to read, one per id. A feature is "<feature>"."""
+        """The pieces for people to read, one per id. A known feature is "<feature>", with spaces shown as "▁"; an
+        unknown one is "<unk>".
+        """
         return [
             self._spelling(i) if i < len(self._text) else f"<{self._spelling(i)}>".replace(" ", SPACE)
             for i in checked(ids, len(self))
         ]
 
     def length(self, ids: Sequence[int]) -> int:
+        """The number of ids that are not known features, without EOS. An unknown feature counts as an id of
+        the text.
+        """
         return sum(i < len(self._text) for i in ids) - 1
 
     def spans(self, line: str) -> list[tuple[int, int]]:
@@ -98,8 +106,8 @@ class FeaturesTokenizer(Recorded):
         return (*self._text.pieces, *("" for _ in self._features))
 
     def extended(self, other: Tokenizer) -> FeaturesTokenizer:
-        """Returns a tokenizer that also has the pieces and features of ``other``. The features' ids change, because
-        they follow the text's ids.
+        """Returns a new tokenizer that also has the pieces and features of ``other``. The features' ids may change,
+        because they follow the text's ids.
 
         Raises DataError if ``other`` has no features or another separator, or if the text's vocabulary cannot grow.
         """
@@ -123,8 +131,8 @@ class FeaturesTokenizer(Recorded):
 
 
 def split(line: str, separator: str) -> tuple[list[str], str]:
-    """The features of a line in NFC, without empty ones, and its text. Raises LineError, which quotes the line, without
-    a tab.
+    """The features of a line in NFC, without empty ones, and its text. Raises LineError, which quotes the line, if it
+    has no tab.
     """
     features, tab, text = line.partition("\t")
     if not tab:
@@ -141,7 +149,8 @@ class Features:
     """A unit for features before a text: a list of features, a tab, and a text with a unit of its own. Each feature is
     one symbol before the text.
 
-    ``separator`` stands between features. A feature rarer than ``minimum_count`` is unknown.
+    ``separator`` stands between features. A feature rarer than ``minimum_count`` is unknown. Raises DataError if the
+    separator is empty or has a tab.
     """
 
     text: Unit
@@ -166,7 +175,7 @@ class Features:
         )
 
     def _counting(self, lines: Iterable[str], counts: Counter[str]) -> Iterator[str]:
-        """Yields the texts of the lines and counts their features."""
+        """Yields the text of each line and, at that moment, adds the line's features to ``counts``."""
         for line in lines:
             features, text = split(line, self.separator)
             counts.update(features)

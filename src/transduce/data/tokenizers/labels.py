@@ -26,7 +26,8 @@ from transduce.types import BOS, EOS, PAD, UNK
 class LabelledTokenizer(Recorded):
     """Converts lines of labels, and a text if ``with_text``, to ids and back: one id per label, then the text's ids.
 
-    ``labels`` are the labels of each column in the order of their ids.
+    The argument ``labels`` has the labels of each column in the order of their ids; the property ``labels`` is the
+    number of columns. Raises DataError if the tokenizer ``text`` is numeric or has ids of whole words.
     """
 
     kind = "labelled"
@@ -44,6 +45,7 @@ class LabelledTokenizer(Recorded):
 
     @property
     def labels(self) -> int:
+        """The number of columns of labels."""
         return len(self._labels)
 
     @property
@@ -67,21 +69,21 @@ class LabelledTokenizer(Recorded):
 
     def decode(self, ids: Sequence[int]) -> str:
         """The line of a row of ids: labels and text, separated by tabs. An unknown label or token is "<unk>". The id of
-        a label among the text's ids is left out.
+        a label among the text's ids is left out. Raises DataError for an id outside the vocabulary.
         """
         spoken = [i for i in checked(ids, len(self)) if i not in (PAD, BOS, EOS)]
         labels = [self._spelling(i) for i in spoken[: self.labels]]
         return self._join(labels, self._text.decode([i for i in spoken[self.labels :] if i < len(self._text)]))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The pieces for people to read, one per id. A label is "<label>"."""
+        """The pieces for people to read, one per id. A known label is "<label>", with spaces shown as "▁"."""
         return [
             self._text.tokens([i])[0] if i < len(self._text) else f"<{self._spelling(i)}>".replace(" ", SPACE)
             for i in checked(ids, len(self))
         ]
 
     def length(self, ids: Sequence[int]) -> int:
-        """The number of tokens of the text, or of labels if there is no text."""
+        """The number of tokens of the text; without a text, the number of columns of labels."""
         return self._text.length(ids[self.labels :]) if self._with_text else self.labels
 
     def spans(self, line: str) -> list[tuple[int, int]]:
@@ -96,7 +98,7 @@ class LabelledTokenizer(Recorded):
 
     @property
     def entries(self) -> tuple[Hashable, ...]:
-        """The entries of the text, and each label with the number of its column."""
+        """The entries of the text, and then each label with the number of its column, from 0."""
         return (*self._text.entries, *((column, label) for column, ids in enumerate(self._ids) for label in ids))
 
     @property
@@ -104,11 +106,11 @@ class LabelledTokenizer(Recorded):
         return (*self._text.pieces, *("" for _ in self._values))
 
     def extended(self, other: Tokenizer) -> LabelledTokenizer:
-        """Returns a tokenizer that also has the pieces and labels of ``other``. The labels' ids change, because they
-        follow the text's ids.
+        """Returns a new tokenizer that also has the pieces and labels of ``other``. The labels' ids may change, because
+        they follow the text's ids.
 
-        Raises DataError if ``other`` has another number of labels, if only one of the two has a text, or if the text's
-        vocabulary cannot grow.
+        Raises DataError if ``other`` has another number of columns of labels, if only one of the two has a text, or if
+        the text's vocabulary cannot grow.
         """
         if not isinstance(other, LabelledTokenizer) or (other.labels, other._with_text) != (
             self.labels,
@@ -151,7 +153,8 @@ def check_text(text: Tokenizer) -> Tokenizer:
 
 
 def split(line: str, labels: int, with_text: bool) -> tuple[list[str], str]:
-    """The labels of a line, in NFC, and its text, which is empty without ``with_text``.
+    """The labels of a line, in NFC, and its text, which is empty without ``with_text``. ``labels`` is the number of
+    columns of labels.
 
     Raises LineError, which quotes the line, if it has too few fields, or extra ones without a text.
     """
@@ -174,7 +177,8 @@ class Labelled:
     """A unit for labels before a text: ``labels`` columns of labels, separated by tabs, then a text with a unit of its
     own. The text may be empty.
 
-    A label rarer than ``minimum_count`` is unknown, so that a model learns what to do without a label.
+    A label rarer than ``minimum_count`` is unknown, so that a model learns what to do without a label. Raises DataError
+    if ``labels`` is below 1.
     """
 
     text: Unit
@@ -198,7 +202,7 @@ class Labelled:
 @dataclass(frozen=True)
 class Labels:
     """A unit for lines of labels without a text: ``labels`` columns, separated by tabs. A label rarer than
-    ``minimum_count`` is unknown.
+    ``minimum_count`` is unknown. Raises DataError if ``labels`` is below 1.
     """
 
     labels: int = 1
@@ -217,7 +221,7 @@ class Labels:
 
 
 def _counting(lines: Iterable[str], counts: Sequence[Counter[str]], with_text: bool) -> Iterator[str]:
-    """Yields the texts of the lines and counts their labels."""
+    """Yields the text of each line and, at that moment, adds each of the line's labels to the count of its column."""
     for line in lines:
         labels, text = split(line, len(counts), with_text)
         for count, label in zip(counts, labels, strict=True):
@@ -226,7 +230,7 @@ def _counting(lines: Iterable[str], counts: Sequence[Counter[str]], with_text: b
 
 
 def _kept(counts: Sequence[Counter[str]], minimum_count: int) -> list[list[str]]:
-    """The labels of each column, the most frequent first."""
+    """The labels of each column that occur ``minimum_count`` times or more, the most frequent first."""
     ranked = [sorted(count.items(), key=lambda entry: (-entry[1], entry[0])) for count in counts]
     return [[label for label, times in column if times >= minimum_count] for column in ranked]
 

@@ -23,8 +23,9 @@ class Normalised:
     """The options of a text unit's normalisation.
 
     ``normalisation`` is a Unicode form. "NFC" composes letters with their accents. "NFD" decomposes them (Hangul
-    syllables into letters). "NFKC" also replaces compatibility characters ("ﬁ", "①"). "none" keeps the text.
-    ``lowercase`` makes letters lower case. Outputs are written in this form, so references must have it too.
+    syllables into letters). "NFKC" composes too, and replaces compatibility characters ("ﬁ", "①"). "none" keeps the
+    text. ``lowercase`` makes letters lower case. Outputs are written in this form, so references must have it too.
+    Raises DataError for another form.
     """
 
     normalisation: Form = "NFC"
@@ -35,7 +36,9 @@ class Normalised:
             raise DataError(f"normalisation = {self.normalisation!r}: expected one of {', '.join(get_args(Form))}")
 
     def normalizers(self) -> list[Any]:
-        """The library's normalizers in the order of their use; none for "none". The tokenizer's file records them."""
+        """The library's normalizers in the order of their use. The list is empty for "none" without ``lowercase``. The
+        tokenizer's file records them.
+        """
         form = _STEPS[self.normalisation]
         # The form once more, because lower case can leave a letter and its accent apart.
         return [*form, normalizers.Lowercase(), *form] if self.lowercase else form

@@ -46,7 +46,7 @@ class NumbersTokenizer(RecordedNumbers):
         return len(self._mean)
 
     def encode(self, texts: Sequence[str]) -> list[list[float]]:
-        """The scaled numbers of each line, and EOS. Raises LineError if a step has the wrong number of channels."""
+        """The scaled numbers of each line, and EOS as a number. Raises LineError as ``steps`` does."""
         rows = []
         for line in texts:
             scaled_SC = (steps(line, self.factors, self._missing) - self._mean) / self._scale
@@ -54,28 +54,31 @@ class NumbersTokenizer(RecordedNumbers):
         return rows
 
     def decode(self, ids: Sequence[float]) -> str:
-        """The line of a row from ``encode`` or from a model. The row's last value stands for EOS and is left out."""
+        """The line, in raw units, of a row from ``encode`` or from a model. The row's last value stands for EOS and is
+        left out.
+        """
         numbers = self._written(ids)
         return " ".join(",".join(numbers[at : at + self.factors]) for at in range(0, len(numbers), self.factors))
 
     def tokens(self, ids: Sequence[float]) -> list[str]:
-        """The numbers in raw units and the end, for people to read."""
+        """The numbers in raw units as text for people, one per item of the row; the last item is shown as "</s>"."""
         return [*self._written(ids), SPECIALS[EOS]]
 
     def length(self, ids: Sequence[float]) -> int:
+        """The number of complete steps, without EOS."""
         return (len(ids) - 1) // self.factors
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """The span of each number in the line."""
+        """The span of each number in the line. EOS has an empty span at the end."""
         return divided(text, ",")
 
     def normalize(self, text: str) -> str:
-        """Returns ``decode(encode(line))``."""
+        """Returns ``decode(encode(text))``. Raises LineError as ``steps`` does."""
         return self.decode(self.encode([text])[0])
 
     def extended(self, other: Tokenizer) -> NumbersTokenizer:
-        """Returns this tokenizer: numbers have no vocabulary to extend. Raises DataError unless ``other`` has as many
-        channels.
+        """Returns this tokenizer itself: numbers have no vocabulary to extend. Raises DataError unless ``other`` has
+        numbers with as many channels.
         """
         if not other.numeric or other.factors != self.factors:
             raise DataError(
@@ -92,7 +95,9 @@ class NumbersTokenizer(RecordedNumbers):
         return cls(record["mean"], record["scale"], record.get("missing", False))
 
     def in_units(self, hypothesis: Hypothesis) -> Hypothesis:
-        """The hypothesis with its deviations and log-densities in the units of the lines. Its tokens stay scaled."""
+        """The hypothesis with its deviations and log-densities in the units of the lines. ``log_prob`` and ``score``
+        become the sum of these log-densities. Its tokens stay scaled. A hypothesis without log-densities keeps both.
+        """
         scales = list(islice(cycle(self._scale), len(hypothesis.tokens) - 1))
         deviations = tuple(s * scale for s, scale in zip(hypothesis.deviations, scales, strict=False))
         if not hypothesis.token_log_probs:
@@ -102,6 +107,7 @@ class NumbersTokenizer(RecordedNumbers):
         return replace(hypothesis, log_prob=sum(each), score=sum(each), token_log_probs=each, deviations=deviations)
 
     def _written(self, row: Sequence[float]) -> list[str]:
+        """The numbers of a row in raw units as text, without its last value."""
         channels = cycle(zip(self._mean, self._scale, self._decimals, strict=True))
         return [
             _text(mean + scale * number, decimals)
@@ -114,9 +120,10 @@ def _text(number: float, decimals: int) -> str:
 
 
 def steps(line: str, channels: int | None = None, missing: bool = False) -> Array:
-    """The numbers of a line, [S, C]. Without ``channels``, the first step determines C. With ``missing``, "nan" is NaN.
+    """The numbers of a line, [S, C], unscaled. Without ``channels``, the first step determines C. With ``missing``,
+    "nan" is allowed and becomes NaN.
 
-    Raises LineError if the line has no numbers, a step has more or fewer than C, or one is not a finite number.
+    Raises LineError if the line has no numbers, if a step has more or fewer than C, or if one is not a finite number.
     """
     written = [step.split(",") for step in line.split()]
     if not written:
@@ -163,7 +170,7 @@ class Moments:
         self._squares_C: Array = np.zeros(1)  # sum of squared distances from the mean
 
     def add(self, x_NC: NDArray[Any]) -> None:
-        """Adds the rows ``x_NC``, at least one. Missing numbers (NaN) are left out."""
+        """Adds the rows ``x_NC``, at least one, in place. Missing numbers (NaN) are left out."""
         known_NC = ~np.isnan(x_NC)
         own_count_C, before_C = known_NC.sum(0), self.count_C
         own_C = np.where(known_NC, x_NC, 0).sum(0, dtype=np.float64) / np.maximum(own_count_C, 1)
@@ -175,7 +182,9 @@ class Moments:
 
     @property
     def deviation_C(self) -> Array:
-        """The standard deviation of all added rows."""
+        """The standard deviation of the numbers of each channel (sum of squares divided by their count); 0 for a
+        channel without numbers.
+        """
         return np.sqrt(self._squares_C / np.maximum(self.count_C, 1))
 
 
@@ -185,8 +194,9 @@ class Numbers:
 
     They are shifted and scaled so that the training set has mean 0 and standard deviation 1. "channel" does this for
     each channel separately. "global" uses one mean and one scale for all, so that channels stay comparable. "none"
-    reads numbers unchanged. Inputs and outputs are raw numbers. Lengths count numbers. With ``missing``, "nan" is a
-    missing number; only some models read it.
+    reads numbers unchanged. Numbers that are all equal are shifted and not scaled. Inputs and outputs are raw numbers.
+    Lengths in the data's limits count numbers, not steps. With ``missing``, "nan" is a missing number; only some models
+    read it.
     """
 
     scaling: Literal["channel", "global", "none"] = "channel"

@@ -19,7 +19,7 @@ STANDARD_ERROR = 2  # the file descriptor, to which the library writes past Pyth
 
 @contextmanager
 def panics_as_errors(silent: bool) -> Iterator[None]:
-    """Raises DataError if the library panics while the context is entered.
+    """A context that raises DataError if the library panics inside it.
 
     If ``silent`` is True, the library's own message does not appear. All output to standard error, of other threads
     too, then waits in a file until the context ends, and is lost after a panic.
@@ -42,7 +42,7 @@ def panics_as_errors(silent: bool) -> Iterator[None]:
 @contextmanager
 def _held_back() -> Iterator[IO[bytes]]:
     """A context in which a file receives all output to standard error. At its end, standard error gets the content that
-    the file then has.
+    the file then has. If standard error is closed, nothing is held back and the file stays empty.
     """
     if sys.stderr is not None:
         sys.stderr.flush()
@@ -64,7 +64,7 @@ def _held_back() -> Iterator[IO[bytes]]:
 
 
 def expressions(record: Any) -> set[str]:
-    """All regular expressions in the JSON of a tokenizer of the library."""
+    """All regular expressions in the JSON of a tokenizer of the library, at any depth."""
     if isinstance(record, dict):
         own = {record["Regex"]} if isinstance(record.get("Regex"), str) else set()
         return own.union(*map(expressions, record.values()))

@@ -13,7 +13,7 @@ from transduce.data.tokenizers.base import Tokenizer
 
 
 class Recorded(ABC):
-    """A tokenizer that is saved as its record. Equal records mean equal tokenizers."""
+    """The base class of tokenizers that are saved as their record. Equal records mean equal tokenizers."""
 
     @property
     def words(self) -> int:
@@ -29,7 +29,7 @@ class Recorded(ABC):
 
     @abstractmethod
     def as_json(self) -> Any:
-        """The record that ``from_json`` needs."""
+        """The record that ``from_json`` needs, without the kind."""
 
     @property
     def fingerprint(self) -> str:
@@ -41,7 +41,9 @@ class Recorded(ABC):
 
 
 class RecordedNumbers(Recorded):
-    """A tokenizer whose ids are numbers, ``factors`` of them in each step. Its entries have no text."""
+    """The base class of tokenizers whose rows are numbers, ``factors`` of them in each step. Its entries have
+    no text.
+    """
 
     numeric = True
     labels = 0
@@ -49,7 +51,7 @@ class RecordedNumbers(Recorded):
     @property
     @abstractmethod
     def factors(self) -> int:
-        """The numbers in a step."""
+        """The count of numbers in a step."""
 
     def __len__(self) -> int:
         return self.factors

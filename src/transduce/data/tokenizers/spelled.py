@@ -23,8 +23,8 @@ from transduce.types import BOS, EOS, SPECIALS, UNK
 class SpelledTokenizer(Recorded):
     """Converts lines of words to ids and back: the ids of the pieces' tokenizer, with a mark before each word.
 
-    The mark is BOS. A word in the vocabulary of the tokenizer ``known`` has a mark of its own, whose id follows the
-    pieces' ids.
+    The mark is BOS. A word in the vocabulary of the tokenizer ``known`` has a mark of its own instead, whose id follows
+    the pieces' ids. Raises DataError if one of the two tokenizers has numbers, labels, factors or whole words.
     """
 
     kind = "spelled"
@@ -52,6 +52,7 @@ class SpelledTokenizer(Recorded):
         return len(self._wholes)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, ending with EOS: for each word its mark and its pieces."""
         lines = [text.split() for text in texts]
         words = list(dict.fromkeys(word for line in lines for word in line))
         cut = zip(words, self._marks(words), self._pieces.encode(words), strict=True)
@@ -59,7 +60,7 @@ class SpelledTokenizer(Recorded):
         return [[*(i for word in line for i in spelled[word]), EOS] for line in lines]
 
     def _marks(self, words: Sequence[str]) -> list[int]:
-        """The mark of each word: its own if it is known as a whole, otherwise BOS."""
+        """The mark of each word: its own if ``known`` has the word as one known id, otherwise BOS."""
         if self._known is None:
             return [BOS] * len(words)
         first = len(self._pieces) - len(SPECIALS)
@@ -69,6 +70,9 @@ class SpelledTokenizer(Recorded):
         return i == BOS or i >= len(self._pieces)
 
     def decode(self, ids: Sequence[int]) -> str:
+        """The words of the ids, with one space between them. Marks only begin words: the text of a word comes from its
+        pieces.
+        """
         words: list[list[int]] = []
         for i in checked(ids, len(self)):
             if self._is_mark(i) or not words:
@@ -86,10 +90,13 @@ class SpelledTokenizer(Recorded):
         ]
 
     def length(self, ids: Sequence[int]) -> int:
+        """The number of words, which is the number of marks."""
         return sum(map(self._is_mark, ids))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """The span of each id in the text. A mark has an empty span at the beginning of its word."""
+        """The span of each id in the text. A mark has an empty span at the beginning of its word, and EOS one at the
+        end of the text.
+        """
         found: list[tuple[int, int]] = []
         for word in re.finditer(r"\S+", text):
             found += [(word.start(), word.start()), *shifted(self._pieces.spans(word[0])[:-1], word.start())]
@@ -100,7 +107,9 @@ class SpelledTokenizer(Recorded):
 
     @property
     def entries(self) -> tuple[Hashable, ...]:
-        """The entries of the pieces, and each whole word in a form that differs from a piece with the same spelling."""
+        """The entries of the pieces, and then each whole word in a form that differs from a piece with the same
+        spelling.
+        """
         return (*self._pieces.entries, *(("word", word) for word in self._wholes))
 
     @property
@@ -108,10 +117,10 @@ class SpelledTokenizer(Recorded):
         return (*self._pieces.pieces, *("" for _ in self._wholes))
 
     def extended(self, other: Tokenizer) -> SpelledTokenizer:
-        """Returns a tokenizer with the new pieces and words too. The ids of the words change, because they follow the
-        pieces'.
+        """Returns a new tokenizer that also has the pieces and the whole words of ``other``. The ids of the whole words
+        may change, because they follow the pieces'.
 
-        Raises DataError if ``other`` is of another kind, if only one of the two knows words, or if the pieces cannot
+        Raises DataError if ``other`` is of another kind, if only one of the two knows words, or if a vocabulary cannot
         grow.
         """
         if not isinstance(other, SpelledTokenizer) or (self._known is None) != (other._known is None):
@@ -134,8 +143,9 @@ class Spelled:
     """A unit for words in pieces: words between white space, each cut by the text unit ``pieces``, with the mark <s>
     before each word.
 
-    ``words``, a unit of "symbols", are the words known as wholes; each has its own mark instead of <s>. Encoders that
-    return one state per word read this unit: ``embedding = {type = "spelled"}``, or ``first-piece``.
+    ``words``, a unit such as "symbols", learns which words are also known as wholes; each has its own mark instead of
+    <s>. Without it there are none. Encoders that return one state per word read this unit: ``embedding = {type =
+    "spelled"}``, or ``first-piece``.
     """
 
     pieces: Unit

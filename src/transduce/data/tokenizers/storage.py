@@ -29,7 +29,9 @@ _KINDS_BY_KEYS: Mapping[frozenset[str], str] = {
 
 
 def load(path: str | Path) -> Tokenizer:
-    """The tokenizer of a saved file. Raises DataError if the file is missing or is not a tokenizer's."""
+    """The tokenizer of a saved file. Raises DataError if the file is missing or is not a tokenizer's, or if no
+    registered unit has tokenizers of its kind.
+    """
     try:
         return from_record(json.loads(Path(path).read_text(encoding="utf-8")))
     except RecursionError:
@@ -39,12 +41,15 @@ def load(path: str | Path) -> Tokenizer:
 
 
 def save(tokenizer: Tokenizer, path: str | Path) -> None:
-    """Writes the tokenizer's record as JSON. Raises DataError if ``load`` could not read it again."""
+    """Writes the tokenizer's record as JSON. Raises DataError if no registered unit has this class of tokenizers,
+    because ``load`` could not read the file.
+    """
     Path(path).write_text(json.dumps(record_of(tokenizer), ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 def record_of(tokenizer: Tokenizer) -> Any:
-    """The JSON record of a tokenizer, with the kind by which ``from_record`` finds its class.
+    """The JSON record of a tokenizer, with the kind by which ``from_record`` finds its class. A ``TextTokenizer`` has a
+    record without a kind.
 
     Raises DataError if ``from_record`` could not find the class.
     """
@@ -60,7 +65,11 @@ def record_of(tokenizer: Tokenizer) -> Any:
 
 
 def from_record(record: Any) -> Tokenizer:
-    """The tokenizer of a record. Raises DataError if no registered unit has a tokenizer of its kind."""
+    """The tokenizer of a record. A record without a kind has the kind that its keys tell, otherwise "text".
+
+    Raises DataError if no registered unit has tokenizers of this kind. What the class raises for a wrong record passes
+    unchanged.
+    """
     kind = record.get("kind") or _KINDS_BY_KEYS.get(frozenset(record), TEXT)
     classes = _classes()
     if kind not in classes:

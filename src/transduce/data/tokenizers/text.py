@@ -74,7 +74,7 @@ class TextTokenizer:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, ending with EOS.
 
-        Raises DataError for half of a surrogate pair, or if the library gives up on a text.
+        Raises DataError for half of a surrogate pair, or if the library gives up on a text (``panics.py``).
         """
         try:
             with panics_as_errors(silent=self._may_panic):
@@ -85,19 +85,26 @@ class TextTokenizer:
             raise
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of the ids. Padding, BOS and EOS add nothing anywhere. An unknown token is "<unk>"."""
+        """The text of the ids. Padding, BOS and EOS add nothing, wherever they stand. An unknown token is "<unk>".
+        Raises DataError for an id outside the vocabulary.
+        """
         spoken = [i for i in checked(ids, len(self)) if i not in (PAD, BOS, EOS)]
         return self._library.decode(spoken, skip_special_tokens=False)
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The pieces for people to read, one per id. Spaces are shown as "▁"."""
+        """The pieces for people to read, one per id. Spaces are shown as "▁". Raises DataError for an id outside the
+        vocabulary.
+        """
         return [str(self._library.id_to_token(i)).replace(" ", SPACE) for i in checked(ids, len(self))]
 
     def length(self, ids: Sequence[int]) -> int:
+        """The number of ids without EOS."""
         return len(ids) - 1
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """The span of each id in the text. A space belongs to the next piece, or is an id itself."""
+        """The span of each id in the text. A space belongs to the next piece, or is an id itself; between symbols it
+        belongs to neither. EOS has an empty span at the end.
+        """
         with panics_as_errors(silent=self._may_panic):
             return [*self._library.encode(text).offsets[:-1], (len(text), len(text))]
 
@@ -125,7 +132,7 @@ class TextTokenizer:
         return ("",) * UNK + spoken
 
     def extended(self, other: Tokenizer) -> TextTokenizer:
-        """Returns a tokenizer with the new entries of ``other`` after its own. The ids of its own entries stay.
+        """Returns a new tokenizer: the ids of this one stay, and the entries that only ``other`` has follow.
 
         Raises DataError if the two cut text differently, and for subwords (bpe, unigram), because each new piece
         changes how all text is divided.
@@ -168,13 +175,17 @@ class TextTokenizer:
 
 
 def _cutting(record: Any) -> Any:
-    """How a tokenizer cuts text, to compare two of them: its record without the vocabulary."""
+    """What decides how a tokenizer cuts text, to compare two of them: its record with the model's type in place of the
+    model, and so without the vocabulary.
+    """
     return {**record, "model": record.get("model", {}).get("type")}
 
 
 @dataclass(frozen=True)
 class TextUnit(Normalised):
-    """The members that all units of text share. Raises DataError if an option of a subclass is not allowed."""
+    """The members that all units of text share. Raises DataError for an unknown ``normalisation``, and if ``size``,
+    ``minimum_count`` or ``alphabet`` is below 0 or above 2**31.
+    """
 
     signal = False
     tokenizer = TextTokenizer
@@ -189,10 +200,11 @@ class TextUnit(Normalised):
 
 @dataclass(frozen=True)
 class Characters(TextUnit):
-    """A unit of text: single characters, including spaces.
+    """A unit of text: single characters (Unicode code points after normalisation), including spaces.
 
     Characters rarer than ``minimum_count`` are unknown. ``size`` is the largest vocabulary, including special tokens,
-    and keeps the most frequent characters; None keeps all.
+    and keeps the most frequent characters; None keeps all. Raises DataError at learning if ``size`` has room for the
+    special tokens only.
     """
 
     minimum_count: int = 1
@@ -208,10 +220,12 @@ class Characters(TextUnit):
 
 @dataclass(frozen=True)
 class Words(TextUnit):
-    """A unit of text: words and single punctuation marks. A piece after a space begins with "▁".
+    """A unit of text: words and single punctuation marks. A piece after a space, or at the beginning of the text,
+    begins with "▁".
 
     Pieces rarer than ``minimum_count`` are unknown. ``size`` is the largest vocabulary, including special tokens, and
-    keeps the most frequent pieces; None keeps all.
+    keeps the most frequent pieces; None keeps all. Raises DataError at learning if ``size`` has room for the special
+    tokens only.
     """
 
     minimum_count: int = 1
@@ -233,7 +247,7 @@ class Symbols(TextUnit):
 
     A symbol with the spelling of a special token ("</s>") is split after its "<". Symbols rarer than ``minimum_count``
     are unknown. ``size`` is the largest vocabulary, including special tokens, and keeps the most frequent symbols; None
-    keeps all.
+    keeps all. Raises DataError at learning if ``size`` has room for the special tokens only.
     """
 
     minimum_count: int = 1
@@ -252,8 +266,9 @@ class Bpe(TextUnit):
     """A unit of text: subwords by byte-pair encoding, within words and runs of punctuation (Sennrich et al. 2016).
 
     ``size`` is the largest vocabulary, including special tokens. The vocabulary is smaller if no more pairs of pieces
-    occur ``minimum_count`` times. ``alphabet`` is the number of characters to keep, the most frequent ones; None keeps
-    all. Raises DataError at learning if these characters and the special tokens are more than ``size``.
+    occur ``minimum_count`` times. ``alphabet`` is the number of characters to keep, the most frequent ones; others are
+    unknown; None keeps all. Raises DataError at learning if these characters and the special tokens are more than
+    ``size``.
     """
 
     size: int = 8000
@@ -283,8 +298,8 @@ class Bpe(TextUnit):
 class Unigram(TextUnit):
     """A unit of text: subwords of a unigram language model, within words and runs of punctuation (Kudo 2018).
 
-    ``size`` is the largest vocabulary, including special tokens. Raises DataError at learning if the characters and the
-    special tokens are more.
+    ``size`` is the largest vocabulary, including special tokens. Raises DataError at learning if the characters of the
+    texts and the special tokens are more.
     """
 
     size: int = 8000
@@ -306,7 +321,9 @@ class Unigram(TextUnit):
 
 @dataclass(frozen=True)
 class Bytes(TextUnit):
-    """A unit of text: the 256 bytes of UTF-8, for any script. Nothing is learned and nothing is unknown."""
+    """A unit of text: the 256 bytes of UTF-8, for any script. Nothing is learned and nothing is unknown. Unlike other
+    units of text, it does not normalise by default.
+    """
 
     normalisation: Form = field(default="none", kw_only=True)
 
@@ -335,7 +352,10 @@ def check_whole(text: str) -> None:
 
 
 def _mark_spaces(library: tokenizers.Tokenizer, form: list[Any]) -> None:
-    """Replaces spaces by "▁" and adds one before the text, so that a word has the same piece at the beginning."""
+    """Gives the library's tokenizer, in place, a normalizer and a decoder. The normalizer applies ``form``, adds a
+    space before the text, so that a word has the same piece at the beginning, and replaces spaces by "▁". The decoder
+    undoes the last two.
+    """
     marks = [normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]
     library.normalizer = normalizers.Sequence([*form, *marks])
     library.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
@@ -349,8 +369,8 @@ def _subwords(model: Any, form: list[Any]) -> tokenizers.Tokenizer:
 
 
 def _pieces(longest: int | None = None) -> Any:
-    """The library's splitter of text into words and runs of punctuation, of at most ``longest`` characters after a
-    space.
+    """The library's splitter of text into words and runs of punctuation, each with the "▁" before it. They have at most
+    ``longest`` characters after the "▁"; None sets no limit.
     """
     piece = _PIECE if longest is None else _PIECE.replace("+", f"{{1,{longest}}}")
     return pre_tokenizers.Split(Regex(piece), "isolated")
@@ -359,6 +379,9 @@ def _pieces(longest: int | None = None) -> Any:
 def _counted(
     library: tokenizers.Tokenizer, texts: Iterable[str], minimum_count: int, size: int | None
 ) -> TextTokenizer:
+    """Learns the vocabulary of ``library``: the pieces of the texts that occur ``minimum_count`` times or more, the
+    most frequent first. Raises DataError if ``size`` has room for the special tokens only.
+    """
     if size is not None and size <= len(SPECIALS):
         raise _too_small("vocabulary", size, f"the specials alone are {len(SPECIALS)}")
     trainer = trainers.WordLevelTrainer(
@@ -372,11 +395,12 @@ def _counted(
 
 
 def _in_order(library: tokenizers.Tokenizer) -> list[tuple[str, float]]:
-    """A unigram vocabulary in a reproducible order.
+    """The pieces of a unigram vocabulary with their scores, in an order that is the same each time.
 
     The library iterates over a hash table. So sums differ in their last digits, and characters without a piece get the
     lowest score plus multiples of 0.0001 in random order. Here scores are rounded, and those characters share the
-    lowest score and come last, in Unicode order.
+    lowest score and come last, in Unicode order. Special tokens stay first, and the other pieces are sorted by score,
+    highest first.
     """
     pieces = [(piece, round(score, 6)) for piece, score in json.loads(library.to_str())["model"]["vocab"]]
     learned = pieces[len(SPECIALS) :]
@@ -388,7 +412,9 @@ def _in_order(library: tokenizers.Tokenizer) -> list[tuple[str, float]]:
 
 
 def _byte_characters() -> list[str]:
-    """The character that the library uses for each byte: itself if printable, otherwise one above U+00FF."""
+    """The character that the library uses for each byte, in the order of the bytes: itself if printable, otherwise one
+    above U+00FF.
+    """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = iter(range(0x100, 0x200))
     return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
