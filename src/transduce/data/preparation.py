@@ -245,8 +245,8 @@ def _signals(data: Data, files: Files) -> str:
 
 
 def _stamp(path: str) -> str:
-    """Size and modification time of a file or folder, or "missing" if it cannot be found. For a folder, those of
-    everything in it follow.
+    """Size and modification time of a file or folder, or "missing" if it cannot be found. For a folder, the sizes and
+    times of everything in it follow.
     """
     try:
         found = [os.stat(path)]

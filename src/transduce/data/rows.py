@@ -188,8 +188,8 @@ def _sides(fields: Sequence[bytes], columns: ColumnNames) -> tuple[bytes | None,
 
 
 def _label(value: Any) -> str:
-    """Reads a label from a JSON value: a string as it is, a number or a boolean as JSON writes it. Raises TypeError for
-    any other value.
+    """Reads a label from a JSON value: a string unchanged, a number or a boolean as JSON writes it. Raises TypeError
+    for any other value.
     """
     if not isinstance(value, (str, bool, int, float)):
         raise TypeError(f"a label must be a string or a number, not {type(value).__name__}")

@@ -121,7 +121,7 @@ class Data:
 
     def borrowed(self) -> list[str]:
         """A list with one line for people if the training set is given and another split would come from the origin;
-        otherwise an empty list. The line names these splits. Whether the origin has them is not checked.
+        otherwise an empty list. The line names these splits, but does not check that the origin has them.
         """
         if self.origin is None or self.train is None:
             return []

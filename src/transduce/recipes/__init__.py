@@ -1,7 +1,8 @@
 """Recipes: configurations that come with the package, one .toml file for each result.
 
-A recipe begins with a comment: its score, its time and its data. The comment's first line is the headline. A
-recipe can change another one: ``base`` is a recipe's name, or the path of a .toml file relative to its own.
+A recipe begins with a comment that describes it, usually with its data, time and score. The comment's first line is the
+headline. A recipe can change another one: its key ``base`` is a recipe's name, or the path of a .toml file relative to
+the folder of its own file.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ BUDGET = ("steps", "epochs", "minutes")  # limits of training; setting one repla
 
 
 def names() -> list[str]:
-    """The names of all recipes, sorted."""
+    """The names of all recipes of the package, sorted."""
     return sorted(file.name.removesuffix(".toml") for file in FOLDER.iterdir() if file.name.endswith(".toml"))
 
 
@@ -29,23 +30,30 @@ def read(recipe: str | Path) -> config.Table:
     """The tables of a recipe by name, or of a .toml file by path, merged over the tables of its ``base``.
 
     The recipe's own values win. If it sets one of steps, epochs and minutes, the base's are all dropped. Raises
-    ConfigError for an unknown name (with the nearest one) and for circular bases.
+    ConfigError for an unknown name (with the nearest one), for a missing base, for circular bases, and for a file that
+    is not TOML. Raises OSError if the .toml file itself cannot be read.
     """
     return _read(os.path.normpath(recipe), ())
 
 
 def own_tables(recipe: str) -> config.Table:
-    """The tables of a recipe's own file, by name or path, without those of its ``base``."""
+    """The tables of a recipe's own file, by name or path. Its key ``base`` is among them, and the tables of its base
+    are not.
+    """
     return config.read(recipe) if _is_file(recipe) else config.parse(_bytes(recipe), f"recipe {recipe}")
 
 
 def based_on(name: str) -> list[str]:
-    """The recipes whose ``base`` is ``name``."""
+    """The names of the package's recipes whose own ``base`` is ``name``, sorted. A recipe that is based on one of these
+    is not among them.
+    """
     return [other for other in names() if own_tables(other).get("base") == name]
 
 
 def without_budget(table: config.Table) -> config.Table:
-    """A copy of a run's tables without the steps, epochs and minutes of training."""
+    """A copy of a run's tables without the steps, epochs and minutes of training. If ``training`` is not a table,
+    nothing is removed.
+    """
     training = table.get("training", {})
     if not isinstance(training, dict):
         return table  # checked later, when a run is made of it
@@ -53,7 +61,9 @@ def without_budget(table: config.Table) -> config.Table:
 
 
 def describe(name: str) -> str:
-    """The comment at the beginning of a recipe, without its # marks."""
+    """The comment at the beginning of a recipe of the package, without its # marks. Raises ConfigError for an unknown
+    name.
+    """
     lines = itertools.takewhile(lambda line: line.startswith("#"), _bytes(name).decode().splitlines())
     return "\n".join(line.removeprefix("#").removeprefix(" ").rstrip() for line in lines).strip()
 
@@ -64,7 +74,9 @@ def headline(name: str) -> str:
 
 
 def _read(recipe: str, changes: tuple[str, ...]) -> config.Table:
-    """The tables of a recipe. ``changes`` are the recipes that led to it through their ``base``."""
+    """The tables of a recipe, merged over those of its ``base``. ``changes`` are the recipes that led to this one
+    through their ``base``, the first one first.
+    """
     if recipe in changes:
         circle = " -> ".join([*changes[changes.index(recipe) :], recipe])
         raise config.ConfigError("base", f"a circle, {circle}: one of these must stand alone")
@@ -82,8 +94,8 @@ def _read(recipe: str, changes: tuple[str, ...]) -> config.Table:
 
 
 def _base(recipe: str, base: Any) -> str:
-    """Resolves the value of ``base`` in a recipe to the name or the path of another recipe. A path is normalised, so
-    that circles are detected.
+    """Resolves the value of ``base`` in a recipe to the name or the path of another recipe. A path is joined to the
+    folder of ``recipe`` and normalised, so that circles are detected. Raises ConfigError if the value is not a string.
     """
     if not isinstance(base, str):
         raise config.ConfigError(

@@ -2,7 +2,7 @@
 
 ``pairs.jsonl`` has one line per picture: "source" is its file name beside the manifest; "target" is the text to write,
 or an array of texts if several are right; other keys are extra facts. Pictures are arrays of bytes, [H, W] (grey) or
-[H, W, 3] (red, green, blue), where 0 is dark. A clip is [F, H, W, 3].
+[H, W, 3] (red, green, blue), where 0 is dark. A clip is [F, H, W, 3] and becomes one animated file.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ MANIFEST = "pairs.jsonl"
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of an album: a picture [H, W] or [H, W, 3], or a clip [F, H, W, 3]; its target or targets; and further
-    keys of its line in the manifest.
+    """An entry of an album: a picture [H, W] or [H, W, 3], or a clip [F, H, W, 3], in ``values``; its target or
+    targets; and in ``known`` further keys of its line in the manifest.
     """
 
     values: Bytes
@@ -38,20 +38,23 @@ class Entry:
 
 
 def albums(folder: Path, entries: Callable[[Split], Iterable[Entry]]) -> Splits:
-    """Writes an album for each split, unless it exists, and returns the manifests. ``entries`` gives the entries of a
-    split. A folder is complete or absent.
+    """Writes an album into a folder for each split, unless the folder exists, and returns the manifests. ``entries``
+    gives the entries of a split, and is called only for what is written. A folder is complete or absent. Raises
+    MissingPackageError as ``pillow`` does.
     """
     return Splits(*(album(folder / split, lambda split=split: entries(split)) for split in SPLITS))  # type: ignore[misc]
 
 
 def album(folder: Path, entries: Callable[[], Iterable[Entry]]) -> Files:
-    """Writes a folder with pictures and a manifest, unless it exists, and returns the manifest."""
+    """Writes ``folder`` with pictures and a manifest, unless it exists, and returns the manifest."""
     make_folder(folder, lambda scratch: write_lines(scratch / MANIFEST, _lines(scratch, entries())))
     return Files(path=str(folder / MANIFEST))
 
 
 def pillow(module: str = "Image") -> ModuleType:
-    """A module of Pillow. Raises MissingPackageError, which names the extra to install, without it."""
+    """The module of Pillow with this name. Without Pillow it raises MissingPackageError, which has the command that
+    installs it.
+    """
     try:
         return __import__(f"PIL.{module}", fromlist=[module])
     except ImportError as error:

@@ -27,12 +27,13 @@ Arrays = Mapping[str, NDArray[Any]]
 class PictureArchive:
     """The pictures and targets in the files train.npz, valid.npz and test.npz of a ``folder``.
 
-    An .npz has "images", bytes [n, height, width] or [n, height, width, 3]. For pictures of any width it has "pixels",
-    the bytes of all pictures row by row, and "widths" [n]. The targets are its "labels" [n], or its "labels" [n, k],
-    each row joined by ``between``. If ``text`` is given (a column number from 0, or a key), the targets are that column
-    of a .tsv or .jsonl file instead. The file has the name of the .npz and lies beside it (.gz is fine). It has one
-    line per picture. ``where``, for example ["label", "true"], keeps only the pictures whose line has this text in this
-    column.
+    An .npz has "images", bytes [n, height, width] or [n, height, width, 3]. For grey pictures of one height and any
+    width it has "pixels" instead, the bytes of one picture after the other, each row by row, and "widths" [n]. The
+    targets are its "labels" [n], or its "labels" [n, k], each row joined by ``between``. If ``text`` is given (a column
+    number from 0, or a name), the targets are that column of a .tsv or .jsonl file instead. The file has the name of
+    the .npz and lies beside it (.gz is fine). It has one line per picture. ``where``, for example ["label", "true"],
+    keeps only the pictures whose line has this text in this column; it needs ``text``. ``prepare`` raises DataError if
+    ``folder`` is None, or if a file is missing or has another form.
     """
 
     folder: str | None = None
@@ -69,7 +70,7 @@ class PictureArchive:
         return [self.between.join(map(str, np.atleast_1d(label))) for label in labels]
 
     def _texts(self, path: Path, column: str | int) -> list[str | None]:
-        """The target of each picture; None if ``where`` leaves the picture out."""
+        """The target of each picture, in order; None if ``where`` leaves the picture out."""
         texts = list(_column(path, column))
         if self.where is None:
             return list(texts)
@@ -79,7 +80,9 @@ class PictureArchive:
 
 
 def archived(path: Path) -> Arrays:
-    """The arrays of an .npz file, without running anything in it. Raises DataError if the file is not an .npz."""
+    """The arrays of an .npz file by name, without running anything in it. Raises DataError if the file cannot be read
+    or is not an .npz.
+    """
     try:
         found = np.load(path, allow_pickle=False)
         if not isinstance(found, np.lib.npyio.NpzFile):
@@ -92,7 +95,9 @@ def archived(path: Path) -> Arrays:
 
 
 def array(path: Path, arrays: Arrays, name: str) -> NDArray[Any]:
-    """One of the arrays. Raises DataError, which names the existing arrays, if it is missing."""
+    """The array ``name`` among ``arrays``. Raises DataError, which names the file ``path`` and the existing arrays, if
+    it is missing.
+    """
     if name not in arrays:
         raise DataError(f"{path} has no {name!r}: its arrays are {', '.join(arrays) or 'none'}")
     return arrays[name]
@@ -120,7 +125,9 @@ def _pictures(path: Path, arrays: Arrays) -> Sequence[Bytes]:
 
 
 def _beside(path: Path) -> Path:
-    """The file of texts beside an archive."""
+    """The file of texts beside an archive: the first that exists with a suffix of ``TEXTS``. Raises DataError if there
+    is none.
+    """
     beside = [found for suffix in TEXTS if (found := path.with_suffix(suffix)).exists()]
     if not beside:
         raise DataError(f"{path} has no texts beside it: expected a .tsv or .jsonl file of the same name")
@@ -128,7 +135,9 @@ def _beside(path: Path) -> Path:
 
 
 def _column(path: Path, column: str | int) -> Iterator[str]:
-    """One column of the file of texts, line by line. Raises DataError at a line that cannot be used."""
+    """One column of the file of texts beside the archive ``path``, line by line. Raises DataError at a line that cannot
+    be used.
+    """
     for row in read(Files(path=str(_beside(path))), ColumnNames(target=column)):
         if row.problem is not None:
             raise DataError(f"{row.problem.place}: {row.problem.detail}; mend the line")

@@ -15,11 +15,14 @@ from transduce.recipes.origins.base import held_out, made_up
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Sums and differences of two integers, with letters as distractors, and their values: "3e36d9-h1h3" -> "3356".
+    """Sums and differences of two integers, with letters as distractors, and their values: "3e36d9-h1h3" ->
+    "3356".
 
     After the task of Zaremba and Sutskever 2014 and Jozefowicz et al. 2015. Each number has 1 to ``digits`` digits, and
     the first may be negative. Up to ``distractors`` letters follow every symbol but the last. No sum is in two splits.
-    ``pairs`` are for training; valid and test have a tenth of that each, at least 100.
+    ``pairs`` are for training; valid and test have a tenth of that each, at least 100. The same ``seed`` gives the same
+    sums. Raises DataError for a value that is not allowed, and ``prepare`` does if there are not as many different
+    sums.
     """
 
     pairs: int = 100_000
@@ -54,7 +57,9 @@ class Arithmetic:
 
 
 def value(written: str) -> int:
-    """Computes a sum or a difference of two integers that is written as text."""
+    """The value of a sum or a difference of two integers, written without spaces. Raises UserError for any
+    other text.
+    """
     parts = re.fullmatch(r"(-?\d+)([+-]\d+)", written)
     if parts is None:
         raise UserError(f"{written!r} is not the sum of two numbers: expected, for example, '-12+345'")

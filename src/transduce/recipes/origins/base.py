@@ -33,7 +33,9 @@ def hashed_split(key: str) -> Split:
 def tsv_splits(
     folder: Path, lines: Callable[[], Mapping[Split, Iterable[str]]], suffix: Literal["tsv", "txt"] = "tsv"
 ) -> Splits:
-    """Returns one TSV or text file per split. If a file is missing, all are written from ``lines()``."""
+    """Returns one TSV or text file in ``folder`` per split. If one of the three is missing, all are written from
+    ``lines()``; otherwise ``lines`` is not called.
+    """
     paths = {split: folder / f"{split}.{suffix}" for split in SPLITS}
     if not all(path.exists() for path in paths.values()):
         for split, content in lines().items():
@@ -48,12 +50,13 @@ def made_up(
     source: Callable[[random.Random], str],
     line: Callable[[str, random.Random], str] | None = None,
 ) -> Splits:
-    """Returns splits of randomly drawn, different sources. Missing files are written into ``folder``.
+    """Returns splits of randomly drawn, different sources. If files are missing, they are drawn and written into
+    ``folder``.
 
     ``source`` draws a source. ``line`` turns it into a TSV line and may draw random numbers too. Without ``line`` the
     files have the sources as text, which are a language model's targets. ``pairs`` are for training; valid and test
-    have a tenth of that each, at least 100. Raises DataError if ``pairs`` is less than 1, or if there are hardly as
-    many different sources.
+    have a tenth of that each, at least 100. The same ``seed`` gives the same files. Raises DataError if ``pairs`` is
+    less than 1, or if too few different sources are drawn (``different``).
     """
     if pairs < 1:
         raise DataError(f"pairs = {pairs}: at least one is needed to learn from")
@@ -69,8 +72,8 @@ def made_up(
 
 
 def different(count: int, what: str, draw: Callable[[], str]) -> list[str]:
-    """``count`` different drawn texts, in the order of drawing. Raises DataError if 50 draws per text do not give as
-    many.
+    """Draws until there are ``count`` different texts, and returns these in the order of drawing. Raises DataError if
+    ``TRIES`` * ``count`` draws give fewer. ``what`` names the texts in that message.
     """
     found: dict[str, None] = {}
     for _ in range(TRIES * count):
@@ -89,7 +92,9 @@ def held_out(pairs: int) -> int:
 
 
 def package(name: str, extra: str = "recipes") -> importlib.metadata.Distribution:
-    """An installed package. Its files can be read without running its code. Raises DataError, which names the extra."""
+    """The metadata of an installed package, by which its files are found. Its code is not run. Raises DataError, which
+    names the ``extra`` to install, if the package is not installed.
+    """
     try:
         return importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
@@ -97,7 +102,7 @@ def package(name: str, extra: str = "recipes") -> importlib.metadata.Distributio
 
 
 def chance_of(seed: int, split: str, number: int) -> Chance:
-    """The random generator for one item of made-up data: ``number`` is its index in the split, from 0.
+    """The random generator for one item of made-up data. ``number`` is the item's index in the split, from 0.
 
     Each item has a generator of its own, so the first items stay the same if more are requested.
     """

@@ -22,13 +22,14 @@ REACH = 0.14  # from the centre to the edge, as a share of the picture's side
 
 @dataclass(frozen=True)
 class Clips:
-    """Clips of a shape or a digit that moves in several directions, ``size`` pixels wide and high, as animated PNG.
+    """Clips of a shape or a digit that moves in several directions, ``size`` pixels wide and high, as
+    animated PNG.
 
     ``target`` "caption" gives "a red square moves left, then up". ``target`` "labels" gives a word per frame: the
     direction to the next frame; the last frame repeats the direction before it. A clip has ``shortest`` to ``longest``
-    frames and up to ``most`` directions, each for at least two frames. The thing moves in every frame. A clip's line in
-    ``pairs.jsonl`` always has both targets. ``pairs`` are for training; valid and test have a tenth of that each, at
-    least 100.
+    frames and 1 to ``most`` directions, each for at least two steps from frame to frame. The thing moves in every step.
+    A clip's line in ``pairs.jsonl`` always has both targets. ``pairs`` are for training; valid and test have a tenth of
+    that each, at least 100. The same ``seed`` gives the same clips. Raises DataError for a value that is not allowed.
     """
 
     target: Literal["caption", "labels"] = "caption"
@@ -68,7 +69,9 @@ class Clips:
             yield Entry(self._frames(colour, shape, ways, chance), known[self.target], known)
 
     def _ways(self, chance: Chance) -> list[str]:
-        """The direction from each frame to the next. Two directions in a row are never equal or opposite."""
+        """The direction of each step from one frame to the next: one item fewer than frames. When the direction
+        changes, the new one is not the opposite of the old one.
+        """
         steps = int(chance.integers(self.shortest, self.longest + 1)) - 1
         turns = int(chance.integers(1, self.most + 1)) - 1
         # Different cuts of a row that is one step shorter per cut give directions of at least two frames.

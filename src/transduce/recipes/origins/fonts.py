@@ -32,7 +32,9 @@ def fonts(folder: str | None = None) -> list[Path]:
 
 @lru_cache(maxsize=256)
 def font(path: Path, size: int) -> Any:
-    """A Pillow font with letters about ``size`` pixels high. Raises DataError if the file is no font."""
+    """A Pillow font with letters about ``size`` pixels high. Raises DataError if the file is no font, and
+    MissingPackageError without Pillow.
+    """
     try:
         return pillow("ImageFont").truetype(str(path), size)
     except OSError as error:
@@ -40,7 +42,7 @@ def font(path: Path, size: int) -> Any:
 
 
 def lacking(path: Path, characters: Iterable[str]) -> set[str]:
-    """The characters that a font cannot draw."""
+    """Those of ``characters`` that a font cannot draw. White space is never among them."""
     drawn = font(path, 24)
     missing = _shape(drawn, NOBODY)
     return {each for each in set(characters) if not each.isspace() and _shape(drawn, each) in (missing, None)}

@@ -36,8 +36,8 @@ class Mnist:
 
     55,000 are for training, 5,000 for valid, 10,000 for test. ``folder`` holds a local copy that replaces the download:
     the four published IDX files, plain or gzipped, or train.npz, valid.npz and test.npz with "images" [n, 28, 28] and
-    "labels" [n]. The .npz files are the splits, whatever their sizes. Downloads are checked by their checksum.
-    ``first`` keeps only so many examples of each split, for a trial.
+    "labels" [n]. The .npz files are the splits, whatever their sizes. Downloads are checked by their checksum; a local
+    copy is not. ``first`` keeps only the first so many examples of each split, for a trial; None keeps all.
     """
 
     folder: str | None = None
@@ -79,8 +79,8 @@ class Mnist:
 
 
 def _idx(folder: Path | None, name: str) -> Bytes:
-    """The array of an IDX file: two zeros, the type of its numbers, the number of axes, the size of each axis, the
-    numbers.
+    """The array of the IDX file ``name`` in ``folder`` or, if that is None, of the download. The format has two zeros,
+    the type of its numbers, the number of axes, the size of each axis, the numbers.
 
     Raises DataError if the file is not whole, or has other numbers than bytes.
     """

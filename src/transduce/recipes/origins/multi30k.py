@@ -50,6 +50,8 @@ class Multi30k:
 
 
 def published(name: str) -> Published:
-    """The published file for the local name ``name``. The repository's names have "val" where ours have "valid"."""
+    """The published file for the local name ``name``, such as "train.de". The repository's names have "val" where ours
+    have "valid".
+    """
     original = name.replace("valid.", "val.")
     return Published("Multi30k", name, f"{MULTI30K}/{original}.gz", SUMS[name], (name, original))

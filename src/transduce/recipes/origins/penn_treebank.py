@@ -43,5 +43,6 @@ class PennTreebank:
 
 
 def published(split: str) -> Published:
+    """The published file of a split: "train", "valid" or "test"."""
     name = f"ptb.{split}.txt"
     return Published("Penn Treebank", name, f"{PENN_TREEBANK}/{name}", SUMS[split], (name, f"{split}.txt"))

@@ -18,8 +18,8 @@ LARGEST = 16 * 2**20
 class Published:
     """The file ``name`` of a ``corpus``, at a ``url`` that may end in .gz.
 
-    ``sha256`` is the checksum of its text, after runs of whitespace have become one space. A local copy has one of the
-    names ``copies``, with or without .gz.
+    ``sha256`` is the checksum of its text, after runs of white space inside a line have become one space and those at
+    its ends are removed. A local copy has one of the names ``copies``, with or without .gz.
     """
 
     corpus: str
@@ -53,9 +53,8 @@ class Published:
 
 
 def download(url: str, largest: int | None = None) -> bytes:
-    """The bytes of a file. Raises DataError for a network error, after 30 seconds without data, or if it is too large.
-
-    ``largest`` is the most bytes (default 16 MiB).
+    """The bytes of the file at a URL. Raises DataError for a network error, after 30 seconds without data, or if the
+    file has more than ``largest`` bytes (None: 16 MiB).
     """
     largest = largest or LARGEST
     try:

@@ -35,7 +35,9 @@ _NAME = re.compile(r"([0-9])_([a-z]+)_([0-9]{1,4})\.wav")
 
 @dataclass(frozen=True)
 class Recording:
-    """One digit, 0 to 9, by one speaker, as a 16-bit WAV file. ``index`` counts a speaker's recordings of a digit."""
+    """One digit, 0 to 9, by one speaker, as the bytes of a 16-bit WAV file. ``index`` numbers a speaker's recordings of
+    a digit, from 0.
+    """
 
     digit: int
     speaker: str
@@ -52,19 +54,19 @@ class Recording:
 
     @property
     def samples(self) -> Samples:
-        """The samples, from -1 to 1."""
+        """The samples [N], from -1 to 1."""
         with wave.open(io.BytesIO(self.wav)) as file:
             levels_N = np.frombuffer(file.readframes(file.getnframes()), "<i2")
         return levels_N.astype(np.float32) / np.float32(2**15)
 
 
 def recordings(folder: str | None, leave_out: str | None = None) -> dict[Split, list[Recording]]:
-    """The recordings of each split: index 0 to 4 for test, as the authors recommend, 5 to 7 for valid, the rest for
-    training.
+    """The recordings of each split, sorted by file name: index 0 to 4 for test, as the authors recommend, 5 to 7 for
+    valid, the rest for training.
 
     ``leave_out`` names a speaker whose recordings are all for test; then index 0 to 4 of the others is in no split. The
-    recordings come from a ``folder`` with a copy, or are downloaded. Raises DataError if they are not the expected
-    ones, or if there is no such speaker.
+    recordings come from a ``folder`` with a copy or, if that is None, are downloaded. Raises DataError if they cannot
+    be fetched or are not the expected ones, or if there is no such speaker.
     """
     found = checked(_fetched() if folder is None else _copied(Path(folder).expanduser()), folder or ARCHIVE)
     speakers = sorted({each.speaker for each in found})
@@ -81,7 +83,8 @@ def recordings(folder: str | None, leave_out: str | None = None) -> dict[Split, 
 
 
 def checked(files: dict[str, bytes], where: str) -> list[Recording]:
-    """The recordings, sorted by file name, of ``files`` (name and bytes). Raises DataError if their checksum differs.
+    """The recordings, sorted by file name, of ``files`` (bytes by name). The names must have the dataset's form. Raises
+    DataError if their checksum differs.
 
     ``where`` stands for their place in that message.
     """
@@ -110,9 +113,10 @@ class Spoken:
 
 
 def spoken_splits(folder: Path, entries: Callable[[Split], Iterable[Spoken]]) -> Splits:
-    """For each split, a folder of WAV files with a manifest, pairs.tsv. Returns the manifests.
+    """Returns the manifest pairs.tsv of each split's folder in ``folder``. A line of it has a WAV file's name and the
+    words spoken in it.
 
-    A folder that does not exist is written as a whole from ``entries(split)``. An existing folder is not changed.
+    A split's folder that does not exist is written as a whole from ``entries(split)``. An existing one is not changed.
     """
 
     def fill(split: Split, scratch: Path) -> None:
@@ -152,7 +156,7 @@ def _fetched() -> dict[str, bytes]:
 
 def _copied(folder: Path) -> dict[str, bytes]:
     """The recordings of a copy, by file name: from wav.tar.gz, else recordings/ (a checkout), else wav/, else the
-    folder itself.
+    folder itself. Raises DataError if there are none.
     """
     archive = folder / "wav.tar.gz"
     if archive.exists():
@@ -166,7 +170,9 @@ def _copied(folder: Path) -> dict[str, bytes]:
 
 
 def _unpacked(file: io.BufferedIOBase | io.BufferedReader, where: str) -> dict[str, bytes]:
-    """The recordings in an archive, by file name. Ignores folders and other files, and writes nothing."""
+    """The recordings in an archive, by file name. Ignores folders and other files, and writes nothing. Raises DataError
+    if the archive is damaged or too large. ``where`` names it in messages.
+    """
     found, size = {}, 0
     try:
         with tarfile.open(fileobj=file, mode="r|gz") as archive:

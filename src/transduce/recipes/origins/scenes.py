@@ -40,7 +40,8 @@ class Scene:
         return [f"{size} {each.colour} {each.shape}" for size, each in zip(self.sizes, self.things, strict=True)]
 
     def relations(self, number: int, other: int) -> list[str]:
-        """The clearly true relations of object ``number`` to object ``other``, both counted from 0.
+        """The clearly true relations of object ``number`` to object ``other``, both indices from 0: one of "left of"
+        and "right of", one of "above" and "below", or one of each.
 
         An object far to the left and hardly higher is not "above".
         """
@@ -54,7 +55,9 @@ class Scene:
         return found
 
     def captions(self) -> list[str]:
-        """All true captions: the objects in any order, each but the first with its relation to the object before it."""
+        """All true captions: the objects in any order, each but the last with one of its relations to the
+        next object.
+        """
         found, names = [], self.names
         for order in itertools.permutations(range(len(names))):
             steps = [self.relations(number, other) for number, other in itertools.pairwise(order)]
@@ -69,12 +72,13 @@ class Scenes:
     """Pictures of two to ``most`` objects, ``size`` pixels a side, with captions.
 
     A caption is "a small red circle is left of a large blue square which is above a small green cross". Objects have
-    one of two sizes, eight colours and six shapes. No two objects of a scene are equal, and each has its own square of
-    a three by three grid. Several captions are true: training has a random one of them, the other splits have all. With
-    ``unseen``, each scene of valid and test has an object whose colour and shape never occur together in training
-    (``UNSEEN``; other combinations in valid than in test). The folder ``seen`` beside them is like test, without these
-    objects. A picture's line in ``pairs.jsonl`` also has "objects": the words and the box of each (left, top, right,
-    bottom, in pixels). ``pairs`` are for training, ``held_out`` for each other split.
+    one of two sizes, eight colours and six shapes. No two objects of a scene are equal in all three, and each has its
+    own square of a three by three grid. Several captions are true: training has a random one of them, the other splits
+    have all. With ``unseen``, each scene of valid and test has exactly one object whose colour and shape never occur
+    together in training (``UNSEEN``; other combinations in valid than in test). The folder ``seen`` beside them is like
+    test, without these objects. A picture's line in ``pairs.jsonl`` also has "objects": the words and the box of each
+    (left, top, right, bottom, in pixels). ``pairs`` are for training, ``held_out`` for each other split. The same
+    ``seed`` gives the same scenes. Raises DataError for a value that is not allowed.
     """
 
     pairs: int = 10_000
@@ -104,7 +108,9 @@ class Scenes:
         return self._entries(split, SEEN, UNSEEN.get(split, ()))
 
     def _entries(self, name: str, kinds: tuple[Kind, ...], unseen: tuple[Kind, ...] = ()) -> Iterator[Entry]:
-        """Scenes of objects of these kinds. If ``unseen`` is given, one object of each scene is of an unseen kind."""
+        """Yields the pictures of one folder, whose name is ``name``, with objects of these ``kinds``. If ``unseen`` is
+        given, one object of each scene is of one of its kinds instead.
+        """
         for number in range(self.pairs if name == "train" else self.held_out):
             chance = chance_of(self.seed, name, number)
             scene = self._scene(kinds, unseen, chance)
@@ -124,7 +130,9 @@ class Scenes:
         return Scene(tuple(things), tuple(size for size, _ in drawn))
 
     def _thing(self, size: str, kind: Kind, square: int, chance: Chance) -> Thing:
-        """An object at a random place in its square."""
+        """An object of this size and kind at a random place in a square of the grid, whose index is ``square``. The
+        object does not leave its square.
+        """
         reach, side = SIZES[size] * self.size, self.size / SQUARES
         off_x, off_y = chance.uniform(reach - side / 2, side / 2 - reach, 2)
         colour, shape = kind

@@ -27,10 +27,11 @@ class Series:
     """Windows on the table ``path``: a .csv or .tsv file, optionally .gz, with a header line and one row per step in
     order.
 
-    ``columns`` (by default all) are the channels to read. ``targets`` (by default the same) are the channels to
-    forecast. With ``missing``, a cell that is empty or has "NA" or "nan" is a missing number; set the same option of
-    ``data.units``, and choose a model that reads gaps. Raises DataError, which names row and column, if a number is
-    invalid, or missing without that option.
+    ``columns`` (by default all) are the names of the channels to read. ``targets`` (by default the same) are the
+    channels to forecast. With ``missing``, a cell that is empty or has "NA" or "nan" is a missing number; set the same
+    option of ``data.units``, and choose a model that reads gaps. ``prepare`` raises DataError, which names row and
+    column, if a number is invalid, or missing without that option; also for a file that cannot be read, and for an
+    unknown column.
     """
 
     path: str
@@ -55,7 +56,9 @@ class Series:
 
 @dataclass(frozen=True)
 class NumberTable:
-    """The fields of a table as text, under a header. ``numbers`` are the rows' line numbers in the file ``path``."""
+    """The fields of a table as text, under a header. ``numbers`` are the rows' line numbers in the file ``path``, from
+    1; a row of several lines has the number of its last.
+    """
 
     path: str
     header: tuple[str, ...]
@@ -64,7 +67,9 @@ class NumberTable:
 
     @classmethod
     def parse(cls, text: str, path: str) -> NumberTable:
-        """The table of CSV or TSV text; the file's name decides which."""
+        """The table of TSV text if ``path`` ends in .tsv or .tsv.gz, otherwise of CSV text. ``text`` is the content of
+        that file. Raises DataError if a row has more or fewer columns than the header.
+        """
         tabs = path.removesuffix(".gz").lower().endswith(".tsv")
         reader = csv.reader(io.StringIO(text.rstrip(), newline=""), delimiter="\t" if tabs else ",")
         header = tuple(field.strip() for field in next(reader, []))
@@ -80,9 +85,10 @@ class NumberTable:
         return cls(path, header, rows, numbers)
 
     def steps(self, columns: Sequence[str], missing: bool = False) -> list[str]:
-        """Each row's numbers in these columns, joined by commas; with ``missing``, "nan" for a cell without a number.
+        """Each row's numbers in these columns as text, joined by commas; with ``missing``, "nan" for a cell without a
+        number.
 
-        Raises DataError if another cell is not a number.
+        Raises DataError if the table has no such column, or if any other cell is not a finite number.
         """
         for column in columns:
             if column not in self.header:

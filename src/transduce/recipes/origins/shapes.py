@@ -36,7 +36,9 @@ BOLD, TALL = "DejaVuSans-Bold", 0.73  # the font of the digits, and their height
 
 @dataclass(frozen=True)
 class Thing:
-    """A shape or a digit with its centre and ``reach``, the distance from the centre to the edge, in pixels."""
+    """A shape or a digit, in a colour of ``COLOURS``, with its centre and ``reach``, the distance from the centre to
+    the edge, in pixels.
+    """
 
     shape: str
     colour: str
@@ -51,7 +53,7 @@ class Thing:
 
 
 def picture(things: Sequence[Thing], size: int) -> Bytes:
-    """The things on their background, [size, size, 3]. Later things cover earlier ones."""
+    """The picture [size, size, 3], as bytes, of the things on a dark background. Later things cover earlier ones."""
     image = pillow()
     drawn = image.new("RGB", (FINE * size, FINE * size), GROUND)
     pen = pillow("ImageDraw").Draw(drawn)

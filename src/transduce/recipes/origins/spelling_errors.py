@@ -51,7 +51,9 @@ SOUNDS = (
 
 
 def deletion(word: str) -> list[str]:
-    """All words that arise if one letter is left out."""
+    """All words that arise if one letter is left out. A word may occur several times in the list, here and in the other
+    edits.
+    """
     return [word[:i] + word[i + 1 :] for i in range(len(word))]
 
 
@@ -67,17 +69,17 @@ def transposition(word: str) -> list[str]:
 
 
 def doubling(word: str) -> list[str]:
-    """All words that arise if one single letter is doubled."""
+    """All words that arise if one letter is doubled that has no equal letter beside it."""
     return [word[: i + 1] + word[i:] for i in range(len(word)) if word[i] not in (word[i - 1 : i], word[i + 1 : i + 2])]
 
 
 def undoubling(word: str) -> list[str]:
-    """All words that arise if one double letter becomes single."""
+    """All words that arise if one of two adjacent equal letters is left out."""
     return [word[:i] + word[i + 1 :] for i in range(len(word) - 1) if word[i] == word[i + 1]]
 
 
 def neighbour(word: str) -> list[str]:
-    """All words that arise if one letter is replaced by the letter of an adjacent key on the keyboard."""
+    """All words that arise if one lower-case letter is replaced by the letter of an adjacent key on the keyboard."""
     return [word[:i] + key + word[i + 1 :] for i, letter in enumerate(word) for key in NEIGHBOURS.get(letter, "")]
 
 
@@ -94,8 +96,9 @@ def sound(word: str) -> list[str]:
 
 
 def misspelling(word: str, draw: random.Random) -> str:
-    """Draws a misspelling of a word: up to four random edits, but at most one plus one for every four letters. An edit
-    may undo another one, so the result may equal the word.
+    """Draws a misspelling of a word: one to four random edits, but at most one plus one for every four letters. A kind
+    of edit that is nowhere possible changes nothing, and an edit may undo another one, so the result may equal the
+    word.
     """
     edits = draw.choices(range(1, len(NUMBERS) + 1), NUMBERS)[0]
     text = word
@@ -106,6 +109,7 @@ def misspelling(word: str, draw: random.Random) -> str:
 
 
 def _neighbours() -> Iterator[tuple[str, str]]:
+    """Yields each key with the letters of its adjacent keys."""
     for y, row in enumerate(KEYBOARD):
         for x, key in enumerate(row):
             beside = [(y, x - 1), (y, x + 1), (y - 1, x), (y - 1, x + 1), (y + 1, x - 1), (y + 1, x)]
@@ -114,6 +118,7 @@ def _neighbours() -> Iterator[tuple[str, str]]:
 
 
 def _alike() -> dict[str, list[str]]:
+    """For each spelling in ``SOUNDS``, the other spellings of a group that it is in."""
     alike: dict[str, list[str]] = defaultdict(list)
     for group in map(str.split, SOUNDS):
         for spelling in group:

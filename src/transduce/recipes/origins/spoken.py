@@ -24,8 +24,9 @@ class SpokenDigits:
 
     There are 3,000 recordings by six speakers, at 8,000 samples a second. For each digit and speaker, recordings 0 to 4
     are for test (300), 5 to 7 for valid (180), and the rest for training (2,520). ``leave_out`` names a speaker whose
-    500 recordings become the test set and are in no other split. ``folder`` holds a local copy (a checkout, or
-    wav.tar.gz) that replaces the download. The checksum of all recordings is checked.
+    500 recordings become the test set and are in no other split; then recordings 0 to 4 of the other speakers are in no
+    split. ``folder`` holds a local copy (a checkout, or wav.tar.gz) that replaces the download. The checksum of all
+    recordings is checked.
     """
 
     folder: str | None = None
@@ -38,13 +39,14 @@ class SpokenDigits:
 
 @dataclass(frozen=True)
 class SpokenStrings:
-    """Strings of ``shortest`` to ``longest`` digits by one speaker, such as "three one four".
+    """Strings of ``shortest`` to ``longest`` digits by one speaker each, such as "three one four".
 
-    They are made from the recordings of the same split of ``spoken-digits``. ``strings`` are for training; valid and
-    test have a tenth of that each, at least 100. ``pause`` is the least and the most silence around and between digits,
-    in seconds. ``noise`` is the range of the white noise over all of it, in decibels below the string. With ``speed``
-    0.1 the digits of a training string are all up to a tenth shorter (and higher) or longer (and lower). The same
-    ``seed`` gives the same strings.
+    They are made from the recordings of the same split of ``spoken-digits``; ``folder`` and ``leave_out`` are as there.
+    ``strings`` are for training; valid and test have a tenth of that each, at least 100. ``pause`` is the least and the
+    most silence around and between digits, in seconds. ``noise`` is the least and the most distance of the white noise
+    over the whole string, in decibels below the string. With ``speed`` 0.1 the digits of a training string are all up
+    to a tenth shorter (and higher) or longer (and lower), by the same ratio. The same ``seed`` gives the same strings.
+    Raises DataError for a value that is not allowed.
     """
 
     strings: int = 2000
@@ -88,7 +90,9 @@ class SpokenStrings:
             yield Spoken(f"{number:06}", wav(x_N), " ".join(each.word for each in chosen))
 
     def _joined(self, digits: list[Samples], ratio: float, chance: Chance) -> Samples:
-        """The digits, each stretched to ``ratio`` times its length, with pauses and noise."""
+        """The digits, each stretched to ``ratio`` times its length, with pauses and noise. If a sample is beyond 1, all
+        are divided by the largest.
+        """
         parts = [self._silence(chance)]
         for x_N in digits:
             parts += [resampled(x_N, ratio), self._silence(chance)]

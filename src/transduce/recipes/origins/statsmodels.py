@@ -21,8 +21,8 @@ class Statsmodels:
     """Windows on a ``dataset`` of the PyPI package ``statsmodels``. None of its code is run.
 
     "co2": carbon dioxide at Mauna Loa, 1958 to 2001, monthly means of weekly measurements; a month without measurements
-    is interpolated. "elnino": the sea temperature off Peru, monthly, 1950 to 2010. "sunspots": one number per year,
-    1700 to 2008.
+    is interpolated linearly. "elnino": the sea temperature off Peru, monthly, 1950 to 2010. "sunspots": one number per
+    year, 1700 to 2008. ``prepare`` raises DataError for another dataset, or if the package is not installed.
     """
 
     dataset: str
@@ -42,6 +42,9 @@ class Statsmodels:
 
 
 def co2(path: Path) -> list[str]:
+    """The monthly means of the weekly file, as text with two decimals, one for each month from the first to the last
+    that has a measurement.
+    """
     weeks = [(date[:6], float(value)) for date, value in _rows(path) if value]
     months = {month: [value for _, value in group] for month, group in groupby(weeks, itemgetter(0))}
     means = {_months(month): sum(values) / len(values) for month, values in months.items()}
@@ -50,10 +53,12 @@ def co2(path: Path) -> list[str]:
 
 
 def elnino(path: Path) -> list[str]:
+    """The monthly numbers of a file with a row per year, as text in the order of time."""
     return [value.strip() for _, *year in _rows(path) for value in year]
 
 
 def sunspots(path: Path) -> list[str]:
+    """The yearly numbers of the file, as text in the order of time."""
     return [value.strip() for _, value in _rows(path)]
 
 

@@ -15,9 +15,11 @@ from transduce.recipes.origins.base import held_out, made_up
 
 @dataclass(frozen=True)
 class Reverse:
-    """Strings of 1 to ``longest`` lower-case letters and their reversals, for smoke tests. No string is in two splits.
+    """Strings of 1 to ``longest`` lower-case letters and their reversals, for smoke tests. No string is in
+    two splits.
 
-    ``pairs`` are for training; valid and test have a tenth of that each, at least 100.
+    ``pairs`` are for training; valid and test have a tenth of that each, at least 100. The same ``seed`` gives the same
+    strings. ``prepare`` raises DataError if the strings would be more than half of all that are possible.
     """
 
     pairs: int = 10_000
@@ -42,7 +44,8 @@ ORDERS: dict[str, Callable[[str], str]] = {
 
 @dataclass(frozen=True)
 class Ordered:
-    """Strings of lower-case letters with a label for a transformation: double, reverse, rotate or sort.
+    """Strings of lower-case letters with a label for a transformation: double, reverse, rotate (the first letter goes
+    to the end) or sort.
 
     The columns are the label, the string and the result. Everything else is as in ``Reverse``.
     """

@@ -28,10 +28,12 @@ class TextLines:
 
     A line has up to ``words`` frequent English words (from the PyPI package ``pyspellchecker``). Some are capitalised,
     followed by a punctuation mark, or replaced by a number. If the file ``text`` is given, a line is a passage of up to
-    ``words`` words from it, unchanged. Each line has a random font of ``fonts`` (matplotlib's, or a folder's), a
-    rotation of up to ``tilt`` degrees, a random size and brightness, a blur of up to ``blur`` pixels, and noise.
-    ``noise`` is its largest standard deviation, where white minus black is 1. No line is in two splits. ``pairs`` are
-    for training; valid and test have a tenth of that each, at least 100.
+    ``words`` words from it, unchanged except for white space, which becomes single spaces. Each line has a random font
+    of ``fonts`` (matplotlib's, or a folder's) that has its characters, a rotation of up to ``tilt`` degrees to either
+    side, a random size and brightness, a blur of up to ``blur`` pixels, and noise. ``noise`` is its largest standard
+    deviation, where white minus black is 1. No line is in two splits. ``pairs`` are for training; valid and test have a
+    tenth of that each, at least 100. The same ``seed`` gives the same lines. Raises DataError for a value that is not
+    allowed; ``prepare`` does if there are too few different lines, or if no font has all characters of a line.
     """
 
     pairs: int = 10_000
@@ -71,7 +73,7 @@ class TextLines:
     # ------------------------------------------------------------------- text
 
     def _texts(self) -> Texts:
-        """The lines of each split, all different."""
+        """The lines of each split. No two lines are equal, also in different splits."""
         chance = np.random.default_rng(self.seed)
         sizes = [self.pairs, held_out(self.pairs), held_out(self.pairs)]
         words = self._words()
@@ -98,7 +100,7 @@ class TextLines:
     # ---------------------------------------------------------------- picture
 
     def _drawn(self, text: str, able: list[Path], chance: Chance) -> Bytes:
-        """Dark ink on lighter paper, in a random font that has all the characters."""
+        """The picture of a text, [H, W]: dark ink on lighter paper, in a random font of ``able``."""
         ink = self._ink(text, one(able, chance), chance)
         paper, dark = chance.uniform(0.75, 1.0), chance.uniform(0.0, 0.4)
         values_HW = paper + (dark - paper) * np.asarray(ink, dtype=np.float64) / 255
@@ -106,7 +108,9 @@ class TextLines:
         return (values_HW.clip(0, 1) * 255).round().astype(np.uint8)
 
     def _ink(self, text: str, path: Path, chance: Chance) -> Any:
-        """Draws the text in white on black: at twice the height, rotated, cropped, placed and blurred."""
+        """Pillow's picture of the text, white on black, ``height`` pixels high: drawn at about twice the height,
+        rotated, cropped, reduced, placed at random and blurred.
+        """
         image, draw = pillow(), pillow("ImageDraw")
         large = font(path, 2 * self.height)
         left, top, right, bottom = large.getbbox(text)
@@ -127,8 +131,8 @@ class TextLines:
 
 
 def _varied(word: str, chance: Chance) -> str:
-    """Changes a word at random, as texts vary: one in five gets a capital, one in twenty becomes a number, one in ten
-    gets a punctuation mark after it.
+    """Returns a word changed at random, as texts vary: one in twenty becomes a number, one in five of the others gets a
+    capital, and one in ten of all gets a punctuation mark after it.
     """
     if chance.random() < 0.05:
         word = str(int(chance.integers(10 ** int(chance.integers(1, 5)))))

@@ -11,11 +11,12 @@ from transduce.data.corpora import DataError
 
 @dataclass(frozen=True)
 class Windows:
-    """A window has ``steps_in`` steps to read and ``steps_out`` steps after them to forecast. One begins every
-    ``stride`` steps.
+    """A window has ``steps_in`` steps to read and ``steps_out`` steps after them to forecast. In each split one begins
+    every ``stride`` steps, as long as it fits.
 
     Splits are by time: first the steps for training, then those for valid, and last those for test. ``valid`` and
-    ``test`` are shares of all steps. A window lies in one split completely, so no step is in two splits.
+    ``test`` are shares of all steps. A window lies in one split completely, so no step is in two splits. Raises
+    DataError for a value that is not allowed.
     """
 
     steps_in: int
@@ -35,15 +36,16 @@ class Windows:
             )
 
     def parts(self, steps: int) -> dict[Split, range]:
-        """The numbers of the steps in each split, if there are ``steps`` steps."""
+        """The range of the indices (from 0) of each split's steps, in a series of ``steps`` steps."""
         test = steps - round(steps * self.test)
         valid = test - round(steps * self.valid)
         return dict(zip(SPLITS, (range(valid), range(valid, test), range(test, steps)), strict=True))
 
     def lines(self, source: Sequence[str], target: Sequence[str], what: str) -> dict[Split, list[str]]:
-        """One TSV line per window, for each split. ``source`` and ``target`` are the series to read and to forecast.
+        """One TSV line per window, for each split: the steps to read, a tab, the steps to forecast. ``source`` and
+        ``target`` are the series to read and to forecast, equally long; an item of each is the text of one step.
 
-        Raises DataError, which names ``what``, if a split is too short for one window.
+        Raises DataError, which names the series ``what``, if a split is too short for one window.
         """
         found: dict[Split, list[str]] = {}
         for split, part in self.parts(len(source)).items():
@@ -60,6 +62,6 @@ class Windows:
         return found
 
     def _places(self, part: range) -> Iterator[tuple[int, int]]:
-        """The number of the first step to read and of the first step to forecast, for each window in ``part``."""
+        """The indices of the first step to read and of the first step to forecast, for each window in ``part``."""
         last = part.stop - self.steps_in - self.steps_out
         return ((begin, begin + self.steps_in) for begin in range(part.start, last + 1, self.stride))

@@ -74,14 +74,14 @@ class WordAlignment:
         return ("test",) if self.pair == "en-fr" else ("valid", "test")
 
     def _further(self) -> Iterable[str]:
-        """Lines of pairs to learn from, beside those of valid and test."""
+        """Lines of pairs, source and target in two columns, to learn from beside the pairs of valid and test."""
         if self.pair != "en-fr":
             return map(_without_links, self._lines("train"))
         sides = [multi30k.published(f"train.{language}").lines(self.captions) for language in ("en", "fr")]
         return ("\t".join(map(_tokenised, pair)) for pair in zip(*sides, strict=True))
 
     def _lines(self, split: Split) -> list[str]:
-        """The lines of a file, in three columns. Raises DataError if their checksum differs."""
+        """The lines of a split's file with gold links, in three columns. Raises DataError if their checksum differs."""
         name = "enfr.test.tsv" if self.pair == "en-fr" else f"xlwa_{self.pair}.{split}.tsv"
         if self.folder is not None:
             lines, where = _copied(Path(self.folder).expanduser(), name)
@@ -106,9 +106,10 @@ def _hansards() -> list[str]:
 
 
 def hansards_line(pair: str, links: str) -> str:
-    """A line in three columns, from "source ||| target" and links such as "2-2 1p1" that count from 1.
+    """A line in three columns (source, target, links from 0), from "source ||| target" and links such as "2-2 1p1" that
+    count from 1.
 
-    Sure links come first; both kinds are sorted.
+    Sure links ("-") come first; both kinds are sorted, and no link of a kind occurs twice.
     """
     source, _, target = pair.partition("|||")
     found = sorted((kind == "p", int(s) - 1, int(t) - 1) for s, kind, t in re.findall(r"(\d+)([-p])(\d+)", links))

@@ -18,10 +18,11 @@ from transduce.recipes.origins.base import made_up
 class Xml:
     """Prefixes of XML documents and the tags that close them: "<ab><cd></cd><ef>" -> "</ef></ab>".
 
-    After the task of Jozefowicz et al. 2015. In each of up to ``steps`` steps a tag is opened or the last open tag is
-    closed, with equal probability. If no tag is left to close, the document ends. Names have 2 to 10 lower-case
-    letters. A prefix ends after a random tag with something open, and is in one split only. ``pairs`` are for training;
-    valid and test have a tenth of that each, at least 100.
+    After the task of Jozefowicz et al. 2015. The first of up to ``steps`` steps opens a tag. Each further step opens a
+    tag or closes the last open one, with equal probability; if it should close and no tag is open, the document ends.
+    Names have 2 to 10 lower-case letters. A prefix ends after a random tag with something open, and is in one split
+    only. ``pairs`` are for training; valid and test have a tenth of that each, at least 100. The same ``seed`` gives
+    the same documents. Raises DataError if ``steps`` is below 1.
     """
 
     pairs: int = 50_000
@@ -43,8 +44,9 @@ class XmlDocuments:
     """Whole XML documents, for a language model: "<ab><cd></cd><ef></ef></ab>".
 
     The task of Jozefowicz et al. 2015. Documents grow as in ``Xml``; after ``steps`` steps all open tags are closed.
-    Names have 2 to ``longest`` letters. ``documents`` are for training; valid and test have a tenth of that each, at
-    least 100.
+    Names have 2 to ``longest`` letters. No document is in two splits. ``documents`` are for training; valid and test
+    have a tenth of that each, at least 100. The same ``seed`` gives the same documents. Raises DataError if ``steps``
+    is below 1 or ``longest`` below 2.
     """
 
     documents: int = 50_000
@@ -90,7 +92,9 @@ def growing(draw: random.Random, steps: int, longest: int = 10) -> Iterator[tupl
 
 
 def closing(beginning: str) -> str:
-    """The tags that close all open ones. Raises UserError if a tag closes another than the last open one."""
+    """The tags that close all tags that ``beginning`` leaves open. Raises UserError if a tag closes another than the
+    last open one.
+    """
     names: list[str] = []
     for closes, name in re.findall(r"<(/?)([a-z]+)>", beginning):
         if not closes:
