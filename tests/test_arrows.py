@@ -28,7 +28,7 @@ LAYERS: list[set[str]] = [
     {"runs"},
     {"training", "inspect", "representations", "reranking", "export"},
     {"records"},
-    {"progress", "plugins", "api", "sweeps", "evaluation", "reports", "serving", "cli", "__main__"},
+    {"progress", "plugins", "api", "sweeps", "evaluation", "reports", "speed", "serving", "cli", "__main__"},
 ]
 """Lowest first. A module imports its own package and lower layers; two packages of one layer do not know each other."""
 

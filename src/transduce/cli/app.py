@@ -10,6 +10,7 @@ import sys
 import typer
 
 from transduce.cli.align import align
+from transduce.cli.benchmark import benchmark
 from transduce.cli.compare import compare
 from transduce.cli.data import data
 from transduce.cli.distance import distance
@@ -34,7 +35,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(train, predict, rerank, score, evaluate, compare, sweep, align, shortlist, recipes, data),
-    *(inspect, distance, lattice),
+    *(benchmark, inspect, distance, lattice),
 )
 for command in COMMANDS:
     app.command()(with_option_groups(command))

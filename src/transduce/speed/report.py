@@ -1,0 +1,95 @@
+"""The speeds of a run on a machine, as lines for people and as values for JSON."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from transduce.records.machine import Machine
+from transduce.records.record import PrintedTable
+from transduce.speed.prediction import Latency, Throughput
+from transduce.speed.training import TrainingSpeed
+
+PERCENTILES = (50, 95, 99)
+
+
+@dataclass(frozen=True)
+class SpeedReport:
+    """The measured parts, None for each part that was not measured.
+
+    ``precision`` is that of the answers. ``memory`` is the largest resident memory of this process so far, in MiB.
+    """
+
+    name: str
+    machine: Machine
+    precision: str
+    throughput: Throughput | None
+    latency: Latency | None
+    training: TrainingSpeed | None
+    memory: float
+
+    def lines(self) -> list[str]:
+        """The report as lines of text."""
+        rows = self.table().rows
+        width = max(len(name) for name, _ in rows)
+        return [f"{name:<{width}}  {value}" for name, value in rows]
+
+    def table(self) -> PrintedTable:
+        """The report as a table with the columns measure and value."""
+        return PrintedTable(f"Speed of {self.name}", ("measure", "value"), tuple(self._rows()))
+
+    def as_record(self) -> dict[str, Any]:
+        """The report as values for JSON."""
+        found: dict[str, Any] = {"run": self.name, "machine": asdict(self.machine), "memory_mib": round(self.memory)}
+        if self.throughput is not None:
+            found["predict"] = {
+                "sentences_per_second": self.throughput.sentences_per_second,
+                "tokens_per_second": self.throughput.tokens_per_second,
+                "gflops": self.throughput.gflops,
+                "seconds": self.throughput.seconds,
+            }
+        if self.latency is not None:
+            found["latency_ms"] = {str(share): self.latency.percentile(share) for share in PERCENTILES}
+        if self.training is not None:
+            found["train"] = asdict(self.training) | {"gflops": self.training.gflops}
+        return found
+
+    def _rows(self) -> list[tuple[str, str]]:
+        machine = self.machine
+        cores = f"{machine.processor}, {machine.threads} of {machine.cores} cores"
+        speeds = f"{machine.float32_gflops:,.0f} GFLOP/s in float32, {machine.bfloat16_gflops:,.0f} in bfloat16"
+        rows = [("machine", f"{cores}, {speeds}")]
+        if self.throughput is not None:
+            found = self.throughput
+            rows += [
+                (
+                    "predict, in batches",
+                    f"{found.sentences_per_second:,.1f} sentences/s, median of {len(found.seconds)}",
+                ),
+                ("", f"{found.tokens_per_second:,.0f} target tokens/s"),
+                *self._share(found.gflops, self.precision),
+            ]
+        if self.latency is not None:
+            times = ", ".join(f"{share} % within {self.latency.percentile(share):.1f} ms" for share in PERCENTILES)
+            rows.append(("predict, one by one", times))
+        if self.training is not None:
+            rows += [
+                ("train", f"{self.training.tokens_per_second:,.0f} target tokens/s in {self.training.precision}"),
+                *self._share(self.training.gflops, self.training.precision),
+            ]
+        return [*rows, ("memory", f"{self.memory:,.0f} MiB at most")]
+
+    def _share(self, gflops: float | None, precision: str) -> list[tuple[str, str]]:
+        """A row that compares the products with the machine's own speed; no row if they were not counted."""
+        limit = self.machine.bfloat16_gflops if precision == "bfloat16" else self.machine.float32_gflops
+        if not gflops:
+            return []
+        return [("", f"{gflops:,.1f} GFLOP/s in products: {100 * gflops / limit:.0f} % of the machine's {limit:,.0f}")]
+
+
+def peak_memory() -> float:
+    """The largest resident memory of this process so far, in MiB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS, KiB elsewhere
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
