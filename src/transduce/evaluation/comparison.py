@@ -21,7 +21,8 @@ class Pair:
     ``other``, with its interval and p-values.
 
     ``adjusted_p`` is the difference's ``randomisation_p`` with Holm's correction over all pairs of systems for this
-    metric. ``better`` is the name of the system with the better score, even if the difference is not significant.
+    metric. ``better`` is the name of the system with the better score, even if the difference is not significant; with
+    equal scores it is one of the two.
     """
 
     metric: str
@@ -33,6 +34,7 @@ class Pair:
 
     @property
     def real(self) -> bool:
+        """True if the difference is significant: ``adjusted_p`` is at most ``LEVEL``."""
         return self.adjusted_p <= LEVEL
 
 
@@ -73,14 +75,18 @@ class Comparison:
 
     @property
     def metrics(self) -> list[str]:
+        """The names of the metrics that the systems are compared by."""
         return list(self.intervals[self.systems[0].name])
 
     @property
     def signatures(self) -> dict[str, str]:
+        """The signature of each compared metric, by the metric's name."""
         return {each.name: each.metric.signature for each in self.systems[0].statistics if each.name in self.metrics}
 
     def record(self) -> dict[str, Any]:
-        """The comparison as values for JSON."""
+        """The comparison as values for JSON. The better system of a pair is None if the difference is not
+        significant.
+        """
         systems = [
             {"name": system.name, "metrics": system.scores, "intervals": self.intervals[system.name]}
             for system in self.systems
@@ -137,10 +143,11 @@ class Comparison:
 def compare(
     systems: Sequence[System], examples: Sequence[Example], corpus: str, resampling: Resampling | None = None
 ) -> Comparison:
-    """Tests all pairs of systems by each common metric.
+    """Tests all pairs of systems by each common metric, and returns the comparison with the interval of each
+    score.
 
     ``examples`` are those that all systems were measured on. Raises UserError if there are fewer than two systems, if
-    two have the same name, or if no metric is common to all.
+    two have the same name, or if no metric is left to compare by.
     """
     resampling = resampling or Resampling()
     names = [system.name for system in systems]
@@ -160,7 +167,7 @@ def compare(
 
 
 def _comparable_metrics(systems: Sequence[System]) -> tuple[list[str], dict[str, str]]:
-    """The metrics that all systems can be compared by, and for each of the others the reason against it."""
+    """The names of the metrics that all systems can be compared by, and for each other metric the reason against it."""
     metrics = {each.name: each.metric for system in systems for each in system.statistics}
     vocabularies = {system.vocabulary for system in systems}
     omitted = {}
@@ -174,7 +181,9 @@ def _comparable_metrics(systems: Sequence[System]) -> tuple[list[str], dict[str,
 
 
 def _test_pairs(names: Sequence[str], statistics: Sequence[Statistics], resampling: Resampling) -> Iterator[Pair]:
-    """Yields all pairs of systems by one metric; Holm's correction is over these pairs."""
+    """Yields the tests of all pairs of systems by one metric; Holm's correction is over these pairs. ``statistics`` are
+    the systems', in the order of ``names``.
+    """
     found = [(a, b, resampling.difference(statistics[a], statistics[b])) for a, b in combinations(range(len(names)), 2)]
     adjusted = holm([difference.randomisation_p for _, _, difference in found])
     metric = statistics[0].metric

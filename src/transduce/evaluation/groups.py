@@ -84,8 +84,8 @@ def groupings(
 
 
 def training_frequencies(run: Path, examples: Sequence[Example]) -> Frequencies | None:
-    """Counts in a run's training set what the examples' sources consist of: how often each of their words occurs, and
-    which whole sources occur.
+    """Counts in a run's training set how often each word of the examples' sources occurs, and finds which of these
+    sources occur whole. If no source has two words, characters are counted instead of words.
 
     Returns None and logs a warning if the training set cannot be read any more.
     """

@@ -22,11 +22,12 @@ def record_systems(
     examples: Sequence[Example],
     checkpoint: Checkpoint = "best",
 ) -> Record:
-    """A record of systems that were measured on the same examples of ``corpus``.
+    """A record of systems that were measured on the same examples of ``corpus``, with the ``command`` that measured
+    them.
 
-    ``intervals`` maps a system's name to the interval of each metric by name; a metric without one is left out. A
-    system is named after its run directories, joined by "+". If two would have the same name, all get their longer
-    names.
+    ``intervals`` maps a system's name to the interval of each metric by name; a metric without one is left out. In the
+    record, a system is named after its run directories, joined by "+", or after its file of outputs. If two would have
+    the same name, all get their longer names. ``checkpoint`` is the one that the runs were measured with.
     """
     short = [_short_name(system) for system in systems]
     names = short if len(set(short)) == len(short) else [without_folders(system.name) for system in systems]
@@ -56,4 +57,5 @@ def _figures(system: System, intervals: Mapping[str, Interval]) -> dict[str, Fig
 
 
 def _short_name(system: System) -> str:
+    """The names of a system's run directories, joined by "+", or the name of its file; without their folders."""
     return "+".join(run.name for run in system.runs) or Path(system.name).name

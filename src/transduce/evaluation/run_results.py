@@ -23,9 +23,9 @@ from transduce.types import Example
 class ReportParts:
     """Which parts a report has beside the scores.
 
-    ``bins`` is the number of groups of sources that results are divided into; None for no groups. ``errors``: the
-    single edits behind each error rate, and the confusions of labels. ``calibration``: whether the model's confidence
-    agrees with its accuracy.
+    ``bins`` is the largest number of groups of sources that results are divided into; None for no groups. ``errors``:
+    the single edits behind each error rate, and the confusions of labels. ``calibration``: whether the model's
+    confidence agrees with its accuracy.
     """
 
     bins: int | None = None
@@ -33,7 +33,7 @@ class ReportParts:
     calibration: bool = False
 
     def for_page(self, transducer: Transducer) -> ReportParts:
-        """The parts of a report on a page: all of them, with 6 groups unless ``bins`` is set.
+        """The parts of a report on a page: all of them, with at most 6 groups unless ``bins`` is set.
 
         A model of numbers has no probabilities, so its calibration is included only if it was requested.
         """
@@ -52,8 +52,8 @@ def run_results(
     """The results of a trained model for a report. ``system`` are its outputs and scores, from ``evaluate_model``;
     ``transducer`` is the model, ``run`` its run directory.
 
-    ``examples`` and ``corpus`` are the examples that were measured and their name. The default ``resampling`` has 1,000
-    samples. If ``parts`` includes the calibration, ``system`` must have been made with ``forcing``.
+    ``examples`` and ``corpus`` are the examples that were measured and their name. The default ``resampling`` is
+    ``Resampling()``. If ``parts`` includes the calibration, ``system`` must have been made with ``forcing``.
     """
     resampling = resampling or Resampling()
     signal = transducer.source_tokenizer.signal

@@ -21,7 +21,8 @@ from transduce.types import Example
 class SystemResults:
     """A system's results on the examples ``examples`` of ``corpus`` (the name of a split, or a file).
 
-    ``groupings``, ``errors``, ``calibration`` and ``labels`` are left out of reports if they are empty.
+    ``groupings`` has one item per property of the sources, ``errors`` one per error rate, and ``labels`` one per unit
+    of label metrics. These and ``calibration`` are left out of reports if they are empty.
     """
 
     system: System
@@ -35,6 +36,7 @@ class SystemResults:
 
     @property
     def signatures(self) -> dict[str, str]:
+        """Each metric's signature, by the metric's name."""
         return {each.name: each.metric.signature for each in self.system.statistics}
 
     @cached_property

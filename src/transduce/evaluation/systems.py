@@ -19,12 +19,13 @@ from transduce.types import Example, Prediction
 
 @dataclass(frozen=True)
 class System:
-    """A system that is evaluated: its outputs for some examples, in order, and each metric's statistics of them.
+    """A system that is evaluated: its outputs for some examples, in order, and each metric's statistics of
+    them.
 
     The fields after these have defaults, because only models have them. ``seconds`` is the time that reading and the
     search took. ``vocabulary`` is the fingerprint of the target's tokenizer. ``lengths`` are the lengths of the sources
-    in tokens or steps, before any cut. ``forced`` has the scored references; it is empty if none were scored.
-    ``search`` has the settings of the search, and ``runs`` the run directories.
+    in tokens (EOS included) or steps, before any cut. ``forced`` has the scored first reference of each example; it is
+    empty if none were scored. ``search`` has the settings of the search, and ``runs`` the run directories.
     """
 
     name: str
@@ -39,6 +40,7 @@ class System:
 
     @property
     def scores(self) -> dict[str, float]:
+        """Each metric's score, by the metric's name."""
         return {each.name: each.score for each in self.statistics}
 
 
@@ -50,10 +52,10 @@ def evaluate_model(
     batch_size: int = 64,
     forcing: bool = False,
 ) -> System:
-    """Measures a trained model on the examples.
+    """Measures a trained model on the examples, with its own search.
 
-    ``name`` is its run directory, or RUN+RUN for an ensemble. The model scores the references if a metric needs that,
-    or if ``forcing`` is True.
+    ``name`` is its run directory, or RUN+RUN for an ensemble. The model scores the first reference of each example if a
+    metric needs that, or if ``forcing`` is True.
     """
     found = transducer.evaluate(examples, metrics, batch_size=batch_size, forcing=forcing)
     return System(
@@ -70,9 +72,10 @@ def evaluate_model(
 
 
 def evaluate_file(path: Path, examples: Sequence[Example], metrics: Sequence[Metric]) -> System:
-    """Measures a file of outputs: line n is the output for example n. Metrics that need the model itself are left out.
+    """Measures a file of outputs: line n is the output for example n. Metrics that need the model itself are
+    left out.
 
-    Raises UserError if the file has more or fewer lines than there are examples.
+    Raises UserError if the file has more or fewer lines than there are examples, and DataError if it cannot be read.
     """
     lines = [line.decode(errors="replace") for line in corpora.lines(path)]
     if len(lines) != len(examples):

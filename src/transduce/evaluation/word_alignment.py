@@ -37,8 +37,8 @@ DIRECTIONS: tuple[str, ...] = ("forward", "backward", *get_args(Heuristic))
 class CorpusAlignment:
     """The links of a corpus of pairs, and the alignments that they come from.
 
-    ``forward`` aligns each target word to a source word, ``backward`` each source word to a target word; its source is
-    the pair's target. One of them is empty if the links need only the other.
+    ``forward`` aligns each target word to source words, ``backward`` each source word to target words. So the source of
+    a ``backward`` alignment is the pair's target. One of them is empty if the links need only the other.
     """
 
     links: Links
@@ -46,7 +46,7 @@ class CorpusAlignment:
     backward: Sequence[TokenAlignment] = ()
 
     def words(self, pair: int) -> tuple[list[str], list[str]]:
-        """The source words and the target words of a pair."""
+        """The source words and the target words of the pair with the index ``pair``."""
         if self.forward:
             return self.forward[pair].source.texts, self.forward[pair].target.texts
         return self.backward[pair].target.texts, self.backward[pair].source.texts
@@ -58,8 +58,8 @@ class CorpusAlignment:
         return [len(source) for source, _ in both], [len(target) for _, target in both]
 
     def weights(self, pair: int) -> list[list[float]]:
-        """How strong the link of each target word (rows) and source word (columns) is; the mean of both directions if
-        there are both.
+        """How strong the link of each target word (rows) and source word (columns) of one pair is; the mean of both
+        directions if there are both. The null word is left out.
         """
         found = [alignments[pair].words_VI[:, 1:] for alignments in (self.forward,) if alignments]
         found += [alignments[pair].words_VI[:, 1:].T for alignments in (self.backward,) if alignments]
@@ -67,7 +67,8 @@ class CorpusAlignment:
         return mean
 
     def record(self, pair: int) -> dict[str, Any]:
-        """One pair as values for JSON: its words, its links, and the weights of each direction.
+        """One pair as values for JSON: its words, its links, and the weights of each direction that there is, with six
+        decimals.
 
         ``forward`` has a list for each target word: the weight of the null word, then of each source word. ``backward``
         has a list for each source word: the weight of the null word, then of each target word.
@@ -91,9 +92,8 @@ def align(
     """The word alignment of pairs of a source and a target text by a trained model.
 
     ``direction`` is forward, backward, or a heuristic that combines both (``links.symmetrise``). The default is
-    grow-diag-final-and for a ``TwoWayAligner``, and forward for any other model. ``choice``
-    chooses the attention of a model that is no word aligner. Raises UserError for a direction or an attention that the
-    model does not have.
+    grow-diag-final-and for a ``TwoWayAligner``, and forward for any other model. ``choice`` chooses the attention of a
+    model that is no word aligner. Raises UserError for a direction or an attention that the model does not have.
     """
     if direction is None:
         direction = "grow-diag-final-and" if can(type(model.model), TwoWayAligner) else "forward"
@@ -110,13 +110,15 @@ def align(
 
 
 def check_gold(gold: Gold, found: CorpusAlignment) -> None:
-    """Raises UserError unless the gold links are of these pairs and lie inside their sentences."""
+    """Raises UserError unless the gold links have as many pairs as were aligned, and lie inside their sentences."""
     gold.possible.check(*found.lengths)
 
 
 @dataclass(frozen=True)
 class AlignmentScores:
-    """The scores of one alignment against gold links, with 95 % bootstrap intervals over sentence pairs."""
+    """The scores of one alignment against gold links, with 95 % bootstrap intervals over sentence pairs. ``intervals``
+    are by the metric's name.
+    """
 
     name: str
     statistics: Sequence[Statistics]
@@ -125,6 +127,7 @@ class AlignmentScores:
 
     @classmethod
     def of(cls, name: str, found: Links, gold: Gold, resampling: Resampling) -> AlignmentScores:
+        """Scores the links ``found``, which must have as many pairs as ``gold``. ``name`` stands for them in tables."""
         statistics = link_statistics(found, gold)
         return cls(name, statistics, {each.name: resampling.interval(each) for each in statistics}, resampling)
 
@@ -150,8 +153,8 @@ class HeadScores:
     rates: dict[AttentionChoice, float]
 
     def rows(self) -> list[list[str]]:
-        """A table: a heading, then a row for each attention and head with the rates before and after the word is
-        read. The lowest rate of each column has a star.
+        """A table: a heading, then a row for each attention and head with the rates before and after the word is read.
+        A star marks the lowest rate of each column.
         """
         best = [min(rate for each, rate in self.rates.items() if each.after == after) for after in (False, True)]
         rows = [["attention", "head", "before", "after"]]

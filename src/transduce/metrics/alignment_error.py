@@ -15,8 +15,8 @@ from transduce.types import Example, Prediction
 
 
 class AlignmentMetric:
-    """A prediction is the links of one sentence pair in Pharaoh format (``0-0 1-2``). Its reference is the gold links,
-    where ``1p2`` is a possible link.
+    """Base class of metrics of word alignments. A prediction is the links of one sentence pair in Pharaoh format (``0-0
+    1-2``). Its first reference is the gold links, where ``1p2`` is a possible link; further ones are ignored.
 
     A row of statistics has the numbers of links in A and S, in A and P, in A, and in S. Raises UserError for a text
     that is not in Pharaoh format.
@@ -85,7 +85,9 @@ LINK_METRICS = (LinkPrecision, LinkRecall, LinkF1, AlignmentErrorRate)
 
 
 def link_counts(found: Links, gold: Gold) -> Floats:
-    """[N, 4]: for each sentence pair |A and S|, |A and P|, |A| and |S|. Both must have the same number of pairs."""
+    """[N, 4]: for each sentence pair |A and S|, |A and P|, |A| and |S|. ``found`` and ``gold`` must have the same
+    number of pairs; this is not checked.
+    """
     columns = (
         found.pair_L[found.within(gold.sure)],
         found.pair_L[found.within(gold.possible)],
@@ -96,6 +98,6 @@ def link_counts(found: Links, gold: Gold) -> Floats:
 
 
 def link_statistics(found: Links, gold: Gold) -> list[Statistics]:
-    """The statistics of all ``LINK_METRICS``, in this order."""
+    """The statistics of all ``LINK_METRICS``, in this order, with a row per sentence pair."""
     rows_N4 = link_counts(found, gold)
     return [Statistics(metric(), rows_N4) for metric in LINK_METRICS]

@@ -69,8 +69,8 @@ METRICS: dict[str, Callable[[], Metric]] = {
 def metric(name: str) -> Metric:
     """A new metric by its name, such as "bleu", or "bleu:zh" with a tokenizer for BLEU.
 
-    Raises UserError, with the most similar name, if there is no such metric. Raises it too for an unknown tokenizer, or
-    one whose package or model is missing.
+    Raises UserError if there is no such metric; the message has a similar name if there is one. Raises it too for an
+    unknown tokenizer, or one whose package or model is missing.
     """
     own, colon, tokenizer = name.partition(":")
     if own not in METRICS:
@@ -83,7 +83,9 @@ def metric(name: str) -> Metric:
 
 
 def meaning(metric: Metric) -> str:
-    """Describes a metric in a sentence or two: the first paragraph of its docstring, and which way is better."""
+    """Describes a metric in a few sentences: the first paragraph of its docstring without its name, and which way is
+    better.
+    """
     first, _, _ = (inspect.getdoc(type(metric)) or "").partition("\n\n")
     told = " ".join(first.removeprefix(f"``{metric.name}``: ").replace("``", "").split())
     return f"{told} {'More' if metric.higher_is_better else 'Less'} is better.".lstrip()

@@ -22,10 +22,11 @@ Unit = Literal["words", "characters"]
 
 @dataclass(frozen=True)
 class Bin:
-    """A group of examples: those with a count from ``low`` to ``high``, both included. ``mean`` is their mean count.
+    """A group of examples: those with a count from ``low`` to ``high``, both included. ``mean`` is their mean
+    count.
 
-    ``examples`` is their number. ``scores`` are by metric name; so are ``intervals``, the 95 % intervals of the scores,
-    which are empty unless requested.
+    ``examples`` is how many there are. ``scores`` are by metric name; so are ``intervals``, the 95 % intervals of the
+    scores, which are empty unless requested.
     """
 
     low: int
@@ -73,17 +74,18 @@ def unit_of(examples: Sequence[Example]) -> Unit:
 
 
 def units(source: str, unit: Unit) -> Sequence[str]:
+    """The words of a source, between white space, or its characters: the string itself."""
     return source.split() if unit == "words" else source
 
 
 def lengths(examples: Sequence[Example], unit: Unit) -> list[int]:
-    """The number of words or characters of each source."""
+    """The number of words or characters of each source, in order."""
     return [len(units(example.source, unit)) for example in examples]
 
 
 def rarities(examples: Sequence[Example], unit: Unit, frequencies: Mapping[str, int]) -> list[int]:
-    """For each source, how often its rarest word (or character) occurs in training. 0 means that a word is unseen, or
-    that the source is empty. ``frequencies`` are the counts in training.
+    """For each source, how often its rarest word (or character) occurs in training. 0 means that one of its words is
+    unseen, or that the source is empty. ``frequencies`` are the counts in training; a word that they lack has 0.
     """
     return [min((frequencies.get(each, 0) for each in units(example.source, unit)), default=0) for example in examples]
 

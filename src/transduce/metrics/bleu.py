@@ -61,6 +61,8 @@ class Bleu(SacreBleu):
     """BLEU in percent on sacreBLEU's 13a tokens, cased (Papineni et al., ACL 2002). ``bleu:zh`` and the like choose
     another of sacreBLEU's tokenizers: ``none`` (white space), ``intl``, ``char``, ``zh``, ``ja-mecab``, ``ko-mecab``,
     ``flores101``, ``flores200``, ``spBLEU-1K``.
+
+    ``lowercase`` makes it uncased. Raises UserError for an unknown tokenizer, and as ``_scorer`` does.
     """
 
     name = "bleu"
@@ -83,8 +85,8 @@ class Bleu(SacreBleu):
 
 
 def _scorer(tokenize: str, lowercase: bool, effective_order: bool = False) -> SacreBleuMetric:
-    """sacreBLEU's BLEU. Raises MissingPackageError if the tokenizer needs a package, UserError if it cannot get its
-    model.
+    """sacreBLEU's BLEU. Raises MissingPackageError if the tokenizer needs a package that is not installed, and
+    UserError if its model cannot be downloaded.
     """
     try:
         return BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=effective_order)
@@ -124,7 +126,7 @@ class Ter(SacreBleu):
     """Translation edit rate in percent: edits of words and shifts of phrases, over the mean reference length (Snover et
     al., AMTA 2006).
 
-    Cased, as all metrics here are; sacreBLEU itself folds case for TER unless told otherwise.
+    Cased, as metrics here are by default; sacreBLEU itself folds case for TER unless told otherwise.
     """
 
     name = "ter"

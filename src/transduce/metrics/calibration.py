@@ -15,7 +15,8 @@ Shares = Literal["width", "mass"]
 
 @dataclass(frozen=True)
 class ConfidenceBin:
-    """Tokens with similar confidence: their number, their mean ``confidence``, and the share of right ones.
+    """Tokens with similar confidence: their number ``tokens``, their mean ``confidence``, and their ``accuracy``, the
+    share of tokens for which the model's first choice is right. Both are in [0, 1].
 
     ``low`` and ``high`` are the bin's edges, or for bins of equal mass the lowest and the highest confidence in it.
     """
@@ -32,7 +33,8 @@ class Calibration:
     """The reliability curve and its summary over all tokens. Confidences and shares are in [0, 1].
 
     ``bins`` are the non-empty bins, sorted by confidence. ``tokens`` is N. The summary is the mean ``confidence``, the
-    ``accuracy``, and the expected calibration ``error``: sum_b n_b / N |accuracy_b - confidence_b|.
+    ``accuracy``, and the expected calibration ``error``: sum_b n_b / N |accuracy_b - confidence_b|. ``signature`` has
+    the settings as text.
     """
 
     bins: tuple[ConfidenceBin, ...]
@@ -44,11 +46,12 @@ class Calibration:
 
 
 def calibration(confidence: ArrayLike, right: ArrayLike, bins: int = 15, shares: Shares = "width") -> Calibration:
-    """The calibration of tokens: ``confidence`` [N] is the probability of the model's first choice, ``right`` [N] 1 if
-    it is right, else 0.
+    """The calibration of tokens. ``confidence`` [N] is the probability of the model's first choice, in [0, 1];
+    ``right`` [N] is 1 if that choice is right, else 0.
 
-    Bins have equal ``width`` in confidence, or equal ``mass`` (about the same number of tokens). Raises UserError if
-    there are no tokens, if the lengths differ, for confidences outside [0, 1], or for ``bins`` below 1.
+    ``bins`` is the largest number of bins. Their ``shares`` are equal in "width" of confidence, or in "mass" (about the
+    same number of tokens). Raises UserError if there are no tokens, if the lengths differ, for confidences outside [0,
+    1], or for ``bins`` below 1.
     """
     confidence_N, right_N = np.asarray(confidence, float), np.asarray(right, float)
     if len(confidence_N) != len(right_N) or not len(right_N):

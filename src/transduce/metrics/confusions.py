@@ -49,8 +49,8 @@ class LabelBreakdown:
     """The counts of each label of a corpus, the most frequent in the references first.
 
     ``unit`` is "label" or "entity"; entities are counted by type. ``confusions`` count pairs (reference label,
-    predicted label) at the same place, including equal pairs. "" stands for a missing label. Entities have no place, so
-    they have no confusions.
+    predicted label) at the same place, including equal pairs. There "" stands for a missing label. Entities have no
+    place, so they have no confusions.
     """
 
     unit: str
@@ -68,14 +68,16 @@ class LabelBreakdown:
 
     @property
     def macro(self) -> dict[str, float]:
-        """Precision, recall and F1 in percent by name, each averaged over labels with equal weight; 0 if there are no
-        labels.
+        """Precision, recall and F1 in percent by name, each averaged over all labels of the references or predictions
+        with equal weight; 0 if there are no labels.
         """
         each = [found.record() for found in self.labels.values()]
         return {name: sum(one[name] for one in each) / max(1, len(each)) for name in ("precision", "recall", "f1")}
 
     def record(self) -> dict[str, Any]:
-        """The breakdown for JSON. The matrix has a row per reference label and a column per predicted label."""
+        """The breakdown for JSON. If there are confusions, it has their matrix, with a row per reference label and a
+        column per predicted label, in the order of ``labels``. Missing labels are not in the matrix.
+        """
         labels = list(self.labels)
         matrix = [[self.confusions[row, column] for column in labels] for row in labels]
         return {
@@ -97,9 +99,11 @@ class LabelBreakdown:
         ]
 
     def matrix(self, most: int = MOST) -> list[list[str]]:
-        """The cells of the confusion matrix of the ``most`` frequent labels, with a head and a first column of labels.
+        """The cells of the confusion matrix of the ``most`` labels that are most frequent in the references, with a
+        head and a first column of labels.
 
-        Rows are reference labels, columns are predicted labels, and a count of 0 is "". Empty for entities.
+        Rows are reference labels, columns are predicted labels, and a count of 0 is "". Empty if there are no
+        confusions, as for entities.
         """
         if not self.confusions:
             return []
@@ -119,7 +123,9 @@ def breakable(metrics: Sequence[Metric]) -> bool:
 def label_breakdowns(
     metrics: Sequence[Metric], predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> list[LabelBreakdown]:
-    """One breakdown for each unit that the metrics count: label, entity, or both. Empty if no metric counts labels."""
+    """One breakdown for each unit that the metrics count: "label", "entity", or both, in the order of the metrics.
+    Empty if no metric counts labels or entities. Predictions are in the order of the examples.
+    """
     units = dict.fromkeys(metric.unit for metric in metrics if isinstance(metric, LabelMetric))
     pairs = list(zip(predictions, examples, strict=True))
     return [_of_entities(pairs) if unit == "entity" else _of_labels(pairs) for unit in units]
@@ -145,6 +151,7 @@ def _of_entities(pairs: Sequence[tuple[Prediction, Example]]) -> LabelBreakdown:
 
 
 def _ranked(right: Counter[str], predicted: Counter[str], reference: Counter[str]) -> dict[str, Found]:
+    """The counts of each label, the most frequent in the references first. Missing labels are left out."""
     labels = sorted({*predicted, *reference} - {NOTHING}, key=lambda label: (-reference[label], label))
     return {label: Found(right[label], predicted[label], reference[label]) for label in labels}
 

@@ -37,8 +37,8 @@ class Costs:
 
 @dataclass(frozen=True)
 class Edit(Generic[U]):
-    """A step of an alignment. ``source`` has its source units (none for an insertion), ``target`` its target units
-    (none for a deletion).
+    """A step of an alignment. ``source`` has its source units (none for an insertion, two for a transposition),
+    ``target`` its target units (none for a deletion). ``cost`` is 0 for a match.
     """
 
     kind: Kind
@@ -108,7 +108,9 @@ class EditTable(Generic[U]):
 
     @cached_property
     def passing(self) -> list[list[int]]:
-        """For each cell, the number of optimal alignments through it: paths to it times paths from it."""
+        """For each cell, the number of optimal alignments through it: the optimal paths to it times those from it to
+        the last cell. As in ``distances``, rows stand for the source.
+        """
         before = [[0] * len(row) for row in self._table]
         after = [[0] * len(row) for row in self._table]
         before[0][0] = after[-1][-1] = 1
@@ -122,14 +124,14 @@ class EditTable(Generic[U]):
         return [[one * other for one, other in zip(*rows, strict=True)] for rows in zip(before, after, strict=True)]
 
     def options(self, i: int, j: int) -> list[tuple[Edit[U], float]]:
-        """All edits that lead to a cell, each with the cost that the cell has if reached by it.
+        """All edits that lead to cell (i, j), each with the cost that the cell has if reached by it.
 
         The least of these costs is D[i, j]. Cell (0, 0) has none.
         """
         return [(self._edit(i, j, move), self._total(i, j, move) / self._parts) for move in self._moves(i, j)]
 
     def edits(self, i: int, j: int) -> list[Edit[U]]:
-        """The back-pointers of a cell: the edits that lead to it at its cost D[i, j].
+        """The back-pointers of cell (i, j): the edits that lead to it at its cost D[i, j].
 
         An edit's predecessor is ``len(edit.source)`` rows up and ``len(edit.target)`` columns to the left.
         """
@@ -143,7 +145,7 @@ class EditTable(Generic[U]):
         return next(self.alignments())
 
     def alignments(self) -> Iterator[Alignment[U]]:
-        """Yields all optimal alignments. There can be exponentially many."""
+        """Yields all optimal alignments, the one that ``alignment`` returns first. There can be exponentially many."""
         unfinished: list[tuple[int, int, Any]] = [(len(self.source), len(self.target), None)]
         while unfinished:
             i, j, rest = unfinished.pop()  # the path after the cell as a linked list: (edit, rest)
@@ -189,10 +191,11 @@ def distance(
     substitution: float = 1,
     transposition: float | None = None,
 ) -> EditTable[Any]:
-    """The table of edit distances from source to target: ``distance("intention", "execution").distance`` is 5.
+    """The table of edit distances from source to target: ``distance("intention", "execution").distance`` is
+    5.
 
-    Strings are split into ``units``, "characters" or "words". Other sequences are used unchanged. Raises UserError for
-    other units, and for costs that are negative or not finite.
+    A string is split into ``units``, "characters" or "words" (between white space). Other sequences are used unchanged.
+    Raises UserError for other units of a string, and for costs that are negative or not finite.
     """
     one, other = (split(given, units) if isinstance(given, str) else given for given in (source, target))
     return EditTable(one, other, Costs(insertion, deletion, substitution, transposition))

@@ -24,8 +24,8 @@ class ErrorBreakdown:
     """The errors of a corpus behind one error rate, with the frequency of each.
 
     ``substitutions`` count pairs (reference unit, predicted unit), ``deletions`` missing units, and ``insertions``
-    extra units. ``length`` is the number of units of the references; the rate divides the sum of all errors by it. If
-    several smallest sets of edits exist, one of them is counted.
+    extra units. ``length`` is the number of units of the nearest references; the rate divides the number of all errors
+    by it. If several smallest sets of edits exist, one of them is counted.
     """
 
     metric: str
@@ -37,7 +37,7 @@ class ErrorBreakdown:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of errors of each kind, and the number of ``right`` units."""
+        """The number of ``right`` units, and of ``substitutions``, ``deletions`` and ``insertions``, by these names."""
         substitutions, deletions = self.substitutions.total(), self.deletions.total()
         return {
             "right": self.length - substitutions - deletions,
@@ -47,7 +47,7 @@ class ErrorBreakdown:
         }
 
     def record(self, most: int = MOST) -> dict[str, Any]:
-        """The counts and, of each kind, the ``most`` frequent errors, for JSON."""
+        """The breakdown for JSON: the counts and, for each kind of error, the ``most`` most frequent ones."""
         return {
             "unit": self.unit,
             "length": self.length,
@@ -61,7 +61,9 @@ class ErrorBreakdown:
         }
 
     def lines(self, most: int = MOST) -> list[str]:
-        """The counts and the most frequent errors for the terminal: a line of counts, then three lists side by side."""
+        """The breakdown for the terminal: a line of counts, then three lists side by side of the ``most`` most frequent
+        errors of each kind. A kind without errors has no list.
+        """
         counts = self.counts
         edits = sum(counts.values()) - counts["right"]
         kinds = ", ".join(f"{count:,} {name}" for name, count in counts.items())
@@ -82,7 +84,7 @@ class ErrorBreakdown:
 
 
 def error_rates(metrics: Sequence[Metric]) -> list[ErrorRate]:
-    """The error rates among the metrics. Raises UserError if there is none."""
+    """Those of the metrics that are error rates, in order. Raises UserError if there is none."""
     rates = [metric for metric in metrics if isinstance(metric, ErrorRate)]
     if not rates:
         raise UserError(
@@ -94,7 +96,7 @@ def error_rates(metrics: Sequence[Metric]) -> list[ErrorRate]:
 
 def error_breakdown(rate: ErrorRate, predictions: Sequence[Prediction], examples: Sequence[Example]) -> ErrorBreakdown:
     """The errors behind an error rate, against the nearest reference of each example. Predictions are in the order of
-    the examples.
+    the examples, one for each.
     """
     length = 0
     substitutions: Counter[tuple[str, str]] = Counter()
@@ -114,8 +116,8 @@ def error_breakdown(rate: ErrorRate, predictions: Sequence[Prediction], examples
 
 
 def _frequent(counted: Counter[Any], most: int) -> list[tuple[Any, int]]:
-    """The most frequent items first. Equally frequent ones are sorted alphabetically, so the corpus order has no
-    influence.
+    """The ``most`` most frequent items with their counts, the most frequent first. Equally frequent ones are sorted, so
+    the corpus order has no influence.
     """
     return sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:most]
 

@@ -14,9 +14,9 @@ class ErrorRate:
     """Base class of error rates: insertions, deletions and substitutions in percent of the units of the references,
     over the whole corpus. A subclass defines the units.
 
-    If there are several references, the nearest one counts, and its length goes into the denominator. If several are
-    equally near, the shortest counts, which is stricter and does not depend on their order. If all references are
-    empty, the rate is 0 if all predictions are empty and 100 otherwise, like sacreBLEU's TER.
+    If there are several references, the one with the fewest edits counts, and its length goes into the denominator. If
+    several are equally near, the shortest counts, which is stricter and does not depend on their order. If all these
+    references are empty, the rate is 0 if all predictions are empty and 100 otherwise, like sacreBLEU's TER.
     """
 
     name: str
@@ -33,7 +33,9 @@ class ErrorRate:
         raise NotImplementedError
 
     def nearest(self, prediction: Prediction, example: Example) -> tuple[int, Sequence[str], Sequence[str]]:
-        """The edit distance to the nearest reference, the units of that reference, and the units of the prediction."""
+        """The edit distance to the nearest reference (the shortest of equally near ones), the units of that reference,
+        and the units of the prediction.
+        """
         predicted = self.units(prediction.text)
         given = (self.units(text) for text in references(example))
         edits, _, reference = min((Levenshtein.distance(units, predicted), len(units), units) for units in given)

@@ -17,10 +17,11 @@ Steps = list[list[float]]
 
 
 class NumericError:
-    """The mean of ``error`` over the differences, prediction minus reference, of all steps and channels of the corpus.
+    """Base class: the mean of ``error`` over the differences, prediction minus reference, of all steps and channels of
+    the corpus.
 
-    If an example has several references, the differences from each count. Raises UserError unless outputs have as many
-    steps and channels as their references.
+    If an example has several references, the differences from each count. Missing numbers do not count. Raises
+    UserError unless outputs have as many steps and channels as their references.
     """
 
     name: str
@@ -72,9 +73,10 @@ class MeanAbsoluteScaledError:
     and Koehler 2006).
 
     The naive forecast repeats the last step, and its error is measured one step ahead on the sources. A score below 1
-    is a smaller error than the naive one. Both errors are averaged over the corpus before the division, so a source
-    that never changes does no harm. If no source changes, the score is infinite, or 0 without an error. A subclass with
-    a ``period`` repeats the last season instead.
+    is a smaller error than the naive one. Both errors of a channel are averaged over the corpus before the division, so
+    a source that never changes does no harm. If a channel never changes in any source, its quotient is infinite, or 0
+    without an error. A subclass with another ``period`` repeats the last season instead: the step ``period`` steps
+    earlier.
     """
 
     name = "mase"
@@ -87,10 +89,11 @@ class MeanAbsoluteScaledError:
         return f"error:absolute|scale:naive {self.period} of sources|ratio:of means|channels:mean|refs:each"
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
-        """Each channel's sum of absolute errors, then the number of errors in each channel; then the same of the naive
+        """Each channel's sum of absolute errors, then each channel's number of errors; then the same of the naive
         forecast on the source.
 
-        Raises UserError if the source has no more steps than the period, or other channels than the forecast.
+        Raises UserError if the source has no more steps than the period, or another number of channels than the
+        forecast.
         """
         apart = [step for reference in references(example) for step in differences(prediction.text, reference)]
         source = numbers(example.source, missing=True)
@@ -142,8 +145,8 @@ class DailyScaledError(MeanAbsoluteScaledError):
 class LogScore:
     """``log_score``: the mean negative log-density of the first reference's numbers (natural logarithm).
 
-    It is in the units of the series, so compare only models of the same series. Numbers that are missing do not count.
-    Raises UserError if the model gives no density.
+    It depends on the units of the series, so compare only models of the same series. Numbers that are missing do not
+    count. Raises UserError if a prediction has no log-density of the reference.
     """
 
     name = "log_score"
@@ -168,7 +171,8 @@ class LogScore:
 
 
 class DensityMetric:
-    """The mean of ``measure`` over all numbers of the references, given a normal distribution of each number.
+    """Base class: the mean of ``measure`` over all numbers of the references, given a normal distribution of each
+    number.
 
     If an example has several references, each counts. Missing numbers do not count. Raises UserError for a prediction
     without deviations, and unless outputs have as many steps and channels as their references.
@@ -204,10 +208,11 @@ class DensityMetric:
 
 
 class RankedProbabilityScore(DensityMetric):
-    """``crps``: the continuous ranked probability score, in the units of the series (Gneiting and Raftery 2007).
+    """``crps``: the continuous ranked probability score, in the units of the series (Gneiting and Raftery
+    2007).
 
-    It is the integral of the squared difference between the forecast's distribution function and the reference's step.
-    For a forecast without spread, it is the absolute error.
+    For one number, it is the integral of the squared difference between the forecast's distribution function and the
+    reference's step function. For a forecast without spread, it is the absolute error.
     """
 
     name = "crps"
@@ -258,13 +263,15 @@ def _channels(steps: Steps) -> list[float]:
 
 
 def _means(total: Sequence[float]) -> list[float]:
-    """The mean of each channel, from sums of ``_channels``."""
+    """The mean of each channel, from sums of ``_channels``. Raises UserError if a channel has no number."""
     half = len(total) // 2
     return [_per_number("a scaled error", both) for both in zip(total[:half], total[half:], strict=True)]
 
 
 def differences(predicted: str, reference: str) -> Steps:
-    """Prediction minus reference, by step and channel. Raises UserError if the numbers of steps or channels differ."""
+    """Prediction minus reference, by step and channel; NaN where the reference's number is missing. Raises UserError if
+    the numbers of steps or channels differ.
+    """
     ours, theirs = numbers(predicted), numbers(reference, missing=True)
     if [len(step) for step in ours] != [len(step) for step in theirs]:
         raise UserError(

@@ -17,7 +17,7 @@ class LabelMetric:
     """Base class of metrics of labels, which white space separates. A missing label counts as wrong, and so does an
     extra one.
 
-    If there are several references, the one with the fewest wrong labels counts.
+    If there are several references, the one with the fewest wrong labels counts, the first of equally good ones.
     """
 
     name: str
@@ -31,7 +31,7 @@ class LabelMetric:
 
 
 class Accuracy(LabelMetric):
-    """``accuracy``: the percentage of right labels."""
+    """``accuracy``: the percentage of right labels. A missing or an extra label is one more label that is wrong."""
 
     name = "accuracy"
 
@@ -110,7 +110,7 @@ def f1(right: float, predicted: float, reference: float) -> float:
 
 
 def label_pairs(prediction: Prediction, example: Example) -> list[tuple[str, str]]:
-    """For each place, the label of the nearest reference and the predicted one; "" for a missing label."""
+    """For each place in order, the label of the nearest reference and the predicted one; "" for a missing label."""
     return _side_by_side(*nearest(prediction, example))
 
 
@@ -130,9 +130,10 @@ def _side_by_side(reference: str, predicted: str) -> list[tuple[str, str]]:
 
 
 def entities(labels: str) -> set[tuple[int, int, str]]:
-    """The entities that labels mark, as (first place, last place + 1, type), counted from 0.
+    """The entities that labels mark, as (index of the first label, index after the last label, type). ``EntityF1`` has
+    the rules.
 
-    Raises UserError for a label that is neither O nor B-, I-, E- or S- with a type.
+    Raises UserError for a label that is neither <unk> nor O nor B-, I-, E- or S- with a type.
     """
     found: set[tuple[int, int, str]] = set()
     begin, last, kind = 0, "O", ""

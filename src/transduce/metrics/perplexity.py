@@ -11,7 +11,8 @@ from transduce.types import Example, Prediction
 
 
 class Perplexity:
-    """``perplexity``: exp of the mean negative log-probability of the first reference's tokens.
+    """``perplexity``: exp of the mean negative log-probability of the first reference's tokens, over all tokens of the
+    corpus.
 
     The end counts if the model chooses it. Tokens are the model's own, so compare only models with the same vocabulary.
     """
@@ -34,7 +35,7 @@ class Perplexity:
         return -prediction.forced_log_prob, float(self.length(prediction, example))
 
     def length(self, prediction: Prediction, example: Example) -> int:
-        """The number of units that the negative log-probability is divided by."""
+        """The number of units of one example that the negative log-probability is divided by: here tokens."""
         return prediction.forced_length or 0
 
     def score(self, total: Sequence[float]) -> float:

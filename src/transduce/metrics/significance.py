@@ -2,8 +2,8 @@
 examples.
 
 R resamples or trials, N examples, K statistics of a metric. ``counts_RN`` is the number of times that each example was
-drawn, so all sums of statistics [R, K] are one product. A resampling depends only on its seed and on N, so systems and
-metrics are compared on the same resamples.
+drawn, so all sums of statistics [R, K] are one product. A resampling depends only on its settings and on N, so systems
+and metrics are compared on the same resamples.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ BLOCK = 1 << 22  # counts per block
 
 
 class Interval(NamedTuple):
+    """The ends of an interval, both included."""
+
     low: float
     high: float
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of two systems' scores, first minus second: its 95 % interval and two p-values.
+    """The difference of two systems' scores, first minus second, in ``value``: its 95 % bootstrap interval and two
+    p-values.
 
     ``bootstrap_p`` is the p-value of the paired bootstrap, as in sacreBLEU. ``randomisation_p`` is the p-value of the
     two-sided randomisation test.
@@ -42,7 +45,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class Resampling:
-    """The settings of the tests: bootstrap ``resamples``, ``trials`` of approximate randomisation, and the ``seed``."""
+    """The settings of the tests: bootstrap ``resamples``, ``trials`` of approximate randomisation, and the ``seed``.
+    Raises UserError if one of the first two is below 1.
+    """
 
     resamples: int = 1000
     trials: int = 10_000
@@ -59,11 +64,13 @@ class Resampling:
         return f"bs:{self.resamples}|ar:{self.trials}|seed:{self.seed}"
 
     def interval(self, statistics: Statistics) -> Interval:
-        """The middle 95 % of the scores of corpora drawn from this one with replacement (Efron 1979)."""
+        """The 95 % interval of the corpus score: the middle 95 % of the scores of ``resamples`` corpora that are drawn
+        from this one with replacement, each with as many examples (Efron 1979).
+        """
         return middle(self.bootstrap(statistics))
 
     def bootstrap(self, statistics: Statistics) -> Floats:
-        """[R]: the score of each resample."""
+        """[R]: the score of each bootstrap resample, in the order of drawing."""
         rows_NK = _told_apart(statistics.rows_NK)
         sums = [counts_RN @ rows_NK for counts_RN in self._draws(len(rows_NK))]
         return statistics.scores(_together(np.concatenate(sums)))
@@ -96,7 +103,9 @@ class Resampling:
         return _difference(one.scores(_together(ours_RK)), other.scores(_together(theirs_RK)))
 
     def _draws(self, examples: int) -> Iterator[Floats]:
-        """Yields blocks [rows, N] of how often each example is drawn. With the same seed, sacreBLEU draws the same."""
+        """Yields blocks [rows, N], ``resamples`` rows in all, of how often each example is drawn. With the same seed,
+        sacreBLEU draws the same.
+        """
         draw = np.random.default_rng(self.seed)
         for rows in _blocks(self.resamples, examples):
             drawn_RN = draw.choice(examples, size=(rows, examples), replace=True)
@@ -104,6 +113,7 @@ class Resampling:
             yield np.bincount(places_RN.ravel(), minlength=rows * examples).reshape(rows, examples).astype(float)
 
     def _coins(self, examples: int) -> Iterator[Floats]:
+        """Yields blocks [rows, N], ``trials`` rows in all, of 0 or 1 at random."""
         draw = np.random.default_rng(self.seed)
         for rows in _blocks(self.trials, examples):
             yield draw.integers(2, size=(rows, examples), dtype=bool).astype(float)
@@ -116,8 +126,8 @@ def middle(scores_R: Floats) -> Interval:
 
 
 def bootstrap_p(value: float, sampled_R: Floats) -> float:
-    """The p-value of the paired bootstrap (Koehn, EMNLP 2004), as in Moses and sacreBLEU; 1 if a difference is
-    infinite.
+    """The p-value of the paired bootstrap (Koehn, EMNLP 2004), as in Moses and sacreBLEU. It is 1 if the difference
+    ``value``, or one of the resampled differences ``sampled_R``, is infinite or nan.
 
     The absolute differences of the resamples are shifted to mean 0. The result is the share of them that are at least
     as large as |value| (``share_beyond``). Near significance this is a one-sided probability: between equal systems it
@@ -172,7 +182,8 @@ def _difference(one_R: Floats, other_R: Floats) -> Floats:
 
 
 def _blocks(rows: int, examples: int) -> Iterator[int]:
-    """Yields the numbers of rows of blocks that fit into memory; they sum to ``rows``.
+    """Yields how many rows each block has, so that it fits into memory; these numbers sum to ``rows``. ``examples`` is
+    N.
 
     All blocks but the last have a multiple of 32 rows, which takes whole words of random bits. So the block size
     changes no draw.

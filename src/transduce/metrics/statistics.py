@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 @runtime_checkable
 class OfSentences(Protocol):
     """The contract of metrics with a separate score for a single sentence, because a corpus of one sentence would score
-    differently.
+    differently. ``sentence_score`` maps the row of a sentence's statistics to that score.
     """
 
     def sentence_score(self, row: Sequence[float]) -> float: ...
@@ -53,6 +53,7 @@ class Statistics:
 
     @property
     def score(self) -> float:
+        """The metric's score of the whole corpus."""
         return self.metric.score(self.rows_NK.sum(0).tolist())
 
     def scores(self, sums_RK: Floats) -> Floats:
@@ -61,10 +62,12 @@ class Statistics:
 
     @property
     def width(self) -> int:
+        """K, the number of statistics in a row."""
         return int(self.rows_NK.shape[1])
 
     def beside(self, other: Statistics) -> Statistics:
-        """These statistics, with columns of zeros added for labels that only ``other`` has.
+        """These statistics, with columns of zeros added at the end if rows of ``other`` are wider, because of labels
+        that only ``other`` has.
 
         Raises UserError if two metrics saw labels in different orders, because their columns differ.
         """
@@ -79,21 +82,22 @@ class Statistics:
         return Statistics(self.metric, np.pad(self.rows_NK, ((0, 0), (0, missing)))) if missing else self
 
     def of(self, examples: Sequence[int] | NDArray[Any]) -> Statistics:
-        """The statistics of the examples with these indices."""
+        """The statistics of the examples with these indices, by the same metric."""
         return Statistics(self.metric, self.rows_NK[np.asarray(examples)])
 
     def each(self) -> Floats:
-        """[N]: the score of each example alone."""
+        """[N]: the score of each example alone, as ``sentence_score`` gives it."""
         return np.array([sentence_score(self.metric, row) for row in self.rows_NK])
 
 
 def statistics(
     metrics: Sequence[Metric], predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> list[Statistics]:
-    """The statistics of each metric, in order. Predictions are in the order of the examples.
+    """The statistics of each metric, in the order of the metrics. ``predictions`` are in the order of the
+    examples.
 
-    Raises UserError if there is no example, if the counts differ, or if an example lacks something that a metric needs
-    (a reference).
+    Raises UserError if there is no example, if there are more or fewer predictions than examples, or if an example or a
+    prediction lacks something that a metric needs, such as a reference.
     """
     if len(predictions) != len(examples):
         raise UserError(f"{len(predictions)} predictions for {len(examples)} examples: give one for each, in order")
@@ -104,7 +108,9 @@ def statistics(
 
 
 def sentence_score(metric: Metric, row: Sequence[float]) -> float:
-    """The score of one sentence, from the row of its statistics."""
+    """The score of one sentence, from the row of its statistics: by the metric's ``sentence_score`` if it has one,
+    otherwise by its ``score``, as a corpus of one sentence.
+    """
     return metric.sentence_score(row) if isinstance(metric, OfSentences) else metric.score(row)
 
 

@@ -31,13 +31,17 @@ def shown(unit: object) -> str:
 
 
 def columns(text: str) -> int:
-    """The number of columns that a text takes on a terminal: two for a wide character, none for a combining accent."""
+    """The number of columns that a text takes on a terminal: two for a wide character, none for a combining accent, one
+    for any other.
+    """
     wide = (0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
     return sum(wide)
 
 
 def padded(text: str, width: int, align: str = "<") -> str:
-    """A text padded with spaces to ``width`` columns of a terminal: < aligns left, > right, ^ in the middle."""
+    """A text padded with spaces to ``width`` columns of a terminal: < aligns left, > right, ^ in the middle. A wider
+    text stays unchanged.
+    """
     return f"{text:{align}{max(0, width - columns(text) + len(text))}}"
 
 
