@@ -244,8 +244,12 @@ PARALLEL: dict[str, config.Table] = {
 CHAINS: dict[str, config.Table] = {
     "crf, lstm": {"type": "crf", "encoder": recurrent("plain")["encoder"]},
     "crf, transformer": {"type": "crf", "encoder": transformer()["encoder"]},
-    "hmm": {"type": "hmm"},
-    "hmm, known words": {"type": "hmm", "prefix": 1, "suffix": 2, "strength": 0.5},
+    "hmm": {"type": "hmm", "emission": "words"},
+    "hmm, of two labels, known words": {
+        "type": "hmm",
+        "order": 2,
+        "emission": {"type": "words", "prefix": 1, "suffix": 2, "strength": 0.5},
+    },
 }
 """Those whose labels depend on each other: tests/test_labelling.py, with those of ``PARALLEL`` that label."""
 
@@ -345,7 +349,8 @@ def facts(table: config.Table) -> Facts:
     if table["type"] in ("forecaster", "density-forecaster", "kalman"):
         return NUMERIC
     if table["type"] == "hmm":
-        return KNOWN if table.get("suffix") else FACTS
+        emission = table["emission"]
+        return KNOWN if isinstance(emission, dict) and emission.get("suffix") else FACTS
     embedding = table.get("encoder", {}).get("embedding", "tokens")
     kind = embedding if isinstance(embedding, str) else embedding["type"]
     if kind in ("concatenated", "summed"):

@@ -103,6 +103,10 @@ def test_gradients_are_posteriors(trellis: Trellis) -> None:
     assert_close(start, trellis.posteriors().exp()[real, 0].sum(0))
     last = [alone(trellis, row, 1).posteriors().exp()[0, LENGTHS[row] - 1] for row in real]
     assert_close(end.view(-1, L).sum(0), torch.stack(last).sum(0))
+    counts = trellis.counts()
+    assert_close(counts[1:, :-1], transition)
+    assert_close(counts[0], torch.cat([start, torch.zeros(1).double()]))
+    assert_close(counts[1:, -1], end)
 
 
 def test_known_labels_are_kept_and_the_others_summed_over(trellis: Trellis) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,12 +19,12 @@ from families import FACTS, paired
 from transduce import config
 from transduce.data.tokenizers.spelled import Spelled, SpelledTokenizer
 from transduce.data.tokenizers.text import Characters, Symbols, TextTokenizer
-from transduce.models.hidden_markov import HiddenMarkov
 from transduce.protocols import Model
 from transduce.statistical.back_off import BackOff
+from transduce.statistical.hidden_markov.words import WordEmissions
 from transduce.statistical.kneser_ney import estimate
 from transduce.training.begin import train
-from transduce.types import BOS, EOS, Facts, Padded
+from transduce.types import BOS, EOS, UNK, Facts, Padded
 
 Call = Callable[..., tuple[int, str, str]]
 SENTENCES = [
@@ -43,58 +44,98 @@ LABELS = [" ".join(label for _, label in sentence) for sentence in TAGGED]
 
 
 class Slow:
-    """The same model, a question at a time; ``end`` and ``begin`` close what an affix is of."""
+    """The same emissions, a question at a time; ``$`` closes what an affix is of."""
 
-    def __init__(self, target: TextTokenizer, prefix: int, suffix: int, rare: int, strength: float) -> None:
-        self.target, self.prefix, self.suffix, self.strength = target, prefix, suffix, strength
-        self.pairs = Counter(pair for sentence in TAGGED for pair in sentence)
-        self.words = Counter(word for sentence in TAGGED for word, _ in sentence)
-        self.labels = Counter(label for sentence in TAGGED for _, label in sentence)
-        self.rare = {pair: count for pair, count in self.pairs.items() if self.words[pair[0]] <= rare}
+    def __init__(
+        self, target: TextTokenizer, shapes: bool = False, lower: bool = False, tagged: Any = TAGGED, **options: Any
+    ) -> None:
+        self.target, self.shapes, self.lower = target, shapes, lower
+        self.options = {"prefix": 0, "suffix": 0, "rare": 10, "strength": 1.0, "abstraction": 4.0} | options
+        self.tokens = [(word, tag, not place) for each in tagged for place, (word, tag) in enumerate(each)]
+        spelled = Counter(word for word, _, _ in self.tokens)
+        self.rare = [token for token in self.tokens if spelled[token[0]] <= self.options["rare"]]
+
+    def shape(self, word: str) -> int:
+        capitals = sum(letter.isupper() for letter in word)
+        return (2 if capitals == len(word) > 1 else int(capitals > 0)) if self.shapes else 0
+
+    def form(self, word: str) -> tuple[str, int]:
+        return word.lower() if self.lower else word, self.shape(word)
 
     def prior(self, label: str) -> float:
-        return (self.labels[label] + 1) / (sum(self.labels.values()) + len(self.target))
+        return (sum(tag == label for _, tag, _ in self.tokens) + 1) / (len(self.tokens) + len(self.target))
 
-    def affix(self, label: str, wanted: str, longest: int, turned: bool) -> float:
-        """p(label | the longest beginning of ``wanted`` that is there more than once), or end."""
+    def affix(self, label: str, word: str, first: bool, turned: bool) -> float:
+        """p(label | the longest first or last pieces of ``word`` that are there more than once)."""
 
-        def count(affix: str, label: str | None = None) -> int:
-            words = ((word[::-1] if turned else word, own, n) for (word, own), n in self.rare.items())
-            return sum(n for word, own, n in words if f"{word}$".startswith(affix) and label in (None, own))
+        def key(word: str, first: bool) -> str:
+            own = f"{self.shape(word)}{word[::-1]}$" if turned else f"{first:d}{word}$"
+            longest = self.options["suffix" if turned else "prefix"]
+            return own[: longest + 1] if longest else ""
 
-        share = (count("", label) + self.strength * self.prior(label)) / (count("") + self.strength)
-        for length in range(1, min(longest, len(wanted) + 1) + 1):
-            affix = f"{wanted}$"[:length]
-            if count(affix) < 2:
+        strength = self.options["abstraction"]
+        keyed = [(key(word, first), tag) for word, tag, first in self.rare]
+        own = key(word, first)
+        share = self.prior(label)
+        for length in range(len(own) + 1):
+            tags = [tag for each, tag in keyed if each.startswith(own[:length])]
+            if length and len(tags) < 2:
                 break
-            share = (count(affix, label) + self.strength * share) / (count(affix) + self.strength)
+            share = (tags.count(label) + strength * share) / (len(tags) + strength)
         return share
 
-    def spelled(self, word: str) -> dict[str, float]:
-        shares = {
-            label: self.affix(label, word, self.prefix, False)
-            * self.affix(label, word[::-1], self.suffix, True)
-            / self.affix(label, word, 0, False)
-            for label in self.target.entries
-        }
+    def spelled(self, word: str, first: bool) -> dict[str, float]:
+        shares, strength, tags = {}, self.options["abstraction"], [tag for _, tag, _ in self.rare]
+        for label in self.target.entries:
+            empty = (tags.count(label) + strength * self.prior(label)) / (len(tags) + strength)
+            both = self.affix(label, word, first, False) * self.affix(label, word, first, True)
+            shares[label] = both / empty
         return {label: share / sum(shares.values()) for label, share in shares.items()}
 
-    def observed(self, word: str, label: str) -> float:
-        seen, own = self.words[word], self.pairs[word, label]
-        return math.log((own + self.strength * self.spelled(word)[label]) / (seen + self.strength) / self.prior(label))
+    def guess(self, word: str, first: bool) -> dict[str, float]:
+        """p(label | word) of an unknown form: at the beginning of a line other shapes of the word count, too."""
+        shares, strength = self.spelled(word, first), self.options["strength"]
+        if not (self.shapes and first):
+            return shares
+        same = [tag for other, tag, _ in self.tokens if self.form(other)[0] == self.form(word)[0]]
+        return {
+            label: (same.count(label) + strength * share) / (len(same) + strength) for label, share in shares.items()
+        }
+
+    def observed(self, word: str, label: str, first: bool) -> float:
+        forms: dict[tuple[str, int], list[tuple[str, str, bool]]] = {}
+        for token in self.tokens:
+            forms.setdefault(self.form(token[0]), []).append(token)
+        if self.form(word) not in forms:
+            return math.log(self.guess(word, first)[label] / self.prior(label))
+        strength, joint = self.options["strength"], {}
+        for form, tokens in forms.items():
+            guess = sum(self.guess(other, begins)[label] for other, _, begins in tokens) / len(tokens)
+            joint[form] = sum(tag == label for _, tag, _ in tokens) + strength * guess
+        total = len(self.tokens) + strength * len(forms)
+        share = (len(forms[self.form(word)]) + strength) / total
+        return math.log(joint[self.form(word)] / sum(joint.values()) / share)
 
 
-def tokenizers(**words: Any) -> tuple[SpelledTokenizer, TextTokenizer]:
-    return Spelled(Characters(), Symbols(**words)).learn(TEXTS), Symbols().learn(LABELS)
+def tokenizers(shapes: bool = False, **words: Any) -> tuple[SpelledTokenizer, TextTokenizer]:
+    return Spelled(Characters(), Symbols(**words), shapes).learn(TEXTS), Symbols().learn(LABELS)
 
 
-def counted(source: Any, target: TextTokenizer, texts: list[str], **options: Any) -> Any:
+def facts_of(source: Any, target: TextTokenizer) -> Facts:
     words = getattr(source, "words", 0)
-    facts = Facts(len(source) - words, len(target), source_words=words)
-    model: Any = config.build({"type": "hmm", **options}, Model, facts, "model")
-    counts = model.double().counts(paired(list(zip(source.encode(texts), target.encode(LABELS), strict=True))))
+    return Facts(len(source) - words, len(target), source_words=words, source_shapes=source.shapes)
+
+
+def hmm(facts: Facts, order: int = 1, **emission: Any) -> Any:
+    table = {"type": "hmm", "order": order, "emission": {"type": "words", **emission}}
+    return cast(Any, config.build(table, Model, facts, "model")).double()
+
+
+def counted(source: Any, target: TextTokenizer, texts: list[str], order: int = 1, **options: Any) -> Any:
+    model = hmm(facts_of(source, target), order, **options)
+    counts = model.counts(paired(list(zip(source.encode(texts), target.encode(LABELS), strict=True))))
     uniform = counts.reestimate()
-    assert uniform == pytest.approx(-math.log(len(target) - 3) * sum(map(len, TAGGED)))
+    assert uniform == pytest.approx(-math.log(len(target) - 4) * sum(map(len, TAGGED)))
     assert uniform < counts.reestimate() == counts.reestimate() < 0
     counts.store()
     assert counts.tokens == sum(len(sentence) + 1 for sentence in TAGGED)
@@ -105,92 +146,85 @@ def counted(source: Any, target: TextTokenizer, texts: list[str], **options: Any
     "options",
     [
         {"prefix": 1, "suffix": 3, "rare": 10, "strength": 1.0},
-        {"prefix": 0, "suffix": 9, "rare": 2, "strength": 0.3},
+        {"prefix": 0, "suffix": 9, "rare": 2, "strength": 0.3, "abstraction": 1.0},
         {"prefix": 2, "suffix": 0, "rare": 1, "strength": 4.0},
     ],
     ids=str,
 )
-def test_words_known_and_unknown(options: dict[str, Any]) -> None:
-    """What is read of a word is log p(label | word) / p(label), by counts and by affixes."""
-    source, target = tokenizers()
+@pytest.mark.parametrize(("shapes", "lower"), [(False, False), (False, True), (True, True)])
+def test_words_known_and_unknown(options: dict[str, Any], shapes: bool, lower: bool) -> None:
+    """What is read of a word is log p(word | label) - log p(word), by counts and by affixes."""
+    source, target = tokenizers(shapes, lowercase=lower)
     model = counted(source, target, TEXTS, **options)
-    slow = Slow(target, **options)
-    sentence = "the dog Arks dogs I barking Anna xyz ß"
-    trellis = model.trellis(Padded.of([source.encode([sentence])[0]]))
-    assert trellis.lengths.tolist() == [9]
-    for word, unary_L in zip(sentence.split(), trellis.unary[0], strict=True):
-        wanted = [slow.observed(word, label) for label in target.entries]
-        assert unary_L.tolist() == pytest.approx(wanted, abs=1e-5), word
+    slow = Slow(target, shapes, lower, **options)
+    for sentence in ("the dog Arks The dogs I barking Anna xyz ß", "Barks THE", "Ben"):
+        trellis = model.trellis(Padded.of([source.encode([sentence])[0]]))
+        assert trellis.lengths.tolist() == [len(sentence.split())]
+        for place, word in enumerate(sentence.split()):
+            wanted = [slow.observed(word, label, not place) for label in target.entries]
+            assert trellis.unary[0, place].tolist() == pytest.approx(wanted, abs=1e-5), word
 
 
-def test_labels_follow_each_other_as_n_grams_do() -> None:
+@pytest.mark.parametrize("order", [1, 2])
+def test_labels_follow_each_other_as_n_grams_do(order: int) -> None:
     source, target = tokenizers()
-    model = counted(source, target, TEXTS, suffix=2)
+    model = counted(source, target, TEXTS, order, suffix=2)
     V = len(target)
-    bigrams = BackOff().double()
-    bigrams.learn(estimate([np.array(ids[:-1]) for ids in target.encode(LABELS)], V, 2))
+    ngrams = BackOff().double()
+    ngrams.learn(estimate([np.array(ids[:-1]) for ids in target.encode(LABELS)], V, order + 1))
 
     def log_prob(after: int, label: int) -> float:
-        return float(bigrams(torch.tensor([after]), torch.tensor([label]))[0])
+        return float(ngrams(torch.tensor([after]), torch.tensor([label]))[0])
 
     trellis = model.trellis(Padded.of([source.encode(["the dog"])[0]]))
-    for i in range(V):
-        assert float(trellis.start[i]) == pytest.approx(log_prob(bigrams.begun, i))
-        _, after = bigrams(torch.tensor([0]), torch.tensor([i]))
-        assert float(trellis.end[i]) == pytest.approx(log_prob(int(after), V))
-        assert trellis.transition[i].tolist() == pytest.approx([log_prob(int(after), j) for j in range(V)])
-
-
-def test_words_that_are_known_by_their_small_letters() -> None:
-    """ "The" and "the" are one known word, and what their spelling says of it is the mean of both."""
-    source, target = tokenizers(lowercase=True)
-    options: dict[str, Any] = {"prefix": 1, "suffix": 2, "rare": 10, "strength": 1.0}
-    model, slow = counted(source, target, TEXTS, **options), Slow(target, **options)
-    trellis = model.trellis(Padded.of([source.encode(["The the"])[0]]))
-    assert trellis.unary[0, 0].tolist() == trellis.unary[0, 1].tolist()
-    spelled = (slow.spelled("The")["D"] + 3 * slow.spelled("the")["D"]) / 4
-    wanted = math.log((4 + spelled) / (4 + 1) / slow.prior("D"))
-    assert float(trellis.unary[0, 0, target.encode(["D"])[0][0]]) == pytest.approx(wanted, abs=1e-5)
+    assert trellis.start.tolist() == pytest.approx([log_prob(ngrams.begun, j) for j in range(V)])
+    for number, labels in enumerate(itertools.product(range(V), repeat=order)):
+        if any(label == BOS for label in labels[1:]):  # BOS stands only before the first label
+            continue
+        after = torch.tensor([ngrams.begun])
+        for label in labels:
+            after = after if label == BOS else ngrams(after, torch.tensor([label]))[1]
+        assert float(trellis.end[number]) == pytest.approx(log_prob(int(after), V))
+        assert trellis.transition[number].tolist() == pytest.approx([log_prob(int(after), j) for j in range(V)])
 
 
 def test_tokens_are_words_where_nothing_is_spelled() -> None:
     """Of those that were not seen no more is known than of rare ones."""
     source, target = Symbols(minimum_count=2).learn(TEXTS), Symbols().learn(LABELS)
     model = counted(source, target, TEXTS, rare=2)
-    noun, unknown, dog = target.encode(["N"])[0][0], *(source.encode([word])[0][0] for word in ("hurting", "dog"))
-    slow = Slow(target, 0, 0, 2, 1.0)
-    words = Counter({word: n for word, n in slow.words.items() if n > 1})
-    once = [label for sentence in TAGGED for word, label in sentence if word not in words]
-    rare = Counter(label for sentence in TAGGED for word, label in sentence if words[word] == 2)
-    guess = (rare["N"] + slow.prior("N")) / (sum(rare.values()) + 1)
+    words = Counter(word for sentence in TAGGED for word, _ in sentence)
+    tagged = [[(word if words[word] > 1 else "<unk>", tag) for word, tag in sentence] for sentence in TAGGED]
+    slow = Slow(target, tagged=tagged, rare=2)
+    unknown, dog = (source.encode([word])[0][0] for word in ("hurting", "dog"))
     trellis = model.trellis(Padded.of([[unknown, dog, 0, EOS], [EOS]]))
     assert trellis.lengths.tolist() == [3, 0]
-    for place, (own, seen) in enumerate([(once.count("N"), len(once)), (2, 2), (0, 0)]):
-        wanted = math.log((own + guess) / (seen + 1) / slow.prior("N"))
-        assert float(trellis.unary[0, place, noun]) == pytest.approx(wanted, abs=1e-5)
+    for place, word in enumerate(("<unk>", "dog", "<pad>")):
+        wanted = [slow.observed(word, label, not place) for label in target.entries]
+        assert trellis.unary[0, place].tolist() == pytest.approx(wanted, abs=1e-5)
 
 
 def test_what_cannot_be_counted_says_so() -> None:
     source, target = tokenizers()
-    facts = Facts(len(source) - source.words, len(target), source_words=source.words)
-    with pytest.raises(ValueError, match=r"the source is spelled, and prefix and suffix are 0: set model.prefix or"):
-        config.build({"type": "hmm"}, Model, facts, "model")
+    facts = facts_of(source, target)
+    with pytest.raises(ValueError, match=r"the source is spelled, and prefix and suffix are 0: set model.emission.pr"):
+        hmm(facts)
     with pytest.raises(ValueError, match="each step of the source has 2: set data"):
-        config.build({"type": "hmm"}, Model, Facts(9, 11, source_factors=2), "model")
-    model: Any = config.build({"type": "hmm", "suffix": 2}, Model, FACTS, "model")
+        hmm(Facts(9, 11, source_factors=2))
     with pytest.raises(ValueError, match=r'does not say where its words begin: set data.units.source to "spelled"'):
-        model.counts(paired([([4, 5, EOS], [4, 5, EOS])])).reestimate()
-    plain: Any = config.build({"type": "hmm"}, Model, FACTS, "model")
-    with pytest.raises(ValueError, match="has not been counted, or not with these words: train it first"):
-        plain.trellis(Padded.of([[4, EOS]]))
+        hmm(FACTS, suffix=2).counts(paired([([4, 5, EOS], [4, 5, EOS])])).reestimate()
+    with pytest.raises(ValueError, match="has not been counted: train it first"):
+        hmm(FACTS).trellis(Padded.of([[4, EOS]]))
     with pytest.raises(ValueError, match="the source is spelled, and prefix and suffix are 0"):
-        plain.counts(paired([([BOS, 4, 5, EOS], [4, EOS])])).reestimate()
+        hmm(FACTS).counts(paired([([BOS, 4, 5, EOS], [4, EOS])])).reestimate()
     with pytest.raises(ValueError, match="3 labels for a source of 2"):
-        plain.counts(paired([([4, 5, EOS], [4, 5, 6, EOS])])).reestimate()
-    pairs = paired([([4, EOS], [4, EOS])])
-    pairs.source.ids = pairs.source.ids.astype(np.float32)
-    with pytest.raises(ValueError, match="counts tokens, and the data has numbers"):
-        plain.counts(pairs)
+        hmm(FACTS).counts(paired([([4, 5, EOS], [4, 5, 6, EOS])])).reestimate()
+    with pytest.raises(ValueError, match=r"name no label: label some lines, or list the labels in data.units.target.a"):
+        hmm(Facts(9, 4)).counts(paired([([4, 5, EOS], [UNK, UNK, EOS])]))
+    for side, expected in (("source", "of words counts tokens, and the data has numbers"), ("target", "counts tokens")):
+        pairs = paired([([4, EOS], [4, EOS])])
+        getattr(pairs, side).ids = getattr(pairs, side).ids.astype(np.float32)
+        with pytest.raises(ValueError, match=expected):
+            hmm(FACTS).counts(pairs).reestimate()
 
 
 @pytest.mark.parametrize(
@@ -201,13 +235,28 @@ def test_what_cannot_be_counted_says_so() -> None:
         ({"rare": 0}, "rare = 0: at least 1"),
         ({"strength": 0.0}, "strength = 0.0: a number of more than 0"),
         ({"strength": math.nan}, "strength = nan: a number of more than 0"),
-        ({"strength": math.inf}, "strength = inf: a number of more than 0"),
+        ({"abstraction": math.inf}, "abstraction = inf: a number of more than 0"),
+    ],
+    ids=str,
+)
+def test_options_of_words_that_cannot_be(options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        WordEmissions(11, 9, 0, 1, 0, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"order": 0}, "order = 0: at least 1"),
+        ({"order": 9}, "order = 9 with 11 labels: .* set model.order = 8, or use fewer labels"),
+        ({"prior": 0.0}, "prior = 0.0: a number of more than 0"),
+        ({"unlabelled": math.nan}, "unlabelled = nan: a number of more than 0"),
     ],
     ids=str,
 )
 def test_options_that_cannot_be(options: dict[str, Any], expected: str) -> None:
     with pytest.raises(ValueError, match=expected):
-        HiddenMarkov(9, 0, 1, 11, **options)
+        config.build({"type": "hmm", "emission": "words", **options}, Model, FACTS, "model")
 
 
 # ------------------------------------------------------------------------- a run
@@ -277,7 +326,7 @@ def test_lines_are_counted_together_whatever_the_labels(monkeypatch: pytest.Monk
     """Few lines at a time where there are many labels: the same model."""
     source, target = tokenizers()
     models = [counted(source, target, TEXTS, prefix=1, suffix=2)]
-    monkeypatch.setattr("transduce.models.hidden_markov.CELLS", 2 * len(target) ** 2)
+    monkeypatch.setattr("transduce.statistical.hidden_markov.estimation.CELLS", 2 * len(target))
     models.append(counted(source, target, TEXTS, prefix=1, suffix=2))
     for one, two in zip(*(model.parameters() for model in models), strict=True):
         assert torch.equal(one, two)

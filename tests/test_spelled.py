@@ -44,6 +44,29 @@ def test_words_open_with_their_mark(characters: Tokenizer) -> None:
     assert [LINE[start:end] for start, end in spans] == ["" if piece == "<s>" else piece for piece in shown] + [""]
 
 
+def test_shapes_follow_the_marks(tmp_path: Path) -> None:
+    """<s> <Xx> D o g: a shape is no text, and no whole word."""
+    unit = Spelled(Characters(), Symbols(lowercase=True), shapes=True)
+    tokenizer = unit.learn(["Dog dog USA A 4x x-1", "Éa"])
+    (ids,) = tokenizer.encode(["Dog USA A 4x Éa cat"])
+    shown = tokenizer.tokens(ids)
+    assert shown[:5] == ["<dog>", "<Xx>", "D", "o", "g"]
+    assert [shape for shape in shown if shape in ("<x>", "<Xx>", "<XX>", "<9>")] == [
+        *("<Xx>", "<XX>", "<Xx>", "<9>", "<Xx>", "<x>")
+    ]
+    assert tokenizer.decode(ids) == "Dog USA A 4x Éa <unk>a<unk>"
+    assert (tokenizer.shapes, tokenizer.words, tokenizer.length(ids)) == (4, 6, 6)
+    assert len(set(tokenizer.entries)) == len(tokenizer) == len(tokenizer.pieces)
+    assert len(tokenizer.spans("Dog USA")) == len(tokenizer.encode(["Dog USA"])[0])
+    tokenizer.save(tmp_path / "source.json")
+    again = load(tmp_path / "source.json")
+    assert (again.fingerprint, again.encode(["A b"])) == (tokenizer.fingerprint, tokenizer.encode(["A b"]))
+    grown = tokenizer.extended(unit.learn(["Owl"]))
+    assert grown.tokens(grown.encode(["Dog owl"])[0])[-5:-1] == ["<x>", "o", "w", "l"]
+    with pytest.raises(DataError, match="words in pieces can be extended by their like alone"):
+        tokenizer.extended(Spelled(Characters(), Symbols(lowercase=True)).learn(["owl"]))
+
+
 @pytest.mark.parametrize("unit", [Characters(minimum_count=2), Bpe(size=40), Bytes()])
 def test_words_of_any_pieces(unit: Any, tmp_path: Any) -> None:
     tokenizer = Spelled(unit).learn(["a rose is a rose", "is it"])

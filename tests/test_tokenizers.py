@@ -315,3 +315,16 @@ def test_an_expensive_regular_expression_ends_in_a_line(tmp_path, capfd):
     (tmp_path / "t.json").write_text("[" * 100_000)
     with pytest.raises(DataError, match="nested too deep"):
         load(tmp_path / "t.json")
+
+
+def test_a_symbol_for_what_is_missing_and_symbols_that_are_always_there():
+    tokenizer = Symbols(missing="_", always=("X", "a"), minimum_count=2).learn(["a _ b _", "b"])
+    assert sorted(tokenizer.entries[4:]) == ["X", "a", "b"]
+    assert tokenizer.encode(["_ b"]) == [[UNK, tokenizer.encode(["b"])[0][0], EOS]]
+    for options, expected in (
+        ({"missing": "a b"}, "missing has 'a b': one symbol without white space"),
+        ({"always": ("",)}, "always has '': one symbol"),
+        ({"missing": "_", "always": ("_",)}, "always has '_', which is missing"),
+    ):
+        with pytest.raises(DataError, match=expected):
+            Symbols(**options)

@@ -159,6 +159,20 @@ class Trellis:
         together_ORJ = torch.einsum("nor,nrj->orj", before_NOR, after_NRJ)
         return (together_ORJ * self._weights).flatten(0, 1)
 
+    def counts(self) -> Tensor:
+        """[1 + H, L + 1], float64: the expected number of times that each label, or the end (the last column), follows
+        the begin (row 0) and each history, over all rows. Rows of length 0 count nothing.
+        """
+        counts_HL = self._weights.new_zeros(1 + self._histories, self._labels + 1)
+        counts_HL[1:, :-1] = self.transition_counts()
+        real_B = self.lengths > 0
+        last_B, rows_B = (self.lengths - 1)[real_B], torch.arange(len(real_B), device=real_B.device)[real_B]
+        total_B1 = self.log_normaliser[real_B, None]
+        first_BH = self.forward[real_B, 0] + self.backward[real_B, 0] - total_B1
+        counts_HL[0, :-1] = first_BH[:, self._first].double().exp().sum(0)
+        counts_HL[1:, -1] = (self.forward[rows_B, last_B] + self.end - total_B1).double().exp().sum(0)
+        return counts_HL
+
     def conditionals(self, labels_BT: Tensor) -> Tensor:
         """[B, T, L]: log p(y_t = j | y_<t, x) for each label j, where ``labels_BT`` give y_<t; 0 past a row's length.
 

@@ -62,6 +62,9 @@ NAMES: dict[str, dict[str, str]] = {
         "convolutional-attention": "transduce.modules.signals.convolutional_attention:ConvolutionallyAttended",
         "closed": "transduce.modules.signals.ended:EndedEmbedding",
     },
+    "Emissions": {
+        "words": "transduce.statistical.hidden_markov.words:WordEmissions",
+    },
     "Component": {
         "level": "transduce.statistical.kalman.components:Level",
         "trend": "transduce.statistical.kalman.components:Trend",

@@ -248,13 +248,15 @@ class Facts:
     """Facts that only the data knows. Constructors receive them by parameter name.
 
     The vocabulary of a numeric side is its number of channels. ``source_words`` counts words with an embedding of their
-    own beside the embeddings of their pieces. Their ids follow the ids of the vocabulary.
+    own beside the embeddings of their pieces. Their ids follow the ids of the vocabulary. The last ``source_shapes``
+    ids of the source vocabulary stand for shapes of words.
     """
 
     source_vocabulary: int
     target_vocabulary: int
     source_factors: int = 1  # ids of each source token
     source_words: int = 0
+    source_shapes: int = 0
 
 
 @dataclass(frozen=True)

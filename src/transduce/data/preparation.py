@@ -66,7 +66,7 @@ class Tokenizers:
         and the number of ids of each source token.
         """
         words = self.source.words
-        return Facts(len(self.source) - words, len(self.target), self.source.factors, words)
+        return Facts(len(self.source) - words, len(self.target), self.source.factors, words, self.source.shapes)
 
     @property
     def conditional(self) -> bool:

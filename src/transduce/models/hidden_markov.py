@@ -1,205 +1,171 @@
-"""Hidden Markov models of labels, counted.
-
-B rows, T tokens, N tokens in total, C pieces of a word, L labels (I to the left of J), U different words, P different
-pairs of word and label, R rows of the table of known words.
-"""
+"""Hidden Markov models of labels. B rows, T steps, L labels, H histories of labels."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from transduce.chain import Trellis, check_lengths
 from transduce.data.pairs import Pairs
 from transduce.errors import UserError
-from transduce.modules.spelling import words
-from transduce.statistical.affixes import Affixes
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.counted import OnePass, check_tokens, empty
+from transduce.statistical.hidden_markov.base import Emissions, Estimation
+from transduce.statistical.hidden_markov.estimation import BaumWelch, batches_of, weighted
 from transduce.statistical.kneser_ney import estimate
-from transduce.types import BOS, EOS, PAD, UNK, Batch, Padded, real_mask
+from transduce.types import BOS, UNK, Batch, Factory, Padded, real_mask
 
-Ids = NDArray[Any]
-ROWS, CELLS = 1024, 2**24  # pairs per chunk, and the most pairs of labels in it
-SPELLED = (
-    "the source is spelled, and prefix and suffix are 0: set model.prefix or model.suffix to how many pieces of a word "
-    'are to be looked at, or data.units.source to "symbols"'
-)
+LARGEST = 2**24  # most transitions of a table
 
 
 class HiddenMarkov(nn.Module):
-    """p(x, y) = prod_t p(y_t | y_t-1) p(x_t | y_t): each label follows a label and emits a word. Counted from labelled
-    words.
+    """p(x, y) = prod_t p(y_t | y_t-n, ..., y_t-1) p(x_t | y_t): each label follows the n = ``order`` labels before it
+    and emits a step of the source. Counted from labelled sources; labels may be missing.
 
-    p(y_t | y_t-1) is smoothed like n-grams (kneser_ney.py). p(x_t | y_t) is p(y_t | x_t) p(x_t) / p(y_t); p(x_t) is the
-    same for all labels and is left out.
-
-    If the source is spelled, the first ``prefix`` and the last ``suffix`` pieces of a word predict its label. They
-    alone decide for unknown words (after Brants 2000, section 2.3). For known words they count like ``strength`` more
-    occurrences. They are learned from words that occur at most ``rare`` times. With neither, each token of the source
-    is a word.
+    The transitions are smoothed like n-grams (kneser_ney.py). ``emission`` is the model of p(x_t | y_t): words or
+    vectors of numbers. A label <unk> in training is not known (``missing`` of the unit "symbols"). Then the first pass
+    counts the known labels, and each further pass is one of expectation maximisation (Baum-Welch) over all sources. In
+    these, the counted n-grams weigh as much as ``prior`` transitions after each history. A source with unknown labels
+    counts ``unlabelled`` times (Nigam et al. 2000). If no label is known, the first emissions are random.
     """
 
     def __init__(
         self,
-        source_vocabulary: int,
-        source_words: int,
-        source_factors: int,
         target_vocabulary: int,
-        prefix: int = 0,
-        suffix: int = 0,
-        rare: int = 10,
-        strength: float = 1.0,
+        emission: Factory[Emissions],
+        order: int = 1,
+        prior: float = 10.0,
+        unlabelled: float = 1.0,
     ) -> None:
         super().__init__()
-        if source_factors > 1:
+        if order < 1:
+            raise UserError(f"order = {order}: at least 1 label was expected")
+        if target_vocabulary ** (order + 1) > LARGEST:
             raise UserError(
-                f"a hidden Markov model reads one id a token, and each step of the source has {source_factors}: set "
-                "data.units.source to units of text without factors, such as symbols or spelled"
+                f"order = {order} with {target_vocabulary} labels: a table of {target_vocabulary}^{order + 1} "
+                f"transitions is too large; set model.order = {order - 1}, or use fewer labels"
             )
-        for name, value, least in (("prefix", prefix, 0), ("suffix", suffix, 0), ("rare", rare, 1)):
-            if value < least:
-                raise UserError(f"{name} = {value}: at least {least} was expected")
-        if not 0 < strength < math.inf:
-            raise UserError(f"strength = {strength}: a number of more than 0 was expected")
-        if source_words and not prefix + suffix:
-            raise UserError(SPELLED)
-        self.prefix, self.suffix, self.rare, self.strength = prefix, suffix, rare, strength
-        self.alphabet = source_vocabulary if prefix + suffix else 0
-        self.rows = source_words + 1 if prefix + suffix else source_vocabulary + 1
-        self.labels = target_vocabulary
-        self.beginnings, self.endings = Affixes(target_vocabulary), Affixes(target_vocabulary)
-        self.known = empty(torch.float32, target_vocabulary)  # log p(y | x) - log p(y), [R, L]; row 0 is zero
-        self.prior = empty()  # log p(y), [L]
-        self.transition = empty(torch.float32, target_vocabulary + 1)  # [1 + I, J + 1]: from the begin, and to the end
+        for name, value in (("prior", prior), ("unlabelled", unlabelled)):
+            if not 0 < value < math.inf:
+                raise UserError(f"{name} = {value}: a number of more than 0 was expected")
+        self.labels, self.order, self.prior, self.unlabelled = target_vocabulary, order, prior, unlabelled
+        self.emission = emission(labels=target_vocabulary)
+        self.table = empty(
+            torch.float32, target_vocabulary + 1
+        )  # log p, [1 + H, L + 1]: from the begin, and to the end
 
     def counts(self, pairs: Pairs) -> LabelCounts:
         return LabelCounts(self, pairs)
 
-    def trellis(self, source: Padded) -> Trellis:
-        if len(self.known) != self.rows:
-            raise UserError("this hidden Markov model has not been counted, or not with these words: train it first")
-        row_BT, pieces_BTC, lengths_B = self.read(source)
-        unary_BTL, unknown_BT = self.known[row_BT], row_BT == 0
-        unary_BTL[unknown_BT] = self.spelled(pieces_BTC[unknown_BT]) - self.prior
-        return Trellis(unary_BTL, lengths_B, self.transition[1:, :-1], self.transition[0, :-1], self.transition[1:, -1])
+    def trellis(self, source: Any) -> Trellis:
+        if not len(self.table):
+            raise UserError("this hidden Markov model has not been counted: train it first")
+        unary = self.emission(source)
+        return Trellis(unary.values, unary.lengths, self.table[1:, :-1], self.table[0, :-1], self.table[1:, -1])
 
-    def read(self, source: Padded) -> tuple[Tensor, Tensor, Tensor]:
-        """Each word's row in the table of known words [B, T], its pieces [B, T, C], and the number of words [B],
-        without EOS.
+    def states(self, source: Any) -> Trellis:
+        return self.trellis(source)
 
-        Row 0 means unknown. If tokens are words, there are no pieces: C is 0. Raises UserError if the source is spelled
-        and the model has neither prefix nor suffix.
-        """
-        if not self.alphabet:
-            if bool((source.values == BOS).any()):
-                raise UserError(SPELLED)
-            lengths_B = source.lengths - 1
-            row_BT = 1 + source.values[:, : max(1, int(lengths_B.max()))]
-            return row_BT, row_BT.new_empty(*row_BT.shape, 0), lengths_B
-        spelled = words(source, self.alphabet)
-        lengths_B = spelled.lengths - 1
-        ids_BTC = spelled.values[:, : max(1, int(lengths_B.max()))]
-        return (ids_BTC[..., 0] - self.alphabet + 1).clamp(min=0), ids_BTC[..., 1:], lengths_B
-
-    def spelled(self, pieces_NC: Tensor) -> Tensor:
-        """[N, L]: log p(y | spelling) for the pieces of ``read``. First and last pieces are independent given y."""
-        begun_NL = self.beginnings(pieces_NC[:, : self.prefix])
-        ended_NL = self.endings(backward(pieces_NC)[:, : self.suffix])
-        both_NL: Tensor = begun_NL + ended_NL - self.endings.log_prob[0]
-        return both_NL.log_softmax(-1)
+    def allowed(self, target: Padded, lengths_B: Tensor, steps: int) -> Tensor:
+        """[B, T, L]: the known label of each step, or all labels with a name."""
+        check_lengths(lengths_B, target.lengths - 1)
+        missing = max(0, steps - target.values.shape[1])
+        label_BT = nn.functional.pad(target.values, (0, missing))[:, :steps]
+        own_BTL = nn.functional.one_hot(label_BT, self.labels).bool()
+        unknown_BT = (label_BT == UNK) | ~real_mask(lengths_B, steps)
+        return torch.where(unknown_BT[..., None], named(self.labels, own_BTL), own_BTL)
 
 
-def backward(pieces_NC: Tensor) -> Tensor:
-    """[N, C]: the words with their pieces in reverse order, each still closed with EOS and padded at the end."""
-    length_N1 = (pieces_NC != PAD).sum(1, keepdim=True) - 1
-    place_NC = length_N1 - 1 - torch.arange(pieces_NC.shape[1], device=pieces_NC.device)
-    turned_NC = pieces_NC.gather(1, place_NC.clamp(min=0)).masked_fill(place_NC < 0, PAD)
-    return turned_NC.masked_fill(place_NC == -1, EOS)
+def named(labels: int, like: Tensor) -> Tensor:
+    """[L]: True for labels, False for special tokens."""
+    return torch.arange(labels, device=like.device) > UNK
 
 
 class LabelCounts(OnePass):
-    """The counts of a hidden Markov model: labelled words."""
+    """The counts of a hidden Markov model of labels. If labels are missing, later passes are those of Baum-Welch."""
 
     def __init__(self, model: HiddenMarkov, pairs: Pairs) -> None:
-        check_tokens("a hidden Markov model", pairs.source, pairs.target)
-        tokens = int(pairs.target_lengths.sum())
-        super().__init__(tokens, tokens - len(pairs), model.labels - UNK)
+        check_tokens("a hidden Markov model of labels", pairs.target)
+        ids, ends = pairs.target.ids, np.asarray(pairs.target.offsets[1:]) - 1
+        unknown_K = np.asarray(ids) == UNK
+        unknown_K[ends] = False
+        tokens, unknown = len(ids), int(unknown_K.sum())
+        super().__init__(tokens, tokens - len(pairs) - unknown, model.labels - UNK - 1)
+        if model.labels <= UNK + 1 and tokens > len(pairs):
+            raise UserError(
+                "the training targets name no label: label some lines, or list the labels in data.units.target.always"
+            )
         self.model, self.pairs = model, pairs
+        self.complete_N = np.add.reduceat(unknown_K, np.asarray(pairs.target.offsets[:-1])) == 0
+        self.batches = batches_of(pairs.target.lengths, model.labels**model.order)
+        self.passes: BaumWelch | None = None
+        if unknown:
+            self.report = (
+                f"{unknown:,} of {tokens - len(pairs):,} labels are not known: passes after the first are of "
+                "expectation maximisation",
+            )
+        self.hidden = unknown > 0
 
     def count(self) -> None:
-        model, V = self.model, self.model.labels
-        labelled_PC, count_P = self._words()
-        words_UC, number_P, _ = _distinct(labelled_PC[:, 1:])
-        row_U, pieces_UC = words_UC[:, 0], torch.from_numpy(words_UC[:, 1:]).long()
-        counts_UL = np.zeros((len(row_U), V))
-        counts_UL[number_P, labelled_PC[:, 0]] = count_P
-        prior_L = (counts_UL.sum(0) + 1) / (count_P.sum() + V)
-        rare_U = counts_UL.sum(1) <= model.rare
-        ways = ((model.beginnings, pieces_UC, model.prefix), (model.endings, backward(pieces_UC), model.suffix))
-        for affixes, way_UC, longest in ways:
-            affixes.learn(way_UC[rare_U, :longest].numpy(), counts_UL[rare_U], prior_L, model.strength)
-        spelled_UL = model.spelled(pieces_UC.to(model.endings.keys)).double().exp().cpu().numpy()
-        counts_RL, spelled_RL = np.zeros((2, model.rows, V))
-        np.add.at(counts_RL, row_U, counts_UL)
-        np.add.at(spelled_RL, row_U, spelled_UL * counts_UL.sum(1, keepdims=True))
-        seen_R1 = counts_RL.sum(1, keepdims=True)
-        rare_L = model.endings.log_prob[0].double().exp().cpu().numpy()
-        guess_RL = np.where(seen_R1 > 0, spelled_RL / np.maximum(seen_R1, 1), rare_L)
-        known_RL = (counts_RL + model.strength * guess_RL) / (seen_R1 + model.strength)
-        model.prior.data = torch.from_numpy(np.log(prior_L)).to(model.prior)
-        model.known.data = torch.from_numpy(np.log(known_RL / prior_L)).to(model.known)
-        model.transition.data = self._transitions().to(model.transition)
+        model, place = self.model, self.model.table.device
+        table = self._transitions()
+        free = named(model.labels, model.table)
+        estimation = model.emission.estimation(weighted(self.pairs, self.batches, self._known, place), free)
+        if self.hidden:
+            self.passes = self._baum_welch(table, estimation)
+        else:
+            model.table.data = table.log().to(model.table)
 
     def log_prob(self) -> float:
-        return sum(map(self._log_prob, self._batches()))
+        return sum(self._log_prob(self.pairs.batch(rows)) for rows in self.batches)
+
+    def reestimate(self) -> float:
+        return super().reestimate() if self.passes is None else self.passes.reestimate()
 
     def _log_prob(self, batch: Batch) -> float:
-        batch = batch.to(self.model.prior.device)
+        batch = batch.to(self.model.table.device)
         trellis = self.model.trellis(batch.source)
         score_B = trellis.score(trellis.own(batch.target.values, batch.target.lengths - 1))
         return float((score_B - trellis.log_normaliser).double().sum())
 
-    def _batches(self) -> Iterator[Batch]:
-        return self.pairs.in_turn(max(1, min(ROWS, CELLS // self.model.labels**2)))
+    def _known(self, batch: Batch) -> Padded:
+        """Values [B, T, L]: 1 for the label of each step if it is known, otherwise 0."""
+        label_BT = batch.target.values[:, : max(1, batch.target.values.shape[1] - 1)]
+        lengths_B = batch.target.lengths - 1
+        known_BT = real_mask(lengths_B, label_BT.shape[1]) & (label_BT != UNK)
+        own_BTL = nn.functional.one_hot(label_BT, self.model.labels).double()
+        return Padded(own_BTL * known_BT[..., None], lengths_B)
 
-    def _words(self) -> tuple[Ids, Ids]:
-        """Each different labelled word once: label, row and pieces [P, 2 + C]; and its count [P]."""
-        found = []
-        for batch in self._batches():
-            row_BT, pieces_BTC, lengths_B = self.model.read(batch.source)
-            check_lengths(lengths_B, batch.target.lengths - 1)
-            label_BT = batch.target.values[:, : row_BT.shape[1]]
-            columns = torch.cat([label_BT[..., None], row_BT[..., None], pieces_BTC], -1)
-            labelled_NC = columns[real_mask(lengths_B, row_BT.shape[1])].to(torch.int32).numpy()
-            distinct_PC, _, count_P = _distinct(labelled_NC)
-            found.append((distinct_PC, count_P))
-        longest = max(each.shape[1] for each, _ in found)
-        wide = [np.pad(each, ((0, 0), (0, longest - each.shape[1])), constant_values=PAD) for each, _ in found]
-        distinct_PC, number_M, _ = _distinct(np.concatenate(wide))
-        return distinct_PC, np.bincount(number_M, np.concatenate([count for _, count in found]), len(distinct_PC))
+    def _baum_welch(self, table: Tensor, estimation: Estimation) -> BaumWelch:
+        shares = [
+            (rows[self.complete_N[rows] == complete], weight)
+            for rows in self.batches
+            for complete, weight in ((True, 1.0), (False, self.model.unlabelled))
+        ]
+        shares = [(rows, weight) for rows, weight in shares if len(rows)]
+        return BaumWelch(self.model, self.pairs, estimation, table, self.model.prior, shares)
 
     def _transitions(self) -> Tensor:
-        """log p(label or end | begin or label), [1 + V, V + 1]."""
-        V, bigrams = self.model.labels, BackOff()
-        bigrams.learn(estimate(self.pairs.target.unclosed(), V, order=2))
-        history = torch.cat([bigrams.ends[1:], bigrams.after[1 : V + 1]])
-        log_prob_E: Tensor = bigrams(history.repeat_interleave(V + 1), torch.arange(V + 1).repeat(V + 1))[0]
-        return log_prob_E.view(V + 1, V + 1)
+        """p(label or end | begin or history), [1 + H, L + 1], from the rows whose labels are all known."""
+        L, ngrams = self.model.labels, BackOff().double()
+        rows = [row for row, complete in zip(self.pairs.target.unclosed(), self.complete_N, strict=True) if complete]
+        if not rows:
+            return uniform(L, L**self.model.order)
+        ngrams.learn(estimate(rows, L, self.model.order + 1))
+        begun = torch.tensor([ngrams.begun])
+        after_H = begun
+        for _ in range(self.model.order):  # the oldest label first; BOS stands for the begin
+            label_J = torch.arange(L).repeat(len(after_H))
+            _, after_N = ngrams(after_H.repeat_interleave(L), label_J)
+            after_H = torch.where(label_J == BOS, ngrams.begun, after_N)
+        return ngrams.every(torch.cat([begun, after_H]))[:, : L + 1].exp()
 
 
-def _distinct(rows_NC: Ids) -> tuple[Ids, Ids, Ids]:
-    """Like ``np.unique(axis=0)``: the distinct rows [U, C], each row's index into them [N], and their counts [U].
-
-    It compares rows as bytes, which is dozens of times faster. So the distinct rows are not in numerical order.
-    """
-    rows_NC = np.ascontiguousarray(rows_NC)
-    whole_N = rows_NC.view(f"V{rows_NC.shape[1] * rows_NC.itemsize}")[:, 0]
-    _, first_U, number_N, count_U = np.unique(whole_N, return_index=True, return_inverse=True, return_counts=True)
-    return rows_NC[first_U], number_N, count_U
+def uniform(labels: int, histories: int) -> Tensor:
+    """[1 + H, L + 1]: all labels with a name, and the end, with equal probabilities."""
+    possible = torch.cat([torch.arange(labels) > UNK, torch.ones(1, dtype=torch.bool)]).double()
+    return (possible / possible.sum()).repeat(1 + histories, 1)

@@ -24,7 +24,8 @@ class Tokenizer(Protocol):
     different: an equal entry in two vocabularies is the same token. ``pieces`` are the texts that the ids add to an
     output, with the space that begins a word; empty for ids that are not text. ``extended`` is a vocabulary with the
     entries of both tokenizers; ids may change. It raises DataError if the vocabulary cannot grow. The last ``words``
-    ids of the vocabulary stand for whole words; in a row the word's spelling follows such an id.
+    ids of the vocabulary stand for whole words; in a row the word's spelling follows such an id. The ``shapes`` ids
+    before them stand for shapes of words; in a row one of them follows the id that begins a word.
 
     A line has at most ``columns`` columns, separated by tabs; in the last one a tab is text. The rows of a ``numeric``
     tokenizer are numbers, and it has one entry for each number of a step. A tokenizer of a ``signal`` is numeric too:
@@ -50,6 +51,9 @@ class Tokenizer(Protocol):
 
     @property
     def words(self) -> int: ...
+
+    @property
+    def shapes(self) -> int: ...
 
     @property
     def columns(self) -> int: ...

@@ -21,6 +21,11 @@ class Recorded(ABC):
         return 0
 
     @property
+    def shapes(self) -> int:
+        """0: no id stands for the shape of a word."""
+        return 0
+
+    @property
     def columns(self) -> int:
         """1: a tab is text."""
         return 1

@@ -2,7 +2,8 @@
 
 White space separates words. The mark "<s>", which no other unit writes into a source, stands before each word. The
 word's pieces may have any text unit. So predictions per word (labels, one for each word) do not depend on the pieces. A
-word that is also known as a whole has its own mark instead of "<s>": <dog> d o g <bark> b a r k.
+word that is also known as a whole has its own mark instead of "<s>": <dog> d o g <bark> b a r k. With shapes, the shape
+of the word follows the mark: <s> <Xx> D o g s.
 """
 
 from __future__ import annotations
@@ -19,12 +20,22 @@ from transduce.data.tokenizers.recorded import Recorded
 from transduce.data.tokenizers.storage import from_record, record_of
 from transduce.types import BOS, EOS, SPECIALS, UNK
 
+SHAPES = ("x", "Xx", "XX", "9")
+
+
+def shape(word: str) -> int:
+    """The index in ``SHAPES``: capital letters (2), a capital first letter (1), a digit (3), or none of them (0)."""
+    if word[:1].isupper():
+        return 2 if len(word) > 1 and word.isupper() else 1
+    return 3 if any(map(str.isdigit, word)) else 0
+
 
 class SpelledTokenizer(Recorded):
     """Converts lines of words to ids and back: the ids of the pieces' tokenizer, with a mark before each word.
 
     The mark is BOS. A word in the vocabulary of the tokenizer ``known`` has a mark of its own instead, whose id follows
-    the pieces' ids. Raises DataError if one of the two tokenizers has numbers, labels, factors or whole words.
+    the pieces' ids. With ``shaped``, the id of the word's shape follows the mark; these ids stand between the pieces'
+    and the words'. Raises DataError if one of the two tokenizers has numbers, labels, factors or whole words.
     """
 
     kind = "spelled"
@@ -33,7 +44,7 @@ class SpelledTokenizer(Recorded):
     labels = 0
     factors = 1
 
-    def __init__(self, pieces: Tokenizer, known: Tokenizer | None = None) -> None:
+    def __init__(self, pieces: Tokenizer, known: Tokenizer | None = None, shaped: bool = False) -> None:
         for of_text in filter(None, (pieces, known)):
             if of_text.numeric or of_text.labels or of_text.factors > 1 or of_text.words:
                 raise DataError(
@@ -43,31 +54,45 @@ class SpelledTokenizer(Recorded):
         self._pieces = pieces
         self._known = known
         self._wholes = known.entries[len(SPECIALS) :] if known else ()
+        self._shapes = SHAPES if shaped else ()
 
     def __len__(self) -> int:
-        return len(self._pieces) + self.words
+        return self._first + self.words
+
+    @property
+    def _first(self) -> int:
+        """The id of the first known word."""
+        return len(self._pieces) + self.shapes
 
     @property
     def words(self) -> int:
         return len(self._wholes)
+
+    @property
+    def shapes(self) -> int:
+        return len(self._shapes)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, ending with EOS: for each word its mark and its pieces."""
         lines = [text.split() for text in texts]
         words = list(dict.fromkeys(word for line in lines for word in line))
         cut = zip(words, self._marks(words), self._pieces.encode(words), strict=True)
-        spelled = {word: [mark, *ids[:-1]] for word, mark, ids in cut}
+        spelled = {word: [mark, *self._shape(word), *ids[:-1]] for word, mark, ids in cut}
         return [[*(i for word in line for i in spelled[word]), EOS] for line in lines]
 
     def _marks(self, words: Sequence[str]) -> list[int]:
         """The mark of each word: its own if ``known`` has the word as one known id, otherwise BOS."""
         if self._known is None:
             return [BOS] * len(words)
-        first = len(self._pieces) - len(SPECIALS)
+        first = self._first - len(SPECIALS)
         return [first + ids[0] if len(ids) == 2 and ids[0] != UNK else BOS for ids in self._known.encode(words)]
 
+    def _shape(self, word: str) -> list[int]:
+        """The id of the word's shape, in a list that is empty without shapes."""
+        return [len(self._pieces) + shape(word)] if self._shapes else []
+
     def _is_mark(self, i: int) -> bool:
-        return i == BOS or i >= len(self._pieces)
+        return i == BOS or i >= self._first
 
     def decode(self, ids: Sequence[int]) -> str:
         """The words of the ids, with one space between them. Marks only begin words: the text of a word comes from its
@@ -77,29 +102,27 @@ class SpelledTokenizer(Recorded):
         for i in checked(ids, len(self)):
             if self._is_mark(i) or not words:
                 words.append([])
-            if not self._is_mark(i):
+            if i < len(self._pieces) and i != BOS:
                 words[-1].append(i)
         return " ".join(filter(None, map(self._pieces.decode, words)))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The pieces for people to read, one per id. The mark of a known word is "<word>"."""
-        first = len(self._pieces)
-        return [
-            self._pieces.tokens([i])[0] if i < first else f"<{self._wholes[i - first]}>"
-            for i in checked(ids, len(self))
-        ]
+        """The pieces for people to read, one per id. The mark of a known word is "<word>", a shape is "<Xx>"."""
+        first, named = len(self._pieces), (*self._shapes, *self._wholes)
+        return [self._pieces.tokens([i])[0] if i < first else f"<{named[i - first]}>" for i in checked(ids, len(self))]
 
     def length(self, ids: Sequence[int]) -> int:
         """The number of words, which is the number of marks."""
         return sum(map(self._is_mark, ids))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """The span of each id in the text. A mark has an empty span at the beginning of its word, and EOS one at the
-        end of the text.
+        """The span of each id in the text. Marks and shapes have an empty span at the beginning of their word, and EOS
+        one at the end of the text.
         """
         found: list[tuple[int, int]] = []
         for word in re.finditer(r"\S+", text):
-            found += [(word.start(), word.start()), *shifted(self._pieces.spans(word[0])[:-1], word.start())]
+            marks = [(word.start(), word.start())] * (2 if self._shapes else 1)
+            found += [*marks, *shifted(self._pieces.spans(word[0])[:-1], word.start())]
         return [*found, (len(text), len(text))]
 
     def normalize(self, text: str) -> str:
@@ -107,35 +130,40 @@ class SpelledTokenizer(Recorded):
 
     @property
     def entries(self) -> tuple[Hashable, ...]:
-        """The entries of the pieces, and then each whole word in a form that differs from a piece with the same
-        spelling.
+        """The entries of the pieces, then the shapes and each whole word, in forms that differ from a piece with the
+        same spelling.
         """
-        return (*self._pieces.entries, *(("word", word) for word in self._wholes))
+        shapes = (("shape", each) for each in self._shapes)
+        return (*self._pieces.entries, *shapes, *(("word", word) for word in self._wholes))
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        return (*self._pieces.pieces, *("" for _ in self._wholes))
+        return (*self._pieces.pieces, *("" for _ in (*self._shapes, *self._wholes)))
 
     def extended(self, other: Tokenizer) -> SpelledTokenizer:
         """Returns a new tokenizer that also has the pieces and the whole words of ``other``. The ids of the whole words
         may change, because they follow the pieces'.
 
-        Raises DataError if ``other`` is of another kind, if only one of the two knows words, or if a vocabulary cannot
-        grow.
+        Raises DataError if ``other`` is of another kind, if only one of the two knows words or has shapes, or if a
+        vocabulary cannot grow.
         """
-        if not isinstance(other, SpelledTokenizer) or (self._known is None) != (other._known is None):
+        if (
+            not isinstance(other, SpelledTokenizer)
+            or (self._known is None) != (other._known is None)
+            or self._shapes != other._shapes
+        ):
             raise DataError("words in pieces can be extended by their like alone; use the same units")
         known = self._known and other._known and self._known.extended(other._known)
-        return SpelledTokenizer(self._pieces.extended(other._pieces), known)
+        return SpelledTokenizer(self._pieces.extended(other._pieces), known, bool(self._shapes))
 
     def as_json(self) -> Any:
         known = {"known": record_of(self._known)} if self._known else {}
-        return {"words": record_of(self._pieces), **known}
+        return {"words": record_of(self._pieces), **known, **({"shapes": True} if self._shapes else {})}
 
     @classmethod
     def from_json(cls, record: Any) -> SpelledTokenizer:
         known = record.get("known")
-        return cls(from_record(record["words"]), known and from_record(known))
+        return cls(from_record(record["words"]), known and from_record(known), record.get("shapes", False))
 
 
 @dataclass(frozen=True)
@@ -144,12 +172,14 @@ class Spelled:
     before each word.
 
     ``words``, a unit such as "symbols", learns which words are also known as wholes; each has its own mark instead of
-    <s>. Without it there are none. Encoders that return one state per word read this unit: ``embedding = {type =
-    "spelled"}``, or ``first-piece``.
+    <s>. Without it there are none. With ``shapes``, a further piece after the mark says whether the word is
+    capitalised, all in capitals, or has digits. Encoders that return one state per word read this unit: ``embedding =
+    {type = "spelled"}``, or ``first-piece``.
     """
 
     pieces: Unit
     words: Unit | None = None
+    shapes: bool = False
 
     signal = False
     tokenizer = SpelledTokenizer
@@ -157,4 +187,4 @@ class Spelled:
     def learn(self, texts: Iterable[str]) -> SpelledTokenizer:
         counts = Counter(word for text in texts for word in text.split())
         known = None if self.words is None else self.words.learn(counts.elements())
-        return SpelledTokenizer(self.pieces.learn(counts.elements()), known)
+        return SpelledTokenizer(self.pieces.learn(counts.elements()), known, self.shapes)

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ class TextTokenizer:
     labels = 0
     factors = 1
     words = 0
+    shapes = 0
     columns = 1
 
     def __init__(self, library: tokenizers.Tokenizer) -> None:
@@ -247,18 +249,34 @@ class Symbols(TextUnit):
 
     A symbol with the spelling of a special token ("</s>") is split after its "<". Symbols rarer than ``minimum_count``
     are unknown. ``size`` is the largest vocabulary, including special tokens, and keeps the most frequent symbols; None
-    keeps all. Raises DataError at learning if ``size`` has room for the special tokens only.
+    keeps all. ``missing`` is a symbol that says that a label is not known: it becomes an unknown token. ``always``
+    lists symbols that are in the vocabulary even if the texts do not have them. Raises DataError at learning if
+    ``size`` has room for the special tokens only.
     """
 
     minimum_count: int = 1
     size: int | None = None
+    missing: str | None = None
+    always: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, symbols in (("missing", () if self.missing is None else (self.missing,)), ("always", self.always)):
+            for symbol in symbols:
+                if len(symbol.split()) != 1:
+                    raise DataError(f"{name} has {symbol!r}: one symbol without white space was expected")
+        if self.missing in self.always:
+            raise DataError(f"always has {self.missing!r}, which is missing: leave it out of one of them")
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
         one_space = [normalizers.Replace(Regex(_SPACES), " "), normalizers.Strip()]
         library.normalizer = normalizers.Sequence([*self.normalizers(), *one_space])
         library.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), _GUARD])
-        return _counted(library, texts, self.minimum_count, self.size)
+        if self.missing is not None:
+            texts = (" ".join(symbol for symbol in text.split() if symbol != self.missing) for text in texts)
+        listed = (symbol for symbol in self.always for _ in range(self.minimum_count))
+        return _counted(library, chain(texts, listed), self.minimum_count, self.size)
 
 
 @dataclass(frozen=True)

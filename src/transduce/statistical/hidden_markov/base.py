@@ -1,0 +1,39 @@
+"""The contract of emissions: what each state of a hidden Markov model generates. B rows, T steps, S states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from transduce.types import Padded
+
+Weighted = tuple[Any, Padded]
+"""A source, and how often each state emits each of its steps: [B, T, S], float64, with the number of steps of each row.
+The states of a step with zeros alone are not known."""
+
+
+class Estimation(Protocol):
+    """The estimation of emissions in passes of expectation maximisation.
+
+    ``reestimate`` maximises the expected log-density of the sources, plus the log-density of the parameters under a
+    fixed prior (constants left out). ``log_prior`` is this second term for the current parameters.
+    """
+
+    def reestimate(self, batches: Iterable[Weighted]) -> None: ...
+
+    def log_prior(self) -> float: ...
+
+
+class Emissions(Protocol):
+    """log p(x_t | state), up to a term that is the same for all states of a step.
+
+    A call returns [B, T, S]; T is at least 1. The lengths count the steps of each row. ``estimation`` makes a first
+    estimate from the ``batches``. Only the states ``free`` [S] may emit steps whose states are unknown. If no state of
+    any step is known, the estimate is random.
+    """
+
+    def __call__(self, source: Any) -> Padded: ...
+
+    def estimation(self, batches: Iterable[Weighted], free: Tensor) -> Estimation: ...
