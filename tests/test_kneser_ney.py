@@ -17,7 +17,8 @@ from torch.testing import assert_close
 
 from transduce.models.weights import load_weights, save_weights
 from transduce.statistical.back_off import BackOff
-from transduce.statistical.kneser_ney import NGrams, estimate
+from transduce.statistical.kneser_ney import estimate
+from transduce.statistical.ngrams import NGrams
 
 Word = int | str
 Words = tuple[Word, ...]

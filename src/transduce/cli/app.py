@@ -17,6 +17,7 @@ from transduce.cli.distance import distance
 from transduce.cli.evaluate import evaluate
 from transduce.cli.inspect import inspect
 from transduce.cli.lattice import lattice
+from transduce.cli.ngram import ngram
 from transduce.cli.options import with_option_groups
 from transduce.cli.predict import predict
 from transduce.cli.recipes import recipes
@@ -34,7 +35,7 @@ app = typer.Typer(
     add_completion=False,
 )
 COMMANDS = (
-    *(train, predict, rerank, score, evaluate, compare, sweep, align, shortlist, recipes, data),
+    *(train, predict, rerank, score, evaluate, compare, sweep, align, shortlist, ngram, recipes, data),
     *(benchmark, inspect, distance, lattice),
 )
 for command in COMMANDS:

@@ -12,7 +12,9 @@ from transduce.data.pairs import Pairs
 from transduce.errors import UserError
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.counted import OnePass, check_tokens
-from transduce.statistical.kneser_ney import estimate
+from transduce.statistical.kneser_ney import check_cutoffs, estimate
+from transduce.statistical.ngram_counts import Sequences
+from transduce.statistical.pruning import check_threshold, prune
 from transduce.types import BOS, EOS, UNK, Padded
 
 ROWS = 1024  # lines per chunk of a measurement
@@ -21,16 +23,25 @@ ROWS = 1024  # lines per chunk of a measurement
 class Ngram(nn.Module):
     """p(y) = prod_t p(y_t | y_t-n+1 ... y_t-1) with n = ``order``, by interpolated modified Kneser-Ney.
 
-    Chen and Goodman 1999. The end of a line is one more token. The source only gives the number of rows. The state [B]
-    is each row's history, the index of an n-gram, and the features [B, T] are these indices. The model's words are the
-    token ids from UNK on, minus UNK. ``readout`` gives log-probabilities; PAD and BOS have probability 0.
+    Chen and Goodman 1999. The end of a line is one more token. An n-gram of order n that occurs at most
+    ``cutoffs[n - 1]`` times is left out; the last of these numbers also holds for higher orders. Then each n-gram is
+    removed without which the perplexity rises by a share of less than ``prune``, such as 1e-8 (Stolcke 1998).
+
+    The source only gives the number of rows. The state [B] is each row's history, the index of an n-gram, and the
+    features [B, T] are these indices. The model's words are the token ids from UNK on, minus UNK. ``readout`` gives
+    log-probabilities; PAD and BOS have probability 0.
     """
 
-    def __init__(self, target_vocabulary: int, order: int = 5) -> None:
+    def __init__(
+        self, target_vocabulary: int, order: int = 5, cutoffs: tuple[int, ...] = (), prune: float = 0.0
+    ) -> None:
         super().__init__()
         if order < 1:
             raise UserError(f"order = {order}: at least 1 was expected")
+        check_cutoffs(cutoffs, order)
+        check_threshold(prune)
         self.order, self.vocabulary = order, target_vocabulary
+        self.cutoffs, self.prune = cutoffs, prune
         self.ngrams = BackOff()
 
     def counts(self, pairs: Pairs) -> NgramCounts:
@@ -51,6 +62,16 @@ class Ngram(nn.Module):
             state = torch.where(token_B == BOS, state, after_B)
             histories.append(state)
         return torch.stack(histories, 1), state
+
+    def step(self, state_N: Tensor, token_N: Tensor) -> tuple[Tensor, Tensor]:
+        """log p(token | state) [N] and the next state [N], for tokens from EOS on: ``start``, then one token at a time.
+
+        This is much faster than ``extend`` and ``readout`` if only some tokens' probabilities are needed.
+        """
+        found: tuple[Tensor, Tensor] = self.ngrams(
+            state_N, torch.where(token_N == EOS, self.ngrams.end, _words(token_N))
+        )
+        return found
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
         log_prob_NW = self.ngrams.every(output.flatten())
@@ -76,8 +97,9 @@ class NgramCounts(OnePass):
         self.model, self.pairs = model, pairs
 
     def count(self) -> None:
-        lines = [line - UNK for line in self.pairs.target.unclosed()]
-        self.model.ngrams.learn(estimate(lines, self.model.vocabulary - UNK, self.model.order))
+        model, target = self.model, self.pairs.target
+        found = estimate(Sequences(target.ids, target.offsets, UNK), model.vocabulary - UNK, model.order, model.cutoffs)
+        model.ngrams.learn(prune(found, model.prune))
 
     def log_prob(self) -> float:
         device = self.model.ngrams.ends.device

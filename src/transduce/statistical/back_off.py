@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from transduce.statistical.counted import empty
-from transduce.statistical.kneser_ney import NGrams
+from transduce.statistical.ngrams import NGrams
 
 
 class BackOff(nn.Module):
     """log p(w | h) and the next history, both [E], for histories and words [E].
 
     If h w was counted, p is its own probability; otherwise it is the back-off weight of h times p(w | suffix of h).
-    Histories are indices of n-grams (kneser_ney.py). ``begun`` is the history at the beginning of a sequence, and
+    Histories are indices of n-grams (ngrams.py). ``begun`` is the history at the beginning of a sequence, and
     ``end`` is the word that ends it.
     """
 
@@ -37,6 +37,12 @@ class BackOff(nn.Module):
         for name, value in values.items():
             parameter = getattr(self, name)
             parameter.data = torch.as_tensor(value).to(parameter)
+
+    def ngrams(self) -> NGrams:
+        """The n-grams as arrays, the inverse of ``learn``."""
+        keys, suffix, after = (part.detach().cpu().numpy() for part in (self.keys, self.suffix, self.after))
+        probability, back_off = (part.detach().cpu().double().exp().numpy() for part in (self.log_prob, self.back_off))
+        return NGrams(self.end + 2, keys, suffix, probability, back_off, after)
 
     @property
     def end(self) -> int:

@@ -1,119 +1,81 @@
-"""Counts n-grams and smooths them by interpolated modified Kneser-Ney (Chen and Goodman 1999, section 3).
-
-L n-grams of all orders; W words, including the end and the begin of a sequence. An n-gram is a number. 0 is the empty
-n-gram; then come those of one word, of two words, and so on. Within an order they are sorted by their parent (the
-n-gram without its last word) and their last word. The suffix of an n-gram is the n-gram without its first word.
-"""
+"""Smooths counted n-grams by interpolated modified Kneser-Ney (Chen and Goodman 1999, section 3)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ids = NDArray[np.int64]
-Numbers = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class NGrams:
-    """The n-grams and their probabilities.
-
-    ``keys`` [L - 1] are parent * W + last word of the n-grams 1 to L - 1, ascending. ``suffix`` [L] is the index of
-    each suffix. ``probability`` [L], not its logarithm, is that of the last word after the others. ``back_off`` [L] is
-    the weight of the suffix for words that were not seen after this n-gram. ``after`` [L] is the next history: the
-    n-gram itself or its longest suffix that was seen before another word. A history is shorter than the order.
-    """
-
-    words: int
-    keys: Ids
-    suffix: Ids
-    probability: Numbers
-    back_off: Numbers
-    after: Ids
-
-    @property
-    def end(self) -> int:
-        return self.words - 2
-
-    @property
-    def begun(self) -> int:
-        """The history at the beginning of a sequence."""
-        return int(self.after[self.words])  # the begin is the last of the words
+from transduce.errors import UserError
+from transduce.statistical.ngram_counts import Counts, Sequences, count
+from transduce.statistical.ngrams import Ids, NGrams, Numbers, Truths, with_parents
 
 
-def estimate(sequences: Sequence[Ids], words: int, order: int) -> NGrams:
+def estimate(sequences: Sequences | Sequence[Ids], words: int, order: int, cutoffs: Sequence[int] = ()) -> NGrams:
     """Counts sequences of words, and adds an end (the word ``words``) and a begin (``words`` + 1) to each.
 
     Words are 0 to ``words`` - 1. p(w | h) = (c(h w) - D(c(h w))) / c(h) + b(h) p(w | suffix of h). Below the highest
     order c counts different predecessors. b(h) is the weight that the discounts D leave. The empty n-gram gives all
     words but the begin the same probability.
+
+    An n-gram of order n with a count of at most ``cutoffs[n - 1]`` is left out, unless a longer one begins with it. The
+    last cut-off also holds for higher orders, and that of order 1 must be 0 (``check_cutoffs``). b(h) gets the counts
+    that are left out.
     """
-    counted = _count(sequences, words, order)
+    check_cutoffs(cutoffs, order)
+    text = sequences if isinstance(sequences, Sequences) else Sequences.of(sequences)
+    counted = count(text, words, order)
     keys, suffix, W = np.concatenate(counted.keys), np.concatenate(counted.suffixes), words + 2
     bounds = np.cumsum([1, *map(len, counted.keys)])
+    adjusted = _adjusted(counted, W, bounds)
+    keep = _kept(adjusted, keys, W, cutoffs)
     L = int(bounds[-1])
-    probability, back_off, after = np.zeros(L), np.ones(L), np.zeros(L, np.int64)
+    probability, back_off = np.zeros(L), np.ones(L)
     probability[0] = 1 / (W - 1)
-    parents = np.zeros(L, bool)
-    parents[keys // W] = True
     for n in range(1, order + 1):
         own = slice(bounds[n - 1], bounds[n])
         parent, word = np.divmod(counted.keys[n - 1], W)
-        count = counted.counts[n - 1].astype(np.float64)
-        if n < order:
-            preceded = np.bincount(counted.suffixes[n + 1] - bounds[n - 1], minlength=len(count))
-            count = np.where(counted.first[n - 1], count, preceded).astype(np.float64)
-        count[word == W - 1] = 0.0  # nothing is followed by a begin
-        discount = _discounts(count)[np.minimum(count, 3).astype(np.int64)]
-        total, taken = (np.bincount(parent, amount, L) for amount in (count, discount))
+        amount = adjusted[n - 1]
+        discount = _discounts(amount)[np.minimum(amount, 3).astype(np.int64)]
+        left = np.where(keep[own], discount, amount)
+        total, taken = (np.bincount(parent, numbers, L) for numbers in (amount, left))
         back_off[total > 0] = (taken / np.maximum(total, 1))[total > 0]
-        probability[own] = (count - discount) / total[parent] + back_off[parent] * probability[suffix[own]]
+        probability[own] = (amount - left) / total[parent] + back_off[parent] * probability[suffix[own]]
         probability[own][word == W - 1] = 0.0
-        after[own] = np.where(parents[own], np.arange(bounds[n - 1], bounds[n]), after[suffix[own]])
-    return NGrams(W, keys, suffix, probability, back_off, after)
+    found = NGrams.of(W, keys, suffix, probability, back_off)
+    return found if keep.all() else found.select(keep)
 
 
-@dataclass(frozen=True)
-class _Counts:
-    """The n-grams of each order by key: their suffixes, their counts, and whether they begin a sequence.
-
-    An n-gram that begins a sequence has no predecessor.
-    """
-
-    keys: list[Ids]
-    suffixes: list[Ids]
-    counts: list[Ids]
-    first: list[NDArray[np.bool_]]
-
-
-def _count(sequences: Sequence[Ids], words: int, order: int) -> _Counts:
-    end, begin, W = words, words + 1, words + 2
-    text = np.concatenate([part for row in sequences for part in ([begin], row, [end])])
-    lengths = np.array([len(row) + 2 for row in sequences])
-    place = np.arange(len(text)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    every = np.arange(W)  # of one word there is each, seen or not
-    found = _Counts(
-        [every], [np.zeros(1, np.int64), np.zeros(W, np.int64)], [np.bincount(text, minlength=W)], [every == begin]
-    )
-    shorter = 1 + text  # at each place the n-gram that ends there, of one word less
-    known = 1 + W
-    for n in range(2, order + 1):
-        there = np.flatnonzero(place >= n - 1)
-        parent = shorter[there - 1]
-        key, at, number, count = np.unique(
-            parent * W + text[there], return_index=True, return_inverse=True, return_counts=True
+def check_cutoffs(cutoffs: Sequence[int], order: int) -> None:
+    """Raises UserError unless the cut-offs begin with 0, are 0 or more, and are at most ``order`` numbers."""
+    if len(cutoffs) > order or any(number < 0 for number in cutoffs) or any(cutoffs[:1]):
+        raise UserError(
+            f"cutoffs = {list(cutoffs)}: 0 for order 1 was expected, then integers of 0 or more, {order} at most; "
+            "the units limit the vocabulary (minimum_count, size)"
         )
-        found.keys.append(key)
-        found.suffixes.append(shorter[there[at]])
-        found.counts.append(count)
-        found.first.append(place[there[at]] == n - 1)
-        shorter = np.zeros(len(text), np.int64)
-        shorter[there] = known + number
-        known += len(key)
+
+
+def _adjusted(counted: Counts, words: int, bounds: Ids) -> list[Numbers]:
+    """Kneser-Ney's counts of each order: of occurrences in the highest order and at the beginning of a sequence, else
+    of different predecessors. Those of begins are 0, because nothing is followed by a begin.
+    """
+    found = list[Numbers]()
+    for n, (keys, counts, first) in enumerate(zip(counted.keys, counted.counts, counted.first, strict=True), 1):
+        count = counts.astype(np.float64)
+        if n < len(counted.keys):
+            preceded = np.bincount(counted.suffixes[n + 1] - bounds[n - 1], minlength=len(count))
+            count = np.where(first, count, preceded).astype(np.float64)
+        count[keys % words == words - 1] = 0.0
+        found.append(count)
     return found
+
+
+def _kept(adjusted: Sequence[Numbers], keys: Ids, words: int, cutoffs: Sequence[int]) -> Truths:
+    """[L]: whether each n-gram stays in the model."""
+    limits = [*cutoffs, *(list(cutoffs[-1:]) * len(adjusted) or [0] * len(adjusted))][: len(adjusted)]
+    above = [count > limit for count, limit in zip(adjusted, limits, strict=True)]
+    above[0][:] = True
+    return with_parents(np.concatenate([[True], *above]), keys, words) if any(limits) else np.ones(1 + len(keys), bool)
 
 
 def _discounts(count: Numbers) -> Numbers:
