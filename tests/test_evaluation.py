@@ -37,7 +37,7 @@ from transduce.reports.comparison import comparison_page
 from transduce.reports.differences import compared
 from transduce.reports.evaluation import evaluation_page
 from transduce.reports.figures import DEEPEST, bars, confusions, reliability
-from transduce.reports.passages import changed, drawn, worst
+from transduce.reports.passages import cards, changed, drawn, worst
 from transduce.transducer import Transducer
 from transduce.types import Example, Prediction
 
@@ -397,6 +397,12 @@ def test_examples_worth_reading_are_chosen() -> None:
     assert len(drawn(examples, 0)) == 6
     right = system("e", ["abcd", "abcx", "zzzzz", "abcd", "abcd", "abcd"], examples, "exact")
     assert worst(right, examples) == [2, 1]  # of equal scores the further from the reference
+
+
+def test_a_card_shows_the_score_by_which_it_was_chosen() -> None:
+    examples = [Example("", ("a cat sat",))]
+    short = system("short", ["a cat sat"], examples, "bleu")  # as a corpus of its own 0: it has no 4-gram
+    assert "bleu 100.0" in cards([0], examples, [short], ["short"])
 
 
 # ------------------------------------------------------------------- commands

@@ -46,15 +46,19 @@ class Drawing:
 
 
 def text(x: float, y: float, *words: str, **attributes: str | float) -> Markup:
-    """An SVG text element of ``words``, joined without spaces. It begins at ``x``, centred on the height ``y``."""
+    """An SVG text element of ``words``, joined without spaces. It begins at ``x`` unless a ``text_anchor`` or the style
+    sheet says otherwise, and is centred on the height ``y``.
+    """
     return element("text", *words, x=x, y=y, dy="0.35em", **attributes)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, **attributes: str | float) -> Markup:
+    """A line element between two points."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, **attributes)
 
 
 def box(x: float, y: float, width: float, height: float, **attributes: str | float) -> Markup:
+    """A rectangle element. ``x`` and ``y`` are its left upper corner."""
     return element("rect", x=x, y=y, width=width, height=height, **attributes)
 
 

@@ -21,8 +21,9 @@ FRAMES = 12  # most frames of a clip, side by side
 def picture(path: str | Path, longest: int = 320) -> Image | None:
     """The picture in a file, reduced if a side is longer than ``longest`` pixels. It is never enlarged.
 
-    A clip gives at most 12 frames, side by side, with the same limit for the whole row. Returns None if the file is no
-    readable picture, if it has more than 2^24 pixels in all frames, or if Pillow is not installed.
+    A clip gives at most 12 of its frames, evenly spaced, side by side, with the same limit for the whole row. Returns
+    None if the file is no readable picture, if it has more than 2^24 pixels in all frames, or if Pillow is not
+    installed.
     """
     try:
         from PIL import Image, ImageSequence
@@ -55,6 +56,9 @@ def image(pixels: Image, about: str, scale: int = 1) -> Markup:
 
 
 def _row(frames: list[Image], longest: int) -> Image:
+    """The frames side by side with small gaps, in a row of at most about ``longest`` pixels. Reduces the frames in
+    place.
+    """
     from PIL import Image
 
     gap = 2 if len(frames) > 1 else 0

@@ -27,6 +27,7 @@ def element(name: str, /, *children: str, **attributes: str | float) -> Markup:
 
 
 def joined(children: Iterable[str], between: str = "") -> Markup:
+    """The children as one piece of markup, with ``between`` between them. Strings that are not Markup are escaped."""
     return Markup(_escaped(between).join(map(_escaped, children)))
 
 

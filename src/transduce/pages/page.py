@@ -36,8 +36,9 @@ tr > :last-child { padding-right: 0; }
 def document(title: str, about: str, *sections: Markup, style: str = "", heading: str = "") -> str:
     """The text of the whole HTML file.
 
-    ``title`` and ``about``, the line under the title, are plain text. ``style`` is the style sheet of the sections.
-    ``heading`` replaces the title in the page if it needs markup; the browser's tab shows ``title``.
+    ``title`` and ``about``, the line under the title, are plain text unless they are Markup. ``style`` is the style
+    sheet of the sections. ``heading`` replaces the title in the page if it needs markup; the browser's tab shows
+    ``title``.
     """
     sheet = "\n".join([variables(), STYLE, drawing.STYLE, style])
     head = element("head", CHARACTERS, VIEWPORT, element("title", title), element("style", Markup(sheet)))
@@ -47,6 +48,7 @@ def document(title: str, about: str, *sections: Markup, style: str = "", heading
 
 
 def section(heading: str, *parts: str) -> Markup:
+    """A section of a page: its heading, and the parts under it."""
     return element("section", element("h2", heading), *parts)
 
 
@@ -61,7 +63,9 @@ def notes(*lines: str) -> Markup:
 
 
 def write(path: Path, text: str) -> None:
-    """Writes the text into the file ``path``, and makes missing folders. An older file is replaced as a whole."""
+    """Writes the text into the file ``path``, and makes missing folders. An older file is replaced as a whole. Half of
+    a surrogate pair becomes "?".
+    """
     # A text from outside may have half of a surrogate pair, which UTF-8 cannot hold.
     write_text(path, text.encode("utf-8", "replace").decode("utf-8"))
 

@@ -25,8 +25,8 @@ def figure(width: float, height: float) -> Figure:
 
 
 def save(drawn: Figure, path: str | Path) -> None:
-    """Writes the figure in the format of the path's suffix. Raises UserError for a suffix that matplotlib does not
-    support.
+    """Writes the figure in the format of the path's suffix, which matplotlib must support; otherwise raises
+    UserError.
     """
     if Path(path).suffix.lower().removeprefix(".") not in drawn.canvas.get_supported_filetypes():
         raise UserError(f"{path}: pictures are drawn as .png, .svg or .pdf; end the name with one of them")

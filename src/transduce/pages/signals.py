@@ -10,9 +10,10 @@ LEAST = 96  # pixels; smaller pictures are enlarged
 
 
 def shown(path: str) -> Markup:
-    """The picture, the clip or a player for the recording in a file, embedded in the page, with the file's name.
+    """The picture, the clip or a player for the recording in a file, embedded in the page, with the path
+    under it.
 
-    Returns only the name if the file is no readable signal.
+    Returns only the path, as markup, if the file is no readable signal.
     """
     found = picture(path)
     drawn = sound(path) if found is None else image(found, path, max(1, LEAST // max(found.size)))

@@ -21,8 +21,9 @@ KINDS = {
 def sound(path: str | Path) -> Markup | None:
     """An audio element with a recording inside.
 
-    A WAV, FLAC or MP3 file of at most ``LARGEST`` bytes is embedded unchanged. Any other file is reduced to its first
-    ``SECONDS`` seconds, as mono MP3. Returns None if the file is no readable recording or soundfile is not installed.
+    A WAV, FLAC or MP3 file of at most ``LARGEST`` bytes is embedded unchanged. Any other recording is reduced to its
+    first ``SECONDS`` seconds, as mono MP3. Returns None if the file is no readable recording or soundfile is not
+    installed.
     """
     try:
         import soundfile  # type: ignore[import-untyped]

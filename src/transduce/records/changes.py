@@ -16,11 +16,12 @@ CONDITIONS = ("training.clock", "training.precision", "training.seed")  # no cho
 
 
 def differing_settings(wanted: config.Table, run: config.Table, facts: Facts) -> dict[str, Change]:
-    """The settings in which a run differs from wanted settings, by dotted key. ``Change.recipe`` is the wanted value,
-    ``Change.run`` the run's.
+    """The settings in which a run differs from wanted settings, by dotted key, sorted. ``Change.recipe`` is the wanted
+    value, ``Change.run`` the run's.
 
-    Missing defaults are filled in on both sides, with the run's ``facts``. The paths of data do not count, and a wanted
-    precision of "auto" agrees with any. The units do not count if the run took them from the run that it started from.
+    Missing defaults are filled in on both sides, with the run's ``facts``. The keys ``PLACES`` do not count, and a
+    wanted precision of "auto" agrees with any. The units do not count if the run took them from the run that it started
+    from.
     """
     then, now = (config.flatten(config.resolve(table, Settings, facts)) for table in (wanted, run))
     if then.get("training.precision") == "auto":
@@ -32,9 +33,9 @@ def differing_settings(wanted: config.Table, run: config.Table, facts: Facts) ->
 
 
 def differences(recipe: config.Table, run: config.Table, facts: Facts) -> dict[str, Change]:
-    """The settings in which a run differs from a recipe, by dotted key.
+    """The settings in which a run differs from a recipe, by dotted key, as ``differing_settings`` finds them.
 
-    If the recipe has no data of its own, the files that the run names for its splits do not count.
+    If the recipe has no origin of data, the files that the run names for its splits do not count.
     """
     found = differing_settings(recipe, run, facts)
     if "origin" in recipe.get("data", {}):
@@ -59,7 +60,7 @@ def nearest_recipe(run: config.Table, facts: Facts, preferred: str = "") -> tupl
 
 def changed_since(model: TrainedModel) -> dict[str, Change]:
     """The changes of the shipped recipe since a model was recorded, by dotted key. ``Change.recipe`` is the value
-    today, ``Change.run`` the value then.
+    today, ``Change.run`` the value then. The keys ``PLACES`` do not count.
 
     A setting that is new in the package counts only if the recipe sets it, because its default keeps the old behaviour.
     A recipe that is gone, or that can no longer be resolved, is one change.

@@ -47,8 +47,8 @@ class Machine:
 
 
 def measure_gflops(dtype: torch.dtype, size: int = SIZE, seconds: float = SECONDS) -> float:
-    """Billions of floating-point operations per second, in the fastest product of two ``size`` by ``size`` matrices.
-    Products are repeated for ``seconds``, and at least once.
+    """Billions of floating-point operations per second, in the fastest product of two ``size`` by ``size`` matrices on
+    the processor. After one product to warm up, products are repeated for ``seconds``, and at least once.
     """
     matrix = torch.ones(size, size, dtype=dtype)
     torch.mm(matrix, matrix)

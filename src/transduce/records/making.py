@@ -43,7 +43,9 @@ def new_record(
     systems: Sequence[MeasuredSystem] = (),
     tables: Sequence[PrintedTable] = (),
 ) -> Record:
-    """A record that describes this machine and this code. Measures the machine, which takes about a second."""
+    """A record that describes this machine and this code. Measures the machine, which takes about a second. In
+    ``split``, folders of absolute paths are left out.
+    """
     name, clean = commit()
     return Record(
         command=command,
@@ -59,7 +61,9 @@ def new_record(
 
 
 def trained_model(run: Path, checkpoint: Checkpoint = "best") -> TrainedModel:
-    """Describes a run. Raises FileNotFoundError if the directory is no run or lacks the checkpoint."""
+    """Describes a run, and finds the recipe that is nearest to it. Raises FileNotFoundError if the directory is no run
+    or lacks the checkpoint, and ConfigError if its config.toml is damaged.
+    """
     opened = Run.open(run)
     weights = opened.weights(checkpoint)
     settings, facts = opened.settings, opened.tokenizers.facts
@@ -89,7 +93,7 @@ def validation_scores(run: Path, checkpoint: Checkpoint = "best") -> dict[str, f
 
 
 def effort_of(run: Path) -> Effort | None:
-    """The budget that a run's training has spent, from its checkpoint last. None if that is not there."""
+    """The budget that a run's training has spent, as its checkpoint ``last`` has it. None if that is not there."""
     state = _state(run, "last")
     if "step" not in state:
         return None
@@ -116,13 +120,16 @@ def _training(entry: Mapping[str, Any]) -> Training:
 
 
 def _state(run: Path, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The table that a checkpoint's state.json has; empty if there is none."""
     file = current_folder(run / CHECKPOINTS / checkpoint) / STATE
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     return found
 
 
 def _training_data(run: Run) -> Fingerprint | None:
-    """The fingerprint of the training files, or None with a warning if they cannot be read any more."""
+    """The fingerprint of the training files; None, with a warning, if they cannot be read any more, and None if there
+    are none.
+    """
     try:
         files = locate(run.data, run.cache).train
         return None if files is None else fingerprint_of_files(files)

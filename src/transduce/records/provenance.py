@@ -35,13 +35,13 @@ def today() -> str:
 
 
 def command_line(program: str, arguments: Sequence[str]) -> str:
-    """The command as it was typed, quoted for a shell, and without the folders of this machine."""
+    """The command as it was typed, quoted for a shell. In its arguments, folders of absolute paths are left out."""
     return shlex.join([program, *map(without_folders, arguments)])
 
 
 def without_folders(value: Any) -> Any:
-    """The value with each absolute path in its strings shortened to the path's last name, also inside dicts, lists and
-    changes. A record is read on other machines.
+    """The value with each absolute path in its strings shortened to the path's last name, also inside dicts (not in
+    their keys), lists and changes. Tuples become lists. A record is read on other machines.
     """
     if isinstance(value, str):
         return ABSOLUTE.sub("", value)
@@ -53,8 +53,8 @@ def without_folders(value: Any) -> Any:
 
 
 def commit() -> tuple[str | None, bool | None]:
-    """The short name of the commit of the package's source, and whether the code is unchanged since. Records and docs
-    do not count. (None, None) outside of a git checkout.
+    """The short name of the commit of the package's source, and whether the checkout is unchanged since. Records and
+    docs do not count. (None, None) outside of a git checkout.
     """
     name = _git("rev-parse", "--short=10", "HEAD")
     changed = _git("status", "--porcelain", "--", ":(top)", *WITHOUT_CODE)
@@ -70,8 +70,8 @@ def fingerprint_of_files(files: Files) -> Fingerprint:
 
 
 def fingerprint_of_examples(examples: Iterable[Example]) -> Fingerprint:
-    """The fingerprint of the sources and references of examples, in order, one line each. A signal counts by its file's
-    name.
+    """The fingerprint of the sources and references of examples, in order, one line each. An absolute path in a source,
+    such as a signal's, counts by its last name.
     """
     return _fingerprint("\t".join((without_folders(each.source), *each.references)).encode() for each in examples)
 

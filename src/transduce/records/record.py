@@ -17,7 +17,7 @@ FORMAT = 1  # raise it when a key changes its meaning
 
 
 class RecordError(UserError):
-    """A record cannot be read. The message names the file, the key, the expected value and the fix."""
+    """A record cannot be read. The message names the file, the problem and the fix."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path}: {problem}; restore the file from version control, or measure again with --record")
@@ -57,7 +57,9 @@ class Change:
 
 @dataclass(frozen=True)
 class Effort:
-    """The budget that training spent. ``updates`` are passes for a counted model, ``tokens`` are target tokens."""
+    """The budget that training spent. ``updates`` are passes for a counted model, ``minutes`` are by the training's
+    clock, and ``tokens`` are target tokens; None if they were not counted.
+    """
 
     updates: int
     minutes: float
@@ -75,8 +77,8 @@ class Versions:
 
 @dataclass(frozen=True)
 class Training:
-    """One training of a run: when it began, or went on after update ``step``, by which command, where and with which
-    versions.
+    """One training of a run: the ``time`` when it began, or went on after update ``step``, by which command, where
+    (``processor`` and ``threads``) and with which versions.
     """
 
     time: str
@@ -92,9 +94,9 @@ class TrainedModel:
     """A run: the shipped ``recipe`` that is nearest to it, its ``configuration`` with every default, and its
     ``difference`` from the recipe.
 
-    ``facts`` are the sizes that the data gave (``types.Facts``). ``effort`` is None if it is not known, and
-    ``training_data`` if the files are gone. ``validation`` holds the scores of the chosen checkpoint on the validation
-    data. ``trainings`` is empty for a run that an older version trained.
+    ``facts`` are the sizes that the data gave (``types.Facts``). ``parameters`` is the count of numbers in its tensors.
+    ``effort`` is None if it is not known, and ``training_data`` if the files are gone. ``validation`` holds the scores
+    of the chosen checkpoint on the validation data. ``trainings`` is empty for a run that an older version trained.
     """
 
     name: str
@@ -155,7 +157,9 @@ class Record:
 
     @classmethod
     def read(cls, path: Path) -> Record:
-        """Reads a record and checks every key. Raises RecordError if the content is not a record of this format."""
+        """Reads a record and checks every key. Raises RecordError if the content is not a record of this format, and
+        OSError if there is no such file.
+        """
         try:
             table = _without_nulls(json.loads(path.read_text(encoding="utf-8")))
         except ValueError as error:
@@ -195,7 +199,7 @@ def _slug(text: str) -> str:
 
 
 def _without_nulls(value: Any) -> Any:
-    """The value without the keys that are null: a missing key has its default, which is None."""
+    """The value without the keys that are null, at any depth: a missing key has its default, which is None."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value

@@ -28,7 +28,8 @@ svg .edge.best { stroke: var(--blue); stroke-opacity: 1; } svg .edge.pruned { st
 
 
 def page(tree: BeamTree, pruned: bool = False) -> str:
-    """An HTML page with the outputs in a table and the tree. The reader can show or hide pruned nodes.
+    """The text of an HTML page with the outputs in a table and the tree. The reader can show or hide pruned
+    nodes.
 
     ``pruned`` says whether they are shown at first.
     """
@@ -78,8 +79,8 @@ def _choice(name: str, label: str, chosen: bool) -> Markup:
 
 @dataclass(frozen=True)
 class _Placed:
-    """A node with its column, which is its number of preceding tokens, its row, counted from the top, and its parent's
-    place.
+    """A node with its column, which is its number of preceding tokens, its row, counted from 0 at the top, and its
+    parent's place (None for the root).
     """
 
     node: Node
@@ -89,7 +90,9 @@ class _Placed:
 
 
 def drawing(root: Node) -> Drawing:
-    """The tree from left to right. The first child of each node, which is the best, is in the same row as the node."""
+    """The tree from left to right. The first child of each node is in the same row as the node, so the best path is one
+    row.
+    """
     placed = _placed(root)
     widest = [0] * (1 + max(each.column for each in placed))
     for each in placed:
@@ -140,7 +143,7 @@ def _reach(node: Node) -> int:
 
 
 def _word(node: Node) -> str:
-    """The text of a token in the drawing. A lone accent gets a base character, so that it is visible."""
+    """The text of a node's token in the drawing. A lone accent gets a base character, so that it is visible."""
     return shown(node.token)
 
 

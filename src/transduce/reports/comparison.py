@@ -17,7 +17,8 @@ STYLE = """
 
 
 def comparison_page(found: Comparison, source: passages.Source = str) -> str:
-    """An HTML page: scores, differences, and for each pair of systems the examples whose scores changed most.
+    """The text of an HTML page: scores, differences, and for each pair of systems the examples whose scores changed
+    most.
 
     ``source`` turns the source of an example into text or markup (``signals.shown`` for paths of signals).
     """

@@ -11,7 +11,8 @@ def compared(text: str, wanted: str) -> Markup:
     """``text`` with the parts that are not in ``wanted`` marked (mark). Missing parts of ``wanted`` are inserted,
     struck (del).
 
-    The parts are words, or characters if both texts have at most one word.
+    The parts are words, or characters if both texts have at most one word. Words are written with one space between
+    them.
     """
     words = len(text.split()) > 1 or len(wanted.split()) > 1
     have, want = (each.split() if words else list(each) for each in (text, wanted))

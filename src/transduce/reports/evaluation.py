@@ -21,8 +21,8 @@ STYLE = comparison.STYLE + figures.STYLE + passages.STYLE
 
 
 def evaluation_page(results: SystemResults, against: Comparison | None = None, source: passages.Source = str) -> str:
-    """An HTML page: scores, differences from another system, groups of sources, errors, labels, calibration, and
-    examples.
+    """The text of an HTML page: scores, differences from another system, groups of sources, errors, labels,
+    calibration, and examples.
 
     Parts that ``results`` does not have are left out. ``against`` compares two systems: this one and the other, in this
     order. ``source`` turns the source of an example into text or markup (``signals.shown`` for paths of signals).
@@ -92,7 +92,9 @@ def _grouped(grouping: Grouping, name: str, axis: tuple[float, float]) -> Markup
 
 
 def _tables(results: SystemResults) -> list[Markup]:
-    """Folded tables of all metrics for each group. Returns nothing for a single metric, which the figures show."""
+    """One folded element with a table of all metrics for each grouping. An empty list for a single metric, which the
+    figures show.
+    """
     names = list(results.system.scores)
     if len(names) == 1:
         return []

@@ -38,11 +38,12 @@ def bars(
     counts: Sequence[int],
     axis: tuple[float, float],
 ) -> Markup:
-    """A table with one row per label: a bar, its interval as a whisker, the value, and the number of examples.
+    """A table with one row per label: a bar, its interval as a whisker, the value, and the number of
+    examples.
 
-    ``measured`` is the name of the values. ``axis`` has the numbers at the left and the right end of all bars' scale, 0
-    included. A bar begins at 0 and ends at its value, to the left of 0 if the value is negative. A value that is not
-    finite has no bar.
+    ``measured`` is the name of the values. ``counts`` are the numbers of examples. ``axis`` has the numbers at the left
+    and the right end of all bars' scale, 0 included. A bar begins at 0 and ends at its value, to the left of 0 if the
+    value is negative. A value that is not finite has no bar, and such an interval no whisker.
     """
     rows = [
         [label, _bar(value, interval, axis), f"{value:.1f}" if math.isfinite(value) else "–", f"{count:,}"]
@@ -68,7 +69,8 @@ def _bar(value: float, interval: Interval | None, axis: tuple[float, float]) -> 
 
 
 def confusions(found: LabelBreakdown) -> Markup:
-    """A table of counts: a row for each reference label, a column for each predicted label.
+    """A table of counts: a row for each reference label, a column for each predicted label, at most ``MOST`` of
+    ``metrics.confusions`` each.
 
     A cell is darker if it has a larger share of its reference label. Correct predictions are blue, errors orange.
     """

@@ -59,7 +59,7 @@ def coloured(source: Image, heat_HW: NDArray[np.float64]) -> Pixels:
 
 
 def page(found: SignalAttention) -> str:
-    """An HTML page: the source, and a heat map for each token."""
+    """The text of an HTML page: the source, and a heat map for each token. Raises UserError as ``panels`` does."""
     from PIL import Image
 
     looks = [
@@ -91,7 +91,8 @@ def page(found: SignalAttention) -> str:
 def plot(found: SignalAttention, path: str | Path) -> None:
     """Draws the maps into a file (.png, .svg, .pdf), one panel per token.
 
-    Raises ImportError, which names the extra to install, without matplotlib; UserError for an unsupported suffix.
+    Raises MissingPackageError, which is an ImportError, without matplotlib; UserError for an unsupported suffix, and as
+    ``panels`` does.
     """
     drawn = panels(found)
     high, wide, _ = drawn[0].shape
@@ -110,7 +111,9 @@ def plot(found: SignalAttention, path: str | Path) -> None:
 
 
 def panels(found: SignalAttention) -> list[Pixels]:
-    """For each token, the coloured picture as bytes [H, W, 3]. The attentions of the model are averaged."""
+    """For each token, the coloured picture as bytes [H, W, 3]. The attentions of the model are averaged. Raises
+    UserError if the source is no picture to draw on.
+    """
     source = _background(found)
     return [
         coloured(source, density(weights_N, found.boxes_N4, source.height, source.width)) for weights_N in found.mean()
@@ -128,10 +131,10 @@ def write(found: SignalAttention, out: Path) -> None:
 
 
 def _background(found: SignalAttention) -> Image:
-    """The picture to draw on: the source itself, or the spectrum of a recording. Small ones are enlarged by an integer
-    factor.
+    """The picture to draw on: the source itself, reduced if it is large, or the spectrum of a recording. Small ones are
+    enlarged by an integer factor.
 
-    Raises UserError if the file is no readable picture.
+    Raises UserError if the file is no readable picture, or if Pillow is not installed.
     """
     source = _spectrum(found.spectrum) if found.spectrum else images.picture(found.source, MOST)
     if source is None:

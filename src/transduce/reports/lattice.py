@@ -35,7 +35,8 @@ svg .step.best { stroke: var(--orange); stroke-opacity: 1; }
 
 
 def of_text(output: str, frames: int) -> Lattice:
-    """The lattice of a text's letters in which every alignment has the weight 1: exp(log_likelihood) is their number.
+    """The lattice of a text's letters with ``frames`` frames, in which every alignment has the weight 1:
+    exp(log_likelihood) is the number of alignments.
 
     Raises UserError for fewer than 1 frame.
     """
@@ -75,6 +76,7 @@ def drawing(lattice: Lattice, symbols: Sequence[str], best: bool = True) -> Draw
 
 
 def svg(lattice: Lattice, symbols: Sequence[str], best: bool = True) -> str:
+    """``drawing`` as the text of an SVG file."""
     return drawing(lattice, symbols, best).alone(STYLE)
 
 

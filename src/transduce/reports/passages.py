@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rapidfuzz.distance import Levenshtein
 
 from transduce.evaluation.systems import System
-from transduce.metrics.statistics import Floats, Statistics
+from transduce.metrics.statistics import Floats, Statistics, sentence_score
 from transduce.pages.markup import Markup, element, joined
 from transduce.reports.differences import compared
 from transduce.types import Example
@@ -38,7 +38,7 @@ LEGEND = element(
 
 
 def worst(system: System, examples: Sequence[Example], shown: int = SHOWN) -> list[int]:
-    """The indices of the ``shown`` examples with the worst scores, worst first. The score is the metric of
+    """The indices of at most ``shown`` examples with the worst scores, worst first. The score is the metric of
     ``first(system)``.
 
     Ties go to the output with the larger distance from its nearest reference. Outputs that equal a reference are left
@@ -54,8 +54,8 @@ def worst(system: System, examples: Sequence[Example], shown: int = SHOWN) -> li
 
 
 def changed(one: System, other: System, shown: int = SHOWN) -> list[int]:
-    """The indices of the ``shown`` examples whose scores differ most, in order. The score is the metric of
-    ``first(one)``.
+    """The indices of at most ``shown`` examples whose scores differ most, the largest difference first. The score is
+    the metric of ``first(one)``, which both systems must have.
 
     Ties go to the larger distance between the two outputs. Examples with equal outputs are left out.
     """
@@ -68,7 +68,9 @@ def changed(one: System, other: System, shown: int = SHOWN) -> list[int]:
 
 
 def drawn(examples: Sequence[Example], seed: int, shown: int = SHOWN) -> list[int]:
-    """The indices of ``shown`` examples drawn at random without replacement, in the order of the corpus."""
+    """The indices of ``shown`` examples (of all, if there are fewer) drawn at random without replacement, in the order
+    of the corpus. The same ``seed`` draws the same.
+    """
     return sorted(random.Random(seed).sample(range(len(examples)), min(shown, len(examples))))
 
 
@@ -89,8 +91,7 @@ def cards(
     """A card for each example: source, references, and each system's output with its own score.
 
     ``numbers`` are indices of examples. ``names`` are the labels of ``systems``, in the same order. An output shows its
-    differences from the nearest reference. All scores are by one metric: the first metric of ``systems[0]`` that reads
-    outputs.
+    differences from the nearest reference. All scores are by the metric of ``first(systems[0])``.
     """
     statistics = [_named(system, first(systems[0]).name) for system in systems]
     made = []
@@ -99,7 +100,7 @@ def cards(
         rows = [_row("source", source(example.source)), *(_row("reference", text) for text in example.references)]
         for name, system, each in zip(names, systems, statistics, strict=True):
             text = system.predictions[number].text
-            score = f"{each.name} {each.of([number]).score:.1f}"
+            score = f"{each.name} {sentence_score(each.metric, each.rows_NK[number]):.1f}"
             nearest = min(example.references, key=lambda wanted: Levenshtein.distance(text, wanted), default=text)
             marked = joined([compared(text, nearest), element("small", element("bdi", score), class_="faint own")])
             rows.append(_row(name, marked))
@@ -114,7 +115,7 @@ def _row(name: str, text: str) -> Markup:
 
 
 def _goodness(statistics: Statistics) -> Floats:
-    """[N]: each example's own score, negated if the metric is an error, so that higher is always better."""
+    """[N]: each example's own score, negated if less of the metric is better, so that higher is always better."""
     return statistics.each() if statistics.metric.higher_is_better else -statistics.each()
 
 
@@ -123,4 +124,5 @@ def _named(system: System, name: str) -> Statistics:
 
 
 def _distance(text: str, example: Example) -> float:
+    """The edit distance to the nearest reference, divided by the longer text's length; 0 without references."""
     return min((Levenshtein.normalized_distance(text, wanted) for wanted in example.references), default=0.0)

@@ -30,7 +30,8 @@ Link = tuple[int, int]  # source word, target word
 
 @dataclass(frozen=True)
 class PairLinks:
-    """The links of one pair: those found, and the gold ones if they are known.
+    """The links of one pair, as indices of words from 0: those found, and the gold ones; ``sure`` is None if they are
+    not known.
 
     ``possible`` gold links include the ``sure`` ones. ``weights`` has a row for each target word and a column for each
     source word, from 0 to 1; it shades the cells.
@@ -44,8 +45,8 @@ class PairLinks:
     possible: Sequence[Link] = ()
 
     def verdicts(self) -> list[tuple[str, list[Link]]]:
-        """The links by kind: right, wrong (found and not possible), missing (sure and not found). Without gold links,
-        all are found.
+        """The links by kind: right (found and possible, sure ones included), wrong (found and not possible), missing
+        (sure and not found). Without gold links there is one kind, "found".
         """
         if self.sure is None:
             return [("found", list(self.found))]
@@ -57,9 +58,9 @@ class PairLinks:
 
 
 def draw(pair: PairLinks) -> Figure:
-    """A grid with source words across and target words down. A dot is a link that was found.
+    """A figure: a grid with source words across and target words down. A dot is a link that was found.
 
-    A frame is a gold link: solid if it is sure, dashed if it is possible. Raises MissingPackageError without
+    A frame is a gold link: solid if it is sure, dashed if it is only possible. Raises MissingPackageError without
     matplotlib.
     """
     wide, high = CELL * max(1, len(pair.source)), CELL * max(1, len(pair.target))
@@ -84,7 +85,7 @@ def draw(pair: PairLinks) -> Figure:
 
 
 def page(pair: PairLinks, title: str) -> str:
-    """An HTML page: the drawing, and tables of the links by kind."""
+    """The text of an HTML page: the drawing, and a table of the links by kind."""
     text = io.StringIO()
     draw(pair).savefig(text, format="svg", bbox_inches="tight")
     svg = text.getvalue()

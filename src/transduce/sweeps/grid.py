@@ -54,6 +54,7 @@ class SweepCell:
 
     @property
     def name(self) -> str:
+        """The variant's name and the seed. It names the cell's folder."""
         return f"{self.variant.name}-seed{self.seed}"
 
     def table(self, settings: Mapping[str, Any]) -> config.Table:
@@ -156,7 +157,7 @@ def _short(key: str) -> str:
 
 
 def _slug(value: Any) -> str:
-    """Writes a value in characters that need no quotes in a shell, for a file name. "+" becomes "-", because "+" joins
+    """A value written in characters that need no quotes in a shell, for a file name. "+" becomes "-", because "+" joins
     run directories.
     """
     if isinstance(value, bool):

@@ -36,9 +36,9 @@ from transduce.transducer import Transducer
 class Conditions:
     """The conditions under which a cell was trained, which change its speed.
 
-    ``threads`` is the number of each cell's threads, ``jobs`` the number of cells trained at the same time. ``machine``
-    names the processor's architecture and the versions of Python and torch. If the training's budget is in minutes, the
-    conditions also change the score.
+    ``threads`` is the number of each cell's threads, ``jobs`` the number of cells trained at the same time. ``device``
+    names the device of the model. ``machine`` names the processor's architecture and the versions of Python and torch.
+    If the training's budget is in minutes, the conditions also change the score.
     """
 
     threads: int
@@ -48,6 +48,7 @@ class Conditions:
 
     @classmethod
     def here(cls, threads: int, jobs: int, device: str) -> Conditions:
+        """The conditions with the ``machine`` of this process."""
         versions = f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}"
         return cls(threads, jobs, device, versions)
 
@@ -56,14 +57,14 @@ class Conditions:
 class Measurement:
     """The numbers of a finished cell.
 
-    ``metrics`` and ``intervals`` are on ``split``, measured with the run's own search as ``transduce evaluate`` does.
-    ``asked`` is the split that the sweep requested; ``split`` differs if there is no test. ``validation`` has the best
-    checkpoint's scores from training.
+    ``metrics`` and ``intervals`` (95 %) are on ``split``, measured with the run's own search as ``transduce evaluate``
+    does. ``asked`` is the split that the sweep requested; ``split`` differs if there is no test. ``validation`` has the
+    best checkpoint's scores from training.
 
     ``search_seconds`` (own search) and ``greedy_seconds`` are per sentence, from text to text, by the training's clock.
     Both are 0 if no metric reads outputs. ``tokens_per_second`` is the median in the training log, in target tokens
-    without padding. ``training_seconds`` include validation. ``lengths`` are the scores by source length, in
-    ``length_unit``.
+    without padding. ``training_seconds`` include validation. ``lengths`` are the scores in groups by source length,
+    which is counted in ``length_unit``.
     """
 
     split: str
@@ -84,6 +85,9 @@ class Measurement:
     validation: dict[str, float] = field(default_factory=dict)
 
     def write(self, run: Path) -> None:
+        """Writes the measurement into the cell's folder ``run``, where ``read`` finds it. It marks the cell as
+        finished.
+        """
         write_text(run / MEASURED, json.dumps(asdict(self), indent=1))
 
     @classmethod
@@ -117,8 +121,8 @@ def measured_split(data: Data, cache: Path, asked: str) -> str:
 
 
 def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: str = SPLITS[0]) -> Measurement:
-    """Measures the finished run in the folder ``run``; ``transducer`` is its loaded model. The split is
-    ``measured_split(..., asked)``.
+    """Measures the finished run in the folder ``run`` and returns its numbers; writes nothing. ``transducer`` is its
+    loaded model. The split is ``measured_split(..., asked)``.
 
     ``conditions`` are recorded, with the device that the model is on.
     """
@@ -156,7 +160,7 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: st
 
 def _validation(run: Path, settings: config.Table) -> dict[str, float]:
     """The scores of the best checkpoint on the validation data, as training measured them. The score that chose this
-    checkpoint comes first.
+    checkpoint comes first. Empty if there was no validation.
     """
     scores = validation_scores(run)
     chosen_by = next(iter(settings["training"]["validation"]["metrics"]), "loss")

@@ -25,7 +25,7 @@ MARKS = {"o": "-", "s": "--", "^": ":"}  # line styles
 def draw(results: SweepResults) -> None:
     """Writes results.png into the sweep's folder; nothing if no cell is finished.
 
-    Raises ImportError, which names the extra to install, without matplotlib.
+    Raises MissingPackageError, which is an ImportError, without matplotlib.
     """
     name = next(iter(results.metrics), None)
     rows = [row for row in results.rows if name is not None and row.score(name).values]

@@ -49,8 +49,8 @@ def run(tasks: Sequence[Task], jobs: int, environment: Mapping[str, str] | None 
     """Runs all tasks, ``jobs`` at a time, and yields each when it ends, in the order in which they end.
 
     The tasks have this process's environment and the variables in ``environment``. The first SIGINT, SIGTERM or SIGHUP,
-    or an end of the iteration, sends SIGTERM to the running tasks and waits for them. After a signal, KeyboardInterrupt
-    or SystemExit follows. A second signal kills the tasks.
+    or an early end of the iteration, sends SIGTERM to the running tasks and waits for them. After a signal,
+    KeyboardInterrupt or SystemExit follows. A second SIGINT kills the tasks.
     """
     waiting, running = list(tasks), list[tuple[Task, "subprocess.Popen[Any]", float]]()
     with Interruption() as interruption:
@@ -84,6 +84,7 @@ def _start(task: Task, environment: Mapping[str, str] | None) -> subprocess.Pope
 
 
 def _stop(processes: Sequence[subprocess.Popen[Any]]) -> None:
+    """Sends SIGTERM to the processes and waits for them. If the wait is interrupted, kills those that still run."""
     for process in processes:
         process.terminate()
     try:

@@ -22,7 +22,8 @@ SEEDS = 3
 class OtherQuestionError(UserError):
     """The folder's sweep had other settings, so its cells cannot be compared with the new ones.
 
-    ``cell`` is the folder of one old cell, with its ``differences``. ``count`` is the number of old cells that differ.
+    It is made with the folder ``cell`` of one old cell, the ``differences`` of that cell, and the ``count`` of old
+    cells that differ.
     """
 
     def __init__(self, cell: Path, differences: Sequence[str], count: int) -> None:
@@ -65,6 +66,7 @@ class Question:
                 raise UserError(f"two cells would be called {twice[0]}: is a value given twice?")
 
     def asked(self) -> list[SweepCell]:
+        """The cells of all grids, one grid after the other. A cell that is in several grids comes several times."""
         return [cell for grid in self.grids for cell in grid.cells(self.recipe)]
 
     def cells(self) -> list[SweepCell]:
@@ -92,6 +94,7 @@ class Question:
         return Question(self.recipe, {**self.settings, **places}, grids, other.split)
 
     def write(self, out: Path) -> None:
+        """Writes sweep.toml into the sweep's directory ``out``, which is made if it is missing."""
         table: config.Table = {} if self.recipe is None else {"recipe": self.recipe}
         table |= {"split": self.split, "settings": dict(self.settings)}
         table |= {"grid": [{"seeds": list(grid.seeds), "vary": _lists(grid.vary)} for grid in self.grids]}
@@ -114,7 +117,8 @@ def ask(
     seeds: int | Sequence[int] | None,
     settings: Mapping[str, Any] | Sequence[str],
 ) -> Question | None:
-    """A question with one grid, from the arguments of ``sweep``. An integer n as ``seeds`` means the seeds 1 to n.
+    """A question with one grid, from the arguments of ``sweep``. An integer n as ``seeds`` means the seeds 1 to n, and
+    None means ``SEEDS`` of them.
 
     Returns None if there is neither a recipe nor ``vary``. Raises UserError if there are seeds or settings without
     them, or if ``settings`` has ``training.seed``.

@@ -38,12 +38,15 @@ class Spread:
 
 @dataclass(frozen=True)
 class ResultRow:
-    """One row of a sweep's results: a variant, and the measurement of each finished cell, by its seed."""
+    """One row of a sweep's results: a variant, and the measurement of each finished cell, by its seed, lowest seed
+    first.
+    """
 
     variant: Variant
     cells: dict[int, Measurement]
 
     def spread(self, of: Callable[[Measurement], float]) -> Spread:
+        """The value of ``of`` for each finished cell."""
         return Spread(tuple(of(measurement) for measurement in self.cells.values()))
 
     def score(self, name: str) -> Spread:
@@ -57,8 +60,8 @@ class ResultRow:
 class SweepResults:
     """The results of a sweep's ``question`` so far; ``out`` is the sweep's folder.
 
-    ``rows`` are the variants with finished cells. They are sorted by the score ``ranked_by``, best first, or by name if
-    that is None. ``unfinished`` are the cells without a measurement on the question's split.
+    ``rows`` are the variants with finished cells. They are sorted by the mean over seeds of the score ``ranked_by``,
+    best first, or by name if that is None. ``unfinished`` are the cells without a measurement on the question's split.
     """
 
     question: Question
@@ -68,6 +71,7 @@ class SweepResults:
 
     @property
     def measurements(self) -> list[Measurement]:
+        """The measurements of all finished cells, in the order of the rows."""
         return [measurement for row in self.rows for measurement in row.cells.values()]
 
     @property
@@ -94,7 +98,7 @@ class SweepResults:
 
 
 def collect(question: Question, out: Path) -> SweepResults:
-    """Reads the measurements of all cells of a question from the sweep's folder ``out``."""
+    """Reads the measurements of all cells of a question from the sweep's folder ``out``, and ranks the variants."""
     cells: dict[str, dict[int, Measurement]] = {}
     variants: dict[str, Variant] = {}
     unfinished = []
@@ -123,6 +127,7 @@ def _ranking_metric(found: Sequence[Measurement]) -> str | None:
 
 
 def _ranked(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """The rows in the order that ``SweepResults`` describes."""
     name = _ranking_metric([found for row in rows for found in row.cells.values()])
     if name is None:
         return sorted(rows, key=lambda row: row.variant.name)

@@ -69,7 +69,8 @@ def sweep(
 
     ``split`` is the split to measure on: "valid" to choose by, or "test" (valid if there is no test). The default is
     "test" for a new sweep and the old split otherwise. If the split changes, all cells are measured again without
-    training.
+    training. Raises UserError for arguments that do not describe a sweep, for settings that are invalid, and while
+    another process sweeps in ``out``.
     """
     if jobs < 1:
         raise UserError(f"jobs = {jobs}: at least one cell is trained at a time")
@@ -108,7 +109,8 @@ def sweep(
 
 
 def _folder(asked: Question | None) -> Path:
-    """The default folder: ``sweeps/`` and the recipe's name, or the common prefix of several names, or "recipes".
+    """The default folder, relative to the current directory: ``sweeps/`` and the recipe's name, or the common prefix of
+    several names, or "recipes".
 
     Raises UserError if there is no question.
     """
@@ -205,10 +207,11 @@ def _waiting(tables: Mapping[str, config.Table], folder: Path, stale: Collection
 
 def _prepare(cells: Sequence[tuple[config.Table, Path]], stale: Collection[Path], split: str) -> None:
     """Prepares the data of all cells once, before any training. ``cells`` are pairs of a configuration and a run
-    directory.
+    directory; ``stale`` are the directories that will be deleted.
 
     Otherwise parallel cells would each prepare the same data. This also finds a missing or unreadable split before
-    hours of training, and before the runs in ``stale`` are deleted.
+    hours of training, and before the runs in ``stale`` are deleted. Raises UserError for these, and for a cell that
+    starts from a run in ``stale``.
     """
     done: list[config.Table] = []
     for table, run in cells:
@@ -265,6 +268,7 @@ def _run(tasks: Sequence[processes.Task], jobs: int, conditions: Conditions, que
 
 
 def _draw(results: SweepResults) -> None:
+    """Draws the picture. Without matplotlib it logs a warning instead."""
     try:
         draw(results)
     except ImportError as error:

@@ -49,9 +49,11 @@ def page(results: SweepResults) -> str:
 
 
 def table(results: SweepResults) -> str:
-    """A Markdown table with one row per variant, in the order of ``results.rows``.
+    """A Markdown table with one row per variant, in the order of ``results.rows``; a sentence if nothing is
+    finished.
 
-    Scores are the mean over seeds, with the lowest and the highest if there are several. Other numbers are means.
+    Scores are the mean over seeds, with the lowest and the highest if there are several. Other numbers are means. A
+    column that is 0 everywhere is left out.
     """
     if not results.rows:
         return "Nothing is finished."
@@ -83,7 +85,7 @@ def _on_validation(results: SweepResults) -> bool:
 
 
 def written(spread: Spread) -> str:
-    """The mean with the lowest and highest value in brackets; for one seed its number; "" if there is no seed."""
+    """The mean with the lowest and highest value in brackets; for one value the value alone; "" for none."""
     if not spread.values:
         return ""
     if len(spread.values) == 1:
@@ -175,7 +177,9 @@ def _conditions(measurements: Iterable[Measurement]) -> list[str]:
 
 
 def runs(results: SweepResults) -> str:
-    """CSV: one line per finished run with the varied values, the metrics and the other numbers."""
+    """The text of results.csv: a head, and one line per finished run with the varied values, the metrics and the other
+    numbers.
+    """
     keys = list(dict.fromkeys(key for row in results.rows for key in row.variant.changes))
     others = ["split", "examples", "parameters", "updates", "training_seconds", "tokens_per_second"]
     others += ["search_seconds", "greedy_seconds"]

@@ -61,7 +61,7 @@ def named(edit: Edit[Any]) -> str:
 
 
 def _wide(units: Iterable[object]) -> int:
-    """The width in pixels of a column that contains these units."""
+    """The width in pixels of a column that contains these units, at least ``HIGH``."""
     return max(HIGH, LETTER * max((columns(shown(unit)) for unit in units), default=1) + 18)
 
 
@@ -98,7 +98,9 @@ def _arrow(edit: Edit[Any], i: int, j: int, table: EditTable[Any], edges: Sequen
 def _beside(
     distances: list[list[float]], i: int, j: int, down: int, right: int, edges: Sequence[int]
 ) -> tuple[float, float]:
-    """The point at the edge of a cell's number where an arrow begins or ends."""
+    """The point at the edge of a cell's number where an arrow begins or ends. ``down`` and ``right`` tell on which
+    side: above if ``down`` is negative, and so on.
+    """
     number = DIGIT * len(f"{distances[i][j]:g}") + 5
     x = _middle(edges, j) + (right > 0) * number - (right < 0) * number
     return x, HIGH * (i + 1.5) + ((down > 0) - (down < 0)) * (11 if right else 13)

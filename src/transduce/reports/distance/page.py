@@ -37,7 +37,7 @@ STYLE = """
 
 
 def save(table: EditTable[Any], path: str | Path) -> None:
-    """Writes the page (.html) or the drawing (.svg) into a file. Raises UserError for another suffix."""
+    """Writes the page (.html) or the drawing (.svg) into the file ``path``. Raises UserError for another suffix."""
     suffix = Path(path).suffix
     if suffix not in (".html", ".svg"):
         raise UserError(f"{path}: a table is written as .html or .svg; end the name with one of them")
@@ -50,7 +50,7 @@ def svg(table: EditTable[Any]) -> str:
 
 
 def page(table: EditTable[Any]) -> str:
-    """An HTML page: the distance, the table, its recurrence, and at most 50 optimal alignments."""
+    """The text of an HTML page: the distance, the table, its recurrence, and at most ``LISTED`` optimal alignments."""
     left = table.count - LISTED
     more = [element("p", f"and {left:,} more", class_="faint")] if left > 0 else []
     alignments = f"{table.count:,} optimal alignment{'' if table.count == 1 else 's'}"

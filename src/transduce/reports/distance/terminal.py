@@ -17,7 +17,9 @@ ARROWS: dict[Kind, str] = {"match": "↖⇖", "substitute": "↖⇖", "transpose
 
 
 def prices(costs: Costs) -> dict[Kind, float]:
-    """The cost of each kind of edit, by kind. Transpositions are left out if they are not allowed; a match costs 0."""
+    """The cost of each kind of edit, by kind. Transpositions are left out if they are not allowed; a match is there
+    with cost 0.
+    """
     priced: dict[Kind, float | None] = {
         "match": 0,
         "substitute": costs.substitution,
@@ -38,7 +40,8 @@ def passed(alignment: Alignment[Any]) -> list[tuple[int, int]]:
 
 
 def lines(table: EditTable[Any]) -> list[str]:
-    """The table and a legend: a line of numbers for each source unit, with a line of arrows above it.
+    """The table and a legend as lines for the terminal: for each source unit a line of numbers, with a line of arrows
+    above it.
 
     Arrows of optimal alignments are double. The cells of ``table.alignment()`` are in brackets.
     """
