@@ -69,7 +69,7 @@ class ColumnNames:
 
     @property
     def sources(self) -> tuple[str | int, ...]:
-        """The columns that form the source."""
+        """The columns that form the source: the labels, then the source. Empty if there are none."""
         return self.labels if self.source is None else (*self.labels, self.source)
 
     @property

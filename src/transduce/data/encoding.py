@@ -1,4 +1,6 @@
-"""Encodes rows of text, or of paths, into ids or steps, in chunks, so that a corpus need not fit into memory."""
+"""Encodes rows of text, or of paths, into ids, numbers or steps, in chunks, so that a corpus need not fit
+into memory.
+"""
 
 from __future__ import annotations
 

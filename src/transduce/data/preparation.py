@@ -70,7 +70,9 @@ class Tokenizers:
 
     @property
     def conditional(self) -> bool:
-        """True if there is a source. A language model's source vocabulary has only the special tokens."""
+        """True if there is a source: the source's side is numeric, or has more than the special tokens. A language
+        model's has only these.
+        """
         return self.source.numeric or len(self.source) > len(SPECIALS)
 
     @property

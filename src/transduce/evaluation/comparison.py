@@ -40,10 +40,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several systems on the same ``examples``, with significance tests of all pairs by each metric that all systems
-    share. ``corpus`` names the examples.
+    """Several systems on the same ``examples``, with significance tests of all pairs by each metric that they can be
+    compared by. ``corpus`` names the examples.
 
-    ``intervals`` maps a system's name to the 95 % interval of each shared metric, by the metric's name. ``omitted``
+    ``intervals`` maps a system's name to the 95 % interval of each of these metrics, by the metric's name. ``omitted``
     maps each other metric to the reason why it is left out.
     """
 

@@ -88,7 +88,7 @@ class SystemResults:
 
 
 def interval_text(interval: Interval, sign: str = "") -> str:
-    """An interval as text: ``[3.10, 4.20]``; ``sign="+"`` writes the plus of positive numbers too."""
+    """An interval as text with two decimals: ``[3.10, 4.20]``. ``sign="+"`` writes the plus of positive numbers too."""
     return f"[{interval.low:{sign}.2f}, {interval.high:{sign}.2f}]"
 
 

@@ -145,9 +145,10 @@ class AlignmentScores:
 
 @dataclass(frozen=True)
 class HeadScores:
-    """The alignment error rate of single heads, of the mean of each attention's heads, and of the mean of all.
+    """The alignment error rate of single heads, of the mean of each attention's heads, and of the mean of all, before
+    and after the target word is read.
 
-    ``rates`` has the rate in percent for each choice.
+    ``rates`` has the rate in percent for each ``AttentionChoice``.
     """
 
     rates: dict[AttentionChoice, float]
@@ -174,7 +175,8 @@ class HeadScores:
 def scores_by_head(model: Transducer, pairs: Sequence[tuple[str, str]], gold: Gold, batch_size: int = 64) -> HeadScores:
     """The alignment error rates of a model's attentions, before and after each target word is read.
 
-    Raises UserError if the model has no attention to its source, or if the gold links do not fit the pairs.
+    Raises UserError if there are no pairs, if the model has no attention to its source, or if the gold links do not fit
+    the pairs.
     """
     every = alignments_by_head(model, pairs, batch_size)
     check_gold(gold, CorpusAlignment(Links.read([""] * len(pairs)), next(iter(every.values()))))

@@ -42,9 +42,9 @@ class TokenAccuracy:
     choice after the reference's tokens before them: next-step accuracy (Jozefowicz et al. 2015, table 1).
 
     Tokens depend on the vocabulary, so compare only models with the same one. If several tokens are equally probable,
-    only the one that a search would write is the first choice. A parallel model chooses each token, and the
-    length, given the length of the reference. If the source determines the length, as for labels, the end is no choice
-    and does not count.
+    only the one that a search would write is the first choice. A parallel model chooses each token given the length of
+    the reference, and its end is right if that length is its first choice of a length. If the source determines the
+    length, as for labels, the end is no choice and does not count.
     """
 
     name = "token_accuracy"

@@ -257,7 +257,9 @@ def _per_number(name: str, total: Sequence[float]) -> float:
 
 
 def _channels(steps: Steps) -> list[float]:
-    """For each channel, the sum of absolute values over all steps; then for each channel, how many are not missing."""
+    """For each channel, the sum of absolute values over all steps; then for each channel, how many numbers were summed.
+    Missing numbers (NaN) are left out of both.
+    """
     channels = [[abs(number) for number in channel if not math.isnan(number)] for channel in zip(*steps, strict=True)]
     return [*map(sum, channels), *(float(len(channel)) for channel in channels)]
 

@@ -45,10 +45,11 @@ class Accuracy(LabelMetric):
 
 
 class MacroF1(LabelMetric):
-    """``macro_f1``: the F1 of each label in percent, averaged over all labels of the references or predictions.
+    """``macro_f1``: the F1 of each label in percent, averaged over all labels of the references or
+    predictions.
 
-    F1 is 2 right / (predicted + reference). Rare labels count as much as frequent ones. A row of statistics has right,
-    predicted and reference for each label seen so far, so later rows can be longer.
+    F1 is 2 right / (predicted + reference). Rare labels count as much as frequent ones. Without any label the score is
+    100. A row of statistics has right, predicted and reference for each label seen so far, so later rows can be longer.
     """
 
     name = "macro_f1"
@@ -84,8 +85,8 @@ class MacroF1(LabelMetric):
 
 
 class EntityF1(LabelMetric):
-    """``entity_f1``: F1 in percent of whole entities (Tjong Kim Sang and De Meulder 2003), of labels B-type, I-type and
-    O.
+    """``entity_f1``: F1 in percent of whole entities (Tjong Kim Sang and De Meulder 2003), of labels O, B-type, I-type,
+    E-type and S-type.
 
     An entity is right if both ends and the type are right. As in conlleval, an entity begins at B or S. It also begins
     at I or E after O, E, S or a label of another type. It ends after E or S. So IOB1, BIO and IOBES all work. <unk>,

@@ -151,7 +151,7 @@ def share_beyond(value: float, sizes_R: Floats) -> float:
 def holm(p_values: Sequence[float]) -> list[float]:
     """The adjusted p-values of a family of tests, in the same order (Holm 1979).
 
-    If all p-values up to ``LEVEL`` count as significant, at most that share of families has a false positive.
+    If each adjusted p-value up to ``LEVEL`` counts as significant, at most that share of families has a false positive.
     """
     order = sorted(range(len(p_values)), key=lambda test: p_values[test])
     adjusted, highest = [0.0] * len(p_values), 0.0

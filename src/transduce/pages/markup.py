@@ -1,4 +1,6 @@
-"""Markup that is always escaped: ``element`` and ``joined`` are the only ways from text to HTML or SVG."""
+"""Markup: ``element`` and ``joined`` turn text into HTML or SVG and escape it. ``Markup(...)`` itself escapes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ class Markup(str):
 
 
 def element(name: str, /, *children: str, **attributes: str | float) -> Markup:
-    """An element, for example ``element("td", "a < b", class_="number")``. Children that are not Markup are escaped.
+    """An element, for example ``element("td", "a < b", class_="number")``. Children that are not Markup, and values of
+    attributes, are escaped.
 
     An attribute's name loses its final ``_``, and any other ``_`` becomes ``-``: ``class_`` is class, ``stroke_width``
     is stroke-width.

@@ -25,12 +25,12 @@ ABSOLUTE = re.compile(r"(?<![\w.~])/(?:[^/\s\"',+=\]}]+/)+")  # the folders of a
 
 
 def versions() -> Versions:
-    """The versions in use."""
+    """The versions of Python, torch and transduce that this process uses."""
     return Versions(platform.python_version(), torch.__version__, transduce.__version__)
 
 
 def today() -> str:
-    """The date as YYYY-MM-DD."""
+    """The local date of today as YYYY-MM-DD."""
     return date.today().isoformat()
 
 

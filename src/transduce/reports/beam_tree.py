@@ -111,8 +111,8 @@ def drawing(root: Node) -> Drawing:
 def _placed(root: Node) -> list[_Placed]:
     """All nodes with their places, parents first. A first child is in its parent's row.
 
-    Any other child is in a new row below all earlier ones in its columns. Its columns go from its own to the end of its
-    chain of first children, so that no lines cross.
+    Any other child is in a new row below all earlier ones in its columns. Its columns go from its own to one beyond the
+    end of its chain of first children, so that no lines cross.
     """
     placed: list[_Placed] = []
     lowest: defaultdict[int, int] = defaultdict(lambda: -1)  # for each column, the last row in use

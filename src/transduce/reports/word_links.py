@@ -99,9 +99,11 @@ def page(pair: PairLinks, title: str) -> str:
 
 
 def write(pair: PairLinks, title: str, out: Path) -> None:
-    """Writes the file ``out``: a page if its name ends with .html, otherwise a drawing (.png, .svg or .pdf).
+    """Writes the file ``out``: a page if its name ends with .html, otherwise a drawing (.png, .svg, .pdf or another
+    format that matplotlib supports).
 
-    Raises UserError for another suffix, and for a pair without words on one side.
+    Raises UserError for any other suffix, and for a pair without words on one side. Raises MissingPackageError without
+    matplotlib.
     """
     if not (pair.source and pair.target):
         raise UserError(f"{title} has no words on one side, so there are no links to draw; choose another pair")

@@ -105,7 +105,8 @@ class Scaled(Protocol):
 
 
 class Unit(Protocol):
-    """A way to divide text into tokens. ``learn`` finds the vocabulary in one pass over the texts.
+    """A way to turn the texts of one side into tokens, numbers or steps. ``learn`` makes the tokenizer, and reads the
+    texts at most once.
 
     The same texts always give the same vocabulary. For a unit of a ``signal``, the texts are the paths of the files
     that it reads. ``tokenizer`` is the class of what ``learn`` returns, which a saved run is loaded with.

@@ -1,9 +1,9 @@
 """Series of numbers: "3.1 2.7 4" are three steps of one channel, "3.1,0 2.7,1" are two steps of two channels.
 
 White space separates steps, and a comma separates channels. Each step has the same number of channels. In a row the
-numbers of a step are adjacent and scaled: z = (x - mean) / scale, with the mean and scale of the training set. EOS ends
-each row. If missing numbers are allowed, "nan" stands for one: "3.1 nan 2.7". Numbers are written back with a precision
-of a millionth of their scale, about the precision of a float32 model.
+numbers of a step are adjacent and scaled: z = (x - mean) / scale. The unit learns mean and scale on the training set.
+EOS ends each row. If missing numbers are allowed, "nan" stands for one: "3.1 nan 2.7". Numbers are written back to
+about a millionth of their scale, the precision of a float32 model.
 """
 
 from __future__ import annotations

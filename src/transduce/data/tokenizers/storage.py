@@ -1,4 +1,5 @@
-"""Saves and loads tokenizers of any kind. ``names.NAMES["Unit"]`` is the table: each unit names its tokenizer's class.
+"""Saves and loads tokenizers of any kind. ``names.NAMES["Unit"]`` is the table of units; each unit names its
+tokenizer's class.
 
 A user's own unit is loaded like the others: its class has ``tokenizer = MyTokenizer``, and ``transduce.register`` puts
 it into the table.
@@ -82,6 +83,6 @@ def from_record(record: Any) -> Tokenizer:
 
 
 def _classes() -> dict[str | None, Any]:
-    """The tokenizer classes of all registered units, by their kind."""
+    """The tokenizer classes of all registered units that name one, by the tokenizer's kind."""
     units: list[Any] = [names.find("Unit", name) for name in names.NAMES["Unit"]]
     return {unit.tokenizer.kind: unit.tokenizer for unit in units if hasattr(unit, "tokenizer")}

@@ -94,8 +94,8 @@ class TextTokenizer:
         return self._library.decode(spoken, skip_special_tokens=False)
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The pieces for people to read, one per id. Spaces are shown as "▁". Raises DataError for an id outside the
-        vocabulary.
+        """The pieces for people to read, one per id. Spaces are shown as "▁", and a byte by the character that the
+        library uses for it (``_byte_characters``). Raises DataError for an id outside the vocabulary.
         """
         return [str(self._library.id_to_token(i)).replace(" ", SPACE) for i in checked(ids, len(self))]
 
@@ -105,7 +105,8 @@ class TextTokenizer:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The span of each id in the text. A space belongs to the next piece, or is an id itself; between symbols it
-        belongs to neither. EOS has an empty span at the end.
+        belongs to neither. Ids that come from one character, such as its bytes, share its span. EOS has an empty span
+        at the end.
         """
         with panics_as_errors(silent=self._may_panic):
             return [*self._library.encode(text).offsets[:-1], (len(text), len(text))]

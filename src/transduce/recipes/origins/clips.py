@@ -89,8 +89,8 @@ class Clips:
         ]
 
     def _frames(self, colour: str, shape: str, ways: list[str], chance: Chance) -> Bytes:
-        """Draws the frames of a clip, [F, size, size, 3]: a thing that moves with constant speed, and starts where it
-        stays in the picture.
+        """Draws the frames of a clip, [F, size, size, 3]: a thing that moves with constant speed. It starts at a random
+        place from which it never leaves the picture.
         """
         path_F2 = np.cumsum([(0, 0), *(WAYS[way] for way in ways)], axis=0)
         low_2, high_2 = path_F2.min(0), path_F2.max(0)

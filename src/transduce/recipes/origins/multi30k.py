@@ -27,11 +27,12 @@ SUMS = {
 
 @dataclass(frozen=True)
 class Multi30k:
-    """Captions of photographs and their translations (Elliott et al. 2016), task 1, untokenised, from GitHub.
+    """Captions of photographs and their translations (Elliott et al. 2016), task 1, untokenised, from GitHub. The test
+    set is test_2016_flickr.
 
     ``folder`` holds a local copy that replaces the download: train.de.gz, valid.de.gz or val.de.gz,
-    test_2016_flickr.de.gz and so on, plain or gzipped. Runs of whitespace become one space. The checksums of the result
-    are checked.
+    test_2016_flickr.de.gz and so on, plain or gzipped. Runs of white space become one space. The checksums of the
+    result are checked.
     """
 
     source: Literal["de", "en", "fr"] = "de"

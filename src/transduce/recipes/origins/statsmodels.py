@@ -75,7 +75,7 @@ def _rows(path: Path) -> Iterator[list[str]]:
 
 
 def _months(month: str) -> int:
-    """ "195803" as the number of months since the year 0."""
+    """ "195803" as the number of months from January of the year 0 to this month."""
     return 12 * int(month[:4]) + int(month[4:]) - 1
 
 

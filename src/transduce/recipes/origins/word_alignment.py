@@ -97,7 +97,9 @@ class WordAlignment:
 
 
 def _hansards() -> list[str]:
-    """The Hansards sentences in three columns. The original counts words from 1 and has links in any order."""
+    """Downloads the Hansards sentences. Returns their lines in three columns, with links from 0. The original counts
+    words from 1 and has links in any order.
+    """
     pairs = _text(download(f"{AWESOME}/enfr.src-tgt"))
     gold = _text(download(f"{AWESOME}/enfr.gold"))
     if len(pairs) != len(gold):
