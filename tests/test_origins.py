@@ -6,6 +6,7 @@ import io
 import os
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,18 @@ def test_multi30k_of_another_content_is_refused(captions, tmp_path, monkeypatch)
     assert not list(tmp_path.iterdir())
     with pytest.raises(DataError, match=r"has no train\.de\.gz"):
         Multi30k(folder=str(tmp_path)).prepare(tmp_path / "out")
+
+
+def test_a_damaged_copy_is_told(tmp_path: Path) -> None:
+    damaged = bytearray(gzip.compress(b"a b c d e f g h\n" * 50))
+    damaged[10] = 0b111  # the first block, after a head of ten bytes, has a type that does not exist
+    with pytest.raises(zlib.error):
+        gzip.decompress(damaged)
+    for name in ("train.de.gz", "enfr.test.tsv.gz"):
+        (tmp_path / name).write_bytes(damaged)
+    for origin in (Multi30k(folder=str(tmp_path)), WordAlignment(folder=str(tmp_path))):
+        with pytest.raises(DataError, match=r"\.gz is not a whole gzip file"):
+            origin.prepare(tmp_path / "out")
 
 
 def test_a_copy_may_have_the_names_of_the_repository(captions, tmp_path):

@@ -340,6 +340,7 @@ def test_mnist_reads_a_copy(digits, tmp_path, packed):
     ("data", "message"),
     [
         (b"PNG", "is no file of IDX with bytes"),
+        (idx(np.zeros((2, 3), np.uint8))[:8], "ends inside its head: it is not whole"),
         (idx(np.zeros((2, 3), np.uint8))[:-1], r"has 5 numbers where its head says \(2, 3\): it is not whole"),
         (idx(np.zeros((2, 3), np.uint8)), r"uint8 images .*expected bytes \[n, 28, 28\]"),
     ],

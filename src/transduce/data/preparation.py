@@ -62,9 +62,7 @@ class Tokenizers:
 
     @property
     def facts(self) -> Facts:
-        """What constructors of models need: the vocabulary sizes (source words with an id of their own counted apart)
-        and the number of ids of each source token.
-        """
+        """The facts about the data that constructors of models receive, as ``types.Facts`` describes them."""
         words = self.source.words
         return Facts(len(self.source) - words, len(self.target), self.source.factors, words, self.source.shapes)
 

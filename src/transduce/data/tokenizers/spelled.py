@@ -24,7 +24,9 @@ SHAPES = ("x", "Xx", "XX", "9")
 
 
 def shape(word: str) -> int:
-    """The index in ``SHAPES``: capital letters (2), a capital first letter (1), a digit (3), or none of them (0)."""
+    """The index of a word's shape in ``SHAPES``. If it begins with a capital: 2 if it is longer than this letter and
+    has no small letters, otherwise 1. If it does not: 3 if it has a digit, otherwise 0.
+    """
     if word[:1].isupper():
         return 2 if len(word) > 1 and word.isupper() else 1
     return 3 if any(map(str.isdigit, word)) else 0
@@ -73,7 +75,9 @@ class SpelledTokenizer(Recorded):
         return len(self._shapes)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, ending with EOS: for each word its mark and its pieces."""
+        """The ids of each text, ending with EOS: for each word its mark, the id of its shape if there are shapes, and
+        its pieces.
+        """
         lines = [text.split() for text in texts]
         words = list(dict.fromkeys(word for line in lines for word in line))
         cut = zip(words, self._marks(words), self._pieces.encode(words), strict=True)
@@ -95,8 +99,8 @@ class SpelledTokenizer(Recorded):
         return i == BOS or i >= self._first
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The words of the ids, with one space between them. Marks only begin words: the text of a word comes from its
-        pieces.
+        """The words of the ids, with one space between them. Marks begin words, and marks and shapes add no text: the
+        text of a word comes from its pieces. Raises DataError for an id outside the vocabulary.
         """
         words: list[list[int]] = []
         for i in checked(ids, len(self)):
@@ -141,8 +145,8 @@ class SpelledTokenizer(Recorded):
         return (*self._pieces.pieces, *("" for _ in (*self._shapes, *self._wholes)))
 
     def extended(self, other: Tokenizer) -> SpelledTokenizer:
-        """Returns a new tokenizer that also has the pieces and the whole words of ``other``. The ids of the whole words
-        may change, because they follow the pieces'.
+        """Returns a new tokenizer that also has the pieces and the whole words of ``other``. The ids of shapes and of
+        whole words may change, because they follow the pieces'.
 
         Raises DataError if ``other`` is of another kind, if only one of the two knows words or has shapes, or if a
         vocabulary cannot grow.

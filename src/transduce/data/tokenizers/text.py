@@ -251,8 +251,9 @@ class Symbols(TextUnit):
     A symbol with the spelling of a special token ("</s>") is split after its "<". Symbols rarer than ``minimum_count``
     are unknown. ``size`` is the largest vocabulary, including special tokens, and keeps the most frequent symbols; None
     keeps all. ``missing`` is a symbol that says that a label is not known: it becomes an unknown token. ``always``
-    lists symbols that are in the vocabulary even if the texts do not have them. Raises DataError at learning if
-    ``size`` has room for the special tokens only.
+    lists symbols that are in the vocabulary even if the texts do not have them. Raises DataError if one of these has
+    white space, or if ``missing`` is among ``always``; at learning also if ``size`` has room for the special tokens
+    only.
     """
 
     minimum_count: int = 1

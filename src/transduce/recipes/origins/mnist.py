@@ -16,7 +16,7 @@ from transduce.data.corpora import DataError, Splits, identity
 from transduce.files import name_from
 from transduce.recipes.origins.album import Bytes, Entry, albums
 from transduce.recipes.origins.archives import archived, array
-from transduce.recipes.origins.published import download
+from transduce.recipes.origins.published import download, unpacked
 
 MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist"
 SUMS = {
@@ -87,6 +87,8 @@ def _idx(folder: Path | None, name: str) -> Bytes:
     data = _raw(folder, name)
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] != UNSIGNED_BYTES:
         raise DataError(f"{name} is no file of IDX with bytes: it begins with {data[:4]!r}")
+    if len(data) < 4 + 4 * data[3]:
+        raise DataError(f"{name} ends inside its head: it is not whole")
     shape = struct.unpack(f">{data[3]}I", data[4 : 4 + 4 * data[3]])
     values = np.frombuffer(data, np.uint8, offset=4 + 4 * data[3])
     if values.size != np.prod(shape):
@@ -103,8 +105,5 @@ def _raw(folder: Path | None, name: str) -> bytes:
         return gzip.decompress(packed)
     for path in (folder / f"{name}.gz", folder / name):
         if path.exists():
-            try:
-                return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-            except (OSError, EOFError) as error:
-                raise DataError(f"{path} is not a whole gzip file: {error}") from error
+            return unpacked(path.read_bytes(), str(path))
     raise DataError(f"{folder} has neither {SPLITS[0]}.npz nor {name}.gz: give a folder with a copy of MNIST")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import urllib.request
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,12 +44,12 @@ class Published:
 
     def _raw(self, folder: str | None) -> tuple[bytes, str]:
         if folder is None:
-            return _plain(download(self.url), self.url), self.url
+            return unpacked(download(self.url), self.url), self.url
         for copy in self.copies:
             for candidate in (f"{copy}.gz", copy):
                 path = Path(folder).expanduser() / candidate
                 if path.exists():
-                    return _plain(path.read_bytes(), str(path)), str(path)
+                    return unpacked(path.read_bytes(), str(path)), str(path)
         raise DataError(f"{folder} has no {self.copies[0]}.gz: give a folder with the files of {self.corpus}")
 
 
@@ -67,10 +68,13 @@ def download(url: str, largest: int | None = None) -> bytes:
     return data
 
 
-def _plain(data: bytes, where: str) -> bytes:
+def unpacked(data: bytes, where: str) -> bytes:
+    """The data, decompressed if ``where``, the name of their file, ends in .gz. Raises DataError if they are
+    damaged.
+    """
     if not where.endswith(".gz"):
         return data
     try:
         return gzip.decompress(data)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{where} is not a whole gzip file: {error}") from error

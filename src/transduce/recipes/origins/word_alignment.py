@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import re
 from collections.abc import Iterable
@@ -14,7 +13,7 @@ from transduce.data.base import Split
 from transduce.data.corpora import DataError, Files, Splits
 from transduce.files import write_lines
 from transduce.recipes.origins import multi30k
-from transduce.recipes.origins.published import download
+from transduce.recipes.origins.published import download, unpacked
 
 AWESOME = "https://raw.githubusercontent.com/neulab/awesome-align/5f150d45bbe51e167daf0a84abebaeb07c3323d1/examples"
 XL_WA = "https://raw.githubusercontent.com/SapienzaNLP/XL-WA/f5c9ea26daa4e53e5f3fa133a45e1bede1db816d/data"
@@ -122,8 +121,7 @@ def hansards_line(pair: str, links: str) -> str:
 def _copied(folder: Path, name: str) -> tuple[list[str], str]:
     for path in (folder / f"{name}.gz", folder / name):
         if path.exists():
-            data = path.read_bytes()
-            return _text(gzip.decompress(data) if path.suffix == ".gz" else data), str(path)
+            return _text(unpacked(path.read_bytes(), str(path))), str(path)
     raise DataError(f"{folder} has no {name}: give a folder with the files of word_alignment, or none to fetch them")
 
 
