@@ -63,7 +63,7 @@ class MacroF1(LabelMetric):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels seen so far, in the order of the statistics."""
+        """The labels seen so far, in the order of the statistics, which have three columns for each."""
         return tuple(self._places)
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:

@@ -156,7 +156,7 @@ def _fetched() -> dict[str, bytes]:
 
 def _copied(folder: Path) -> dict[str, bytes]:
     """The recordings of a copy, by file name: from wav.tar.gz, else recordings/ (a checkout), else wav/, else the
-    folder itself. Raises DataError if there are none.
+    folder itself. Raises DataError if there is no archive and no recording, or if the archive is damaged.
     """
     archive = folder / "wav.tar.gz"
     if archive.exists():
