@@ -224,6 +224,7 @@ NAMES: dict[str, dict[str, str]] = {
     "Filter": {
         "length": "transduce.search.filters.lengths:LengthLimit",
         "no-repeat": "transduce.search.filters.ngrams:NoRepeat",
+        "language-model": "transduce.search.filters.language:LanguageModelFilter",
     },
     "Allocation": {
         "top-k": "transduce.search.allocation.best:BestContinuations",

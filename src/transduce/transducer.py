@@ -15,7 +15,7 @@ from transduce.answers.answer import Output, with_warnings
 from transduce.answers.evaluation import Evaluation, evaluate
 from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Request, requests_for
-from transduce.answers.search_settings import Changes, changed_search
+from transduce.answers.search_settings import Changes, LoadOther, changed_search, with_models
 from transduce.compute.precision import Precision
 from transduce.compute.workers import Workers
 from transduce.data.preparation import Tokenizers
@@ -33,8 +33,8 @@ class Transducer(Pipeline):
     """A trained model that can be called: ``transducer("knowledge")`` returns a text, and a list gives a list.
 
     It is a value: ``changed`` and ``dataclasses.replace`` return another one with the same model. ``settings`` are the
-    settings of its run. ``workers`` are processes that share the work of long inputs. ``TextModel`` describes the other
-    fields.
+    settings of its run. ``workers`` are processes that share the work of long inputs. ``load_other`` loads the runs
+    that a search names, such as a language model; None if it may name none. ``TextModel`` describes the other fields.
     """
 
     model: Any
@@ -45,6 +45,7 @@ class Transducer(Pipeline):
     token_for_token: bool = False
     precision: Precision = "float32"
     workers: Workers[Any] | None = None
+    load_other: LoadOther | None = None
 
     def changed(self, settings: Changes, size: int | None = None) -> Transducer:
         """The same model with another search: ``{"search.size": 10}``, or ``["search.size=10"]`` as for ``--set``.
@@ -56,7 +57,14 @@ class Transducer(Pipeline):
         if not settings and size is None:
             return self
         table, search = changed_search(self.settings, self.search, type(self.model), settings, size)
-        return replace(self, search=search, settings=table)
+        return replace(self, settings=table).with_search(search)
+
+    def with_search(self, search: Search[Any]) -> Transducer:
+        """The same model with this search, and with the language models of the runs that the search names.
+
+        Raises FileNotFoundError if there is no such run, and UserError if its vocabulary differs.
+        """
+        return replace(self, search=with_models(search, self.tokenizers, self.load_other))
 
     @overload
     def __call__(self, source: str) -> str: ...

@@ -2,15 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 from transduce import config, names
+from transduce.data.preparation import Tokenizers
+from transduce.errors import UserError
 from transduce.models.compatibility import check_fit
-from transduce.protocols import Search
+from transduce.protocols import Autoregressive, Search, lacking_verbs
+from transduce.search.base import with_language_models
 
 Changes = Mapping[str, Any] | Sequence[str]
+
+
+@dataclass(frozen=True)
+class OtherModel:
+    """The model of another run, for a search, with its tokenizers."""
+
+    model: Any
+    tokenizers: Tokenizers
+
+
+LoadOther = Callable[[Path], OtherModel]
+
+
+def with_models(search: Search[Any], tokenizers: Tokenizers, load: LoadOther | None) -> Search[Any]:
+    """The search with the language models of the runs that it names. ``tokenizers`` are those of the searched model.
+
+    Raises FileNotFoundError if there is no such run. Raises UserError if it has another target vocabulary or, where
+    both models read a source, another source vocabulary, or if its model does not go token by token.
+    """
+
+    def loaded(path: Path) -> Any:
+        if load is None:
+            raise UserError(f"language_model = {str(path)!r}: only a model of a run can be searched with another run")
+        other = load(path)
+        if lacking := lacking_verbs(type(other.model), Autoregressive):
+            raise UserError(
+                f"language_model = {str(path)!r}: {type(other.model).__name__} cannot {' and '.join(lacking)}, so it "
+                "cannot score the next token; give a language model"
+            )
+        if differing := tokenizers.differing(other.tokenizers, tokenizers.conditional and other.tokenizers.conditional):
+            raise UserError(
+                f"language_model = {str(path)!r} has another {' and another '.join(differing)} vocabulary than the "
+                "model that is searched: train it with the vocabulary of that run (`transduce train ptb-ngram --init "
+                "RUN`, and data.train.path = a file of text), or rerank as text (`transduce rerank --language-model`)"
+            )
+        return other.model
+
+    return with_language_models(search, loaded)
 
 
 def changed_search(

@@ -22,6 +22,8 @@ _WORDS: Final[dict[Any, str]] = {
     dict: "a table",
 }
 
+UNWRITTEN: Final = "which no file can write"
+
 
 def members(annotation: Any) -> list[Any]:
     """The classes or types that an annotation accepts, as a list: ``Factory[A] | B`` gives [A, B]. Unions and Factories
@@ -64,7 +66,8 @@ def described(annotation: Any) -> str:
     if annotation in _WORDS:
         return _WORDS[annotation]
     if origin in (Union, types.UnionType):
-        return " or ".join(described(member) for member in inner if member is not type(None))
+        words = [described(member) for member in inner if member is not type(None)]
+        return " or ".join([each for each in words if not each.endswith(UNWRITTEN)] or words)
     if origin is Literal:
         return " or ".join(shown(value) for value in inner)
     if origin in (tuple, list, collections.abc.Sequence):
@@ -76,4 +79,4 @@ def described(annotation: Any) -> str:
         return described(inner[0])
     if (protocol := protocol_of(annotation)) is not None:
         return "a table with type = " + " or ".join(f'"{name}"' for name in names.NAMES[protocol])
-    return f"a table ({origin.__name__})" if is_constructor(origin) else f"{annotation}, which no file can write"
+    return f"a table ({origin.__name__})" if is_constructor(origin) else f"{annotation}, {UNWRITTEN}"

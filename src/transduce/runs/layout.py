@@ -19,12 +19,13 @@ DATA = "data"  # the pairs that were given from Python
 INHERITED = "init.json"  # what was copied from another run
 TENSORBOARD = "tensorboard"
 SHORTLIST = "shortlist.safetensors"
+LANGUAGE_MODELS = "language-models"  # runs that the search uses, to keep everything in one folder
 LOCK = ".lock"
 SET_ASIDE = ".set-aside"  # marks a run that waits as NAME.replaced while a new run takes its place
 ASKED, MEASURED, LOG = "asked.toml", "measured.json", "log.txt"  # of a cell of a sweep
 PARTS = frozenset(
     {CONFIG, TOKENIZERS, CHECKPOINTS, METRICS, HISTORY, DATA, INHERITED, TENSORBOARD, SHORTLIST, LOCK, SET_ASIDE}
-    | {ASKED, MEASURED, LOG}
+    | {LANGUAGE_MODELS, ASKED, MEASURED, LOG}
 )
 OWN_PAIRS = {"train": "train.jsonl", "valid": "valid.jsonl"}  # in DATA
 

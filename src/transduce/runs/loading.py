@@ -45,7 +45,8 @@ def load(
     alone = len(loaded) == 1 and fusion is None
     transducer = loaded[0] if alone else mix(paths, loaded, fusion)
     hold_matrices(precision, transducer.model)
-    return replace(transducer, precision=precision).changed(settings, size)
+    changed = replace(transducer, precision=precision).changed(settings, size)
+    return changed.with_search(changed.search)
 
 
 def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | None) -> Transducer:
@@ -71,6 +72,7 @@ def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | No
         {**first.settings, "model": table},
         loaded[reader].max_source_length,
         loaded[reader].token_for_token,
+        load_other=first.load_other,
     )
 
 

@@ -6,23 +6,35 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from transduce import config
+from transduce.answers.search_settings import OtherModel
 from transduce.data.base import SPLITS
 from transduce.data.corpora import DataError
 from transduce.data.preparation import Prepared, Tokenizers, examples, prepare
 from transduce.data.settings import Data, Lines
+from transduce.errors import UserError
 from transduce.files import current_folder, replace_folder, write_text
+from transduce.models.mixtures import Ensemble
 from transduce.protocols import Model, Search
 from transduce.runs.ancestry import Parent, parents_of
 from transduce.runs.checkpoints import find_weights, has_checkpoint, load_checkpoint
 from transduce.runs.history import append_history, directories
-from transduce.runs.layout import CONFIG, DATA, INHERITED, OWN_PAIRS, TOKENIZERS, Checkpoint
+from transduce.runs.layout import (
+    CONFIG,
+    DATA,
+    INHERITED,
+    LANGUAGE_MODELS,
+    OWN_PAIRS,
+    TOKENIZERS,
+    Checkpoint,
+    members,
+)
 from transduce.runs.replacement import replaced_run
 from transduce.transducer import Transducer
 from transduce.types import Example
@@ -172,12 +184,38 @@ class Run:
         return model.eval()
 
     def transducer(self, checkpoint: Checkpoint = "best", device: torch.device | str = "cpu") -> Transducer:
-        """Text to text: the model of a checkpoint with the run's own search and tokenizers."""
+        """Text to text: the model of a checkpoint with the run's own search and tokenizers.
+
+        Runs that the search names are not loaded yet: see ``Transducer.with_search``.
+        """
         model = self.model(checkpoint).to(device)
         search: Search[Any] = config.build(self.settings.get("search", {}), Search, path="search")
         lines = config.build(self.settings["data"].get("lines", {}), Lines, path="data.lines")
         limits = lines.max_source_length, lines.token_for_token
-        return Transducer(model, search, self.tokenizers, self.settings, *limits)
+        other = partial(language_model, run=self, device=device)
+        return Transducer(model, search, self.tokenizers, self.settings, *limits, load_other=other)
+
+
+def language_model(path: Path, run: Run | None, device: torch.device | str) -> OtherModel:
+    """The model of the run at ``path``, or the mean of several (RUN+RUN), for a search. Its own search is not used.
+
+    The path is relative to the current directory. If no run is there, it is looked for in the folder
+    ``language-models`` of ``run``, whose search names it, and in the directories where ``run`` was trained. A log line
+    tells the user if the settings of ``run`` name a run outside its folder: somebody else may have written them.
+
+    Raises FileNotFoundError if there is no such run, and UserError if the members of RUN+RUN have different target
+    vocabularies.
+    """
+    found = [Run.open(_found_run(each, run)) for each in members(path)]
+    for each in found:
+        if each.tokenizers.differing(found[0].tokenizers, conditional=False):
+            raise UserError(f"language_model = {str(path)!r}: its runs have different target vocabularies")
+        inside = run is not None and run.path.resolve() in each.path.resolve().parents
+        if run is not None and not inside and str(path) in _strings(run.settings.get("search")):
+            log.warning("the settings of %s search with the language model %s", run.path, each.path)
+    models = [each.model() for each in found]
+    model = models[0] if len(models) == 1 else Ensemble(models).eval()
+    return OtherModel(model.to(device), found[0].tokenizers)
 
 
 def cache_folder(data: Data, run: Path) -> Path:
@@ -188,6 +226,30 @@ def cache_folder(data: Data, run: Path) -> Path:
 
 
 # -------------------------------------------------------------- paths in settings
+
+
+def _found_run(path: Path, run: Run | None) -> Path:
+    places = [path]
+    if run is not None:
+        places.append(run.path / LANGUAGE_MODELS / path.name)
+        places += [] if path.is_absolute() else [directory / path for directory in directories(run.path)]
+    for place in places:
+        if (place / CONFIG).exists():
+            return place
+    others = f", nor in {', '.join(map(str, places[1:]))}" if places[1:] else ""
+    raise FileNotFoundError(
+        f"language_model = {str(path)!r}: there is no run {path}{others}; train a language model, give its path "
+        "(--set), or copy it to the second of these places"
+        if others
+        else f"language_model = {str(path)!r}: there is no run {path}; train a language model, or give its path"
+    )
+
+
+def _strings(value: Any) -> list[str]:
+    """All strings in nested tables and arrays."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [text for each in value for text in _strings(each)] if isinstance(value, list) else [str(value)]
 
 
 def _with_found_paths(settings: config.Table, run: Path) -> config.Table:

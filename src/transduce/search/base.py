@@ -6,13 +6,15 @@ variable S is a follower's state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from torch import Tensor
 
-from transduce.protocols import Search
+from transduce.errors import UserError
+from transduce.protocols import Autoregressive, Search
 from transduce.types import EOS, Padded
 
 S = TypeVar("S")
@@ -174,3 +176,36 @@ def resized(search: R, size: int | None, nbest: int | None) -> R:
         size = max(search.size, nbest or 1)
     resized: R = replace(search, size=size, nbest=nbest)
     return resized
+
+
+# ------------------------------------------------------- language models of searches
+
+
+def loaded_model(model: Path | Autoregressive[Any]) -> Autoregressive[Any]:
+    """The language model of a search. Raises UserError for a path, which ``Transducer.with_search`` replaces."""
+    if isinstance(model, Path):
+        raise UserError(
+            f"language_model = {str(model)!r}: the run is loaded with the model that is searched, by transduce.load or "
+            "Transducer.changed; give a model here, such as transduce.load(...).model"
+        )
+    return model
+
+
+def with_language_models(part: R, load: Callable[[Path], Autoregressive[Any]]) -> R:
+    """The search, or a part of one, with each ``language_model`` that is a path replaced by what ``load`` returns."""
+    if not is_dataclass(part):
+        return part
+    changes = dict[str, Any]()
+    for each in fields(part):
+        value = getattr(part, each.name)
+        found: Any = value
+        if each.name == "language_model" and isinstance(value, Path):
+            found = load(value)
+        elif isinstance(value, tuple):
+            found = tuple(with_language_models(item, load) for item in value)
+        elif is_dataclass(value):
+            found = with_language_models(value, load)
+        if found is not value and found != value:
+            changes[each.name] = found
+    changed: R = replace(cast("Any", part), **changes) if changes else part
+    return changed

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce import config
-from transduce.data.preparation import Prepared, Tokenizers, prepare
+from transduce.data.preparation import NOTHING, Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.errors import UserError
 from transduce.models.weights import summarise
@@ -83,17 +83,23 @@ class Predecessor:
     def units_for(self, data: Data) -> config.Table | None:
         """The predecessor's ``data.units``, which the new run takes over; None if ``init.vocabulary`` is "own".
 
-        Raises UserError if one of the two runs is a language model and the other is not. ``data`` are the new run's.
+        A language model takes over those of the target alone. Raises UserError if the predecessor is a language model
+        and the new run is not. ``data`` are the new run's.
         """
         if self.init.vocabulary == "own":
             return None
-        if self.transducer.conditional == data.units.targets_only:
-            theirs, ours = ("sources", "none") if self.transducer.conditional else ("no sources", "some")
-            raise UserError(
-                f"init.run: {self.init.run} was trained with {theirs} and this run has {ours}, so it cannot keep its "
-                'vocabularies; set init.vocabulary = "own"'
-            )
         units: config.Table = self.transducer.settings["data"]["units"]
+        if not data.units.targets_only:
+            if not self.transducer.conditional:
+                raise UserError(
+                    f"init.run: {self.init.run} was trained without sources and this run has some, so it cannot keep "
+                    'its vocabularies; set init.vocabulary = "own"'
+                )
+            return units
+        if self.transducer.conditional:
+            self.tokenizers = Tokenizers(NOTHING.learn(()), self.tokenizers.target)
+            units = {**units, "target": units.get("joint") or units["target"]}
+            units = {name: value for name, value in units.items() if name not in ("source", "joint")}
         return units
 
     def prepare(self, data: Data, cache: Path) -> Prepared:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from transduce.metrics.statistics import references
 from transduce.objectives.base import Trainable
 from transduce.protocols import Density, Regressor, can
 from transduce.runs.checkpoints import Rank
+from transduce.runs.run import language_model
 from transduce.training.budget import CLOCKS
 from transduce.training.settings import Settings, Training
 from transduce.transducer import Transducer
@@ -166,13 +168,17 @@ def judge_of(
     check_metrics([*validation.metrics, *settings.metrics], found, type(trainable.model))
     every = found if validation.metrics else []
     chosen = spread(every, validation.examples)
+    device = next(trainable.model.parameters()).device
     transducer = Transducer(
         trainable.model,
         validation.search,
         prepared.tokenizers,
         max_source_length=settings.data.lines.max_source_length,
         token_for_token=settings.data.lines.token_for_token,
+        load_other=partial(language_model, run=None, device=device),
     )
+    transducer.with_search(settings.search)  # a wrong language model is an error now, and not after training
+    transducer = transducer.with_search(validation.search)
     one_in = max(1, len(every) // max(1, len(chosen)))
     return Judge(trainable, prepared.valid, chosen, transducer, training, autocast, one_in)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from transduce import tree
 from transduce.ctc.lattice import NEVER
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive, Framewise
-from transduce.search.base import resized
+from transduce.search.base import loaded_model, resized
 from transduce.search.frames.best_path import ended
 from transduce.search.frames.companion import EXCLUDED, Companion
 from transduce.search.frames.forcing import check_no_prefix, force, scored
@@ -29,7 +30,8 @@ class PrefixBeam:
     Each prefix y has two sums over the alignments of the frames so far that give y: those that end with a blank, and
     those that do not. Prefixes are ranked by log p(y | x) + ``weight`` log p_lm(y) + ``bonus`` |y|, where |y| does not
     count EOS. After the last frame, p_lm(y) includes EOS. The ``language_model`` is any autoregressive model with the
-    same vocabulary. It receives the same source, which a language model ignores. ``score`` is this ranking, with the
+    same vocabulary, or the path of its run (RUN+RUN for several). It receives the same source, which a language model
+    ignores. ``score`` is this ranking, with the
     alignments that the search kept. ``log_prob`` is log p(y | x) over all alignments. Raises UserError for a prefix
     that outputs must start with.
     """
@@ -38,7 +40,7 @@ class PrefixBeam:
     nbest: int = 1
     weight: float = 0.5
     bonus: float = 0.0
-    language_model: Autoregressive[Any] | None = None
+    language_model: Path | Autoregressive[Any] | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight < math.inf:
@@ -52,7 +54,9 @@ class PrefixBeam:
         frames = model.frames(source)
         needed = frames.values[:, 0].numel() * self.size * 8  # bytes: one number for each continuation of each prefix
         check_memory(needed, f"size = {self.size}", frames.values.device)
-        language_model = self.language_model if self.weight else None  # 0 times minus infinity is not a number
+        language_model = None
+        if self.weight and self.language_model is not None:  # 0 times minus infinity is not a number
+            language_model = loaded_model(self.language_model)
         companion = Companion.start(language_model, source, self.size, frames.values.shape[-1])
         beam = _Beam.start(frames, self.size)
         for t, log_probs_BV in enumerate(frames.values.double().unbind(1)):
