@@ -34,7 +34,7 @@ def pairs_of(rows: list[tuple[list[int], list[int]]]) -> Pairs:
 
 
 def begun(rows: list[tuple[list[int], list[int]]], words: Any = None, **options: Any) -> tuple[Any, Any]:
-    """The model and its counts after the first pass."""
+    """The model and its counts before the first pass."""
     torch.manual_seed(2)
     model: Any = cast(
         Any,
@@ -43,7 +43,7 @@ def begun(rows: list[tuple[list[int], list[int]]], words: Any = None, **options:
         ),
     ).double()
     counts = model.counts(pairs_of(rows))
-    counts.reestimate()
+    counts.store()
     return model, counts
 
 
@@ -141,7 +141,7 @@ def test_known_labels_stay() -> None:
 
 def test_more_passes_are_reported_and_the_first_random_one_depends_on_the_seed() -> None:
     _, counts = begun(PARTLY)
-    assert counts.report == ("7 of 16 labels are not known: passes after the first are of expectation maximisation",)
+    assert counts.report == ("7 of 16 labels are not known: each pass is one of expectation maximisation",)
     model, _ = begun(NOTHING)
     again, _ = begun(NOTHING)
     assert torch.equal(model.emission.known, again.emission.known)

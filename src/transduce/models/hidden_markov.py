@@ -27,10 +27,10 @@ class HiddenMarkov(nn.Module):
     and emits a step of the source. Counted from labelled sources; labels may be missing.
 
     The transitions are smoothed like n-grams (kneser_ney.py). ``emission`` is the model of p(x_t | y_t): words or
-    vectors of numbers. A label <unk> in training is not known (``missing`` of the unit "symbols"). Then the first pass
-    counts the known labels, and each further pass is one of expectation maximisation (Baum-Welch) over all sources. In
-    these, the counted n-grams weigh as much as ``prior`` transitions after each history. A source with unknown labels
-    counts ``unlabelled`` times (Nigam et al. 2000). If no label is known, the first emissions are random.
+    vectors of numbers. A label <unk> in training is not known (``missing`` of the unit "symbols"). Then the known labels
+    are counted, and each pass is one of expectation maximisation (Baum-Welch) over all sources. In it, the counted
+    n-grams weigh as much as ``prior`` transitions after each history. A source with unknown labels counts
+    ``unlabelled`` times (Nigam et al. 2000). If no label is known, the first emissions are random.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ def named(labels: int, like: Tensor) -> Tensor:
 
 
 class LabelCounts(OnePass):
-    """The counts of a hidden Markov model of labels. If labels are missing, later passes are those of Baum-Welch."""
+    """The counts of a hidden Markov model of labels. If labels are missing, passes are those of Baum-Welch."""
 
     def __init__(self, model: HiddenMarkov, pairs: Pairs) -> None:
         check_tokens("a hidden Markov model of labels", pairs.target)
@@ -105,7 +105,7 @@ class LabelCounts(OnePass):
         self.passes: BaumWelch | None = None
         if unknown:
             self.report = (
-                f"{unknown:,} of {tokens - len(pairs):,} labels are not known: passes after the first are of "
+                f"{unknown:,} of {tokens - len(pairs):,} labels are not known: each pass is one of "
                 "expectation maximisation",
             )
         self.hidden = unknown > 0
@@ -124,7 +124,11 @@ class LabelCounts(OnePass):
         return sum(self._log_prob(self.pairs.batch(rows)) for rows in self.batches)
 
     def reestimate(self) -> float:
-        return super().reestimate() if self.passes is None else self.passes.reestimate()
+        if not self.hidden:
+            return super().reestimate()
+        self.store()
+        assert self.passes is not None  # by count
+        return self.passes.reestimate()
 
     def _log_prob(self, batch: Batch) -> float:
         batch = batch.to(self.model.table.device)
