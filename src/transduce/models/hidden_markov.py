@@ -26,10 +26,9 @@ class HiddenMarkov(nn.Module):
     """p(x, y) = prod_t p(y_t | y_t-n, ..., y_t-1) p(x_t | y_t): each label follows the n = ``order`` labels before it
     and emits a step of the source. Counted from labelled sources; labels may be missing.
 
-    The transitions are smoothed like n-grams (kneser_ney.py). ``emission`` is the model of p(x_t | y_t): words or
-    vectors of numbers. A label <unk> in training is not known (``missing`` of the unit "symbols"). Then the known labels
-    are counted, and each pass is one of expectation maximisation (Baum-Welch) over all sources. In it, the counted
-    n-grams weigh as much as ``prior`` transitions after each history. A source with unknown labels counts
+    The transitions are smoothed like n-grams (kneser_ney.py). ``emission`` is the model of p(x_t | y_t). A label <unk>
+    in training is not known (``missing`` of the unit "symbols"). Then the known labels are counted, and each pass is
+    one of expectation maximisation (Baum-Welch) over all sources. In it, the counted n-grams weigh as much as ``prior`` transitions after each history. A source with unknown labels counts
     ``unlabelled`` times (Nigam et al. 2000). If no label is known, the first emissions are random.
     """
 
