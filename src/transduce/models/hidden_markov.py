@@ -28,8 +28,9 @@ class HiddenMarkov(nn.Module):
 
     The transitions are smoothed like n-grams (kneser_ney.py). ``emission`` is the model of p(x_t | y_t). A label <unk>
     in training is not known (``missing`` of the unit "symbols"). Then the known labels are counted, and each pass is
-    one of expectation maximisation (Baum-Welch) over all sources. In it, the counted n-grams weigh as much as ``prior`` transitions after each history. A source with unknown labels counts
-    ``unlabelled`` times (Nigam et al. 2000). If no label is known, the first emissions are random.
+    one of expectation maximisation (Baum-Welch) over all sources. In it, the counted n-grams weigh as much as ``prior``
+    transitions after each history. A source with unknown labels counts ``unlabelled`` times (Nigam et al. 2000). If no
+    label is known, the first emissions are random.
     """
 
     def __init__(
