@@ -120,10 +120,12 @@ def cell(value: float, interval: Interval, sign: str = "") -> str:
     return f"{value:{sign}.3g} ({interval.low:{sign}.3g} to {interval.high:{sign}.3g})"
 
 
-def line(name: str, runs: list[list[Statistics]], reference: list[Statistics], seconds: float) -> str:
+def line(
+    name: str, runs: list[list[Statistics]], reference: list[Statistics], seconds: float, block: int = STEPS
+) -> str:
     """A line of the table; ``runs`` are the statistics of each seed, those of all of them are drawn together."""
     cells = []
-    counts_RN = block_counts(len(reference[0].rows_NK))
+    counts_RN = block_counts(len(reference[0].rows_NK), block)
     for place, seeds in enumerate(zip(*runs, strict=True)):
         pooled = Statistics(seeds[0].metric, np.mean([each.rows_NK for each in seeds], 0))
         text = cell(pooled.score, middle(sampled(pooled, counts_RN)))
