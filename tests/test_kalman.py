@@ -34,6 +34,8 @@ from transduce.statistical.kalman.components import Autoregression, Season, Tren
 from transduce.statistical.kalman.estimation import Estimated, GradientAscent, em_pass, log_likelihood, moments
 from transduce.statistical.kalman.filtering import Observed, Parameters, kalman_filter
 from transduce.statistical.kalman.smoothing import smooth
+from transduce.training.counting import Counting
+from transduce.training.settings import Training
 from transduce.types import EOS, Batch, Example, Padded, Prediction
 
 B, T, C, N = 3, 5, 2, 3
@@ -436,6 +438,30 @@ def test_a_run_with_gaps(run: Any) -> None:
     assert found["log_score"] == pytest.approx(
         -sum(each.log_prob for each in run.score([(one.source, one.references[0]) for one in examples])) / 6
     )
+
+
+def test_passes_end_when_they_gain_too_little(tmp_path: Path) -> None:
+    """A pass ends the training if it raises the log-probability by at most a share ``gain`` of its size."""
+
+    class Rising:
+        def __init__(self) -> None:
+            self.report: tuple[str, ...] = ()
+            self.tokens = 1
+            self.values = iter([-200.0, -100.0, -50.0, -49.0, -48.99, -48.99])
+
+        def reestimate(self) -> float:
+            return next(self.values)
+
+        def store(self) -> None: ...
+
+    def passes(gain: float, steps: int = 9) -> int:
+        training = Training(steps=steps, gain=gain)
+        return Counting(torch.nn.Linear(1, 1), Rising(), training, None, (), tmp_path, "")().step
+
+    assert [passes(gain) for gain in (1.0, 0.1, 1e-3, 0.0)] == [2, 4, 5, 6]
+    assert passes(0.0, steps=3) == 3
+    with pytest.raises(UserError, match=r"training\.gain = -1: at least 0"):
+        Training(steps=1, gain=-1)
 
 
 def test_gaps_are_refused_unless_they_are_allowed(tmp_path: Path) -> None:

@@ -17,17 +17,15 @@ from transduce.training.interruption import Interruption
 from transduce.training.settings import Training
 from transduce.training.validation import Judgement
 
-GAIN = 1e-3  # of the log-probability; counting stops after a pass that gains a smaller share
-
 
 @dataclass
 class Counting:
     """The training of a counted model: passes over all pairs until the budget ends or a pass gains too little. Then one
     validation, and the checkpoints ``best`` and ``last``, which are the same.
 
-    A pass gains too little if the log-probability of the pairs rises by at most a share ``GAIN`` of its size. A pass
-    counts as one update and one epoch. An interrupted run saves nothing: counting the same pairs again gives the same
-    counts.
+    A pass gains too little if the log-probability of the pairs rises by at most a share ``training.gain`` of its size.
+    A pass counts as one update and one epoch. An interrupted run saves nothing: counting the same pairs again gives the
+    same counts.
     """
 
     model: Any
@@ -65,7 +63,7 @@ class Counting:
             log_prob = self.counts.reestimate()
             step, passed, seconds = step + 1, seconds, self.clock() - self.began
             self._report(step, log_prob, seconds, seconds - passed)
-            if log_prob - before <= GAIN * abs(log_prob):
+            if log_prob - before <= self.training.gain * abs(log_prob):
                 break
             before = log_prob
         return step

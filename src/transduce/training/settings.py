@@ -73,7 +73,8 @@ class Training:
     is saved after every ``checkpoint_every`` updates (default: at each validation), and at the end. Then the last
     ``average`` validated models are averaged (1: no average), and the average becomes the best checkpoint if it is
     better. ``freeze`` names modules or parameters ("encoder", "decoder.embedding", "*.bias") that keep their values.
-    ``seed`` decides all random numbers.
+    ``seed`` decides all random numbers. The training of a counted model ends after a pass that raises the
+    log-probability by at most a share ``gain`` of its size.
     """
 
     steps: int | None = None
@@ -92,6 +93,7 @@ class Training:
     average: int = 1
     freeze: tuple[str, ...] = ()
     seed: int = 1
+    gain: float = 1e-3
 
     @property
     def budget(self) -> Budget:
@@ -103,6 +105,7 @@ class Training:
             check_at_least(f"training.{name}", getattr(self, name), 1)
         check_at_least("training.clip", self.clip, 0)
         check_at_least("training.seed", self.seed, 0)
+        check_at_least("training.gain", self.gain, 0)
 
 
 @dataclass(frozen=True)
