@@ -14,8 +14,8 @@ months of a window, and what they learned from the windows of the training split
 same components that learned from the training split as one series (``model.start = "wide"``), and that reads all months
 before the forecast. Its parameters stay those of the training split. ETS (error, damped trend and season additive) and
 AR (24 lags, a trend and a constant) are fitted anew by statsmodels for every window on all months before the forecast;
-their intervals are normal, too. The networks are the recipes ``series-dense``, ``series-lstm`` and ``series-transformer`` with ``model.type =
-"density-forecaster"`` and ``objective = "log-density"``. Seconds are the processor's, of all windows, or of training a
+their intervals are normal, too. The networks are the recipes ``series-dense``, ``series-lstm`` and ``series-transformer`` with the model
+``density-forecaster`` and ``objective = "log-density"``. Seconds are the processor's, of all windows, or of training a
 model and using it.
 
 A fifth of a real series is removed at random for the tables "with a fifth missing". The Kalman filter reads the gaps.
@@ -55,7 +55,6 @@ from transduce.data.base import Split
 from transduce.metrics.base import metric
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.models.kalman import KalmanFilter
-from transduce.protocols import Model
 from transduce.recipes.origins.windows import Windows
 from transduce.statistical.kalman.filtering import Parameters
 from transduce.types import EOS, Example, Facts, Padded, Prediction
@@ -105,7 +104,7 @@ def shapes() -> list[Shape]:
 def known(shape: Shape) -> KalmanFilter:
     """The filter with the parameters that series are drawn with."""
     torch.manual_seed(1)
-    table = {"type": "kalman", "components": shape.components, "steps": STEPS}
+    table = {"components": shape.components, "steps": STEPS}
     facts = Facts(source_vocabulary=shape.channels, target_vocabulary=shape.channels, source_factors=shape.channels)
     model: KalmanFilter = config.build(table, KalmanFilter, facts)
     for name, value in shape.changes.items():
