@@ -14,7 +14,7 @@ months of a window, and what they learned from the windows of the training split
 same components that learned from the training split as one series (``model.start = "wide"``), and that reads all months
 before the forecast. Its parameters stay those of the training split. ETS (error, damped trend and season additive) and
 AR (24 lags, a trend and a constant) are fitted anew by statsmodels for every window on all months before the forecast;
-their intervals are normal, too. The networks are the recipes ``series-dense``, ``series-lstm`` and ``series-transformer`` with the model
+too. The networks are the recipes ``series-dense``, ``series-lstm`` and ``series-transformer`` with the model
 ``density-forecaster`` and ``objective = "log-density"``. Seconds are the processor's, of all windows, or of training a
 model and using it.
 
