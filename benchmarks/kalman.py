@@ -14,9 +14,9 @@ months of a window, and what they learned from the windows of the training split
 same components that learned from the training split as one series (``model.start = "wide"``), and that reads all months
 before the forecast. Its parameters stay those of the training split. ETS (error, damped trend and season additive) and
 AR (24 lags, a trend and a constant) are fitted anew by statsmodels for every window on all months before the forecast;
-too. The networks are the recipes ``series-dense``, ``series-lstm`` and ``series-transformer`` with the model
-``density-forecaster`` and ``objective = "log-density"``. Seconds are the processor's, of all windows, or of training a
-model and using it.
+their intervals are normal, too. The networks are the recipes ``series-dense``, ``series-lstm`` and
+``series-transformer`` with the model ``density-forecaster`` and ``objective = "log-density"``. Seconds are the
+processor's, of all windows, or of training a model and using it.
 
 A fifth of a real series is removed at random for the tables "with a fifth missing". The Kalman filter reads the gaps.
 For ETS, AR and the sources of networks they are filled by straight lines between the known months before the forecast,
