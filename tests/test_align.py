@@ -194,7 +194,7 @@ def test_align_writes_a_line_for_each_pair(trained: Path, tmp_path: Path, call: 
 
 
 def test_align_scores_against_gold(trained: Path, tmp_path: Path, call: Call, quick_products: None) -> None:
-    pairs, own = tmp_path / "pairs.tsv", tmp_path / "own.links"
+    pairs, own = tmp_path / "pairs.test.tsv", tmp_path / "own.links"
     pairs.write_text("abc\tcba\t0-2\nab\tba\t0-1 1p0\n", encoding="utf-8")
     own.write_text(call("align", trained, pairs, "--device=cpu")[1], encoding="utf-8")
     out = call("align", trained, pairs, f"--gold={own}", "--resamples=20", "--device=cpu")[1]

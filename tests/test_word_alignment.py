@@ -18,6 +18,7 @@ from transduce.errors import UserError
 from transduce.statistical.alignment.blocks import Block, Sentences, blocks
 from transduce.statistical.alignment.corpus import align_corpus
 from transduce.statistical.alignment.estimation import TwoWayCounts, agreed
+from transduce.statistical.alignment.fertility import Fertility
 from transduce.statistical.alignment.jumps import Jumps
 from transduce.statistical.alignment.lexicon import RARE
 from transduce.statistical.alignment.position import Absolute, Diagonal, Position, Uniform
@@ -95,7 +96,7 @@ def ragged_block() -> Block:
 @pytest.mark.parametrize("make", [Uniform, Diagonal, Jumps, lambda: Jumps(window=2)])
 def test_posteriors_and_likelihood_are_sums_over_all_alignments(make: Callable[[], Any]) -> None:
     block, position = ragged_block(), make()
-    position.begin(block.source.lengths.numpy(), block.target.lengths.numpy())
+    position.begin(block.source.lengths.numpy(), block.target.lengths.numpy(), 6)
     if isinstance(position, Jumps):
         position.weight.data = torch.rand(len(position.weight), generator=torch.Generator().manual_seed(1)).double()
     emission_BTI = emissions(block)
@@ -113,10 +114,10 @@ def test_posteriors_and_likelihood_are_sums_over_all_alignments(make: Callable[[
 
 def test_jumps_count_widths_and_starts_by_all_alignments() -> None:
     block, position = ragged_block(), Jumps(window=2)
-    position.begin(block.source.lengths.numpy(), block.target.lengths.numpy())
+    position.begin(block.source.lengths.numpy(), block.target.lengths.numpy(), 6)
     position.weight.data = torch.rand(5, generator=torch.Generator().manual_seed(1)).double()
     emission_BTI = emissions(block)
-    count_W, left_SM = position.expect(block, emission_BTI).statistics
+    count_W, left_SM = position.expect(block, emission_BTI).statistics()
     expected_W, expected_SM = torch.zeros_like(count_W), torch.zeros_like(left_SM)
     for row, (S, T) in enumerate(zip(block.source.lengths.tolist(), block.target.lengths.tolist(), strict=True)):
         joint = {
@@ -158,7 +159,7 @@ def test_ibm_1_has_the_same_optimum_from_any_start() -> None:
 def test_diagonal_learns_the_tension_of_its_pairs() -> None:
     position = Diagonal(tension=1.0)
     lengths = np.array([5, 8]), np.array([7, 4])
-    position.begin(*lengths)
+    position.begin(*lengths, 5)
     rows = [([4] * S + [EOS], [4] * T + [EOS]) for S, T in zip(*lengths, strict=True)]
     pairs = paired(rows)
     (block,) = blocks(Sentences.of_ragged(pairs.source), Sentences.of_ragged(pairs.target))
@@ -179,7 +180,7 @@ def test_absolute_falls_back_to_uniform_for_lengths_that_were_not_counted() -> N
     assert counted_BTI[0, 0, 1] > 0.5
 
 
-@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("position", [*POSITIONS, Fertility])
 def test_unseen_pairs_get_posteriors_that_sum_to_one(position: Callable[[], Position]) -> None:
     counts = counted(position, corpus())
     counts.store()
@@ -249,8 +250,98 @@ def test_an_aligner_must_be_counted_first() -> None:
         (lambda: Jumps(uniform=1.0), "uniform = 1.0"),
         (lambda: Jumps(window=0), "window = 0"),
         (lambda: Diagonal(tension=0.0), "tension = 0.0"),
+        (lambda: Fertility(jumps=-1), "jumps = -1"),
+        (lambda: Fertility(most=0), "most = 0"),
+        (lambda: Fertility(smoothing=0.0), "smoothing = 0.0"),
     ],
 )
 def test_options_outside_their_range(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         make()
+
+
+# ------------------------------------------------------------------ fertilities
+
+
+def with_fertilities(block: Block) -> Fertility:
+    """A model with any jumps and any fertilities of 0, 1, and 2 or more."""
+    position, generator = Fertility(window=2, most=2), torch.Generator().manual_seed(4)
+    position.begin(block.source.lengths.numpy(), block.target.lengths.numpy(), 6)
+    position.jumps.weight.data = torch.rand(5, generator=generator).double()
+    position.probability.data = torch.rand(position.probability.shape, generator=generator).double()
+    return position
+
+
+def every_joint(position: Fertility, block: Block, emission_BTI: Tensor, row: int) -> dict[tuple[int, ...], float]:
+    """p(target, alignment | source) of all alignments of one pair, from the definition."""
+    S, T = int(block.source.lengths[row]), int(block.target.lengths[row])
+    found = {}
+    for alignment, chance in chances(position.jumps, S, T).items():
+        joint = chance * math.prod(float(emission_BTI[row, t, i]) for t, i in enumerate(alignment))
+        for i in range(S):
+            word, times = int(block.source.values[row, i]), min(alignment.count(i + 1), position.most)
+            joint *= float(position.probability[word, times])
+        found[alignment] = joint
+    return found
+
+
+def neighbours_of(alignment: tuple[int, ...], S: int) -> set[tuple[int, ...]]:
+    """The alignment, its moves and its swaps."""
+    T, found = len(alignment), {alignment}
+    found |= {(*alignment[:t], i, *alignment[t + 1 :]) for t in range(T) for i in range(S + 1)}
+    for t, u in itertools.combinations(range(T), 2):
+        swapped = list(alignment)
+        swapped[t], swapped[u] = swapped[u], swapped[t]
+        found.add(tuple(swapped))
+    return found
+
+
+def test_climbing_ends_where_no_neighbour_is_more_probable() -> None:
+    block = ragged_block()
+    position, emission_BTI = with_fertilities(block), emissions(block)
+    space = position.landscape(block, emission_BTI)
+    for start in (0, 1):
+        found_BT = space.climb(start * block.target.mask)
+        log_prob_B = space.log_prob(found_BT)
+        for row, (S, T) in enumerate(zip(block.source.lengths.tolist(), block.target.lengths.tolist(), strict=True)):
+            joint, found = every_joint(position, block, emission_BTI, row), tuple(found_BT[row, :T].tolist())
+            assert float(log_prob_B[row]) == pytest.approx(math.log(joint[found]), abs=1e-4)
+            assert joint[found] >= 0.999 * max(joint[each] for each in neighbours_of(found, S))
+
+
+def test_fertility_sums_over_the_neighbours_of_its_best_alignment() -> None:
+    block = ragged_block()
+    position, emission_BTI = with_fertilities(block), emissions(block)
+    found = position.expect(block, emission_BTI)
+    best_BT = position.landscape(block, emission_BTI).climb(
+        position.jumps.expect(block, emission_BTI).posterior_BTI.argmax(-1)
+    )
+    count_VF = torch.zeros(7, 3, dtype=torch.float64)
+    for row, (S, T) in enumerate(zip(block.source.lengths.tolist(), block.target.lengths.tolist(), strict=True)):
+        joint = every_joint(position, block, emission_BTI, row)
+        around = neighbours_of(tuple(best_BT[row, :T].tolist()), S)
+        total = sum(joint[each] for each in around)
+        posterior_TI = torch.zeros(found.posterior_BTI.shape[1:], dtype=torch.float64)
+        for alignment in around:
+            posterior_TI[range(T), alignment] += joint[alignment] / total
+            for i in range(S):
+                count_VF[5, min(alignment.count(i + 1), 2)] += joint[alignment] / total
+        torch.testing.assert_close(found.posterior_BTI[row], posterior_TI, atol=1e-5, rtol=0)
+        assert float(found.log_prob_BT[row].sum()) == pytest.approx(math.log(total), abs=1e-4)
+    torch.testing.assert_close(found.statistics()[-1], count_VF, atol=1e-4, rtol=0)
+
+
+def test_fertilities_are_learned_from_the_pairs() -> None:
+    counts = counted(lambda: Fertility(smoothing=0.1), paired([([4, EOS], [14, 14, EOS]), ([5, EOS], [15, EOS])] * 9))
+    forth = counts.model.forth.position
+    assert [int(forth.probability[word].argmax()) for word in (4, 5)] == [2, 1]
+    assert float(forth.probability[-1, 3]) < 0.1 < float(forth.probability[-1, 2])
+    torch.testing.assert_close(forth.probability.sum(-1), torch.ones(7, dtype=torch.float64))
+
+
+def test_longer_sentences_than_those_that_were_counted_are_aligned() -> None:
+    for position in (Jumps, Fertility):
+        counts = counted(position, corpus(most=3))
+        counts.store()
+        posterior_BTI, _ = counts.model.align(Padded.of([[4, 5, 6, 7, 8, EOS]]), Padded.of([[14, 15, EOS]]))
+        torch.testing.assert_close(posterior_BTI[0, :2].sum(-1), torch.ones(2))

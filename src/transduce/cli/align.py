@@ -80,7 +80,7 @@ class ModelOptions:
     model: Annotated[
         str | None,
         typer.Option(
-            help="Without a run: the word aligner to train, hmm, diagonal, ibm2 or ibm1.",
+            help="Without a run: the word aligner to train: fertility, hmm, diagonal, ibm2 or ibm1.",
             show_default="hmm",
             metavar="NAME",
         ),
@@ -231,7 +231,7 @@ def read_gold(path: Path, pairs: int) -> Gold:
     """
     from transduce.links import Gold
 
-    tabs = path.suffix in (".tsv", ".gz") and path.with_suffix("").suffix in ("", ".tsv")
+    tabs = ".tsv" in (path.suffix, path.with_suffix("").suffix * (path.suffix == ".gz"))
     lines = [row[2] for row in inputs.rows([path], 3, 3)] if tabs else list(inputs.lines([path]))
     try:
         found = Gold.read(lines)

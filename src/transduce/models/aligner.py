@@ -15,8 +15,8 @@ class WordAligner(nn.Module):
     """p(target | source) and p(source | target) of sentence pairs, each the sum over all alignments of their words.
 
     ``position`` is the model of which words are linked: ``Uniform`` (IBM model 1), ``Absolute`` (IBM model 2),
-    ``Diagonal`` or ``Jumps`` (a hidden Markov model). Each direction has its own. ``TwoWayCounts`` explains
-    ``warm_up``, ``agreement`` and ``prior``.
+    ``Diagonal``, ``Jumps`` (a hidden Markov model) or ``Fertility``. Each direction has its own. ``TwoWayCounts``
+    explains ``warm_up``, ``agreement`` and ``prior``.
     """
 
     def __init__(

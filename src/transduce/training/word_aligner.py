@@ -14,6 +14,7 @@ from transduce.data.tokenizers.text import Symbols
 from transduce.errors import UserError
 from transduce.models.aligner import WordAligner
 from transduce.search.greedy import Greedy
+from transduce.statistical.alignment.fertility import Fertility
 from transduce.statistical.alignment.jumps import Jumps
 from transduce.statistical.alignment.position import Absolute, Diagonal, Position, Uniform
 from transduce.transducer import Transducer
@@ -36,6 +37,7 @@ RECIPES: Mapping[str, Recipe] = {
     "ibm2": Recipe(Absolute),
     "diagonal": Recipe(Diagonal, agreement=True),
     "hmm": Recipe(Jumps, agreement=True),
+    "fertility": Recipe(Fertility, agreement=True),
 }
 """The models of ``transduce align --model``."""
 

@@ -25,9 +25,9 @@ NEGLIGIBLE = 1e-6  # pairs of words that are less probable in both directions ar
 class TwoWayCounts:
     """Expected counts of both directions over a corpus: ``statistical.counted.Counts``.
 
-    ``warm_up`` passes of IBM model 1 are done first, by the constructor. With ``agreement``, the lexicons count each
-    link with the product of both directions' posteriors (Liang et al. 2006); then the likelihood may fall. ``prior`` is
-    that of ``LexicalCounts``.
+    The constructor does ``warm_up`` passes of IBM model 1, then the passes of ``Position.earlier``. With ``agreement``,
+    the lexicons count each link with the product of both directions' posteriors (Liang et al. 2006); then the
+    likelihood may fall. ``prior`` is that of ``LexicalCounts``.
 
     Raises UserError if no pair has words on both sides.
     """
@@ -47,10 +47,12 @@ class TwoWayCounts:
         )
         lengths = tuple(side.length_N[rows] for side in sides)
         self.tokens = int(sum(length_N.sum() for length_N in lengths))
-        model.forth.position.begin(*lengths)
-        model.back.position.begin(*lengths[::-1])
+        model.forth.position.begin(*lengths, 1 + int(source_U.max()))
+        model.back.position.begin(*lengths[::-1], 1 + int(target_U.max()))
         for _ in range(warm_up):
             self._pass((Uniform(), Uniform()))
+        for earlier in zip(model.forth.position.earlier(), model.back.position.earlier(), strict=True):
+            self._pass(earlier)
 
     def reestimate(self) -> float:
         """One pass. Returns the sum of both directions' log-probabilities before it."""
@@ -89,7 +91,7 @@ class TwoWayCounts:
                 posteriors = agreed(*posteriors)
             for counts, side, posterior in zip(self.lexicons, sides, posteriors, strict=True):
                 counts.add(*side, posterior)
-            sums = [_added(total, each.statistics) for total, each in zip(sums, expected, strict=True)]
+            sums = [_added(total, each.statistics()) for total, each in zip(sums, expected, strict=True)]
         for counts, position, statistics in zip(self.lexicons, positions, sums, strict=True):
             counts.maximise()
             position.learn(statistics)

@@ -6,14 +6,16 @@ of the source. W different widths of jumps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from transduce.errors import UserError
 from transduce.statistical.alignment.blocks import Block
-from transduce.statistical.alignment.position import Expectation, Ids, check_share
+from transduce.statistical.alignment.position import Expectation, Ids, Position, check_share
 from transduce.statistical.counted import empty
 
 ROUNDS = 10  # of the iteration in ``learn``
@@ -36,10 +38,13 @@ class Jumps(nn.Module):
         self.null, self.uniform, self.window = null, uniform, window
         self.weight = empty()  # [W = 2 * window + 1]
 
-    def begin(self, source_length_N: Ids, target_length_N: Ids) -> None:
-        """All widths are equally probable. ``target_length_N`` does not matter."""
+    def begin(self, source_length_N: Ids, target_length_N: Ids, source_words: int) -> None:
+        """All widths are equally probable. Only the source's lengths matter."""
         self.longest = int(source_length_N.max(initial=1))
         self.weight.data = torch.full((2 * self.window + 1,), 1.0 / (2 * self.window + 1), dtype=torch.float64)
+
+    def earlier(self) -> Sequence[Position]:
+        return ()
 
     def expect(self, block: Block, emission_BTI: Tensor) -> Expectation:
         chain = self.chain(block, emission_BTI)
@@ -48,7 +53,7 @@ class Jumps(nn.Module):
         null_BT1 = (chain.null_TBM * chain.later_TBM).sum(-1).T[..., None]
         log_prob_BT = chain.norm_TB1[..., 0].T.log().masked_fill(~block.target.mask, 0.0)
         posterior_BTI = torch.cat([null_BT1, word_BTS], -1) * real_BT1
-        return Expectation(posterior_BTI, log_prob_BT, chain.statistics(self, block))
+        return Expectation(posterior_BTI, log_prob_BT, partial(chain.statistics, self, block))
 
     def chain(self, block: Block, emission_BTI: Tensor) -> Chain:
         emission_TBI = emission_BTI.transpose(0, 1).contiguous()

@@ -6,7 +6,9 @@ B, S, T and I as in blocks.py. K different pairs of lengths (S, T); R = the sum 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -29,23 +31,27 @@ class Expectation:
     """The result of an E-step for a block.
 
     ``posterior_BTI`` is p(target position t comes from source position i | both sentences), 0 at padding. The sum of
-    ``log_prob_BT`` over T is log p(target | source, its length). ``statistics`` are sums over the block's pairs, from
-    which the model learns.
+    ``log_prob_BT`` over T is log p(target | source, its length). ``statistics`` computes sums over the block's pairs,
+    from which the model learns.
     """
 
     posterior_BTI: Tensor
     log_prob_BT: Tensor
-    statistics: tuple[Tensor, ...] = ()
+    statistics: Callable[[], tuple[Tensor, ...]] = tuple
 
 
 class Position(Protocol):
     """A model of alignments without its lexicon; an ``nn.Module``.
 
-    ``begin`` gets the lengths of all pairs [N] and sets the first parameters. ``expect`` is the E-step, from the
-    ``emission_BTI`` of ``Lexicon``. ``learn`` is the M-step, from the sums of ``Expectation.statistics``.
+    ``begin`` sets the first parameters, from the lengths of all pairs [N] and the number of source words, which are
+    the ids below it. ``earlier`` are simpler models that this one starts from: each is trained for one pass, in order.
+    ``expect`` is the E-step, from the ``emission_BTI`` of ``Lexicon``. ``learn`` is the M-step, from the sums of
+    ``Expectation.statistics``.
     """
 
-    def begin(self, source_length_N: Ids, target_length_N: Ids) -> None: ...
+    def begin(self, source_length_N: Ids, target_length_N: Ids, source_words: int) -> None: ...
+
+    def earlier(self) -> Sequence[Position]: ...
 
     def expect(self, block: Block, emission_BTI: Tensor) -> Expectation: ...
 
@@ -69,8 +75,11 @@ class Independent(nn.Module, ABC):
         check_share("null", null)
         self.null = null
 
-    def begin(self, source_length_N: Ids, target_length_N: Ids) -> None:
+    def begin(self, source_length_N: Ids, target_length_N: Ids, source_words: int) -> None:
         """Nothing to set."""
+
+    def earlier(self) -> Sequence[Position]:
+        return ()
 
     @abstractmethod
     def prior(self, block: Block) -> Tensor:
@@ -82,7 +91,7 @@ class Independent(nn.Module, ABC):
         real_BT1 = block.target.mask[..., None]
         posterior_BTI = joint_BTI / total_BT1 * real_BT1
         log_prob_BT = total_BT1.log().masked_fill(~real_BT1, 0.0)[..., 0]
-        return Expectation(posterior_BTI, log_prob_BT, self.statistics(block, posterior_BTI))
+        return Expectation(posterior_BTI, log_prob_BT, partial(self.statistics, block, posterior_BTI))
 
     def statistics(self, block: Block, posterior_BTI: Tensor) -> tuple[Tensor, ...]:
         return ()
@@ -144,7 +153,7 @@ class Absolute(Independent):
         self.lengths = empty(torch.long, 2)  # [K, 2], sorted
         self.probability = empty()  # for each K a table [T, 1 + S], one after the other
 
-    def begin(self, source_length_N: Ids, target_length_N: Ids) -> None:
+    def begin(self, source_length_N: Ids, target_length_N: Ids, source_words: int) -> None:
         lengths = Lengths.of(source_length_N, target_length_N)
         self.lengths.data = torch.stack([lengths.S_K, lengths.T_K], 1)
         S_R = lengths.S_K.repeat_interleave(lengths.T_K)
@@ -200,7 +209,7 @@ class Diagonal(Independent):
         self.first = tension
         self.tension = empty()  # [1]
 
-    def begin(self, source_length_N: Ids, target_length_N: Ids) -> None:
+    def begin(self, source_length_N: Ids, target_length_N: Ids, source_words: int) -> None:
         self.tension.data = torch.full((1,), self.first, dtype=torch.float64)
         self.lengths = Lengths.of(source_length_N, target_length_N)
 
