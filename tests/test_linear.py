@@ -45,8 +45,27 @@ def test_onednn_is_asked_where_nothing_is_learned(monkeypatch: pytest.MonkeyPatc
         layer(x)
 
 
+@onednn_is_there
 @pytest.mark.usefixtures("onednn_is_faster")
-def test_gradients_and_other_types_are_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rows", [(8,), (3, 7), (2, 5, 9)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_large_products_have_the_same_gradients(
+    rows: tuple[int, ...], bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer, x = Linear(12, 20, bias), torch.randn(*rows, 12, requires_grad=True)
+    inputs, weights = (x, *layer.parameters()), torch.randn(*rows, 20)
+    expected = torch.autograd.grad((nn.functional.linear(x, layer.weight, layer.bias) * weights).sum(), inputs)
+    monkeypatch.setattr(linear, "MUCH", 0)
+    monkeypatch.setattr(nn.functional, "linear", lambda *_: pytest.fail("not by oneDNN"))
+    y = layer(x)
+    y += 0  # what follows may write into it
+    assert_close(torch.autograd.grad((y * weights).sum(), inputs), expected)
+    layer.requires_grad_(False)
+    assert_close(torch.autograd.grad((layer(x) * weights).sum(), [x]), expected[:1])
+
+
+@pytest.mark.usefixtures("onednn_is_faster")
+def test_small_gradients_and_other_types_are_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, x = Linear(4, 3), torch.randn(8, 4)
     monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", lambda *_: pytest.fail("by oneDNN"), raising=False)
     layer(x).sum().backward()

@@ -2,33 +2,65 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from transduce.compute.processor import multiplies_best_by_onednn
 
 FEW = 8  # rows; MKL is as fast below this
+MUCH = 2**26  # multiplications in a product with gradients: below this, making kernels costs what oneDNN gains
 ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and multiplies_best_by_onednn()
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W' + b: maps x [..., inputs] to [..., outputs], with ``weight`` W [outputs, inputs].
 
-    Uses oneDNN for float32 without gradients on a CPU that has AVX-512 and is not Intel's. There PyTorch's own choice,
-    MKL, leaves half of the speed unused. Elsewhere MKL is faster; oneDNN also needs 2 ms to make a kernel for each new
-    shape.
+    Uses oneDNN for float32 on a CPU that has AVX-512 and is not Intel's. There PyTorch's own choice, MKL, leaves half
+    of the speed unused. Elsewhere MKL is faster. oneDNN needs 2 ms to make a kernel for each new shape, and batches of
+    training have many shapes: with gradients, only large products use it.
     """
     if (
         ONEDNN
         and x.dtype == torch.float32 == weight.dtype
         and x.device.type == "cpu"
         and x.numel() >= FEW * x.shape[-1]
-        and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")
     ):
-        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-        return y
+        if not torch.is_grad_enabled():
+            return _product(x, weight, bias)
+        if x.numel() * len(weight) >= MUCH:
+            y_NO: Tensor = _Product.apply(x.flatten(0, -2), weight, bias)  # type: ignore[no-untyped-call]
+            return y_NO.view(*x.shape[:-1], len(weight))
     return nn.functional.linear(x, weight, bias)
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``linear`` by oneDNN, without a gradient."""
+    y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return y
+
+
+class _Product(torch.autograd.Function):
+    """``linear`` of rows x [N, inputs] by oneDNN. All three products, of the output and of both gradients, are fast."""
+
+    @staticmethod
+    def forward(ctx: Any, x_NI: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x_NI, weight_OI)
+        return _product(x_NI, weight_OI, bias_O)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_NO: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        x_NI, weight_OI = ctx.saved_tensors
+        for_x, for_weight, for_bias = ctx.needs_input_grad
+        return (
+            _product(gradient_NO, weight_OI.t()) if for_x else None,
+            _product(gradient_NO.t(), x_NI.t()) if for_weight else None,
+            gradient_NO.sum(0) if for_bias else None,
+        )
 
 
 class Linear(nn.Linear):
