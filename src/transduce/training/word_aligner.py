@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -14,6 +14,7 @@ from transduce.data.tokenizers.text import Symbols
 from transduce.errors import UserError
 from transduce.models.aligner import WordAligner
 from transduce.search.greedy import Greedy
+from transduce.statistical.alignment.estimation import TwoWayCounts
 from transduce.statistical.alignment.fertility import Fertility
 from transduce.statistical.alignment.jumps import Jumps
 from transduce.statistical.alignment.position import Absolute, Diagonal, Position, Uniform
@@ -60,16 +61,25 @@ def learn_aligner(
     if passes is not None and passes < 1:
         raise UserError(f"passes = {passes}: at least 1 was expected")
     every = [*pairs, *further]
-    sides = [source for source, _ in every], [target for _, target in every]
+    tokenizers, aligner, counts = count_pairs(every, replace(recipe, passes=passes or recipe.passes))
+    counts.store()
+    longest = max((1 + len(source.split()) for source, _ in every), default=1)
+    return Transducer(aligner.eval(), Greedy(), tokenizers, max_source_length=longest)
+
+
+def count_pairs(pairs: Sequence[tuple[str, str]], recipe: Recipe) -> tuple[Tokenizers, WordAligner, TwoWayCounts]:
+    """The tokenizers of both sides, and a word aligner with its counts after all passes of ``recipe`` over ``pairs``.
+
+    ``TwoWayCounts.directions`` has the links of these pairs.
+    """
+    sides = [source for source, _ in pairs], [target for _, target in pairs]
     tokenizers = Tokenizers(*(Symbols(lowercase=True).learn(side) for side in sides))
     rows = [tokenizer.encode(side) for tokenizer, side in zip(tokenizers.both, sides, strict=True)]
     aligner = WordAligner(cast(Any, recipe.position), recipe.warm_up, recipe.agreement)
     counts = aligner.counts(Pairs(*map(_ragged, rows)))
-    for _ in range(passes or recipe.passes):
+    for _ in range(recipe.passes):
         counts.reestimate()
-    counts.store()
-    longest = max((len(row) for row in rows[0]), default=1)
-    return Transducer(aligner.eval(), Greedy(), tokenizers, max_source_length=longest)
+    return tokenizers, aligner, counts
 
 
 def _ragged(rows: Sequence[Sequence[int]]) -> Ragged:

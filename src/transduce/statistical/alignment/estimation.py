@@ -68,13 +68,17 @@ class TwoWayCounts:
 
     def links(self, heuristic: Heuristic) -> Links:
         """The best links of all pairs, symmetrised."""
+        return symmetrise(*self.directions(), heuristic)
+
+    def directions(self) -> tuple[Links, Links]:
+        """The best links of all pairs by each direction; both have source and target in the same order."""
         chosen: tuple[list[tuple[Ids, Tensor]], ...] = ([], [])
         for number, block in enumerate(self.blocks):
             sides = ((self.places[number], block), (self.places[number].transpose(1, 2), block.turned()))
             for direction, side, found in zip((self.model.forth, self.model.back), sides, chosen, strict=True):
                 found.append((block.rows_B, direction.expect(*side).posterior_BTI.argmax(-1)))
         forth, back = (chosen_links(self.pairs, found) for found in chosen)
-        return symmetrise(forth, back.turned(), heuristic)
+        return forth, back.turned()
 
     def _pass(self, positions: tuple[Position, Position]) -> float:
         log_prob = 0.0
