@@ -36,9 +36,10 @@ class Distillation:
 
     A ``share`` of the loss is the cross-entropy with the teacher's distribution over each next token (Hinton et al.
     2015; Kim and Rush 2016). The rest is the cross-entropy with the target. Teacher and student must have the same
-    vocabularies. A student with the same ``data.units`` as its teacher takes the teacher's vocabularies. The teacher's
-    distributions are computed once if every epoch reads the same tokens and they need at most ``room`` GiB. Otherwise
-    they are computed with each batch. Keep the teacher's directory until training has ended.
+    vocabularies. A student with the same ``data.units`` as its teacher takes the teacher's vocabularies, unless it
+    starts from another run (``[init]``) or the teacher reads no source. The teacher's distributions are computed once
+    if every epoch reads the same tokens and they need at most ``room`` GiB. Otherwise they are computed with each
+    batch. Keep the teacher's directory until training has ended.
     """
 
     teacher: Path
@@ -84,7 +85,7 @@ def parents_of(settings: config.Table) -> list[Parent]:
 
 def check_parents(needed: Collection[Parent], deleted: Collection[Path]) -> None:
     """Raises FileNotFoundError if a run in ``needed``, or its checkpoint, is missing. Raises UserError if a needed run
-    is in one of the directories ``deleted``, which are about to be deleted.
+    is one of the directories ``deleted``, which are about to be deleted.
     """
     for parent in needed:
         find_weights(parent.run, parent.checkpoint)

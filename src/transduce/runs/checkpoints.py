@@ -1,7 +1,8 @@
 """The checkpoints of a run: folders of weights with a checksum of each file, replaced in one atomic step.
 
-``checkpoints/best`` has the weights that validation chose, with the value that chose them. ``average`` has the mean of
-the last validated weights. ``last`` has all that training needs to go on (``training_state``).
+``checkpoints/best`` has the weights that validation chose, with the value that chose them; without validation data, the
+last weights. ``average`` has the mean of the last validated weights. ``last`` has all that training needs to go on
+(``training_state``); for a counted model, the weights alone.
 """
 
 from __future__ import annotations
@@ -76,8 +77,8 @@ def save_weights_alone(
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a file in a checkpoint, by name.
 
-    Raises UserError if the file is damaged: it is incomplete, or its checksum differs. Checkpoints of versions before
-    the checksums are read without the comparison.
+    Raises FileNotFoundError if there is no file, and UserError if it is damaged: it is incomplete, or its checksum
+    differs. Checkpoints of versions before the checksums are read without the comparison.
     """
     tensors = load_tensors(path)
     expected = _checksums(path.parent).get(path.name)
@@ -97,10 +98,10 @@ def load_checkpoint(model: nn.Module, path: Path) -> None:
 
 
 def find_weights(run: Path, checkpoint: Checkpoint) -> Path:
-    """The file of a checkpoint's weights.
+    """The path of the file of a checkpoint's weights.
 
-    Raises FileNotFoundError if ``run`` is no run directory or lacks the checkpoint; the message names those that it
-    has.
+    Raises FileNotFoundError if ``run`` is no run directory or lacks the checkpoint. In the second case the message
+    names the checkpoints that it has.
     """
     if not (run / CONFIG).exists():
         raise FileNotFoundError(f"{run} is no run directory: it has no {CONFIG}; train one with `transduce train`")
@@ -132,7 +133,9 @@ def has_checkpoint(run: Path) -> bool:
 
 
 def _checksums(folder: Path) -> dict[str, str]:
-    """The checksum of each file of a checkpoint; empty if an older version wrote it."""
+    """The checksum of each file of a checkpoint, by the file's name; empty if there is no file of checksums, which
+    older versions did not write.
+    """
     path = folder / CHECKSUMS
     if not path.exists():
         return {}

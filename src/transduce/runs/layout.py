@@ -50,8 +50,8 @@ def members(run: str | Path) -> list[Path]:
 
 
 def foreign_files(run: Path) -> list[str]:
-    """The names of files in a run directory that this package did not write, sorted. Names in its folder ``data`` begin
-    with "data/".
+    """The names of files and folders in a run directory that are no part of a run, sorted. Only names are compared.
+    Names in its folder ``data`` begin with "data/"; other folders are not searched.
     """
     foreign = [path.name for path in run.iterdir() if _original(path.name) not in PARTS]
     data = run / DATA
@@ -63,5 +63,7 @@ PAIRS = frozenset(OWN_PAIRS.values())
 
 
 def _original(name: str) -> str:
-    """The name without what marks a file that is being written, by this version or an older one (NAME.new)."""
+    """The name without what marks a file or folder that is being written or replaced, by this version or an older one
+    (NAME.new).
+    """
     return scratch_of(name) or name.removesuffix(".new").removesuffix(EARLIER)

@@ -17,8 +17,8 @@ def locked(folder: Path, activity: str) -> Iterator[None]:
     """Makes the directory and holds its lock while the context is entered. The operating system releases the lock of a
     process that is killed.
 
-    Raises UserError, which names the ``activity``, if another process holds the lock. At the end, deletes the directory
-    if nothing else was written into it.
+    Raises UserError, which names the ``activity``, if the lock is held already. At the end, deletes the directory if it
+    holds nothing but the lock.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK)

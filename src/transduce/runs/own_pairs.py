@@ -42,14 +42,16 @@ class OwnPairs:
         return cls({"train": train, "valid": valid}, targets_only)
 
     def settings(self, run: Path) -> config.Table:
-        """The settings that make ``run`` read these pairs, as keys of the table ``[data]``: the paths of the files that
-        ``write(run)`` makes and, if ``targets_only``, their columns.
+        """The settings that make ``run`` read these pairs, as keys of the table ``[data]``: the absolute paths of the
+        files that ``write(run)`` makes and, if ``targets_only``, their columns.
         """
         columns: config.Table = {"columns": {"target": "target"}} if self.targets_only else {}
         return columns | {split: {"path": str(self._file(run, split))} for split in self.lines}
 
     def write(self, run: Path) -> None:
-        """Writes the pairs as train.jsonl and valid.jsonl into the folder ``data`` of the run's directory."""
+        """Writes each split that there is, as train.jsonl or valid.jsonl, into the folder ``data`` of the run's
+        directory.
+        """
         for split, lines in self.lines.items():
             write_lines(self._file(run, split), lines)
 

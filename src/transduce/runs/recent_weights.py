@@ -36,8 +36,8 @@ def forget_recent(checkpoints: Path, keep: Iterable[int]) -> None:
 
 @torch.no_grad()
 def average_recent(checkpoints: Path, steps: Iterable[int]) -> dict[str, Tensor]:
-    """The mean of the kept weights of the updates ``steps``, by the name of the parameter, in float64 (Vaswani et al.
-    2017, section 6.1).
+    """The mean of the kept weights of the updates ``steps``, by the name of the parameter, in float64, in the
+    processor's memory (Vaswani et al. 2017, section 6.1).
     """
     paths = [_file(checkpoints, step) for step in steps]
     total = {name: tensor.double() for name, tensor in load_tensors(paths[0]).items()}

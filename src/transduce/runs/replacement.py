@@ -42,8 +42,8 @@ def put_back(run: Path) -> None:
 
 @contextmanager
 def replacing(run: Path) -> Iterator[None]:
-    """A context in which a new run is trained in the place of ``run``. The earlier run waits as RUN.replaced meanwhile.
-    A run that waited there from before is deleted.
+    """A context in which a new run is trained in the place of ``run``. The earlier run waits as RUN.replaced meanwhile;
+    the caller deletes it (``forget_replaced``). A run that waited there from before is deleted at the beginning.
 
     If the new run has no checkpoint at the end, the earlier run is put back. Raises UserError if a training is at work
     in ``run``, if ``run`` has files that are no part of a run, or if something else is called RUN.replaced.

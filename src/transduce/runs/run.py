@@ -49,8 +49,8 @@ CACHE_PARTS = ("prepared", "origins")  # one of them makes a folder a cache of t
 class Run:
     """A run directory and its settings. ``Run.open`` reads one, ``Run.create`` makes one.
 
-    ``settings`` are the tables of config.toml. Paths of data files that do not exist are replaced where the files were
-    found elsewhere: see ``Run.open``.
+    ``settings`` are the tables of config.toml. In a run that was read, the path of a data file that does not exist is
+    replaced if the file was found elsewhere: see ``Run.open``.
     """
 
     path: Path
@@ -63,7 +63,8 @@ class Run:
         A run can be opened after a kill at any moment. If the replacement of a checkpoint or of the tokenizers was not
         complete, the earlier ones are read. While a new run that overwrites another has no checkpoint, the earlier run
         is opened, with a warning. Relative paths of data files are relative to the current directory. A data file that
-        is not there is looked for in the run itself, and in the directories where the run was trained.
+        is not there is looked for elsewhere: pairs that the run keeps, in its folder ``data``; other files with a
+        relative path, in the current directories of the trainings.
 
         Raises FileNotFoundError if there is no run, and ConfigError if config.toml lacks the table data or model.
         """
@@ -76,7 +77,9 @@ class Run:
 
     @classmethod
     def read(cls, folder: Path) -> Run:
-        """Like ``open``, but reads the new run even while it has no checkpoint, never the run that it overwrites."""
+        """Like ``open``, but reads the new run even while it has no checkpoint, never the run that it overwrites. ``~``
+        is not expanded.
+        """
         if not (folder / CONFIG).exists():
             raise FileNotFoundError(
                 f"{folder} is no run directory: it has no {CONFIG}; train one with `transduce train`"
@@ -127,8 +130,8 @@ class Run:
 
     @property
     def cache(self) -> Path:
-        """The folder of prepared data: ``data.cache`` of the settings if this package has prepared data there before,
-        otherwise one beside the run.
+        """The folder of prepared data: ``data.cache`` of the settings if it has one of the folders that this package
+        makes there, otherwise a folder beside the run.
 
         So a run that somebody else has trained cannot choose where folders are made.
         """
@@ -166,7 +169,7 @@ class Run:
 
     @property
     def parents(self) -> list[Parent]:
-        """The runs that this one started from and learned from."""
+        """The runs that this one started from and learned from. Each has the setting that names it."""
         return parents_of(self.settings)
 
     def weights(self, checkpoint: Checkpoint = "best") -> Path:
@@ -272,8 +275,8 @@ def _found(value: Any, run: Path, split: str) -> Any:
 
 
 def _candidates(path: Path, run: Path, split: str) -> Iterator[Path]:
-    """Where a missing data file may be: in the run's folder ``data``, then in the directories where the run was
-    trained.
+    """Yields where a missing data file may be: in the run's folder ``data``, if ``path`` ends with the name of that
+    folder and of its file; then, for a relative path, in the directories where the run was trained.
     """
     own = run / DATA / OWN_PAIRS.get(split, "")
     if path.parts[-2:] == own.parts[-2:]:  # the run was moved, with the pairs that it keeps

@@ -27,11 +27,11 @@ class State:
     read.
 
     ``place`` is where the next batch is in the data. ``validations`` holds the value of each validation, lower being
-    better. ``best`` ranks the best model so far, which may be an average, and ``best_step`` is its update. ``stale``
-    counts the validations in a row without a better model. ``seconds`` include the seconds ``validating``. ``reserve``
-    are the seconds of the budget that the last validation may need. ``recent`` are the updates whose weights are kept
-    for the average. ``events`` counts the lines of metrics.jsonl; None in a checkpoint of a version that did not count
-    them.
+    better. ``validated_step`` is the update of the last of them. ``best`` ranks the best model so far, which may be an
+    average, and ``best_step`` is its update. ``stale`` counts the validations in a row without a better model.
+    ``seconds`` include the seconds ``validating``. ``reserve`` are the seconds of the budget that the last validation
+    may need. ``recent`` are the updates whose weights are kept for the average. ``events`` counts the lines of
+    metrics.jsonl; None in a checkpoint of a version that did not count them.
     """
 
     step: int = 0
@@ -65,8 +65,9 @@ def save_training(
 
 
 def load_training(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
-    """The inverse of ``save_training``: restores a new model, a new optimiser and the random generators, and returns
-    the state. Raises UserError if a file is damaged or does not fit.
+    """The inverse of ``save_training``: restores a new model, a new optimiser and the random generators, in place, and
+    returns the state. Raises FileNotFoundError if a file of tensors is missing, and UserError if a file is damaged or
+    does not fit.
     """
     load_checkpoint(model, folder / MODEL)
     tensors = read_tensors(folder / OPTIMIZER)

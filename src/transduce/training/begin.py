@@ -44,7 +44,9 @@ from transduce.training.validation import judge_of
 
 
 class RunExistsError(FileExistsError):
-    """A new run was to begin in a directory that already holds a run, without ``resume`` or ``overwrite``."""
+    """A new run was to be written into a directory that already holds a run. In training, neither ``resume`` nor
+    ``overwrite`` was set.
+    """
 
     def __init__(self, run: Path) -> None:
         super().__init__(
@@ -62,11 +64,13 @@ def train(
     overwrite: bool = False,
     pairs: OwnPairs | None = None,
 ) -> Finished:
-    """Trains what ``table`` (the settings of a run) describes, in the directory ``run``. Returns how training ended.
+    """Trains what ``table`` (the settings of a run) describes, in the directory ``run``. Returns a ``Finished``: how
+    training ended. A signal ends training early: its name is then the reason.
 
     Checks the settings, the data files and their fit before it learns anything. ``resume`` goes on from the run's last
-    checkpoint, or begins if there is none. ``overwrite`` begins again: the earlier run is deleted once the new one has
-    a checkpoint. ``pairs`` from Python are written into the run's folder ``data``.
+    checkpoint, or begins if there is none. A counted model has no state to go on from: it is counted again if its
+    settings changed, and otherwise nothing is done. ``overwrite`` begins again: the earlier run is deleted once the new
+    one has a checkpoint. ``pairs`` from Python are written into the run's folder ``data``.
 
     Raises RunExistsError if the directory holds a run and neither option is set, and UserError if another training is
     at work there.
@@ -90,10 +94,12 @@ def train(
 
 @contextmanager
 def _claimed(settings: Settings, run: Path, resume: bool, overwrite: bool) -> Iterator[None]:
-    """Holds the directory's lock while the context is entered. A run that is to be overwritten is set aside first.
+    """Holds the directory's lock while the context is entered. A run that is to be overwritten is set aside first, and
+    put back at the end if the new run has no checkpoint.
 
-    Raises RunExistsError if a run is there that may neither be resumed nor overwritten, and UserError if the new run
-    needs the run that it would overwrite.
+    Raises RunExistsError if a run is there and neither ``resume`` nor ``overwrite`` is set. Before it overwrites a run,
+    it raises UserError if the new run needs that run, and FileNotFoundError if another run that the new one needs is
+    missing.
     """
     exists = (run / CONFIG).exists()
     if exists and not (resume or overwrite):
@@ -105,8 +111,12 @@ def _claimed(settings: Settings, run: Path, resume: bool, overwrite: bool) -> It
 
 
 def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: list[Callback]) -> Loop:
-    """Makes the directory a run, calls ``on_start`` and returns the loop, which has not begun. ``point`` is the
-    checkpoint to go on from; None begins at update 0.
+    """Returns the training loop, which has not begun. Before that, makes the directory a run and calls ``on_start`` of
+    the callbacks.
+
+    ``point`` is the checkpoint to go on from; None begins at update 0. The ``model`` changes in place: it gets the
+    weights of the checkpoint, or those that it inherits from another run; the parameters of ``training.freeze`` are
+    frozen.
     """
     training = plan.settings.training
     inherited = plan.hand_over(model)
@@ -143,7 +153,7 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
 
 def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> Counting:
     """Makes the directory a run, calls ``on_start`` of the callbacks, and returns the ``Counting``, which has not
-    begun. A counted model always begins at pass 0, also on a resume.
+    begun. Counting always begins at pass 0, also on a resume.
     """
     pairs, exactly = plan.prepared.train, nullcontext
     model.to(plan.where)
@@ -157,8 +167,9 @@ def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> 
 
 
 def _counted(run: Path, plan: _Plan, callbacks: list[Callback]) -> Finished:
-    """For a resume with unchanged settings: reports the start and the end of a counting without any work. Counting
-    again would give the same counts.
+    """For a resume of a counted model with unchanged settings: does no work, because counting again would give the same
+    counts. Calls ``on_start`` and ``on_finish`` of the callbacks, and returns a ``Finished`` with the passes and the
+    seconds of the checkpoint ``last``.
     """
     about = json.loads((run / CHECKPOINTS / "last" / STATE).read_text(encoding="utf-8"))
     _start(callbacks, Started(run, 0, about["step"], str(plan.where), "float32", ("counted already",)))
@@ -178,8 +189,10 @@ def _start(callbacks: list[Callback], started: Started) -> None:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Everything that is decided before training: the settings, as a ``table`` and as objects, the precision, the
-    prepared data, the device ``where``, and the runs to start from and to learn from.
+    """Everything that is decided before training: the settings, as a ``table`` with all defaults and as objects, the
+    precision (``chosen``), the prepared data and their folder ``cache``, and the device ``where``. ``predecessor`` is
+    the run to start from, and ``teacher`` is what to learn from. Either is None if the settings name none; the
+    predecessor is None also if training goes on from a checkpoint.
     """
 
     table: config.Table
@@ -193,16 +206,23 @@ class _Plan:
 
     @property
     def data_report(self) -> tuple[str, ...]:
-        """Lines for people: the report on the data, and the splits that are the recipe's own."""
+        """Lines for people: the report on the data and, if the user's training set replaces that of an origin, a line
+        that names the splits that still come from the origin.
+        """
         return (*self.prepared.report.lines(), *self.settings.data.borrowed())
 
     @property
     def precision(self) -> tuple[str, ...]:
-        """A line that says why "auto" chose the precision; empty if the settings name one."""
+        """A line that says why "auto" chose the precision. Empty if there is no reason to tell: the settings name the
+        precision, or a GPU or mps takes float32.
+        """
         return (f"precision {self.chosen.precision}: {self.chosen.reason}",) if self.chosen.reason else ()
 
     @property
     def objective(self) -> Objective[Any]:
+        """The objective of the settings. If it compares texts, it has the target's decoder; with a teacher it is part
+        of a ``Distilled``.
+        """
         own: Any = self.settings.objective
         if isinstance(own, ComparesTexts):
             own = own.reading(self.prepared.target_tokenizer.decode)
@@ -215,8 +235,9 @@ class _Plan:
         return self.teacher.lines(own, self.prepared.train, self.settings.training) if self.teacher else []
 
     def hand_over(self, model: Any) -> Inheritance | None:
-        """Copies the weights that fit from the run to start from into the model. Returns None if there is no such run,
-        or if training goes on from a checkpoint.
+        """Copies the weights that fit from the run to start from into the model, in place. Returns the report of what
+        was copied; None if there is no such run, or if training goes on from a checkpoint. Raises UserError if nothing
+        fits.
         """
         if self.predecessor is None:
             return None
@@ -224,17 +245,18 @@ class _Plan:
 
     def create(self, run: Path, step: int, inherited: Inheritance | None) -> None:
         """Makes the directory ``run`` a run, or updates the run that is there. ``step`` is the update after which
-        training goes on. ``inherited`` is written as init.json.
+        training goes on. ``inherited``, if given, is written as init.json.
         """
         about = None if inherited is None else inherited.as_json()
         Run.create(run, self.table, self.prepared.tokenizers, step, str(self.where), about)
 
 
 def _plan(table: config.Table, settings: Settings, run: Path, point: Path | None, where: torch.device) -> _Plan:
-    """Decides everything before training: reads and encodes the data, chooses the precision, and checks that the
-    settings fit the data.
+    """Decides everything before training: loads the teacher and the run to start from, reads and encodes the data,
+    chooses the precision, and checks that the settings fit the data.
 
     ``point`` is the checkpoint to go on from, or None. If it is given, the run that this one started from is not read.
+    A directory that is a run already keeps its tokenizers.
     """
     data = settings.data
     predecessor = Predecessor(settings.init) if settings.init and point is None else None
@@ -264,11 +286,11 @@ def _plan(table: config.Table, settings: Settings, run: Path, point: Path | None
 
 
 def _changes(point: Path | None, table: config.Table) -> list[str]:
-    """A line for each setting that differs between the checkpoint ``point`` and ``table``. Training uses ``table``.
-    Empty without a checkpoint.
+    """A line for each setting that differs between the checkpoint ``point`` and ``table``, sorted by key. Training uses
+    ``table``. Empty without a checkpoint.
 
-    Raises ConfigError if ``data.units`` differ, because a run keeps its vocabularies. It also raises if ``init``
-    differs, because a run cannot have started elsewhere.
+    Raises ConfigError if a key of ``data.units`` that the checkpoint has differs, because a run keeps its vocabularies.
+    It also raises if ``init`` differs, because a run cannot have started elsewhere.
     """
     if point is None:
         return []
@@ -295,8 +317,8 @@ def _changes(point: Path | None, table: config.Table) -> list[str]:
 
 
 def _other_measure(point: Path, table: config.Table) -> tuple[str, ...]:
-    """A line if ``table`` chooses the best checkpoint by another measure than ``point`` did; otherwise empty. Values of
-    two measures cannot be compared.
+    """A tuple of one line if ``table`` chooses the best checkpoint by another measure than ``point`` did; otherwise
+    empty. Values of two measures cannot be compared.
     """
     then, now = old_formats.measure(config.read(point / CONFIG)), old_formats.measure(table)
     if then == now:

@@ -16,7 +16,7 @@ Clock = Literal["wall", "processor"]
 
 
 def _processor_seconds() -> float:
-    """Processor seconds that this process has used, divided by its threads."""
+    """Processor seconds that all threads of this process have used, divided by PyTorch's number of threads."""
     return time.process_time() / torch.get_num_threads()
 
 
@@ -45,8 +45,9 @@ class Budget:
                 raise UserError(f"training.{name} = {limit}: more than 0 was expected")
 
     def progress(self, steps: int, epochs: float, seconds: float, reserve: float = 0.0) -> float:
-        """The share of the budget that is used: 0 to 1, or slightly more. It is the largest of the limits' shares.
-        ``reserve`` seconds of the minutes are kept for the last validation.
+        """The share of the budget that is used: from 0, and 1 or more when the budget has ended. It is the largest
+        share of the limits that are set. ``seconds`` count against the minutes, of which ``reserve`` seconds are kept
+        for the last validation.
         """
         shares = [0.0]
         if self.steps is not None:
@@ -66,7 +67,9 @@ LEAST_UPDATES, LEAST_EPOCHS = 1_000, 10  # a budget that reaches neither is too 
 
 @dataclass(frozen=True)
 class Pace:
-    """How far training has come: the updates, the passes over the data, and the seconds, validation included."""
+    """How far training has come: the updates, the passes over the data, and the seconds of training, validation
+    included.
+    """
 
     updates: int
     epochs: float
@@ -75,8 +78,9 @@ class Pace:
     def warning(self, budget: Budget) -> str | None:
         """A line for people if the budget's minutes end too soon to learn much; else None.
 
-        Too soon means before ``LEAST_UPDATES`` updates and before ``LEAST_EPOCHS`` passes over the data. Updates or
-        epochs that the budget limits itself are what the user asked for.
+        Too soon means before ``LEAST_UPDATES`` updates and before ``LEAST_EPOCHS`` passes over the data, at the speed
+        so far. There is no warning if the budget has no minutes, before the first update, and if the budget's own limit
+        of updates or epochs ends training before the minutes do: that limit is what the user asked for.
         """
         if budget.minutes is None or not self.updates:
             return None

@@ -16,13 +16,14 @@ from transduce.runs.replacement import forget_replaced
 
 @dataclass(frozen=True)
 class Update:
-    """The updates since the last report. ``step`` is the number of the last of them, from 1.
+    """The updates since the last report. ``step`` is the number of the last of them, from 1. For a counted model it is
+    one pass.
 
     ``loss``, ``nll`` and the objective's other ``parts`` are means per target token, or per number of a numeric target.
-    ``tallies`` are sums, for example of the pairs ``skipped``. ``norm`` is the mean gradient norm before clipping.
-    ``rate`` is the last update's learning rate. ``tokens_per_second`` counts target tokens without padding.
-    ``progress`` is the share of the budget that is used. ``seconds`` are those of the whole training, before a
-    resumption too.
+    ``nll`` equals the loss if the objective reports none. ``tallies`` are sums, for example of the pairs ``skipped``.
+    ``norm`` is the mean gradient norm before clipping, and ``rate`` the last update's learning rate; both are 0 for a
+    counted model. ``tokens_per_second`` counts target tokens without padding. ``progress`` is the share of the budget
+    that is used, at most 1. ``seconds`` are those of the whole training, before a resumption too.
     """
 
     step: int
@@ -39,10 +40,12 @@ class Update:
 
 @dataclass(frozen=True)
 class Validated:
-    """A validation after update ``step``. ``loss`` is the mean per target token, without label smoothing.
+    """A validation after update ``step``. ``loss`` is the mean per target token (or per number of a numeric target),
+    without label smoothing.
 
-    ``metrics`` is empty if the validation computed only the loss. ``best`` says whether the model is the best so far.
-    ``seconds`` are those of training until then.
+    ``metrics`` has the scores by name; it is empty if the validation computed only the loss. ``best`` says whether the
+    model is the best so far. ``seconds`` are those of the whole training until then. ``what`` says which model was
+    validated.
     """
 
     step: int
@@ -65,11 +68,11 @@ class Notice:
 
 @dataclass(frozen=True)
 class Started:
-    """Training is about to begin, or to go on after update ``step``. ``parameters`` is their number; 0 for a model that
-    is counted.
+    """Training is about to begin, or to go on after update ``step``. ``parameters`` is the number of the model's
+    parameters, frozen ones included; 0 for a counted model. ``report`` has lines for people.
 
-    ``events`` is the number of lines of metrics.jsonl that the checkpoint knows of. None means that it did not count
-    them.
+    ``events`` is the number of lines of metrics.jsonl that the checkpoint knows of, 0 without a checkpoint. None means
+    that they were not counted: by an older version, or for a counted model.
     """
 
     run: Path
@@ -83,7 +86,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Saved:
-    """A checkpoint (best, last or average) that was written after update ``step``."""
+    """A checkpoint was written after update ``step``. ``checkpoint`` is its name: best, last or average."""
 
     checkpoint: str
     step: int
@@ -91,10 +94,11 @@ class Saved:
 
 @dataclass(frozen=True)
 class Finished:
-    """The end of training. ``reason`` is budget, patience, or the name of a signal or an exception.
+    """The end of training. ``reason`` is budget, patience, or the name of a signal or of an exception's class. For a
+    counted model, "budget" also means that a pass gained too little.
 
-    ``step`` is the number of the last update, and ``best_step`` that of the best model. ``validating`` is the part of
-    ``seconds`` that validations took.
+    ``step`` is the number of the last update, and ``best_step`` that of the best model. ``seconds`` are those of the
+    whole training; ``validating`` is the part of them that validations took.
     """
 
     run: Path
@@ -106,7 +110,7 @@ class Finished:
 
 
 class Callback:
-    """Ignores every event. Override the methods of the events that interest you."""
+    """The base of callbacks: its methods ignore every event. Override the methods of the events that interest you."""
 
     def on_start(self, started: Started) -> None: ...
 
@@ -121,7 +125,9 @@ class Callback:
 
 
 class ForgetReplaced(Callback):
-    """Deletes the run that ``run`` overwrites, at the first checkpoint of ``run``."""
+    """Deletes the run that ``run`` overwrites, at the first checkpoint of ``run``. A run with files that are no part of
+    a run stays.
+    """
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -131,9 +137,10 @@ class ForgetReplaced(Callback):
 
 
 class JsonLines(Callback):
-    """Writes metrics.jsonl: one JSON object for each report of updates, each validation and each notice.
+    """Writes the file ``path``, metrics.jsonl: one JSON object for each report of updates, each validation and each
+    notice.
 
-    A resumed run drops the events after its checkpoint, because they come again.
+    When training begins or goes on, it drops the lines of events after the checkpoint, because these events come again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -158,7 +165,7 @@ class JsonLines(Callback):
 
 
 class TensorBoard(Callback):
-    """Writes TensorBoard events into ``folder``; needs the extra ``tensorboard``."""
+    """Writes TensorBoard events of updates and validations into ``folder``; needs the extra ``tensorboard``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -186,14 +193,14 @@ def _as_json(event: Any) -> dict[str, Any]:
 
 
 def _rounded(value: Any) -> Any:
-    """Floats with six significant digits, also as the values of a dict; everything else unchanged."""
+    """A float with six significant digits, also as a value of a dict; every other value unchanged."""
     if isinstance(value, dict):
         return {name: _rounded(each) for name, each in value.items()}
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _is_complete(line: str) -> bool:
-    """False for a line that a kill cut off."""
+    """True if the line is JSON that has a step. A line that a kill cut off is no JSON."""
     try:
         return "step" in json.loads(line)
     except ValueError:

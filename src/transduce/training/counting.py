@@ -21,11 +21,12 @@ from transduce.training.validation import Judgement
 @dataclass
 class Counting:
     """The training of a counted model: passes over all pairs until the budget ends or a pass gains too little. Then one
-    validation, and the checkpoints ``best`` and ``last``, which are the same.
+    validation, if there is a ``judge``, and the checkpoints ``best`` and ``last``, which are the same. A call trains
+    and returns ``Finished``.
 
     A pass gains too little if the log-probability of the pairs rises by at most a share ``training.gain`` of its size.
-    A pass counts as one update and one epoch. An interrupted run saves nothing: counting the same pairs again gives the
-    same counts.
+    A pass counts as one update and one epoch. A signal ends the passes, and then nothing is saved: counting the same
+    pairs again gives the same counts. ``configuration`` is the text of config.toml.
     """
 
     model: Any
@@ -77,7 +78,9 @@ class Counting:
             callback.on_update(update)
 
     def _save(self, step: int) -> None:
-        """Validates the model, if there is validation data, and saves it as the checkpoints best and last."""
+        """Validates the model, if there is validation data, saves it as the checkpoints best and last, and calls the
+        callbacks.
+        """
         about: dict[str, Any] = {"step": step, "what": "counted"}
         self.model.eval()
         if self.judge is not None:

@@ -1,4 +1,4 @@
-"""Knowledge distillation: a model learns from a teacher's distribution over each next word, and from the target."""
+"""Knowledge distillation: a model learns from a teacher's distribution over each next token, and from the target."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Teacher:
         return self.transducer.tokenizers if self.transducer.conditional and theirs.units == data.units else None
 
     def check(self, tokenizers: Tokenizers) -> None:
-        """Raises UserError unless a student can learn from this teacher. The teacher needs a distribution over each
-        next word, and the student's vocabularies, ``tokenizers``. The source vocabulary does not matter if the
-        teacher reads no source.
+        """Raises UserError unless a student can learn from this teacher: the teacher must be ``Autoregressive``, so
+        that it has a distribution over each next token, and it must have the student's vocabularies, ``tokenizers``.
+        The source vocabulary does not matter if the teacher reads no source.
         """
         name = self.settings.teacher
         if lacking := lacking_verbs(type(self.model), Autoregressive):
@@ -73,8 +73,9 @@ class Teacher:
         return ComputedDistributions(self.model)
 
     def _once(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> bool:
-        """Whether to compute the distributions once: every epoch reads the same words, and all distributions need at
-        most ``room`` GiB.
+        """Whether to compute the distributions once: every epoch reads the same words, and all distributions, in
+        float16, need at most ``room`` GiB. Words differ between epochs with another ``objective.forcing`` than teacher
+        forcing; augmentation changes sources.
         """
         tokens, vocabulary = int(pairs.target.offsets[-1]), len(self.transducer.target_tokenizer)
         gibibytes = tokens * vocabulary * torch.float16.itemsize / 2**30
@@ -82,8 +83,8 @@ class Teacher:
         return same_words and gibibytes <= self.settings.room
 
     def lines(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> list[str]:
-        """A line about the teacher for the student's report: its size, its share of the loss, and when its
-        distributions are computed.
+        """A list with one line about the teacher for the student's report: its size, its share of the loss, and when
+        its distributions are computed.
         """
         parameters = sum(p.numel() for p in self.model.parameters())
         once = self._once(objective, pairs, training)
@@ -93,10 +94,10 @@ class Teacher:
 
 
 class TeacherDistributions(Protocol):
-    """A teacher's distributions over the word at each of a batch's N real target positions.
+    """A teacher's distributions over the token at each of a batch's N real target positions.
 
-    ``find`` takes the batch and the ids ``read_BT`` [B, T] that the student reads. It returns a tree with N rows.
-    ``probabilities`` turns this tree, or some of its rows, into probabilities [rows, V].
+    ``find`` takes the batch and the ids ``read_BT`` [B, T] that the student reads. It returns a tree of tensors
+    (tree.py) with N rows. ``probabilities`` turns this tree, or some of its rows, into probabilities [rows, V].
     """
 
     def find(self, batch: Batch, read_BT: Tensor) -> Any: ...
@@ -125,9 +126,9 @@ class ComputedDistributions:
 
 class StoredDistributions:
     """The teacher's distributions for all ``pairs``, computed on ``device`` at the first call of ``find`` and then kept
-    in the processor's memory, in half precision.
+    in the processor's memory, in float16.
 
-    The teacher reads the words of the targets, so ``find`` ignores ``read_BT``. The batches that it reads are always
+    The teacher reads the tokens of the targets, so ``find`` ignores ``read_BT``. The batches that it reads are always
     the same: other batches could change the last bits, and a resumed run would learn from other numbers.
     """
 
@@ -166,10 +167,10 @@ class Distilled:
 
     (1 - share) * cross-entropy with the target + share * cross-entropy with the teacher.
 
-    The first term is ``objective``, with its label smoothing. The second is - sum_v q(v | y_<t, x) log p(v | y_<t, x).
-    Here q is the teacher's distribution after the words that the student reads. Reports ``nll``, the cross-entropy with
-    the target without smoothing, and ``teacher``, the second cross-entropy without the share. In validation the loss is
-    ``objective`` alone.
+    A call returns sums over the target tokens. The first term is ``objective``, with its label smoothing. The second is
+    - sum_v q(v | y_<t, x) log p(v | y_<t, x). Here q is the teacher's distribution after the words that the student
+    reads. Reports ``nll``, the cross-entropy with the target without smoothing, and ``teacher``, the second
+    cross-entropy without the share. In validation the loss is ``objective`` alone.
     """
 
     objective: CrossEntropy

@@ -23,11 +23,12 @@ from transduce.types import Facts
 
 @dataclass
 class Inheritance:
-    """The report of what a new model took from another run. Parameters are named.
+    """The report of what a new model took from another run. The keys and lists have names of parameters.
 
-    ``loaded`` has the size of each parameter that was copied whole. ``by_token`` has two numbers: the tokens that were
-    copied, and all tokens of the new model's vocabulary. ``misfits`` has the shape in the other run, then the shape in
-    the new model. ``fresh`` parameters are only in the new model, ``unused`` ones only in the other run.
+    ``init`` are the settings. ``loaded`` has the size of each parameter that was copied whole. ``by_token`` has two
+    numbers: the tokens that were copied, and all tokens of the new parameter. ``misfits`` has the shape in the other
+    run, then the shape in the new model. ``fresh`` parameters are only in the new model, ``unused`` ones only in the
+    other run.
     """
 
     init: Init
@@ -38,8 +39,8 @@ class Inheritance:
     unused: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
-        """The report as lines for people. If all parameters of a module are in the same list, the module is named
-        instead.
+        """The report as lines for people. If all parameters of a module are in the same list of ``loaded``, ``fresh``
+        or ``unused``, the module is named instead.
         """
         own = [*self.loaded, *self.by_token, *self.misfits, *self.fresh]
         theirs = [*self.loaded, *self.by_token, *self.misfits, *self.unused]
@@ -71,8 +72,8 @@ def _line(what: str, names: list[str], more: str = "") -> Iterator[str]:
 
 
 class Predecessor:
-    """The run that a new run starts from, loaded from the settings ``[init]``. Raises FileNotFoundError if there is no
-    such run, or if it lacks the checkpoint.
+    """The run that a new run starts from, loaded from the settings ``[init]`` into the processor's memory. Raises
+    FileNotFoundError if there is no such run, or if it lacks the checkpoint.
     """
 
     def __init__(self, init: Init) -> None:
@@ -82,9 +83,10 @@ class Predecessor:
 
     def units_for(self, data: Data) -> config.Table | None:
         """The predecessor's ``data.units``, which the new run takes over; None if ``init.vocabulary`` is "own".
+        ``data`` are the new run's.
 
-        A language model takes over those of the target alone. Raises UserError if the predecessor is a language model
-        and the new run is not. ``data`` are the new run's.
+        A new run without sources takes over the units of the target alone, and ``tokenizers`` then have no source. If
+        the new run has sources and the predecessor has none, raises UserError.
         """
         if self.init.vocabulary == "own":
             return None
@@ -111,11 +113,12 @@ class Predecessor:
 
     @torch.no_grad()
     def hand_over(self, model: nn.Module, table: config.Table, tokenizers: Tokenizers) -> Inheritance:
-        """Copies the predecessor's weights that fit into the new ``model``. ``table`` has the new model's settings, and
-        ``tokenizers`` its vocabularies. Returns what was copied.
+        """Copies the predecessor's weights that fit into the new ``model``, in place. ``table`` has the new model's
+        settings, and ``tokenizers`` its vocabularies. Returns the report of what was copied and what was not.
 
-        A parameter fits if its name and shape are the same. If one of its axes runs over a vocabulary, the size of that
-        axis may differ: the entries of tokens that both vocabularies have are copied. Raises UserError if nothing fits.
+        A parameter fits if its name and shape are the same. If vocabularies differ and one of its axes runs over a
+        vocabulary, the size of that axis may differ: the entries of tokens that both vocabularies have are copied.
+        Raises UserError if nothing fits.
         """
         given = dict(self.transducer.model.named_parameters(remove_duplicate=False))  # a tied table has several names
         here, there = self._axes(table, tokenizers)
@@ -157,7 +160,9 @@ class Predecessor:
 
 @dataclass(frozen=True)
 class Axis:
-    """The axis of a parameter that runs over a vocabulary: its number, and the token of each index."""
+    """The axis of a parameter that runs over a vocabulary: its index (``number``), and the token of each index along
+    it.
+    """
 
     number: int
     entries: tuple[Hashable, ...]
@@ -169,7 +174,7 @@ def vocabulary_axes(table: config.Table, tokenizers: Tokenizers) -> dict[str, Ax
 
     Models do not declare these axes, so this function finds them by their growth. It makes the model twice, without
     memory for its weights. The second model has one more source token, two more target tokens (one if both sides share
-    a vocabulary) and three more known words. So the growth of an axis tells its vocabulary.
+    a vocabulary) and, if the source has known words, three more of them. So the growth of an axis tells its vocabulary.
     """
     facts, source, target = tokenizers.facts, tokenizers.source.entries, tokenizers.target.entries
     spelling, words = source[: facts.source_vocabulary], source[facts.source_vocabulary :]
@@ -195,7 +200,7 @@ def _shapes(table: config.Table, facts: Facts) -> dict[str, tuple[int, ...]]:
 
 
 def _without_facts(value: Any) -> Any:
-    """A resolved table without the values that the data gave."""
+    """A resolved table without the values that the data gave: the keys of ``Facts`` are left out at every depth."""
     if isinstance(value, dict):
         known = {fact.name for fact in fields(Facts)}
         return {key: _without_facts(inner) for key, inner in value.items() if key not in known}
@@ -208,7 +213,9 @@ def _shape_without_vocabulary(tensor: Tensor, axis: Axis | None) -> tuple[int | 
 
 
 def _copy_tokens(own: Tensor, axis: Axis, given: Tensor, other: Axis) -> int:
-    """Copies the entries of tokens that both vocabularies have from ``given`` into ``own``; returns their number."""
+    """Copies the entries of tokens that both vocabularies have from ``given`` into ``own``, in place; returns the
+    number of these tokens.
+    """
     places = {entry: place for place, entry in enumerate(other.entries)}
     shared = [(place, places[entry]) for place, entry in enumerate(axis.entries) if entry in places]
     here, there = torch.tensor(shared, dtype=torch.long).view(-1, 2).unbind(1)

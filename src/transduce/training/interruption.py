@@ -44,8 +44,9 @@ class Interruption:
 
 
 def raise_again(reason: str | None) -> None:
-    """Ends the program as the signal that ``reason`` names would have: KeyboardInterrupt, or SystemExit with status
-    128 and its number. Does nothing for any other reason."""
+    """Ends the program as the signal that ``reason`` names would: raises KeyboardInterrupt for "SIGINT", and SystemExit
+    with 128 plus the signal's number for "SIGTERM" and "SIGHUP". Does nothing for any other reason.
+    """
     if reason == "SIGINT":
         raise KeyboardInterrupt
     if reason in {number.name for number in SIGNALS}:

@@ -40,11 +40,13 @@ class DivergenceError(StoppedError):
 @dataclass
 class Loop:
     """The training loop of every model that learns by gradients: updates, validations and checkpoints until the budget
-    ends, patience runs out or a signal comes. A call trains and returns ``Finished``.
+    ends, patience runs out or a signal comes. A call trains and returns ``Finished``; it raises DivergenceError if the
+    loss or the gradient is no longer finite.
 
     ``judge`` validates the current model within the seconds that it is given. If it is None, there is no validation
-    data, and the last model is the best. ``state`` is replaced as training proceeds. ``fresh`` is False for a model
-    that starts from trained weights: few updates may then be enough, and the loop does not warn of them.
+    data, and the last model is the best. ``autocast`` makes the context in which the loss is computed.
+    ``configuration`` is the text of config.toml. ``state`` is replaced as training proceeds. ``fresh`` is False for a
+    model that starts from trained weights: few updates may then be enough, and the loop does not warn of them.
     """
 
     trainable: Trainable
@@ -179,8 +181,8 @@ class Loop:
         self.state = replace(self.state, step=step, place=place, tokens=self.state.tokens + count)
 
     def _scale_gradients(self, count: int) -> Tensor:
-        """Divides the summed gradients by ``count`` and clips their norm, in one multiplication. Returns the norm of
-        the mean gradient before clipping.
+        """Divides the summed gradients by ``count`` and clips their norm, in place. Returns the norm of the mean
+        gradient before clipping.
         """
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients) / count
@@ -191,8 +193,8 @@ class Loop:
         return norm
 
     def _report(self) -> None:
-        """Sends the updates since the last report to the callbacks, as one ``Update``. Raises DivergenceError if one of
-        their losses or gradients is not finite.
+        """Sends the updates since the last report to the callbacks, as one ``Update``, if there are any. Raises
+        DivergenceError if one of their losses or gradients is not finite.
         """
         if not self.unreported:
             return
@@ -219,7 +221,9 @@ class Loop:
             callback.on_update(report)
 
     def _count_event(self) -> None:
-        """Counts a line of metrics.jsonl, before it is written. A resumed run drops the lines after its checkpoint."""
+        """Counts a line of metrics.jsonl, before it is written, unless the checkpoint that training went on from had no
+        count. A resumed run drops the lines after its checkpoint.
+        """
         if self.state.events is not None:
             self.state = replace(self.state, events=self.state.events + 1)
 
@@ -240,7 +244,9 @@ class Loop:
             callback.on_notice(Notice(self.state.step, text))
 
     def _notice_pace(self) -> None:
-        """After the first minute of this session, warns once if the budget ends too soon to learn much."""
+        """After the first minute of this session, warns once if the budget's minutes end too soon to learn much. A
+        model that started from trained weights gets no warning.
+        """
         seconds = self.seconds
         if self.pace_known or seconds - self.session_began < KNOWN_AFTER:
             return
@@ -250,8 +256,8 @@ class Loop:
             self._notice(warning)
 
     def _notice_share(self, computed: str, left_out: str, seconds: float) -> None:
-        """Tells the user, once, what a validation computes, what it leaves out, and why. ``seconds`` is the time that
-        the omitted part would take.
+        """Tells the user, at most once in a session, what a validation computes, what it leaves out, and why.
+        ``seconds`` is the time that the omitted part would take.
         """
         if self.share_noticed:
             return
@@ -266,10 +272,12 @@ class Loop:
     # ------------------------------------------------- validation, checkpoints
 
     def _due(self) -> bool:
-        """Whether to validate now. Without validations during training, whether to save now.
+        """Whether it is time to validate and, without ``checkpoint_every``, to save. If training does not validate
+        before its end, it is only time to save.
 
         This is due after each ``every`` updates or, if that is not set, when progress passes a multiple of 1 /
-        ``times``. It is never due at the end of the budget, where ``_finish`` validates.
+        ``times``. Without validations before the end, ``SAVES`` replaces ``times``. It is never due at the end of the
+        budget, where ``_finish`` validates. Call it once for each update: it remembers the progress.
         """
         validation = self.training.validation
         before, self.previous_progress = self.previous_progress, self.progress
@@ -282,9 +290,9 @@ class Loop:
 
     def _validate(self, allowed: float = math.inf) -> None:
         """Validates the current model, unless this update has been validated. The validation may take ``allowed``
-        seconds.
+        seconds: if it would take longer, parts of it, or all of it, are left out.
 
-        Also keeps the weights for the average, and updates the time to reserve for the last validation.
+        Also keeps the weights, if ``average`` is more than 1, and updates the time to reserve for the last validation.
         """
         if self.state.validations and self.state.validated_step == self.state.step:
             return
@@ -310,7 +318,7 @@ class Loop:
         self.previous_progress = self.progress  # a validation that is long past its time is not made up for
 
     def _record(self, judgement: Judgement) -> float:
-        """Records the value of a validation in ``state``, for the schedule. Returns 0.0.
+        """Records the value of a validation in ``state``, for the schedule of the learning rate. Returns 0.0.
 
         If the search was left out, there is no value: then it records nothing and returns the seconds that the search
         would have taken.
@@ -325,17 +333,19 @@ class Loop:
 
     @property
     def _allowed_seconds(self) -> float:
-        """Seconds that a validation may take now.
+        """Seconds that a validation may take now: infinite if the budget has no minutes.
 
-        Only minutes limit them. What a budget of updates or epochs computes must not depend on the clock: an
-        interrupted run must end with the same bits."""
+        What a budget of updates or epochs computes must not depend on the clock: an interrupted run must end with the
+        same bits.
+        """
         if self.training.minutes is None:
             return math.inf
         return self.training.validation.share * self.seconds - self.state.validating
 
     def _judge(self, what: str, allowed: float = math.inf) -> Judgement:
-        """Validates the current model, saves it if it is the best so far, and reports. Returns the judgement. NaN ranks
-        last.
+        """Validates the current model, saves it if it is the best so far, and calls the callbacks. Returns the
+        judgement. NaN ranks last. ``what`` names the model, "valid" or "average". Raises TooSlowError as ``Judge``
+        does.
         """
         assert self.judge is not None
         began = self.clock()
@@ -382,8 +392,8 @@ class Loop:
             callback.on_checkpoint(Saved(checkpoint, self.state.step))
 
     def _finish(self) -> None:
-        """Validates the last model and the average of the last models; each becomes the best checkpoint if it is
-        better. Without validation data, saves the last model as the best.
+        """Validates the last model and, if at least two are kept, the average of the last models; each becomes the best
+        checkpoint if it is better. Without validation data, saves the last model as the best.
         """
         self._report()  # raises if the last updates have diverged, before anything is saved as the best
         if self.judge is None:
@@ -413,7 +423,10 @@ class Loop:
 
 @dataclass(frozen=True)
 class _Unreported:
-    """The numbers of an update that is not reported yet. Tensors stay on the device, so that nothing waits for it."""
+    """The numbers of an update that is not reported yet. Tensors stay on the device, so that nothing waits for it.
+
+    ``total``, ``nll`` and ``parts`` are sums over the ``count`` target tokens. ``norm`` is that of the mean gradient.
+    """
 
     step: int
     total: Tensor

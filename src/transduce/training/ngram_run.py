@@ -27,7 +27,7 @@ SETTINGS: config.Table = {
     "search": {"type": "beam", "max_length": 200},
     "metrics": ["perplexity", "token_accuracy"],
 }
-"""Those of a model from an ARPA file, which has no data."""
+"""The settings of a run that is made from an ARPA file, except its units and its order. It has no data."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,9 @@ class NgramModel:
     def from_arpa(cls, path: Path, like: Path | None = None) -> NgramModel:
         """The model of an ARPA file, with the words of the file as its vocabulary.
 
-        ``like`` is a run whose target vocabulary the model gets instead, so that both can be used together. Raises
-        UserError for a file that is no ARPA file, and if it has no word of that vocabulary.
+        ``like`` is a run whose target vocabulary the model gets instead, so that both can be used together: n-grams
+        with other words are left out. Raises UserError for a file that is no ARPA file, for units of numbers or
+        factors, and if the file has no word of that vocabulary.
         """
         read = arpa.read(path)
         if like is None:
@@ -83,7 +84,9 @@ class NgramModel:
         return cls(ngrams, Tokenizers(NOTHING.learn(()), target), table, report)
 
     def pruned(self, threshold: float) -> NgramModel:
-        """The model without n-grams that change little (``statistical.pruning.prune``)."""
+        """Another model without the n-grams that change little (``statistical.pruning.prune``); its settings have the
+        ``threshold``.
+        """
         model = {**self.settings["model"], "prune": threshold}
         return replace(self, ngrams=prune(self.ngrams, threshold), settings={**self.settings, "model": model})
 
@@ -92,7 +95,9 @@ class NgramModel:
         arpa.write(self.ngrams, _names(self.tokenizers.target), path)
 
     def write_run(self, path: Path) -> None:
-        """Writes a run directory. Raises RunExistsError if there is one."""
+        """Writes a run directory with the checkpoints best and last, which are the same. Raises RunExistsError if the
+        directory holds a run.
+        """
         if (path / CONFIG).exists():
             raise RunExistsError(path)
         settings, table = config.build_and_resolve(self.settings, Settings, self.tokenizers.facts)
@@ -105,13 +110,13 @@ class NgramModel:
             save_weights_alone(path / CHECKPOINTS / checkpoint, model, about, config.write(table))
 
     def summary(self) -> list[str]:
-        """Lines for people: the report, and the number of n-grams of each order."""
+        """Lines for people: the report, the number of n-grams and of words, and the number of n-grams of each order."""
         counts = [f"  {count:>13,} {n}-grams" for n, count in enumerate(self.ngrams.counts, 1)]
         return [*self.report, f"{len(self.ngrams) - 1:,} n-grams over {self.ngrams.words - 2:,} words", *counts]
 
 
 def _symbols(words: tuple[str, ...]) -> TextTokenizer:
-    """A tokenizer of words between white space with this vocabulary."""
+    """A tokenizer of words between white space. Its vocabulary is the special tokens, then ``words``."""
     record = Symbols(normalisation="none").learn(()).as_json()
     vocabulary = record["model"]["vocab"]
     for word in words:
@@ -120,7 +125,9 @@ def _symbols(words: tuple[str, ...]) -> TextTokenizer:
 
 
 def _names(tokenizer: Tokenizer) -> list[str]:
-    """The words of a vocabulary from UNK on, as an ARPA file has them."""
+    """The entries of a vocabulary from <unk> on, as an ARPA file writes them. Raises UserError for units of numbers or
+    factors.
+    """
     if tokenizer.numeric or tokenizer.factors > 1:
         raise UserError("n-grams are of text, and these units are numbers or factors: set data.units.target to text's")
     return [arpa.UNKNOWN, *(arpa.written(str(entry)) for entry in tokenizer.entries[UNK + 1 :])]

@@ -45,8 +45,8 @@ class Adam:
 
 @dataclass(frozen=True)
 class AdamW:
-    """Adam with decoupled weight decay (Loshchilov and Hutter 2019). It decays parameters of two or more axes, which
-    are matrices and embeddings, but not biases and norms.
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019). It decays only parameters of two or more axes,
+    such as matrices and embeddings, and no biases or norms.
     """
 
     rate: float = 1e-3
@@ -71,8 +71,8 @@ class Schedule(Protocol):
     """The learning rate as a share of its peak.
 
     It depends on the number ``step`` of the update, from 1, and on ``progress``, the share of the budget that is used.
-    It also depends on the values of all ``validations`` so far, lower being better. It has no state, so a checkpoint
-    has nothing to save.
+    It also depends on the values of all ``validations`` so far, the first one first, lower being better. It has no
+    state, so a checkpoint has nothing to save.
     """
 
     def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float: ...
@@ -155,7 +155,7 @@ class LinearDecay:
 @dataclass(frozen=True)
 class ReduceOnPlateau:
     """A schedule: multiplies the learning rate by ``factor`` after every ``patience`` validations in a row without a
-    new best value. Over the first ``warmup`` updates it rises linearly.
+    new best value. A linear warm-up also scales the first ``warmup`` updates.
     """
 
     factor: float = 0.5
@@ -181,8 +181,8 @@ class ReduceOnPlateau:
 
 
 def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
-    """Excludes the parameters that ``patterns`` name from training. Returns a line for the run's report, if any are
-    frozen.
+    """Excludes the parameters that ``patterns`` name from training, in place. Returns a list with one line for the
+    run's report if any parameter is frozen; otherwise an empty list.
 
     A pattern is the dotted name of a parameter, or of a module for all its parameters. It may have shell wildcards. A
     shared parameter is frozen under all of its names. Modules stay in training mode, so dropout stays on. Raises

@@ -70,11 +70,11 @@ class Training:
     not use it with a GPU. ``batching`` forms the batches, and ``accumulate`` of them make one update. The
     ``augmentation`` list changes the source signals in its order, anew in each epoch. ``clip`` bounds the gradient's
     norm (0: no bound). ``precision`` "auto" is bfloat16 where this machine computes it faster, else float32. The state
-    is saved after every ``checkpoint_every`` updates (default: at each validation), and at the end. Then the last
-    ``average`` validated models are averaged (1: no average), and the average becomes the best checkpoint if it is
-    better. ``freeze`` names modules or parameters ("encoder", "decoder.embedding", "*.bias") that keep their values.
-    ``seed`` decides all random numbers. The training of a counted model ends after a pass that raises the
-    log-probability by at most a share ``gain`` of its size.
+    is saved after every ``checkpoint_every`` updates (default: at each validation; ten times in the budget if there are
+    none), and at the end. Then the last ``average`` validated models are averaged (1: no average), and the average
+    becomes the best checkpoint if it is better. ``freeze`` names modules or parameters ("encoder", "decoder.embedding",
+    "*.bias") that keep their values. ``seed`` decides all random numbers. The training of a counted model ends after a
+    pass that raises the log-probability by at most a share ``gain`` of its size.
     """
 
     steps: int | None = None
@@ -113,7 +113,9 @@ class Settings:
     """All settings of a run. ``transduce train`` reads them from a TOML file and keeps them in the run directory.
 
     ``search`` and ``metrics`` are for the trained model: prediction and evaluation use them. ``training.validation``
-    has its own. Raises ConfigError if the objective or a search calls a method that the model lacks.
+    has its own. Raises ConfigError if the objective or a search calls a method that the model lacks, or if a counted
+    model gets a setting that needs gradients. Raises UserError for a distillation with another objective than
+    cross-entropy.
     """
 
     data: Data
@@ -140,7 +142,9 @@ class Settings:
             check_fit("training.validation.search", "Search", type(self.training.validation.search), model)
 
     def _check_counted(self, model: str) -> None:
-        """Raises ConfigError for a setting that needs gradients, because a counted model has none."""
+        """Raises ConfigError for a setting that needs gradients, because a counted model has none: distillation,
+        freezing, augmentation, or an objective that is not in ``MEASURES``.
+        """
         given = {
             "objective": self.objective not in MEASURES,
             "distillation": self.distillation is not None,

@@ -42,8 +42,8 @@ class TooSlowError(Exception):
 
 @dataclass(frozen=True)
 class Judgement:
-    """The result of a validation: the mean loss per target token, the metrics' scores and a ``value``, lower being
-    better.
+    """The result of a validation: the mean loss per target token (or number), the metrics' scores by name, and a
+    ``value``, lower being better.
 
     ``measure`` is "loss" or the name of the first metric. The value is the loss, or the metric's score, negated if
     higher scores are better. It is None if the search did not fit into the allowed time. Then there is only the loss,
@@ -65,11 +65,11 @@ class Judgement:
 
 
 class Judge:
-    """Validates a model: the loss over the pairs ``valid``, computed as in training, and the metrics of a search over
-    the examples ``chosen``, in float32.
+    """Validates a model: the loss over the pairs ``valid``, and the metrics of a search over the examples ``chosen``.
 
-    The loss uses one in ``one_in`` of the batches of ``valid``, because ``chosen`` has one in ``one_in`` of the
-    examples.
+    The loss is computed in the precision of training, and leaves out label smoothing. The search computes in float32.
+    The caller puts the model into evaluation mode. The loss uses one in ``one_in`` of the batches of ``valid``, because
+    ``chosen`` has about one in ``one_in`` of the examples.
     """
 
     def __init__(
@@ -94,10 +94,10 @@ class Judge:
         self.search_seconds: float | None = None  # of all examples, when last measured or estimated
 
     def __call__(self, allowed: float = math.inf) -> Judgement:
-        """The judgement of the current model. Leaves out the search if the whole would take more than ``allowed``
-        seconds.
+        """The judgement of the current model. Leaves out the search if the whole is expected to take more than
+        ``allowed`` seconds.
 
-        Raises TooSlowError if even the loss would take longer.
+        Raises TooSlowError if even the loss is expected to take longer, as its first batch shows.
         """
         began = self.clock()
         loss = self._loss(allowed)
@@ -116,8 +116,8 @@ class Judge:
         """Seconds that the search is expected to take. ``left`` are the seconds left for it; 0 is returned if they are
         infinite.
 
-        The search is timed on a sample if its time is unknown, or if its last time is more than ``left``: a model that
-        learns writes shorter outputs.
+        The search is timed on a sample if its time is unknown, or if ``left`` is positive and its last time is more
+        than that: a model that learns writes shorter outputs.
         """
         if left == math.inf:
             return 0.0
@@ -187,8 +187,9 @@ def check_metrics(names: Sequence[str], found: Sequence[Example], model: type) -
     """Raises UserError if one of these metrics cannot score the examples: for example ``mase-12`` with sources of ten
     steps.
 
-    Scores some examples as if the model wrote their first references. Metrics of the model's probabilities are not
-    checked. Also raises UserError for a metric of densities if the class ``model`` gives none.
+    Computes each metric's statistics of a few examples, as if a model of the class ``model`` wrote their first
+    references. So it also raises for a metric of densities if that class gives none. Metrics that need teacher forcing
+    are not checked.
     """
     for each in map(metric, dict.fromkeys(names)):
         for example in () if each.needs_forcing else spread(list(found), CHECKED):
@@ -196,7 +197,9 @@ def check_metrics(names: Sequence[str], found: Sequence[Example], model: type) -
 
 
 def _as_written(reference: str, model: type) -> Prediction:
-    """The reference as an output of the class ``model``: a missing number is 0, and deviations are 1."""
+    """The reference as an output of the class ``model``. For a regressor, a missing number is 0; if it is a
+    ``Density``, each number has the deviation 1. For other models the text stays as it is.
+    """
     if not can(model, Regressor):
         return Prediction(reference)
     text = re.sub(rf"\b{MISSING}\b", "0", reference, flags=re.IGNORECASE)
@@ -205,8 +208,8 @@ def _as_written(reference: str, model: type) -> Prediction:
 
 
 def spread(found: list[Example], count: int | None) -> list[Example]:
-    """Returns ``count`` of the examples, evenly spaced; all of them if ``count`` is None or larger. Data are often
-    sorted, so the first ones would not be a fair sample.
+    """Returns ``count`` of the examples, evenly spaced; all of them if ``count`` is None, 0, or more than there are.
+    Data are often sorted, so the first ones would not be a fair sample.
     """
     count = min(count or len(found), len(found))
     return [found[number * len(found) // count] for number in range(count)]

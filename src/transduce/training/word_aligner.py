@@ -23,8 +23,8 @@ from transduce.transducer import Transducer
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is trained: ``passes`` of its own after ``warm_up`` passes of IBM model 1. ``agreement`` is that of
-    ``TwoWayCounts``.
+    """How a word aligner is trained: ``passes`` of its own after ``warm_up`` passes of IBM model 1. ``position`` makes
+    its model of positions. ``agreement`` is that of ``TwoWayCounts``.
     """
 
     position: Callable[[], Position]
@@ -49,11 +49,12 @@ def learn_aligner(
     further: Iterable[tuple[str, str]] = (),
     passes: int | None = None,
 ) -> Transducer:
-    """A word aligner that learned from ``pairs`` of a source and a target text, and from ``further`` ones.
+    """A word aligner, as a transducer, that learned from ``pairs`` of a source and a target text, and from ``further``
+    ones.
 
     White space separates words. Upper and lower case count as equal. ``model`` is a name in ``RECIPES``; ``passes``
-    replaces its number of passes. Raises UserError for another name, for fewer than one pass, and if no pair has words
-    on both sides.
+    replaces its number of passes, but not that of the warm-up. Raises UserError for another name, for fewer than one
+    pass, and if no pair has words on both sides.
     """
     if model not in RECIPES:
         raise UserError(f"model = {model!r}: one of {', '.join(RECIPES)} was expected")

@@ -49,8 +49,8 @@ class Affine:
         return self.moved(source, uniform(ids_B, epoch, seed, 5))
 
     def moved(self, source: Padded, draws_BN: Tensor) -> Padded:
-        """Moves the pictures by given random numbers: ``draws_BN`` [B, 5] in [0, 1) are those of rotation, shear,
-        scale, shift to the right and shift down. A value of 0.5 changes nothing.
+        """Changes the pictures by given random numbers instead of its own: ``draws_BN`` [B, 5] in [0, 1) are those of
+        rotation, shear, scale, shift to the right and shift down. A value of 0.5 changes nothing.
         """
         picture_BCHW = torch.unflatten(source.values.transpose(1, 2), 1, (self.channels, -1))
         H, W = picture_BCHW.shape[2:]

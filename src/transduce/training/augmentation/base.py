@@ -15,7 +15,8 @@ from transduce.types import Batch, Padded
 
 
 class Augmentation(Protocol):
-    """Changes the signals [B, S, D] of a batch for training. ``ids_B`` are the numbers of the examples in the data.
+    """Changes the signals [B, S, D] of a batch for training. ``ids_B`` are the row numbers of the examples in the data
+    (``Batch.ids``). The result may have other lengths.
 
     The change depends only on the seed, the epoch and the example's id, so a resumed run sees the same signals. The
     values at padding are arbitrary, before and after.
@@ -38,7 +39,7 @@ def augmented(augmentations: Sequence[Augmentation], batch: Batch, epoch: int, s
 
 
 def check_augmentation(augmentations: Sequence[Augmentation], signal: bool) -> None:
-    """Raises UserError if there are augmentations although ``signal`` is False: the source is no signal."""
+    """Raises UserError if there are augmentations and ``signal`` is False: the source is no signal."""
     if augmentations and not signal:
         raise UserError(
             f"training.augmentation: {type(augmentations[0]).__name__} changes signals (steps of numbers), and the "
@@ -52,7 +53,7 @@ def generators(ids_B: Tensor, epoch: int, seed: int) -> list[np.random.Generator
 
 
 def uniform(ids_B: Tensor, epoch: int, seed: int, count: int) -> Tensor:
-    """Random numbers [B, count] in [0, 1), float64."""
+    """Random numbers [B, count] in [0, 1), float64, from the ``generators`` of the examples."""
     return torch.from_numpy(np.stack([random.random(count) for random in generators(ids_B, epoch, seed)]))
 
 

@@ -14,8 +14,8 @@ from transduce.types import Padded
 @dataclass(frozen=True)
 class Stretch:
     """Makes signals faster or slower in training: multiplies the length of each one by a random factor from 1 -
-    ``most`` to 1 + ``most``. Steps are interpolated linearly. A stretched spectrogram is faster or slower speech at
-    the same pitch.
+    ``most`` to 1 + ``most``, rounded to at least one step. Steps are interpolated linearly. A stretched spectrogram is
+    faster or slower speech at the same pitch.
 
     Batches are formed from the original lengths, so a batch may grow by ``most``. CTC needs enough frames in the
     shortened signal, too: one for each symbol, and one more between equal neighbours.
