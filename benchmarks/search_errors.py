@@ -41,7 +41,7 @@ class Comparison:
     exact: Exact
     others: dict[int, Search[Any]]
     explored: list[Exploration] = field(default_factory=list)
-    found: dict[int, list[Hypothesis]] = field(default_factory=dict)
+    found: dict[int, list[Any]] = field(default_factory=dict)
     seconds: dict[int, float] = field(default_factory=dict)  # of exact search at 0
 
     def __call__(self, model: Any, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:

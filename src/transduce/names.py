@@ -171,6 +171,7 @@ NAMES: dict[str, dict[str, str]] = {
         "absolute-error": "transduce.objectives.regression:AbsoluteError",
         "huber": "transduce.objectives.regression:Huber",
         "log-density": "transduce.objectives.regression:LogDensity",
+        "language-likelihood": "transduce.objectives.derivations:LanguageLikelihood",
     },
     "Forcing": {
         "teacher": "transduce.objectives.forcing:TeacherForcing",

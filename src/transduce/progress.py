@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from transduce.training.callbacks import Callback, Finished, Notice, Started, Update, Validated
+from transduce.training.callbacks import Callback, Finished, Notice, Started, TuningStep, Update, Validated
 
 MUCH, LONG = 0.15, 30.0  # a share of the run's time, and seconds: validation is mentioned if it took more than both
 
@@ -49,6 +49,12 @@ class ProgressBar(Callback):
             self.metric = f"{name} {value:.2f}  "
         star = "  *" if validated.best else ""
         self._print(f"{_clock(validated.seconds):>7}  update {validated.step:>6,}  {validated.what}  {shown}{star}")
+
+    def on_tuning(self, tuned: TuningStep) -> None:
+        self._print(
+            f"{_clock(tuned.seconds):>7}  tuning {tuned.iteration:>6,}  valid  {tuned.metric} {tuned.score:.3f}  "
+            f"{tuned.outputs:,} different outputs so far"
+        )
 
     def on_notice(self, notice: Notice) -> None:
         self._print(notice.text)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transduce.chain import Trellis
 from transduce.types import (
     Batch,
+    Derivation,
     Emission,
     Example,
     Forecasts,
@@ -129,7 +130,8 @@ class Deriving(Model, Protocol):
     ``options`` lists the translations of all source phrases. ``language_start`` returns the language model's state [N]
     before the first token, as numbers: states are equal if all later probabilities are equal. ``language_step`` returns
     log p(token) [N] and the next state [N]; EOS ends. ``language_estimate`` guesses the log-probability [O] of the
-    first ``length_O`` tokens of each row, without knowing the tokens before them.
+    first ``length_O`` tokens of each row, without knowing the tokens before them. ``language_log_prob`` is that of
+    whole targets [B], which end with EOS.
     """
 
     feature_names: tuple[str, ...]
@@ -142,6 +144,8 @@ class Deriving(Model, Protocol):
     def language_step(self, state_N: Tensor, token_N: Tensor) -> tuple[Tensor, Tensor]: ...
 
     def language_estimate(self, tokens_OP: Tensor, length_O: Tensor) -> Tensor: ...
+
+    def language_log_prob(self, target: Padded) -> Tensor: ...
 
 
 DERIVED = (
@@ -474,7 +478,9 @@ class Search(Protocol[M_contra]):
     same if the other value allows it.
     """
 
-    def __call__(self, model: M_contra, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]: ...
+    def __call__(
+        self, model: M_contra, source: Any, prefix: Padded | None = None
+    ) -> list[list[Hypothesis]] | list[list[Derivation]]: ...
 
     def force(self, model: M_contra, source: Any, target: Padded) -> list[Hypothesis]: ...
 

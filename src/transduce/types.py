@@ -161,7 +161,8 @@ class PhraseOptions:
     """The translations of all source phrases of B sources: O options, sorted by row, start and end.
 
     Option o translates the source tokens from ``start_O`` to ``end_O`` (exclusive) of row ``row_O`` by the first
-    ``length_O`` (at least 1) of the target ids ``tokens_OP``. ``features_OF`` are its own features. ``orientation_O6``
+    ``length_O`` (at least 1) of the target ids ``tokens_OP``. ``links_OP`` has the source token, counted from the
+    option's first, that each of them comes from, -1 for none. ``features_OF`` are its own features. ``orientation_O6``
     are log-probabilities of monotone, swap and discontinuous: three for its place after the phrase before it, and three
     for the place of the phrase after it. ``lengths_B`` are the lengths of the sources without EOS. Each token of a
     source is an option of its own, so each source has a translation.
@@ -172,6 +173,7 @@ class PhraseOptions:
     end_O: Tensor
     tokens_OP: Tensor
     length_O: Tensor
+    links_OP: Tensor
     features_OF: Tensor
     orientation_O6: Tensor
     lengths_B: Tensor
@@ -180,12 +182,14 @@ class PhraseOptions:
 @dataclass(frozen=True)
 class Step:
     """One phrase of a derivation: the ``source`` tokens and the ``target`` tokens (start, exclusive end), and the
-    ``features`` that the step adds. The last step writes EOS; its source span is empty.
+    ``features`` that the step adds. ``links`` has the source token that each target token comes from, -1 for none. The
+    last step writes EOS; its source span is empty.
     """
 
     source: tuple[int, int]
     target: tuple[int, int]
     features: tuple[float, ...]
+    links: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -193,17 +197,14 @@ class Derivation:
     """One output of a model that is ``Deriving``: its ``tokens`` including EOS, and the ``steps`` that wrote them.
 
     ``score`` is the weighted sum of the ``features``, which are the sums over the steps. It is no log-probability of
-    the output: several derivations may write the same tokens, and scores are not normalised. So ``log_prob`` is None.
+    the output: several derivations may write the same tokens, and scores are not normalised. So a derivation has no
+    ``log_prob``.
     """
 
     tokens: tuple[int, ...]
     score: float
     features: tuple[float, ...]
     steps: tuple[Step, ...]
-    log_prob: None = None
-    token_log_probs: tuple[float, ...] = ()
-    best_log_probs: tuple[float, ...] = ()
-    right: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -269,7 +270,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A raw output and its log-probability (natural logarithm).
+    """A raw output and its log-probability (natural logarithm), which is None if the model gives outputs none.
 
     The fields ``forced_...`` describe the first reference. They are None unless the caller asked for them. ``text`` is
     empty if only the reference was requested. ``deviations`` has the standard deviation of each number of a forecast,
@@ -277,7 +278,7 @@ class Prediction:
     """
 
     text: str
-    log_prob: float = 0.0
+    log_prob: float | None = 0.0
     forced_log_prob: float | None = None  # of the first reference, teacher-forced
     forced_length: int | None = None  # number of its tokens; includes EOS if the model chooses where to end
     forced_right: int | None = None  # number of these tokens that are the model's first choice

@@ -26,7 +26,7 @@ from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.text import SPACE
 from transduce.errors import UserError
 from transduce.links import Links
-from transduce.protocols import Aligner, can
+from transduce.protocols import Aligner, Deriving, can
 from transduce.types import EOS, SPECIALS, UNK, Padded
 
 EVERY = AttentionChoice()
@@ -173,6 +173,11 @@ def readings(
     if rows is None:
         rows = [source.row for source in model.read([answer.request.source for answer in answers])]
     parts = parts_of_words(model.target_tokenizer)
+    if can(type(model.model), Deriving):
+        return [
+            [_by_phrases(model, answer.request.source, output, parts) for output in answer.outputs]
+            for answer in answers
+        ]
     outputs = [
         _Encoded(answer.request.source, row, output.ids, _written(model.target_tokenizer, output, parts))
         for row, answer in zip(rows, answers, strict=True)
@@ -369,6 +374,25 @@ def _by_posterior(model: TextModel, turned: bool, pairs: Sequence[_Encoded]) -> 
         T, S = len(target.words), len(source.words)
         found.append([TokenAlignment(posterior_TI[:T, 1 : 1 + S], source, target, posterior_TI[:T, 0])])
     return found
+
+
+def _by_phrases(model: TextModel, source: str, output: Output, parts: bool) -> Reading:
+    """A reading by the links inside the phrases of a phrase-based model's output."""
+    links = [] if output.derived is None else output.derived.links
+    texts = [] if output.derived is None else output.derived.target_texts
+    spans: list[Span] = []
+    for text in texts:
+        start = spans[-1][1] if spans else 0
+        spans.append((start, start + len(text)))
+    size = len(model.source_tokenizer.spans(source))
+    read = _read(model.source_tokenizer, source, range(size), size, parts_of_words(model.source_tokenizer))
+    weights_TS = torch.zeros(len(links), size)
+    linked = torch.tensor(links) >= 0
+    weights_TS[linked, torch.tensor(links)[linked]] = 1.0
+    words = words_of(output.text, spans) if parts else _numbered(i != EOS for i in output.ids)
+    return Reading(
+        output, TokenAlignment(weights_TS, read, Side(output.text, spans, words, parts), 1.0 - weights_TS.sum(1))
+    )
 
 
 def _reading(model: TextModel, output: Output, found: TokenAlignment) -> Reading:

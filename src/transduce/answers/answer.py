@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from transduce.answers.derivations import Derived
 from transduce.answers.request import Request
 from transduce.errors import UserError
 from transduce.search.constraints.base import alternatives_text
@@ -19,7 +20,8 @@ class Output:
     """One hypothesis as text, with its tokens and the model's log-probabilities (natural logarithm).
 
     ``tokens`` ends with ``</s>``. ``log_prob`` is the sum of ``token_log_probs``. ``score`` is the value that the
-    search or a reranker ranked by.
+    search or a reranker ranked by. An output of a phrase-based model has no probability: its ``log_prob`` is None, and
+    ``derived`` says how it was written.
 
     Only a scored target has ``best_log_probs`` and ``right``. ``best_log_probs`` is the log-probability of the model's
     first choice at each position, given the target's tokens before it. ``right`` says whether that choice is the
@@ -35,7 +37,7 @@ class Output:
 
     text: str
     tokens: tuple[str, ...]
-    log_prob: float
+    log_prob: float | None
     score: float
     token_log_probs: tuple[float, ...]
     best_log_probs: tuple[float, ...] = ()
@@ -45,6 +47,7 @@ class Output:
     frames: tuple[tuple[int, int], ...] | None = None
     missing: tuple[tuple[str, ...], ...] = ()
     deviations: tuple[float, ...] = ()
+    derived: Derived | None = None
 
     def interval(self, level: float = 0.9) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """The lower and the upper ends of the central intervals that hold each number with probability ``level``.

@@ -19,6 +19,8 @@ from transduce.answers.attention_weights import AttentionChoice
 from transduce.answers.frame_alignments import check_framewise, frame_alignments
 from transduce.answers.request import Extras
 from transduce.answers.text_model import TextModel
+from transduce.errors import UserError
+from transduce.protocols import Deriving, can
 
 
 def add_extras(model: TextModel, answers: list[Answer], rows: Sequence[Any], batch_size: int) -> list[Answer]:
@@ -60,6 +62,10 @@ def check_extras(model: TextModel, extras: Extras) -> None:
     if extras.aligner is not None:
         check_alignable(extras.aligner)
     if extras.replace_unknowns is not None:
+        if can(type(model.model), Deriving):
+            raise UserError(
+                "a phrase-based model already writes unknown words as the source spells them: leave out the replacement"
+            )
         check_unknowns(model.target_tokenizer)
 
 

@@ -13,6 +13,7 @@ import torch
 
 from transduce.answers.answer import Answer, Output, Unsatisfied
 from transduce.answers.batches import sorted_batches, windows
+from transduce.answers.derivations import Derived
 from transduce.answers.extras import add_extras
 from transduce.answers.request import Request
 from transduce.answers.text_model import SourceRow, TextModel
@@ -21,7 +22,7 @@ from transduce.data.tokenizers.base import Scaled
 from transduce.errors import RequestError, UserError
 from transduce.protocols import Search
 from transduce.search.constraints.base import Constraints, Tokenized, constrained
-from transduce.types import EOS, Hypothesis
+from transduce.types import EOS, Derivation, Hypothesis
 
 R = TypeVar("R")
 
@@ -29,6 +30,7 @@ IMPOSSIBLE = math.log(1e-6)  # log-probability relative to the empty output; bel
 
 Searched = tuple[Any, list[int], Tokenized | None]  # a source's row, the ids of its prefix, its constraints
 Scored = tuple[Any, Any]  # the rows of a source and of a target
+Found = Sequence[Hypothesis | Derivation]  # for one source, best first
 
 
 class Pipeline(TextModel):
@@ -84,11 +86,11 @@ class Pipeline(TextModel):
         first: int,
         search: Search[Any],
         batch_size: int,
-    ) -> list[list[Hypothesis]]:
+    ) -> list[Found]:
         """The hypotheses for each request, in order. Requests share batches if all are scored, or all searched with one
         ``nbest``.
         """
-        hypotheses: list[list[Hypothesis]] = [[] for _ in requests]
+        hypotheses: list[Found] = [[] for _ in requests]
         for (scored, nbest), places in _places_by_kind(requests).items():
             some = [(first + place, requests[place], sources[place]) for place in places]
             if scored:
@@ -101,14 +103,14 @@ class Pipeline(TextModel):
 
     # ------------------------------------------------------------- batches
 
-    def search_batch(self, batch: Sequence[Searched], search: Search[Any]) -> list[list[Hypothesis]]:
+    def search_batch(self, batch: Sequence[Searched], search: Search[Any]) -> Sequence[Found]:
         """For each row of a batch, the hypotheses that the search finds, best first."""
         rows, prefixes, phrases = zip(*batch, strict=True)
         prefix = self.padded(prefixes, torch.long) if any(prefixes) else None
         held = constrained(search, phrases, self.lexicon, self.device) if any(phrases) else search
         return self.search_with(held, self.padded(rows), prefix)
 
-    def score_batch(self, batch: Sequence[Scored], search: Search[Any]) -> list[list[Hypothesis]]:
+    def score_batch(self, batch: Sequence[Scored], search: Search[Any]) -> Sequence[Found]:
         """For each row of a batch, a list of one hypothesis: its target, with the model's log-probability of it."""
         sources, targets = zip(*batch, strict=True)
         with self.computing():
@@ -116,7 +118,7 @@ class Pipeline(TextModel):
 
     def _search(
         self, numbered: Sequence[tuple[int, Request, SourceRow]], search: Search[Any], batch_size: int
-    ) -> list[list[Hypothesis]]:
+    ) -> Sequence[Found]:
         rows = [
             (
                 len(source.row),
@@ -129,20 +131,21 @@ class Pipeline(TextModel):
         )
         return [self._possible(source, found) for (_, _, source), found in zip(numbered, every, strict=True)]
 
-    def _possible(self, source: SourceRow, found: list[Hypothesis]) -> list[Hypothesis]:
+    def _possible(self, source: SourceRow, found: Found) -> Found:
         """The hypotheses. If the source is empty and the best output too, those below ``IMPOSSIBLE`` are left out.
 
         A model that has no other output for an empty source gives all others hardly any probability. Length
         normalisation would rank the longest of them first.
         """
         best = found[0]
-        if best.tokens != (EOS,) or not self.conditional or list(source.row) != [EOS]:
+        if best.tokens != (EOS,) or not self.conditional or list(source.row) != [EOS] or isinstance(best, Derivation):
             return found
-        return [each for each in found if each.log_prob >= best.log_prob + IMPOSSIBLE]
+        least = best.log_prob + IMPOSSIBLE
+        return [each for each in found if isinstance(each, Hypothesis) and each.log_prob >= least]
 
     def _score(
         self, numbered: Sequence[tuple[int, Request, SourceRow]], search: Search[Any], batch_size: int
-    ) -> list[list[Hypothesis]]:
+    ) -> Sequence[Found]:
         targets = self.target_tokenizer.encode([request.target or "" for _, request, _ in numbered])
         rows = [
             (max(source.length, len(target)), (source.row, self.target_row(target, source)))
@@ -164,8 +167,8 @@ class Pipeline(TextModel):
         except UserError as error:
             raise RequestError(f"input {number}: {error}") from error
 
-    def _answer(self, request: Request, source: SourceRow, hypotheses: Sequence[Hypothesis]) -> Answer:
-        outputs = [self.output(hypothesis) for hypothesis in hypotheses]
+    def _answer(self, request: Request, source: SourceRow, hypotheses: Found) -> Answer:
+        outputs = [self.output(hypothesis, request.source) for hypothesis in hypotheses]
         if not request.constraints:
             return Answer(request, outputs, source.truncated)
         return self._satisfying(Answer(request, outputs, source.truncated), request.constraints)
@@ -181,8 +184,13 @@ class Pipeline(TextModel):
             return replace(answer, outputs=right)
         return replace(answer, outputs=outputs[:1], unsatisfied=Unsatisfied(outputs[0].missing, forbidden[0]))
 
-    def output(self, hypothesis: Hypothesis) -> Output:
-        """A hypothesis as text, with its tokens and log-probabilities. Extras are not added."""
+    def output(self, hypothesis: Hypothesis | Derivation, source: str) -> Output:
+        """A hypothesis for a source as text, with its tokens and log-probabilities. Extras are not added."""
+        if isinstance(hypothesis, Derivation):
+            ids, weights = hypothesis.tokens, self.model.weights.tolist()
+            derived = Derived(self.tokenizers, self.model.feature_names, weights, source, hypothesis)
+            names = tuple(self.target_tokenizer.tokens(ids))
+            return Output(derived.text, names, None, hypothesis.score, (), ids=ids, derived=derived)
         if isinstance(self.target_tokenizer, Scaled):
             hypothesis = self.target_tokenizer.in_units(hypothesis)
         return Output(

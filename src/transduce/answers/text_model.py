@@ -19,7 +19,7 @@ from transduce.data.tokenizers.base import Tokenizer, cut
 from transduce.errors import RequestError
 from transduce.protocols import Search
 from transduce.search.constraints.lexicon import Lexicon
-from transduce.types import Hypothesis, Padded
+from transduce.types import Derivation, Hypothesis, Padded
 
 log = logging.getLogger("transduce")
 
@@ -90,9 +90,11 @@ class TextModel:
         """The context in which to call the model, for its precision."""
         return autocast(self.precision, self.device)()
 
-    def search_with(self, search: Search[Any], source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
-        """For each row of a batch, the hypotheses that the search finds, best first. ``prefix`` [B, T] has ids without
-        EOS.
+    def search_with(
+        self, search: Search[Any], source: Padded, prefix: Padded | None = None
+    ) -> list[list[Hypothesis]] | list[list[Derivation]]:
+        """For each row of a batch, the hypotheses (derivations of a phrase-based model) that the search finds, best
+        first. ``prefix`` [B, T] has ids without EOS.
         """
         with self.computing():
             return search(self.model, source, prefix)

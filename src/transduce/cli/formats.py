@@ -43,7 +43,8 @@ def as_jsonl(answer: Answer) -> Iterator[str]:
 
     An output has "text", "tokens", "log_prob", "score" and "token_log_probs". It has "alignment" and "frames" if
     requested, and "missing" if it lacks required phrases. A forecast with a density has the "deviations" of its numbers
-    and the ends "low" and "high" of their 90 % intervals. The first object of "nbest" repeats the best output.
+    and the ends "low" and "high" of their 90 % intervals. An output of a phrase-based model has the "features" of its
+    score and its "phrases"; its "log_prob" is null. The first object of "nbest" repeats the best output.
     """
     nbest = [
         {
@@ -56,6 +57,7 @@ def as_jsonl(answer: Answer) -> Iterator[str]:
             **({} if output.frames is None else {"frames": output.frames}),
             **({"missing": output.missing} if output.missing else {}),
             **_density(output),
+            **_phrases(output),
         }
         for output in answer.outputs
     ]
@@ -93,6 +95,12 @@ def _density(output: Output) -> dict[str, Any]:
         return {}
     low, high = output.interval(0.9)
     return {"deviations": output.deviations, "low": low, "high": high}
+
+
+def _phrases(output: Output) -> dict[str, Any]:
+    if output.derived is None:
+        return {}
+    return {"features": output.derived.features, "phrases": [vars(phrase) for phrase in output.derived.phrases]}
 
 
 def _alignment_columns(output: Output) -> list[str]:

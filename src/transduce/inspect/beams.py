@@ -102,7 +102,8 @@ def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = 
         )
     recorder = _Recorder()
     padded = transducer.padded([transducer.read_one(source)])
-    (found,) = transducer.search_with(replace(beam, observer=recorder), padded)
+    with transducer.computing():
+        (found,) = replace(beam, observer=recorder)(transducer.model, padded)
     texts = tuple(transducer.target_tokenizer.decode(hypothesis.tokens) for hypothesis in found)
     return BeamTree(source, recorder.tree(transducer, found), tuple(found), texts)
 

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from transduce.data.pairs import Pairs
 from transduce.errors import UserError
+from transduce.links import Heuristic
 from transduce.protocols import DERIVED
-from transduce.statistical.alignment.quick import quick_links
+from transduce.statistical.alignment.corpus import align_corpus
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.counted import OnePass, check_tokens, empty
 from transduce.statistical.kneser_ney import estimate as estimate_language
-from transduce.statistical.links import Heuristic
 from transduce.statistical.phrases.discounting import Discount
 from transduce.statistical.phrases.extraction import Corpus
 from transduce.statistical.phrases.table import SCORES, PhraseTable, estimate
@@ -29,6 +29,7 @@ from transduce.types import EOS, PAD, UNK, Padded, PhraseOptions
 Ids = NDArray[np.int64]
 
 OWN = (*SCORES, "phrases", "words", "unknown")
+ROWS = 1024  # lines per chunk of a measurement
 WEIGHTS = (0.2, 0.2, 0.2, 0.2, 0.0, -0.5, -10.0, 0.3, *(0.2,) * 6, 0.5)
 """The weights before tuning, by feature. The last is the language model's."""
 
@@ -53,7 +54,6 @@ class PhraseBased(nn.Module):
         self,
         source_vocabulary: int,
         target_vocabulary: int,
-        source_factors: int,
         longest: int = 7,
         limit: int = 20,
         order: int = 5,
@@ -63,11 +63,6 @@ class PhraseBased(nn.Module):
         copy: bool = False,
     ) -> None:
         super().__init__()
-        if source_factors > 1:
-            raise UserError(
-                f"a phrase-based model reads one id a token, and each step of the source has {source_factors}: set "
-                "data.units.source to units of text without factors, such as words"
-            )
         for name, value in (("longest", longest), ("limit", limit), ("order", order)):
             if value < 1:
                 raise UserError(f"{name} = {value}: at least 1 was expected")
@@ -81,6 +76,7 @@ class PhraseBased(nn.Module):
         self.discount, self.orientation, self.symmetrisation = discount, orientation, symmetrisation
         self.source_keys, self.first = empty(torch.long), empty(torch.long)
         self.targets, self.lengths = empty(torch.int32, longest), empty(torch.int32)
+        self.links = empty(torch.int8, longest)
         self.scores, self.orientations = empty(torch.float32, len(SCORES)), empty(torch.float32, 6)
         self.language = BackOff()
         self.weights = nn.Parameter(torch.tensor(WEIGHTS), requires_grad=False)
@@ -99,6 +95,7 @@ class PhraseBased(nn.Module):
             (self.first, table.first),
             (self.targets, table.targets),
             (self.lengths, table.lengths),
+            (self.links, table.links),
             (self.scores, table.scores),
             (self.orientations, table.orientation),
         ):
@@ -128,6 +125,7 @@ class PhraseBased(nn.Module):
             end_O=torch.from_numpy(start_P[place_Q] + length_Q).to(device),
             tokens_OP=self._tokens(table_Q, known, passed_Q),
             length_O=torch.where(known, self.lengths[table_Q].long(), 1),
+            links_OP=self.links[table_Q].long().masked_fill(~known[:, None], 0),
             features_OF=self._features(table_Q, known),
             orientation_O6=torch.where(known[:, None], self.orientations[table_Q], float(np.log(1 / 3))),
             lengths_B=torch.from_numpy(lengths_B).to(device),
@@ -148,6 +146,14 @@ class PhraseBased(nn.Module):
             step_O, state_O = self.language_step(state_O, tokens_OP[:, place])
             total_O = total_O + torch.where(place < length_O, step_O, 0.0)
         return total_O
+
+    def language_log_prob(self, target: Padded) -> Tensor:
+        state_B = self.language_start(len(target.lengths))
+        total_B = torch.zeros(len(target.lengths), dtype=torch.float64, device=state_B.device)
+        for token_B, real_B in zip(target.values.unbind(1), target.mask.unbind(1), strict=True):
+            log_prob_B, state_B = self.language_step(state_B, token_B)
+            total_B = total_B + torch.where(real_B, log_prob_B, 0.0)
+        return total_B
 
     def _found(self, ids_P: Ids, left_P: Ids) -> tuple[Ids, Ids, Ids]:
         """[Q] each: the place, the number of source tokens and the number of each option in the table, -1 for a token
@@ -197,7 +203,7 @@ class PhraseCounts(OnePass):
 
     def count(self) -> None:
         model, sides = self.model, (self.pairs.source, self.pairs.target)
-        links = quick_links(*sides, model.symmetrisation)
+        links = align_corpus(*sides, agreement=True, heuristic=model.symmetrisation)
         if not len(links):
             raise UserError(
                 "no word of a source was linked with a word of its target: give pairs with text on both sides"
@@ -210,11 +216,6 @@ class PhraseCounts(OnePass):
         model.language.learn(estimate_language(lines, model.vocabularies[1] - UNK, model.order))
 
     def log_prob(self) -> float:
-        model, total = self.model, 0.0
-        for batch in self.pairs.in_turn(1024):
-            target = batch.target.to(model.weights.device)
-            state_B = model.language_start(len(target.lengths))
-            for token_B, real_B in zip(target.values.unbind(1), target.mask.unbind(1), strict=True):
-                log_prob_B, state_B = model.language_step(state_B, token_B)
-                total += float(log_prob_B[real_B].double().sum())
-        return total
+        batches = self.pairs.in_turn(ROWS)
+        device = self.model.weights.device
+        return sum(float(self.model.language_log_prob(batch.target.to(device)).sum()) for batch in batches)

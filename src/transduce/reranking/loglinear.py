@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, cast
 
 from transduce.answers.answer import Answer, Output
 from transduce.errors import UserError
@@ -25,10 +25,13 @@ class Feature(Protocol):
 
 @dataclass(frozen=True)
 class Own:
-    """A feature: log p(y | x) of the model that found the output (``Output.log_prob``)."""
+    """A feature: log p(y | x) of the model that found the output (``Output.log_prob``).
+
+    A phrase-based model gives its outputs no probability. Then it is the score of the output's best derivation.
+    """
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
-        return [output.log_prob for _, output in pairs]
+        return [output.score if output.log_prob is None else output.log_prob for _, output in pairs]
 
 
 @dataclass(frozen=True)
@@ -119,4 +122,4 @@ class LogLinear:
 
 def _log_probs(transducer: Transducer, texts: list[tuple[str, str]], batch_size: int) -> list[float]:
     """The log-probability of each target, from pairs (source, target)."""
-    return [scored.log_prob for scored in transducer.score(texts, batch_size)]
+    return [cast(float, scored.log_prob) for scored in transducer.score(texts, batch_size)]

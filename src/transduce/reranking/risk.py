@@ -56,9 +56,18 @@ class MinimumRisk:
     def _weights(self, outputs: Sequence[Output]) -> dict[str, float]:
         """The weight of each distinct text: the sum over the outputs with this text. All weights sum to 1."""
         weights: defaultdict[str, float] = defaultdict(float)
-        best = max(output.log_prob for output in outputs)
-        for output in outputs:
-            alike = self.weights == "uniform" or best == -math.inf
-            weights[output.text] += 1.0 if alike else math.exp(output.log_prob - best)
+        log_probs = [0.0 if self.weights == "uniform" else _log_prob(output) for output in outputs]
+        best = max(log_probs)
+        for output, log_prob in zip(outputs, log_probs, strict=True):
+            weights[output.text] += 1.0 if best == -math.inf else math.exp(log_prob - best)
         total = sum(weights.values())
         return {text: weight / total for text, weight in weights.items()}
+
+
+def _log_prob(output: Output) -> float:
+    if output.log_prob is None:
+        raise UserError(
+            "weights = 'posterior': outputs of a phrase-based model have scores and no probabilities; use uniform "
+            "weights"
+        )
+    return output.log_prob

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
@@ -122,7 +122,8 @@ class Shortlist:
         self, model: Autoregressive[Any], source: Padded, prefix: Padded | None = None
     ) -> list[list[Hypothesis]]:
         lists = self.candidates.of(source, prefix)
-        found = self.search(ListedModel(model, lists), source, None if prefix is None else lists.columns(prefix))
+        columns = None if prefix is None else lists.columns(prefix)
+        found = cast(list[list[Hypothesis]], self.search(ListedModel(model, lists), source, columns))
         words = lists.words_C.tolist()
         return [
             [replace(hypothesis, tokens=tuple(words[column] for column in hypothesis.tokens)) for hypothesis in row]

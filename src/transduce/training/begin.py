@@ -40,6 +40,7 @@ from transduce.training.inheritance import Inheritance, Predecessor
 from transduce.training.loop import Loop
 from transduce.training.optimization import freeze
 from transduce.training.settings import Settings, read_settings
+from transduce.training.tuning.tuner import tuner_of
 from transduce.training.validation import judge_of
 
 
@@ -158,12 +159,13 @@ def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> 
     pairs, exactly = plan.prepared.train, nullcontext
     model.to(plan.where)
     judge = judge_of(Trainable(model, plan.objective), plan.settings, plan.prepared, plan.cache, exactly)
+    tuner = tuner_of(model, plan.settings, plan.prepared, plan.cache)
     counts = model.counts(pairs)
     init = plan.settings.init
     whose = () if init is None else (f"has the vocabularies of {init.run} ({init.vocabulary}), and nothing else of it",)
     plan.create(run, 0, None)
     _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", (*plan.data_report, *whose, *counts.report)))
-    return Counting(model, counts, plan.settings.training, judge, callbacks, run, config.write(plan.table))
+    return Counting(model, counts, plan.settings.training, judge, tuner, callbacks, run, config.write(plan.table))
 
 
 def _counted(run: Path, plan: _Plan, callbacks: list[Callback]) -> Finished:

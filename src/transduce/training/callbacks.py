@@ -57,6 +57,20 @@ class Validated:
 
 
 @dataclass(frozen=True)
+class TuningStep:
+    """An iteration of tuning, counted from 0: the ``score`` by ``metric`` of the outputs that it found on data.valid,
+    and the number of different ``outputs`` in all lists so far. ``step`` is the update before tuning.
+    """
+
+    step: int
+    iteration: int
+    metric: str
+    score: float
+    outputs: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Notice:
     """Advice to the user during training, ``text``: which setting does not suit this machine or this budget, and what
     to change.
@@ -119,6 +133,9 @@ class Callback:
     def on_validation(self, validated: Validated) -> None: ...
 
     def on_checkpoint(self, saved: Saved) -> None: ...
+
+    def on_tuning(self, tuned: TuningStep) -> None: ...
+
     def on_notice(self, notice: Notice) -> None: ...
 
     def on_finish(self, finished: Finished) -> None: ...
@@ -137,8 +154,8 @@ class ForgetReplaced(Callback):
 
 
 class JsonLines(Callback):
-    """Writes the file ``path``, metrics.jsonl: one JSON object for each report of updates, each validation and each
-    notice.
+    """Writes the file ``path``, metrics.jsonl: one JSON object for each report of updates, each validation, each
+    iteration of tuning and each notice.
 
     When training begins or goes on, it drops the lines of events after the checkpoint, because these events come again.
     """
@@ -156,6 +173,9 @@ class JsonLines(Callback):
 
     def on_validation(self, validated: Validated) -> None:
         self._write({"event": "validation", **_as_json(validated)})
+
+    def on_tuning(self, tuned: TuningStep) -> None:
+        self._write({"event": "tuning", **_as_json(tuned)})
 
     def on_notice(self, notice: Notice) -> None:
         self._write({"event": "notice", **_as_json(notice)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ from transduce.runs.checkpoints import save_weights_alone
 from transduce.runs.layout import CHECKPOINTS, Checkpoint
 from transduce.statistical.counted import Counts
 from transduce.training.budget import CLOCKS
-from transduce.training.callbacks import Callback, Finished, Saved, Update, Validated
+from transduce.training.callbacks import Callback, Finished, Saved, TuningStep, Update, Validated
 from transduce.training.interruption import Interruption
 from transduce.training.settings import Training
+from transduce.training.tuning.tuner import Tuned
 from transduce.training.validation import Judgement
 
 
@@ -33,6 +34,7 @@ class Counting:
     counts: Counts
     training: Training
     judge: Callable[[], Judgement] | None
+    tuner: Callable[[], Iterator[Tuned]] | None
     callbacks: Sequence[Callback]
     run: Path
     configuration: str
@@ -46,6 +48,8 @@ class Counting:
                 step = self._passes(interruption)
                 if not interruption.signal:
                     self.counts.store()
+                    self._tune(step, interruption)
+                if not interruption.signal:
                     self._save(step)
                     saved_step = step
                 reason = interruption.signal or reason
@@ -68,6 +72,16 @@ class Counting:
                 break
             before = log_prob
         return step
+
+    def _tune(self, step: int, interruption: Interruption) -> None:
+        """Tunes the weights if the run's settings ask for it."""
+        self.model.eval()
+        for tuned in self.tuner() if self.tuner else ():
+            seconds = self.clock() - self.began
+            for callback in self.callbacks:
+                callback.on_tuning(TuningStep(step, tuned.iteration, tuned.metric, tuned.score, tuned.outputs, seconds))
+            if interruption.signal:
+                return
 
     def _report(self, step: int, log_prob: float, seconds: float, pass_seconds: float) -> None:
         tokens = self.counts.tokens

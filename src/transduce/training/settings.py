@@ -14,8 +14,9 @@ from transduce.errors import UserError
 from transduce.metrics.base import metric
 from transduce.models.compatibility import check_fit
 from transduce.objectives.cross_entropy import ChainLikelihood, CrossEntropy
+from transduce.objectives.derivations import LanguageLikelihood
 from transduce.objectives.regression import AbsoluteError, LogDensity, SquaredError
-from transduce.protocols import Model, Objective, Search, can
+from transduce.protocols import Deriving, Model, Objective, Search, can
 from transduce.runs.ancestry import Distillation, Init
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
@@ -23,9 +24,10 @@ from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import Augmentation
 from transduce.training.budget import Budget, Clock
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule, check_at_least
+from transduce.training.tuning.tuner import Tuning
 from transduce.types import Factory, Facts
 
-MEASURES = (CrossEntropy(), ChainLikelihood(), LogDensity(), SquaredError(), AbsoluteError())
+MEASURES = (CrossEntropy(), ChainLikelihood(), LogDensity(), SquaredError(), AbsoluteError(), LanguageLikelihood())
 """Objectives that can measure a counted model, too."""
 
 
@@ -113,9 +115,9 @@ class Settings:
     """All settings of a run. ``transduce train`` reads them from a TOML file and keeps them in the run directory.
 
     ``search`` and ``metrics`` are for the trained model: prediction and evaluation use them. ``training.validation``
-    has its own. Raises ConfigError if the objective or a search calls a method that the model lacks, or if a counted
-    model gets a setting that needs gradients. Raises UserError for a distillation with another objective than
-    cross-entropy.
+    has its own. ``tuning`` is for phrase-based models. Raises ConfigError if the objective or a search calls a method
+    that the model lacks, or if a counted model gets a setting that needs gradients. Raises UserError for a distillation
+    with another objective than cross-entropy.
     """
 
     data: Data
@@ -126,9 +128,14 @@ class Settings:
     objective: Objective[Any] = field(default_factory=CrossEntropy)
     search: Search[Any] = field(default_factory=Beam)
     metrics: tuple[str, ...] = ("exact",)
+    tuning: Tuning | None = None
 
     def __post_init__(self) -> None:
         model: Any = getattr(self.model, "constructor", self.model)  # of a Spec; or the class itself
+        if self.tuning and not can(model, Deriving):
+            raise config.ConfigError(
+                "tuning", f"{model.__name__} has no weights of features, as a phrase-based model has: leave tuning out"
+            )
         check_fit("objective", "Objective", type(self.objective), model)
         if can(model, Counted):
             self._check_counted(model.__name__)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.protocols import DERIVED
 from transduce.search.phrases.stacks import Arcs
 from transduce.search.phrases.tables import Tables, orientation
 from transduce.types import EOS, Derivation, Step
 
 Ids = NDArray[np.int64]
+Numbers = NDArray[np.float64]
 
 Path = tuple[int, Any] | None  # arcs from some node on to the goal: the first arc, and the path after it
 
@@ -59,44 +60,65 @@ class Graph:
                 node = int(parents[best])
             yield _listed(path)
 
-    def derivation(self, path: list[int], steps: dict[int, tuple[float, ...]]) -> Derivation:
-        """A path as a derivation. ``steps`` keeps the features of arcs that several paths share."""
-        tables, found, tokens = self.tables, list[Step](), list[int]()
-        start, end, before = 0, 0, -1
-        for arc in path:
-            option = int(self.arcs.option_A[arc])
-            if arc not in steps:
-                steps[arc] = self._features(arc, option, start, end, before)
-            written = len(tokens)
+    def derivation(self, path: list[int]) -> Derivation:
+        """A path as a derivation."""
+        tables, steps, written = self.tables, list[Step](), 0
+        features_TF = self.features_AF[path]
+        for arc, option, features in zip(path, self.arcs.option_A[path].tolist(), features_TF.tolist(), strict=True):
+            length = len(self.written_A[arc])
             if option < 0:
-                tokens.append(EOS)
-                source = (end, end)
+                start = end = int(self.end_N[self.arcs.parent_A[arc]])
+                links = [-1]
             else:
-                tokens.extend(tables.tokens_OP[option, : tables.length_O[option]].tolist())
-                source = (int(tables.start_O[option]), int(tables.end_O[option]))
-            found.append(Step(source, (written, len(tokens)), steps[arc]))
-            (start, end), before = source, option
-        features = np.sum([step.features for step in found], 0)
-        return Derivation(tuple(tokens), float(features @ tables.weights), tuple(features.tolist()), tuple(found))
+                start, end = int(tables.start_O[option]), int(tables.end_O[option])
+                links = [-1 if link < 0 else start + link for link in tables.links_OP[option, :length].tolist()]
+            steps.append(Step((start, end), (written, written + length), tuple(features), tuple(links)))
+            written += length
+        features_F = features_TF.sum(0)
+        score = float(features_F @ tables.weights)
+        return Derivation(self.tokens(path), score, tuple(features_F.tolist()), tuple(steps))
 
-    def _features(self, arc: int, option: int, start: int, end: int, before: int) -> tuple[float, ...]:
-        """The features of a phrase after the phrase ``before``, which covers the source from ``start`` to ``end``."""
-        tables, derived = self.tables, dict.fromkeys(DERIVED, 0.0)
-        kinds, language = ("monotone", "swap", "discontinuous"), float(self.arcs.language_A[arc])
-        if option < 0:
-            own = np.zeros(len(tables.weights) - len(DERIVED))
-            complete = int(tables.lengths_B[int(tables.options.row_O[before])]) if before >= 0 else 0
-            kind = 0 if end == complete else 2
-        else:
-            own = tables.options.features_OF[option].double().cpu().numpy()
-            new_start, new_end = int(tables.start_O[option]), int(tables.end_O[option])
-            derived["distortion"] = -float(abs(new_start - end))
-            kind = int(orientation(*(np.array(each) for each in (new_start, new_end, start, end))))
-            derived[f"{kinds[kind]}-before"] = float(tables.orientation_O6[option, kind])
-        if before >= 0:
-            derived[f"{kinds[kind]}-after"] = float(tables.orientation_O6[before, 3 + kind])
-        derived["language-model"] = language
-        return (*own.tolist(), *derived.values())
+    @cached_property
+    def option_N(self) -> Ids:
+        """[N]: the last phrase of each node, -1 at the beginning."""
+        option_N = np.full(len(self.first) - 1, -1, np.int64)
+        option_N[self.arcs.node_A[::-1]] = self.arcs.option_A[::-1]  # of several, the best one's, which comes first
+        return option_N
+
+    @cached_property
+    def end_N(self) -> Ids:
+        return self.tables.end_O[self.option_N]
+
+    @cached_property
+    def written_A(self) -> list[tuple[int, ...]]:
+        """The target tokens of each arc."""
+        tables = self.tables
+        tokens = [
+            tuple(row[:length]) for row, length in zip(tables.tokens_OP.tolist(), tables.length_O.tolist(), strict=True)
+        ]
+        return [tokens[option] if option >= 0 else (EOS,) for option in self.arcs.option_A.tolist()]
+
+    def tokens(self, path: list[int]) -> tuple[int, ...]:
+        """The target tokens of a path."""
+        written = self.written_A
+        return tuple(token for arc in path for token in written[arc])
+
+    @cached_property
+    def features_AF(self) -> Numbers:
+        """The features of each arc: those of its phrase, and those that depend on the phrase before it."""
+        tables, arcs = self.tables, self.arcs
+        option_A, before_A, ends_A = arcs.option_A, self.option_N[arcs.parent_A], arcs.option_A < 0
+        start_A = np.where(ends_A, tables.lengths_B[tables.row_O[before_A]], tables.start_O[option_A])
+        end_A = np.where(ends_A, -1, tables.end_O[option_A])
+        start_A = np.where(ends_A & (before_A < 0), 0, start_A)
+        kind_A = orientation(start_A, end_A, tables.start_O[before_A], tables.end_O[before_A])
+        every = np.arange(len(option_A))
+        before_A3, after_A3 = np.zeros((2, len(every), 3))
+        before_A3[every, kind_A] = tables.orientation_O6[option_A, kind_A]
+        after_A3[every, kind_A] = tables.orientation_O6[before_A, 3 + kind_A]
+        jump_A = np.where(ends_A, 0, -np.abs(start_A - tables.end_O[before_A]))
+        parts = [tables.features_OF[option_A], jump_A[:, None], before_A3, after_A3, arcs.language_A[:, None]]
+        return np.concatenate(parts, 1)
 
 
 def _listed(path: Path) -> list[int]:

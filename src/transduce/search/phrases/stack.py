@@ -14,9 +14,9 @@ from transduce.search.labels import check_no_prefix
 from transduce.search.phrases.derivations import Graph
 from transduce.search.phrases.stacks import Pruning, decoded
 from transduce.search.phrases.tables import Tables
-from transduce.types import Derivation, Padded
+from transduce.types import Derivation, Hypothesis, Padded
 
-TRIES = 50  # derivations to look at for each wanted output: many write the same tokens
+TRIES = 20  # derivations to look at for each wanted output: many write the same tokens
 
 
 @dataclass(frozen=True)
@@ -59,19 +59,20 @@ class StackSearch:
             self.recombination,
         )
         arcs, goal_B = decoded(tables, pruning)
-        graph, steps = Graph.of(tables, arcs, int(goal_B[-1]) + 1), dict[int, tuple[float, ...]]()
-        return [self._best(graph, int(goal), steps) for goal in goal_B]
+        graph = Graph.of(tables, arcs, int(goal_B[-1]) + 1)
+        return [self._best(graph, int(goal)) for goal in goal_B]
 
-    def _best(self, graph: Graph, goal: int, steps: dict[int, tuple[float, ...]]) -> list[Derivation]:
+    def _best(self, graph: Graph, goal: int) -> list[Derivation]:
         found: dict[tuple[int, ...], Derivation] = {}
         for path in islice(graph.paths(goal), TRIES * self.nbest):
-            derivation = graph.derivation(path, steps)
-            found.setdefault(derivation.tokens, derivation)
+            tokens = graph.tokens(path)
+            if tokens not in found:
+                found[tokens] = graph.derivation(path)
             if len(found) == self.nbest:
                 break
         return sorted(found.values(), key=lambda derivation: -derivation.score)
 
-    def force(self, model: Deriving, source: Padded, target: Padded) -> list[Derivation]:
+    def force(self, model: Deriving, source: Padded, target: Padded) -> list[Hypothesis]:
         raise UserError(
             "a phrase-based model has no probability of a given target: its scores are of derivations, not normalised; "
             "score with another model, or compare outputs (transduce evaluate)"

@@ -76,11 +76,11 @@ class Stack:
 
     @property
     def start_H(self) -> Ids:
-        return np.where(self.option_H < 0, 0, self.tables.start_O[self.option_H])
+        return self.tables.start_O[self.option_H]
 
     @property
     def end_H(self) -> Ids:
-        return np.where(self.option_H < 0, 0, self.tables.end_O[self.option_H])
+        return self.tables.end_O[self.option_H]
 
     @cached_property
     def next_HS(self) -> Ids:
@@ -183,9 +183,9 @@ def _spans(stack: Stack, length: int, pruning: Pruning) -> Expansions:
 
 def _after(stack: Stack, parent_E: Ids, kind_E: Ids) -> Numbers:
     """[E]: the weighted log-probability of the orientation by the earlier phrase; 0 at the beginning."""
-    tables, option_E = stack.tables, stack.option_H[parent_E]
-    log_prob_E = np.where(option_E < 0, 0.0, tables.orientation_O6[option_E, 3 + kind_E])
-    return tables.after_weights[kind_E] * log_prob_E
+    tables = stack.tables
+    after_E: Numbers = tables.after_weights[kind_E] * tables.orientation_O6[stack.option_H[parent_E], 3 + kind_E]
+    return after_E
 
 
 def _grown(tables: Tables, spans: list[Expansions], nodes: int, pruning: Pruning) -> tuple[Stack, Arcs]:

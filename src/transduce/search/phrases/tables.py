@@ -5,7 +5,7 @@ B sources, S source positions, L tokens of the longest phrase, O options. A span
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transduce.protocols import DERIVED, Deriving
-from transduce.types import Padded, PhraseOptions
+from transduce.types import Padded
 
 Ids = NDArray[np.int64]
 Numbers = NDArray[np.float64]
@@ -26,17 +26,20 @@ class Tables:
     """A batch of sources, as NumPy arrays.
 
     ``first`` and ``count`` [B, S, L] give, for the span that starts at s and has 1 + l tokens, its first option and the
-    number of its options: an option's number is its place in ``options``. ``own_O`` is the weighted sum of each
-    option's own features, and ``guess_O`` that plus the weighted estimate of its language model score. ``weights`` [F]
-    are all weights.
+    number of its options. The fields of options are those of ``PhraseOptions``, and after the last option one that
+    stands for the beginning of a sentence: it has no tokens, its span is empty and all its numbers are 0. ``own_O`` is
+    the weighted sum of each option's own features, and ``guess_O`` that plus the weighted estimate of its language
+    model score. ``weights`` [F] are all weights.
     """
 
     model: Deriving
-    options: PhraseOptions
+    row_O: Ids
     start_O: Ids
     end_O: Ids
     tokens_OP: Ids
     length_O: Ids
+    links_OP: Ids
+    features_OF: Numbers
     orientation_O6: Numbers
     first: Ids
     count: Ids
@@ -48,28 +51,22 @@ class Tables:
     @classmethod
     def of(cls, model: Deriving, source: Padded) -> Tables:
         options = model.options(source)
-        arrays = {name: _array(getattr(options, name)) for name in ("row_O", "start_O", "end_O", "lengths_B")}
-        row_O, start_O, end_O, lengths_B = arrays.values()
+        lengths_B, weights = _array(options.lengths_B), _array(model.weights).astype(np.float64)
+        names = [field.name for field in fields(options) if field.name != "lengths_B"]
+        arrays: dict[str, Any] = {name: _with_beginning(_array(getattr(options, name))) for name in names}
         B, S = len(lengths_B), max(1, int(lengths_B.max(initial=0)))
+        row_O, start_O, end_O = (arrays[name][:-1] for name in ("row_O", "start_O", "end_O"))
         longest = int((end_O - start_O).max(initial=1))
         cell_O = (row_O * S + start_O) * longest + end_O - start_O - 1
-        first = np.searchsorted(cell_O, np.arange(B * S * longest)).reshape(B, S, longest)
-        count = np.bincount(cell_O, minlength=B * S * longest).reshape(B, S, longest)
-        weights = _array(model.weights).astype(np.float64)
-        own_O = _array(options.features_OF).astype(np.float64) @ weights[: -len(DERIVED)]
+        own_O = arrays["features_OF"] @ weights[: -len(DERIVED)]
         estimate_O = _array(model.language_estimate(options.tokens_OP, options.length_O)).astype(np.float64)
         return cls(
             model=model,
-            options=options,
-            start_O=start_O,
-            end_O=end_O,
-            tokens_OP=_array(options.tokens_OP),
-            length_O=_array(options.length_O),
-            orientation_O6=_array(options.orientation_O6).astype(np.float64),
-            first=first,
-            count=count,
+            **arrays,
+            first=np.searchsorted(cell_O, np.arange(B * S * longest)).reshape(B, S, longest),
+            count=np.bincount(cell_O, minlength=B * S * longest).reshape(B, S, longest),
             own_O=own_O,
-            guess_O=own_O + weights[-1] * estimate_O,
+            guess_O=own_O + weights[-1] * _with_beginning(estimate_O),
             lengths_B=lengths_B,
             weights=weights,
         )
@@ -105,7 +102,7 @@ class Tables:
         """[B, S, L]: the largest ``guess_O`` of each span; minus infinity without options."""
         best = np.full(self.first.size, -np.inf)
         cell_O = np.repeat(np.arange(self.first.size), self.count.ravel())
-        np.maximum.at(best, cell_O, self.guess_O)
+        np.maximum.at(best, cell_O, self.guess_O[:-1])
         return best.reshape(self.first.shape)
 
     @cached_property
@@ -146,6 +143,12 @@ def orientation(start_E: Ids, end_E: Ids, before_start_E: Ids, before_end_E: Ids
     it in the target.
     """
     return np.where(start_E == before_end_E, 0, np.where(end_E == before_start_E, 1, 2))
+
+
+def _with_beginning(values_O: NDArray[Any]) -> NDArray[Any]:
+    """Adds the option of the beginning. Floating-point numbers become double precision."""
+    padded = np.concatenate([values_O, np.zeros((1, *values_O.shape[1:]), values_O.dtype)])
+    return padded.astype(np.float64) if padded.dtype.kind == "f" else padded
 
 
 def _array(tensor: Tensor) -> NDArray[Any]:

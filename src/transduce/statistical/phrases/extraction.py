@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.statistical.links import Links
+from transduce.links import Links
 
 Ids = NDArray[np.int64]
 

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.statistical.links import Links
+from transduce.links import Links
 from transduce.statistical.phrases.extraction import Corpus, Extracted
 
 Ids = NDArray[np.int64]

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.statistical.links import Links
+from transduce.links import Links
 from transduce.statistical.phrases.discounting import Discount, probabilities
 from transduce.statistical.phrases.extraction import Corpus, Extracted, extract
 from transduce.statistical.phrases.reordering import Orientation, orientations
@@ -33,6 +33,8 @@ class PhraseTable:
     best first. ``targets`` [O, longest] are their words, padded with 0, and ``lengths`` [O] their number. ``scores``
     [O, 4] are logarithms in the order of ``SCORES``. ``orientation`` [O, 6] are log-probabilities of monotone, swap and
     discontinuous: first three with respect to the phrase before it, then three with respect to the phrase after it.
+    ``links`` [O, longest] are the source words, counted from the phrase's first, that the target words are linked with,
+    by the most probable of the phrase pair's alignments; -1 for a word without a link.
     """
 
     sources: Trie
@@ -41,6 +43,7 @@ class PhraseTable:
     lengths: Ids
     scores: Numbers
     orientation: Numbers
+    links: Ids
 
 
 def estimate(
@@ -60,11 +63,12 @@ def estimate(
     target_X = target_QN[found.target_X, found.target_length_X - 1]
     key_U, pair_X, count_U = np.unique(source_X * len(targets.keys) + target_X, return_inverse=True, return_counts=True)
     source_U, target_U = np.divmod(key_U, max(1, len(targets.keys)))
+    lexical_X = lexical_weights(source, target, links, found)
     scores = np.stack(
         [
             np.log(probabilities(count_U, source_U, target_U, discount)),
             np.log(probabilities(count_U, target_U, source_U, discount)),
-            *lexical_weights(source, target, links, found, pair_X, len(key_U)),
+            *(_largest(weight_X, pair_X, len(key_U)) for weight_X in lexical_X),
         ],
         1,
     )
@@ -72,34 +76,35 @@ def estimate(
     orientation_O = _smoothed(orientations(source, target, links, found, orientation), pair_X, len(key_U))[kept]
     kept_sources, number_N = sources.only(source_U[kept])
     words, lengths = targets.spelled()
-    first = np.searchsorted(number_N[source_U[kept]], np.arange(len(kept_sources.keys) + 1))
-    return PhraseTable(kept_sources, first, words[target_U[kept]], lengths[target_U[kept]], scores[kept], orientation_O)
+    by_pair_X = np.lexsort((-(lexical_X[0] + lexical_X[1]), pair_X))
+    aligned_X = by_pair_X[np.searchsorted(pair_X[by_pair_X], kept)]
+    return PhraseTable(
+        sources=kept_sources,
+        first=np.searchsorted(number_N[source_U[kept]], np.arange(len(kept_sources.keys) + 1)),
+        targets=words[target_U[kept]],
+        lengths=lengths[target_U[kept]],
+        scores=scores[kept],
+        orientation=orientation_O,
+        links=_inner_links(source, target, links, found, aligned_X, longest),
+    )
 
 
-def lexical_weights(
-    source: Corpus, target: Corpus, links: Links, found: Extracted, pair_X: Ids, pairs: int
-) -> tuple[Numbers, Numbers]:
-    """[U] each: log p_w(target | source) and log p_w(source | target) of the different pairs (Koehn et al. 2003,
-    section 3.3). ``pair_X`` is the number of each extracted pair among the U = ``pairs`` different ones.
+def lexical_weights(source: Corpus, target: Corpus, links: Links, found: Extracted) -> tuple[Numbers, Numbers]:
+    """[X] each: log p_w(target | source) and log p_w(source | target) of the extracted pairs (Koehn et al. 2003,
+    section 3.3).
 
     p_w is the product over the words of the one side of the mean over their links of w(word | linked word). A word
-    without a link has w(word | nothing). w are relative frequencies of the links. A pair with several alignments has
-    the largest of their weights.
+    without a link has w(word | nothing). w are relative frequencies of the links.
     """
     source_L = source.offsets[links.pair_L] + links.source_L
     target_L = target.offsets[links.pair_L] + links.target_L
     forward_Q = _word_weights(source.ids, source_L, target.ids, target_L)
     backward_P = _word_weights(target.ids, target_L, source.ids, source_L)
-    weights = []
-    for weight, start_X, end_X in (
-        (forward_Q, found.target_X, found.target_end_X),
-        (backward_P, found.source_X, found.source_end_X),
-    ):
-        sums = np.concatenate([[0.0], np.cumsum(weight)])
-        best_U = np.full(pairs, -np.inf)
-        np.maximum.at(best_U, pair_X, sums[end_X] - sums[start_X])
-        weights.append(best_U)
-    return weights[0], weights[1]
+    forward, backward = (np.concatenate([[0.0], np.cumsum(weight)]) for weight in (forward_Q, backward_P))
+    return (
+        forward[found.target_end_X] - forward[found.target_X],
+        backward[found.source_end_X] - backward[found.source_X],
+    )
 
 
 # --------------------------------------------------------------------- details
@@ -117,6 +122,25 @@ def _word_weights(given_P: Ids, given_L: Ids, word_Q: Ids, word_L: Ids) -> Numbe
     links_Q = np.bincount(place, minlength=len(word_Q))
     mean_Q = np.bincount(place, probability[number], len(word_Q)) / np.maximum(links_Q, 1)
     return np.log(np.maximum(mean_Q, RARE))
+
+
+def _largest(weight_X: Numbers, pair_X: Ids, pairs: int) -> Numbers:
+    """[U]: the largest weight of each pair: several alignments of a pair have different weights."""
+    largest_U = np.full(pairs, -np.inf)
+    np.maximum.at(largest_U, pair_X, weight_X)
+    return largest_U
+
+
+def _inner_links(source: Corpus, target: Corpus, links: Links, found: Extracted, chosen_O: Ids, longest: int) -> Ids:
+    """[O, longest]: the source word of each target word of the extracted pairs with these numbers, counted from the
+    pair's first; -1 for none. Of several links the first counts.
+    """
+    first_Q = np.full(len(target.ids) + longest, -1, np.int64)
+    target_L = (target.offsets[links.pair_L] + links.target_L)[::-1]
+    first_Q[target_L] = (source.offsets[links.pair_L] + links.source_L)[::-1]
+    place_OP = found.target_X[chosen_O, None] + np.arange(longest)
+    inside_OP = (place_OP < found.target_end_X[chosen_O, None]) & (first_Q[place_OP] >= 0)
+    return np.where(inside_OP, first_Q[place_OP] - found.source_X[chosen_O, None], -1)
 
 
 def _best(source_U: Ids, score_U: Numbers, limit: int) -> Ids:

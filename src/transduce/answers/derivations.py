@@ -1,0 +1,88 @@
+"""How a phrase-based model wrote an output: its phrases as text, and the words that they link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from transduce.data.preparation import Tokenizers
+from transduce.types import SPECIALS, UNK, Derivation, Step
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A phrase of an output: ``source`` and ``target`` as text, and as spans of tokens (start, exclusive end).
+
+    ``score`` is what the phrase adds to the output's score: the sum of its ``features``, each times its weight.
+    """
+
+    source: str
+    target: str
+    source_tokens: Span
+    target_tokens: Span
+    score: float
+    features: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A derivation of an output for the text ``source``. ``names`` and ``weights`` are those of the features."""
+
+    tokenizers: Tokenizers
+    names: Sequence[str]
+    weights: Sequence[float]
+    source: str
+    derivation: Derivation
+
+    @property
+    def text(self) -> str:
+        """The output. A source token that the model passed on as <unk> stands there as the source spells it."""
+        if UNK in self.derivation.tokens:
+            return "".join(self.target_texts)
+        return self.tokenizers.target.decode(self.derivation.tokens)
+
+    @property
+    def features(self) -> dict[str, float]:
+        """The features of the whole output, by name."""
+        return self._by_name(self.derivation.features)
+
+    @property
+    def links(self) -> list[int]:
+        """For each token of the output, the source token that it comes from; -1 if there is none."""
+        return [link for step in self.derivation.steps for link in step.links]
+
+    @cached_property
+    def phrases(self) -> list[Phrase]:
+        """The phrases in the order of the output. The last one has no text: it ends the sentence."""
+        return [self._phrase(step) for step in self.derivation.steps]
+
+    def _phrase(self, step: Step) -> Phrase:
+        sides = ((self._source_texts, step.source), (self.target_texts, step.target))
+        source, target = ("".join(texts[start:end]).strip() for texts, (start, end) in sides)
+        score = sum(weight * value for weight, value in zip(self.weights, step.features, strict=True))
+        return Phrase(source, target, step.source, step.target, score, self._by_name(step.features))
+
+    def _by_name(self, values: Sequence[float]) -> dict[str, float]:
+        return dict(zip(self.names, values, strict=True))
+
+    @cached_property
+    def _source_texts(self) -> list[str]:
+        """The text of each source token; white space between two tokens belongs to the second."""
+        ends = [end for _, end in self.tokenizers.source.spans(self.source)]
+        return [self.source[start:end] for start, end in pairwise([0, *ends])]
+
+    @cached_property
+    def target_texts(self) -> list[str]:
+        """The text that each token adds to the output."""
+        tokens, decode = self.derivation.tokens, self.tokenizers.target.decode
+        text, ends = decode(tokens), [len(decode(tokens[: place + 1])) for place in range(len(tokens))]
+        texts = [text[start:end] for start, end in pairwise([0, *ends])]
+        for step in self.derivation.steps:
+            (start, _), (at, end) = step.source, step.target
+            if tokens[at:end] == (UNK,):
+                texts[at] = texts[at].replace(SPECIALS[UNK], self._source_texts[start].strip())
+        return texts

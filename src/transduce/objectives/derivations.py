@@ -1,0 +1,21 @@
+"""The loss of phrase-based models, which give outputs no probability."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from transduce.protocols import Deriving
+from transduce.types import Batch, Loss
+
+
+@dataclass(frozen=True)
+class LanguageLikelihood:
+    """The negative log-likelihood of a target by the language model of a phrase-based model, without its source.
+
+    A phrase-based model scores derivations and gives no probability to a target. So this loss says how well the
+    language model fits the text, and nothing about the translation: choose by a metric of the outputs.
+    """
+
+    def __call__(self, model: Deriving, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+        return Loss(-model.language_log_prob(batch.target).sum(), int(batch.target.lengths.sum())), carry

@@ -1,0 +1,44 @@
+"""Minimum error rate training (Och 2003): weights with which the best candidates score best."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.training.tuning.candidates import Candidates
+from transduce.training.tuning.line_search import best_step
+
+Numbers = NDArray[np.float64]
+
+LEAST_GAIN = 0.005  # of the score; a round that gains less is the last
+
+
+def optimise(
+    candidates: Candidates, weights_F: Numbers, starts: int, rounds: int, random: np.random.Generator
+) -> tuple[Numbers, float]:
+    """The best weights found from ``weights_F`` and from ``starts`` random changes of them, and their score (negated
+    if lower is better). The sum of the absolute weights stays the same.
+    """
+    size = np.abs(weights_F).sum()
+    spread = size / len(weights_F)
+    begins = [weights_F, *(weights_F + random.normal(0, spread, (starts, len(weights_F))))]
+    found = [_climb(candidates, begin, rounds, random) for begin in begins]
+    best, score = max(found, key=lambda each: each[1])  # of equal ones the first: the smallest change
+    return best * (size / np.abs(best).sum()), score
+
+
+def _climb(
+    candidates: Candidates, weights_F: Numbers, rounds: int, random: np.random.Generator
+) -> tuple[Numbers, float]:
+    """Line searches along each weight and along as many random directions, until a round gains too little."""
+    score = candidates.score(weights_F)
+    for _ in range(rounds):
+        before = score
+        directions = np.concatenate([np.eye(len(weights_F)), random.normal(0, 1, (len(weights_F), len(weights_F)))])
+        for direction_F in random.permutation(directions):
+            step, there = best_step(candidates, weights_F, direction_F)
+            if there > score:
+                weights_F, score = weights_F + step * direction_F, there
+        if score - before < LEAST_GAIN:
+            break
+    return weights_F, score

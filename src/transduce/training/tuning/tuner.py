@@ -1,0 +1,125 @@
+"""Tuning as a part of training: search, merge the n-best lists, optimise the weights, and search again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from transduce.answers.answer import Answer
+from transduce.answers.request import requests_for
+from transduce.config.errors import ConfigError
+from transduce.data.preparation import Prepared, examples
+from transduce.metrics.base import metric
+from transduce.metrics.statistics import check_compares_texts
+from transduce.training.optimization import check_at_least
+from transduce.training.tuning.candidates import Merged
+from transduce.training.tuning.mert import optimise
+from transduce.transducer import Transducer
+from transduce.types import Example
+
+if TYPE_CHECKING:
+    from transduce.training.settings import Settings
+
+Numbers = NDArray[np.float64]
+
+BATCH = 32  # sentences
+ENOUGH = 1e-4  # weights that change by less than this share of the largest stay
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Minimum error rate training of the weights of a phrase-based model (Och 2003), for the corpus score of ``metric``
+    on ``data.valid``.
+
+    An iteration searches for ``nbest`` outputs of each example with the run's own search, adds them to those of all
+    earlier iterations, and chooses the weights with which the best outputs of these lists score best. It climbs from
+    the last weights and from ``starts`` random changes of them, at most ``rounds`` times along each weight and along
+    random directions. Tuning ends after ``iterations``, or if an iteration finds no new output. The weights whose
+    search scored best stay.
+    """
+
+    metric: str = "bleu"
+    nbest: int = 100
+    iterations: int = 8
+    starts: int = 4
+    rounds: int = 3
+
+    def __post_init__(self) -> None:
+        for name, least in (("nbest", 2), ("iterations", 1), ("starts", 0), ("rounds", 1)):
+            check_at_least(f"tuning.{name}", getattr(self, name), least)
+        check_compares_texts(metric(self.metric))
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The result of an iteration: the ``metric``'s score of the outputs with the ``weights_F`` before it, and the
+    number of different outputs in all lists.
+    """
+
+    iteration: int
+    metric: str
+    score: float
+    outputs: int
+    weights_F: Numbers
+
+
+@dataclass(frozen=True)
+class Tuner:
+    """Tunes the weights of the transducer's model, in place, on the examples. A call yields the result of each
+    iteration.
+
+    The last result is of the last weights. After it, the model has the best weights of all results.
+    """
+
+    transducer: Transducer
+    examples: Sequence[Example]
+    tuning: Tuning
+    seed: int
+
+    def __call__(self) -> Iterator[Tuned]:
+        tuning, measure = self.tuning, metric(self.tuning.metric)
+        merged, results, random = Merged(measure, self.examples), list[Tuned](), np.random.default_rng(self.seed)
+        for iteration in range(tuning.iterations + 1):
+            weights_F = self.transducer.model.weights.double().cpu().numpy()
+            answers = self._answers()
+            new = merged.add(answers)
+            score = measure.score(merged.best(answers).sum(0).tolist())
+            results.append(Tuned(iteration, measure.name, score, len(merged), weights_F))
+            yield results[-1]
+            if not new or iteration == tuning.iterations:
+                break
+            tuned_F, _ = optimise(merged.candidates(), weights_F, tuning.starts, tuning.rounds, random)
+            self._set(tuned_F)
+            if np.abs(tuned_F - weights_F).max() < ENOUGH * np.abs(weights_F).max():
+                break
+        sign = 1 if measure.higher_is_better else -1
+        self._set(max(results, key=lambda each: sign * each.score).weights_F)
+
+    def _answers(self) -> list[Answer]:
+        sources = [example.source for example in self.examples]
+        search = self.transducer.search.resized(nbest=self.tuning.nbest)
+        return list(self.transducer.answer(requests_for(sources), search, BATCH))
+
+    def _set(self, weights_F: Numbers) -> None:
+        weights = self.transducer.model.weights
+        weights.data = torch.from_numpy(weights_F).to(weights)
+
+
+def tuner_of(model: Any, settings: Settings, prepared: Prepared, cache: Path) -> Tuner | None:
+    """The tuner that a run's settings describe; None if they do not ask for tuning. Raises ConfigError without
+    validation data.
+    """
+    if settings.tuning is None:
+        return None
+    if prepared.valid is None:
+        raise ConfigError("tuning", "weights are tuned on data.valid, and there is none: give it, or leave tuning out")
+    lines = settings.data.lines
+    transducer = Transducer(model, settings.search, prepared.tokenizers, max_source_length=lines.max_source_length)
+    found = examples(settings.data, "valid", cache, told=True)
+    return Tuner(transducer, found, settings.tuning, settings.training.seed)

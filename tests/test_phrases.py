@@ -1,0 +1,327 @@
+"""Phrase-based translation, by enumeration: phrase pairs, stack decoding, tuning; and a small run, end to end."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import transduce
+from transduce.data.pairs import Pairs, Ragged
+from transduce.errors import RequestError, UserError
+from transduce.links import Links
+from transduce.metrics.base import metric
+from transduce.models.phrase_based import PhraseBased
+from transduce.protocols import DERIVED
+from transduce.reranking.risk import MinimumRisk
+from transduce.search.phrases.stack import StackSearch
+from transduce.statistical.phrases.discounting import probabilities
+from transduce.statistical.phrases.extraction import Corpus, extract
+from transduce.statistical.phrases.reordering import orientations
+from transduce.training.tuning.candidates import Candidates
+from transduce.training.tuning.line_search import best_step, envelope
+from transduce.training.tuning.mert import optimise
+from transduce.types import EOS, Derivation, Example, Padded, Prediction
+
+UNLIMITED = StackSearch(size=10**6, pool=10**6, threshold=math.inf, distortion=-1)
+
+
+def ragged(rows: list[list[int]]) -> Ragged:
+    return Ragged(np.array([i for row in rows for i in row], np.int64), np.cumsum([0, *map(len, rows)]))
+
+
+# ------------------------------------------------------------- the phrase table
+
+
+def corpora(seed: int) -> tuple[Corpus, Corpus, Links]:
+    random = np.random.default_rng(seed)
+    lengths = random.integers(1, 6, (4, 2))
+    sides = [
+        Corpus.of([random.integers(0, 3, length).astype(np.int64) for length in column], 3) for column in lengths.T
+    ]
+    found = [
+        (pair, s, t)
+        for pair, (S, T) in enumerate(lengths)
+        for s in range(S)
+        for t in range(T)
+        if random.random() < 0.25
+    ]
+    return sides[0], sides[1], Links.of(4, *np.array(found, np.int64).reshape(-1, 3).T)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_extracted_pairs_are_the_consistent_ones(seed: int) -> None:
+    source, target, links = corpora(seed)
+    linked = {
+        (int(source.offsets[p] + s), int(target.offsets[p] + t))
+        for p, s, t in zip(links.pair_L, links.source_L, links.target_L, strict=True)
+    }
+    expected = set()
+    for p in range(4):
+        ends = [range(side.offsets[p], side.offsets[p + 1] + 1) for side in (source, target)]
+        for (a, b), (c, d) in itertools.product(*(itertools.combinations(end, 2) for end in ends)):
+            inside = {(s, t) for s, t in linked if a <= s < b or c <= t < d}
+            consistent = inside and all(a <= s < b and c <= t < d for s, t in inside)
+            if consistent and b - a <= 3 and d - c <= 3:
+                expected.add((a, b, c, d))
+    found = extract(source, target, links, 3)
+    columns = (found.source_X, found.source_end_X, found.target_X, found.target_end_X)
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    assert len(rows) == len(set(rows))
+    assert set(rows) == expected
+
+
+def test_orientations_by_definition() -> None:
+    """Source 0 1 2, target 1 0 2: the second phrase is a swap of the first, the third follows both."""
+    source, target = (Corpus.of([np.arange(3)], 3) for _ in range(2))
+    links = Links.of(1, *np.array([(0, 0, 1), (0, 1, 0), (0, 2, 2)], np.int64).T)
+    found = extract(source, target, links, 3)
+    before, after = orientations(source, target, links, found, "phrase")
+    spans = list(zip(found.source_X.tolist(), found.source_end_X.tolist(), strict=True))
+    by_span = {span: (int(b), int(a)) for span, b, a in zip(spans, before, after, strict=True)}
+    assert by_span[1, 2] == (2, 1)  # it begins the target and not the source; a swap follows
+    assert by_span[0, 1] == (1, 2)
+    assert by_span[2, 3] == (0, 0)  # after the pair of both, and at the end of both sentences
+    assert by_span[0, 3] == (0, 0)
+
+
+def test_discounts() -> None:
+    count, given, chosen = (np.array(column) for column in ([1, 3, 1, 2], [0, 0, 1, 1], [0, 1, 0, 2]))
+    assert probabilities(count, given, chosen, "none").tolist() == [1 / 4, 3 / 4, 1 / 3, 2 / 3]
+    D = 2 / (2 + 2 * 1)
+    expected = [
+        (1 - D) / 4 + 2 * D / 4 * 2 / 4,
+        (3 - D) / 4 + 2 * D / 4 * 1 / 4,
+        (1 - D) / 3 + 2 * D / 3 * 2 / 4,
+        (2 - D) / 3 + 2 * D / 3 * 1 / 4,
+    ]
+    assert probabilities(count, given, chosen, "kneser-ney") == pytest.approx(expected)
+    # 1 becomes 2 n(2) / n(1) = 1, 2 becomes 3 n(3) / n(2) = 3, which is more than 2 and so does not count
+    assert probabilities(count, given, chosen, "good-turing").tolist() == [1 / 4, 3 / 4, 1 / 3, 2 / 3]
+
+
+# ---------------------------------------------------------------- the decoder
+
+
+@pytest.fixture(scope="module")
+def model() -> PhraseBased:
+    random = np.random.default_rng(0)
+    pairs = []
+    for _ in range(60):
+        row = random.integers(4, 9, random.integers(2, 6)).tolist()
+        turned = [row[1], row[0], *row[2:]] if random.random() < 0.5 else row
+        pairs.append(([*row, EOS], [*(i + 1 if i % 2 else i for i in turned), EOS]))
+    made = PhraseBased(10, 11, longest=2, limit=3, order=3)
+    made.counts(Pairs(*(ragged([pair[side] for pair in pairs]) for side in (0, 1)))).store()
+    return made.eval()
+
+
+def weighted(model: PhraseBased, seed: int) -> PhraseBased:
+    random = np.random.default_rng(seed)
+    model.weights.data = torch.from_numpy(random.uniform(0.05, 1, len(model.feature_names))).float()
+    return model
+
+
+def derivations(model: PhraseBased, row: list[int], furthest: float) -> Iterator[tuple[tuple[int, ...], float]]:
+    """All derivations: their tokens and their scores, by the definition of each feature."""
+    options = model.options(Padded.of([row]))
+    weights = dict(zip(model.feature_names, model.weights.tolist(), strict=True))
+    kinds = ("monotone", "swap", "discontinuous")
+
+    def words(tokens: list[int]) -> float:
+        state, total = model.language_start(1), 0.0
+        for token in [*tokens, EOS]:
+            step, state = model.language_step(state, torch.tensor([token]))
+            total += float(step)
+        return total
+
+    def grown(covered: set[int], tokens: list[int], last: int | None, score: float) -> Iterator[tuple[Any, float]]:
+        start, end = (0, 0) if last is None else (int(options.start_O[last]), int(options.end_O[last]))
+        if len(covered) == len(row) - 1:
+            kind = 0 if end == len(row) - 1 else 2
+            after = 0.0 if last is None else float(options.orientation_O6[last, 3 + kind])
+            yield (
+                (*tokens, EOS),
+                score + weights[f"{kinds[kind]}-after"] * after + weights["language-model"] * words(tokens),
+            )
+        for o in range(len(options.row_O)):
+            a, b = int(options.start_O[o]), int(options.end_O[o])
+            if covered & {*range(a, b)} or abs(a - end) > furthest:
+                continue
+            kind = 0 if a == end else 1 if b == start else 2
+            more = sum(
+                weight * float(value)
+                for weight, value in zip(model.weights[: -len(DERIVED)].tolist(), options.features_OF[o], strict=True)
+            )
+            more -= weights["distortion"] * abs(a - end)
+            more += weights[f"{kinds[kind]}-before"] * float(options.orientation_O6[o, kind])
+            if last is not None:
+                more += weights[f"{kinds[kind]}-after"] * float(options.orientation_O6[last, 3 + kind])
+            written = options.tokens_OP[o, : int(options.length_O[o])].tolist()
+            yield from grown(covered | {*range(a, b)}, [*tokens, *written], o, score + more)
+
+    yield from grown(set(), [], None, 0.0)
+
+
+def best_of_each(found: Iterator[tuple[tuple[int, ...], float]]) -> dict[tuple[int, ...], float]:
+    best: dict[tuple[int, ...], float] = {}
+    for tokens, score in found:
+        best[tokens] = max(score, best.get(tokens, -math.inf))
+    return best
+
+
+ROWS = [[4, 5, 6, EOS], [7, 4, 8, 5, EOS], [9, 5, EOS], [EOS], [6, 6, 6, 7, EOS]]
+
+
+@pytest.mark.parametrize("recombination", [True, False])
+@pytest.mark.parametrize("monotone", [True, False])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_search_without_limits_is_exhaustive(
+    model: PhraseBased, seed: int, monotone: bool, recombination: bool
+) -> None:
+    weighted(model, seed)
+    search = replace(UNLIMITED, nbest=5, recombination=recombination, distortion=0 if monotone else -1)
+    for row, found in zip(ROWS, search(model, Padded.of(ROWS)), strict=True):
+        expected = best_of_each(derivations(model, row, 0 if monotone else math.inf))
+        wanted = sorted(expected.values(), reverse=True)[:5]
+        assert [each.score for each in found] == pytest.approx(wanted, rel=1e-6)
+        assert [expected[each.tokens] for each in found] == pytest.approx(wanted, rel=1e-6)
+
+
+def test_a_score_is_the_weighted_sum_of_the_steps(model: PhraseBased) -> None:
+    weighted(model, 3)
+    for found in replace(UNLIMITED, nbest=3)(model, Padded.of(ROWS)):
+        for derivation in found:
+            summed = np.sum([step.features for step in derivation.steps], 0)
+            assert derivation.features == pytest.approx(summed)
+            assert derivation.score == pytest.approx(summed @ model.weights.double().numpy())
+            assert [place for step in derivation.steps for place in range(*step.target)] == [
+                *range(len(derivation.tokens))
+            ]
+
+
+def test_limits_lose_some_score_and_find_derivations_all_the_same(model: PhraseBased) -> None:
+    weighted(model, 1)
+    whole = [found[0].score for found in UNLIMITED(model, Padded.of(ROWS))]
+    limited = [found[0].score for found in StackSearch(size=1, pool=1, distortion=1)(model, Padded.of(ROWS))]
+    assert all(some <= best + 1e-9 for some, best in zip(limited, whole, strict=True))
+
+
+@pytest.mark.parametrize("search", [StackSearch(nbest=3), StackSearch(size=3, pool=5, nbest=2)])
+def test_company_and_padding_change_nothing(model: PhraseBased, search: StackSearch) -> None:
+    weighted(model, 4)
+    together = search(model, Padded.of(ROWS))
+    alone = [search(model, Padded.of([row]))[0] for row in ROWS]
+    assert [[each.tokens for each in found] for found in together] == [[e.tokens for e in found] for found in alone]
+    wider = Padded.of([*ROWS, [4] * 9 + [EOS]])
+    padded = search(model, Padded(wider.values[:-1], wider.lengths[:-1]))
+    assert [found[0].tokens for found in padded] == [found[0].tokens for found in together]
+
+
+# -------------------------------------------------------------------- tuning
+
+
+def lists(seed: int) -> Candidates:
+    random = np.random.default_rng(seed)
+    example = np.repeat(np.arange(6), random.integers(1, 9, 6))
+    features = random.normal(size=(len(example), 3)).round(1)  # some lines are parallel, some are equal
+    statistics = random.integers(0, 2, (len(example), 1)).astype(float)
+    exact = metric("exact")
+    width = len(exact.statistics(Prediction("a"), Example("a", ("a",))))
+    statistics = np.concatenate([statistics, np.ones((len(example), width - 1))], 1)
+    return Candidates(exact, example, features, statistics)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_line_search_is_exact(seed: int) -> None:
+    candidates = lists(seed)
+    w, d = np.random.default_rng(seed + 50).normal(size=(2, 3))
+    found = envelope(candidates.features_CF @ w, candidates.features_CF @ d, candidates.first_N)
+    assert (np.diff(found.step_X) >= 0).all()
+    step, score = best_step(candidates, w, d)
+    bounds = [found.step_X[0] - 1, *found.step_X, found.step_X[-1] + 1]
+    middles = [(a + b) / 2 for a, b in itertools.pairwise(bounds) if b > a]
+    assert score == pytest.approx(max(candidates.score(w + g * d) for g in middles))
+    assert candidates.score(w + step * d) == pytest.approx(score)
+
+
+def test_tuning_raises_the_score_and_is_deterministic() -> None:
+    candidates, w = lists(7), np.array([1.0, -1.0, 0.2])
+    (tuned, score), (again, _) = (optimise(candidates, w, 2, 3, np.random.default_rng(3)) for _ in range(2))
+    assert score > candidates.score(w)
+    assert (tuned == again).all()
+    assert np.abs(tuned).sum() == pytest.approx(np.abs(w).sum())
+    assert candidates.score(tuned) == pytest.approx(score)
+
+
+# ----------------------------------------------------------------------- runs
+
+NOUNS = [("Hund", "dog"), ("Mann", "man"), ("Ball", "ball"), ("Baum", "tree"), ("Wagen", "car")]
+PAIRS = [(f"Ein {a} sieht einen {c}.", f"A {b} sees a {d}.") for (a, b), (c, d) in itertools.product(NOUNS, NOUNS)] * 2
+TINY = {"tuning.iterations": 1, "tuning.nbest": 5, "tuning.starts": 0, "tuning.rounds": 1, "model.longest": 3}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "phrases"
+    transduce.train("phrase-based", out, TINY, pairs=PAIRS, progress=False, threads=1)
+    return out
+
+
+def test_a_run_translates_passes_unknown_words_on_and_aligns(run: Path) -> None:
+    trained = transduce.load(run)
+    assert trained("Ein Mann sieht einen Baum.") == "A man sees a tree."
+    (outputs,) = trained.predict(["Ein Axolotl sieht einen Ball."])
+    assert outputs[0].text == "A Axolotl sees a ball."
+    assert outputs[0].log_prob is None
+    derived = outputs[0].derived
+    assert derived is not None
+    sources = " ".join(phrase.source.replace(".", " .") for phrase in derived.phrases).split()
+    assert sorted(sources) == sorted(["Ein", "Axolotl", "sieht", "einen", "Ball", "."])
+    assert sum(phrase.score for phrase in derived.phrases) == pytest.approx(outputs[0].score, rel=1e-5)
+    assert trained("") == ""
+
+
+def test_tuning_is_reported_and_repeats(run: Path, tmp_path: Path) -> None:
+    events = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    scores = [event["score"] for event in events if event["event"] == "tuning"]
+    assert scores
+    assert all(event["metric"] == "bleu" for event in events if event["event"] == "tuning")
+    validated = next(event for event in events if event["event"] == "validation")
+    assert validated["metrics"]["bleu"] == pytest.approx(max(scores), abs=0.01)
+    transduce.train("phrase-based", tmp_path / "again", TINY, pairs=PAIRS, progress=False, threads=1)
+    first, second = (transduce.load(path).model.weights for path in (run, tmp_path / "again"))
+    assert torch.equal(first, second)
+
+
+def test_what_a_phrase_based_model_cannot_do(run: Path) -> None:
+    trained = transduce.load(run)
+    with pytest.raises(RequestError, match="no probability of a given target: its scores are of derivations"):
+        list(trained.score([("Ein Mann", "A man")]))
+    with pytest.raises(UserError, match=r"PhraseBased cannot start .* so it cannot be mixed word by word"):
+        transduce.load(f"{run}+{run}")
+    (answer,) = trained.answer([transduce.Request("Ein Mann")])
+    with pytest.raises(UserError, match="scores and no probabilities; use uniform"):
+        MinimumRisk(metric("bleu"), "posterior")([answer])
+    with pytest.raises(UserError, match=r"tuning: .*no weights of features"):
+        transduce.train("reverse", run.parent / "no", {"tuning.metric": "bleu"}, progress=False)
+    with pytest.raises(UserError, match="metric 'perplexity' compares no texts"):
+        transduce.train("phrase-based", run.parent / "no", {"tuning.metric": "perplexity"}, pairs=PAIRS, progress=False)
+
+
+def test_pairs_without_words_on_both_sides(tmp_path: Path) -> None:
+    empty = {**TINY, "data.lines.empty": "keep"}
+    with pytest.raises(UserError, match="words on both sides"):
+        transduce.train("phrase-based", tmp_path / "no", empty, pairs=[("", "a"), ("b", "")] * 20, progress=False)
+
+
+def test_a_derivation_is_no_hypothesis() -> None:
+    assert not hasattr(Derivation((EOS,), 0.0, (), ()), "log_prob")
