@@ -24,7 +24,7 @@ from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import Augmentation
 from transduce.training.budget import Budget, Clock
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule, check_at_least
-from transduce.training.tuning.tuner import Tuning
+from transduce.training.tuning.options import Tuning
 from transduce.types import Factory, Facts
 
 MEASURES = (CrossEntropy(), ChainLikelihood(), LogDensity(), SquaredError(), AbsoluteError(), LanguageLikelihood())

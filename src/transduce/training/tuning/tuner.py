@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,44 +16,17 @@ from transduce.answers.request import requests_for
 from transduce.config.errors import ConfigError
 from transduce.data.preparation import Prepared, examples
 from transduce.metrics.base import metric
-from transduce.metrics.statistics import check_compares_texts
-from transduce.training.optimization import check_at_least
+from transduce.training.settings import Settings
 from transduce.training.tuning.candidates import Merged
 from transduce.training.tuning.mert import optimise
+from transduce.training.tuning.options import Tuning
 from transduce.transducer import Transducer
 from transduce.types import Example
-
-if TYPE_CHECKING:
-    from transduce.training.settings import Settings
 
 Numbers = NDArray[np.float64]
 
 BATCH = 32  # sentences
 ENOUGH = 1e-4  # weights that change by less than this share of the largest stay
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """Minimum error rate training of the weights of a phrase-based model (Och 2003), for the corpus score of ``metric``
-    on ``data.valid``.
-
-    An iteration searches for ``nbest`` outputs of each example with the run's own search, adds them to those of all
-    earlier iterations, and chooses the weights with which the best outputs of these lists score best. It climbs from
-    the last weights and from ``starts`` random changes of them, at most ``rounds`` times along each weight and along
-    random directions. Tuning ends after ``iterations``, or if an iteration finds no new output. The weights whose
-    search scored best stay.
-    """
-
-    metric: str = "bleu"
-    nbest: int = 100
-    iterations: int = 8
-    starts: int = 4
-    rounds: int = 3
-
-    def __post_init__(self) -> None:
-        for name, least in (("nbest", 2), ("iterations", 1), ("starts", 0), ("rounds", 1)):
-            check_at_least(f"tuning.{name}", getattr(self, name), least)
-        check_compares_texts(metric(self.metric))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,33 @@
+"""The options of tuning: the table ``[tuning]`` of a run's settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from transduce.metrics.base import metric
+from transduce.metrics.statistics import check_compares_texts
+from transduce.training.optimization import check_at_least
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Minimum error rate training of the weights of a phrase-based model (Och 2003), for the corpus score of ``metric``
+    on ``data.valid``.
+
+    An iteration searches for ``nbest`` outputs of each example with the run's own search, adds them to those of all
+    earlier iterations, and chooses the weights with which the best outputs of these lists score best. It climbs from
+    the last weights and from ``starts`` random changes of them, at most ``rounds`` times along each weight and along
+    random directions. Tuning ends after ``iterations``, or if an iteration finds no new output. The weights whose
+    search scored best stay.
+    """
+
+    metric: str = "bleu"
+    nbest: int = 100
+    iterations: int = 8
+    starts: int = 4
+    rounds: int = 3
+
+    def __post_init__(self) -> None:
+        for name, least in (("nbest", 2), ("iterations", 1), ("starts", 0), ("rounds", 1)):
+            check_at_least(f"tuning.{name}", getattr(self, name), least)
+        check_compares_texts(metric(self.metric))
