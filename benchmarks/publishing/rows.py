@@ -87,10 +87,12 @@ def _row(file: Path, record: Record, systems: Sequence[MeasuredSystem]) -> Resul
     models = systems[0].models
     changes = {key: change for each in models for key, change in _choices(each).items()}
     older = "; ".join(filter(None, (older_recipe(each) for each in models)))
+    search = _other_search(systems[0])
     seeds = sorted({each.seed for system in systems for each in system.models})
     notes = (
         f"older recipe: {older}" if older else "",
         f"changed: {changes_in_words(changes)}" if changes else "",
+        f"searched with {search}" if search else "",
         _data(models),
         f"seeds {', '.join(map(str, seeds))}" if len(systems) > 1 else "",
         _trained_elsewhere(models, record.machine),
@@ -108,7 +110,7 @@ def _row(file: Path, record: Record, systems: Sequence[MeasuredSystem]) -> Resul
         source=f"[record](../benchmarks/results/records/{file.name}), {record.date}, {machine}",
         notes=tuple(filter(None, notes)),
         data=_data(models),
-        shipped=len(models) == 1 and as_shipped(models[0].difference) and record.split == "test",
+        shipped=len(models) == 1 and as_shipped(models[0].difference) and record.split == "test" and not search,
         older=older,
         date=record.date,
     )
@@ -125,6 +127,15 @@ def _settings(system: MeasuredSystem) -> str:
 def _choices(model: TrainedModel) -> dict[str, Change]:
     """The changes from the recipe that are choices of settings."""
     return {key: change for key, change in model.difference.items() if key not in CONDITIONS}
+
+
+def _other_search(system: MeasuredSystem) -> str:
+    """The settings of the search that differ from those of the (first) model's run, in words; empty without any."""
+    own = system.models[0].configuration.get("search") if system.models else None
+    if not isinstance(own, dict) or not isinstance(system.search, dict):
+        return ""
+    changed = {key: value for key, value in system.search.items() if own.get(key) != value}
+    return ", ".join(f"{key} {_value(value)}" for key, value in changed.items())
 
 
 def _data(models: Iterable[TrainedModel]) -> str:

@@ -1,0 +1,72 @@
+"""The memory and time of counting n-grams in a long synthetic text.
+
+    python benchmarks/ngram_memory.py --tokens 50000000 --words 40 --order 5
+
+The words are drawn from a Markov chain of order 2 over a skewed vocabulary, in lines of 25. The text lies in a file and
+is mapped. ``--cutoffs 0,0,1`` leaves rare n-grams out. Prints the different n-grams, seconds, and the peak memory
+(resident set size) of the process before counting and after it. Pages of the mapped text count, 2 bytes for each token;
+the system takes them back when it needs memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.statistical.kneser_ney import estimate
+from transduce.statistical.ngram_counts import Sequences
+from transduce.statistical.pruning import prune
+
+LINE = 25
+BLOCK = 1_000_000
+
+
+def write_text(path: Path, tokens: int, words: int, seed: int = 1) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+    """A text of lines, each of which ends with an item for its end; the items and the lines' offsets."""
+    lines = tokens // LINE
+    flat = np.lib.format.open_memmap(path, "w+", np.uint16, (lines * LINE,))
+    generator = np.random.default_rng(seed)
+    share = 1 / np.arange(1, words + 1)
+    for first in range(0, lines, BLOCK // LINE):
+        block = flat[first * LINE : (first + BLOCK // LINE) * LINE].reshape(-1, LINE)
+        drawn = generator.choice(words, block.shape, p=share / share.sum())
+        for place in range(2, LINE):  # a third of the words follow from the two before
+            depends = generator.random(len(block)) < 1 / 3
+            drawn[depends, place] = (7 * drawn[depends, place - 1] + 3 * drawn[depends, place - 2]) % words
+        block[:] = drawn
+    flat.flush()
+    return np.load(path, mmap_mode="r"), np.arange(0, lines * LINE + 1, LINE)
+
+
+def peak() -> float:
+    """MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--tokens", type=int, default=50_000_000)
+    parser.add_argument("--words", type=int, default=40)
+    parser.add_argument("--order", type=int, default=5)
+    parser.add_argument("--cutoffs", default="")
+    parser.add_argument("--prune", type=float, default=0.0)
+    options = parser.parse_args()
+    cutoffs = tuple(map(int, options.cutoffs.split(","))) if options.cutoffs else ()
+    with tempfile.TemporaryDirectory() as folder:
+        flat, offsets = write_text(Path(folder) / "text.npy", options.tokens, options.words)
+        before, began = peak(), time.perf_counter()
+        found = prune(estimate(Sequences(flat, offsets), options.words, options.order, cutoffs), options.prune)
+        seconds = time.perf_counter() - began
+        print(f"{options.tokens:,} tokens, {options.words:,} words, order {options.order}, {seconds:.0f} s")
+        print(f"n-grams kept: {len(found):,}, by order {found.counts}")
+        print(f"peak memory: {before:.0f} MiB before, {peak():.0f} MiB after")
+
+
+if __name__ == "__main__":
+    main()
