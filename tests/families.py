@@ -10,7 +10,7 @@ from torch import nn
 
 from transduce import config
 from transduce.data.pairs import Pairs, Ragged
-from transduce.protocols import Chain, Model, Regressor, can
+from transduce.protocols import Chain, Model, Parallel, Regressor, can
 from transduce.statistical.counted import Counted
 from transduce.types import EOS, Facts, Padded
 
@@ -238,6 +238,7 @@ PARALLEL: dict[str, config.Table] = {
         "encoder": transformer()["encoder"],
         "pooling": {"type": "attention", "hidden": 5},
     },
+    "classifier, hidden Markov models": {"type": "hmm-classifier", "states": 3, "emission": "gaussian"},
 }
 """Those that write all at once: tests/test_parallel_laws.py."""
 
@@ -249,6 +250,12 @@ CHAINS: dict[str, config.Table] = {
         "type": "hmm",
         "order": 2,
         "emission": {"type": "words", "prefix": 1, "suffix": 2, "strength": 0.5},
+    },
+    "hmm, gaussian, diagonal": {"type": "hmm", "emission": "gaussian"},
+    "hmm, gaussian, of two labels, full": {
+        "type": "hmm",
+        "order": 2,
+        "emission": {"type": "gaussian", "covariance": "full"},
     },
 }
 """Those whose labels depend on each other: tests/test_labelling.py, with those of ``PARALLEL`` that label."""
@@ -344,12 +351,39 @@ class Drawn(nn.Module):
         return embedded
 
 
+class DrawnEmissions(nn.Module):
+    """Emissions of the steps that are drawn for each id. EOS is no step."""
+
+    def __init__(self, emission: Any) -> None:
+        super().__init__()
+        self.emission = emission
+        self.steps = Drawn(None).steps
+
+    def drawn(self, source: Padded) -> Padded:
+        return Padded(self.steps[source.values], source.lengths - 1)
+
+    def forward(self, source: Padded) -> Padded:
+        found: Padded = self.emission(self.drawn(source))
+        return found
+
+    def lengths(self, source: Padded) -> torch.Tensor:
+        return source.lengths - 1
+
+    def estimation(self, batches: Any, free: torch.Tensor) -> Any:
+        estimation = self.emission.estimation([(self.drawn(source), weights) for source, weights in batches], free)
+        kept = estimation.reestimate
+        estimation.reestimate = lambda batches: kept((self.drawn(source), weights) for source, weights in batches)
+        return estimation
+
+
 def facts(table: config.Table) -> Facts:
     """What the data knows; to copy, or to share a table, a model needs one vocabulary for both sides."""
     if table["type"] in ("forecaster", "density-forecaster", "kalman"):
         return NUMERIC
-    if table["type"] == "hmm":
+    if table["type"] in ("hmm", "hmm-classifier"):
         emission = table["emission"]
+        if "gaussian" in (emission, *(emission.values() if isinstance(emission, dict) else ())):
+            return SIGNAL
         return KNOWN if isinstance(emission, dict) and emission.get("suffix") else FACTS
     embedding = table.get("encoder", {}).get("embedding", "tokens")
     kind = embedding if isinstance(embedding, str) else embedding["type"]
@@ -368,12 +402,14 @@ def build(table: config.Table, seed: int = 0, dtype: torch.dtype = torch.float64
     torch.manual_seed(seed)
     model: Any = config.build(table, Model, facts(table), "model")
     if can(type(model), Counted):
+        if facts(table) is SIGNAL:
+            model.emission = DrawnEmissions(model.emission)
         count(model, seed)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim > 1 and parameter.requires_grad:
                 parameter.mul_(1.7)
-    if facts(table) is SIGNAL:
+    if facts(table) is SIGNAL and hasattr(model, "encoder"):
         model.encoder.embedding = Drawn(model.encoder.embedding)
     return model.to(dtype).eval()
 
@@ -406,6 +442,8 @@ def token_rows(model: Any, generator: np.random.Generator) -> list[tuple[list[in
         target = [
             int(x + generator.integers(0, 3)) for x, times in zip(source, drawn, strict=True) for _ in range(times)
         ]
+        if can(type(model), Parallel):
+            target = [int(source[0]) + int(generator.integers(0, 3))]
         rows.append(([*map(int, source), EOS], [*target, EOS]))
     return rows
 
@@ -423,7 +461,7 @@ def chooses_length(family: str) -> bool:
 
 def labels_of(table: config.Table, lengths: list[int]) -> list[int]:
     """How many labels sources of these lengths have, EOS not counted on either side."""
-    return [1 if table["type"] == "classifier" else length - 1 for length in lengths]
+    return [1 if table["type"] in ("classifier", "hmm-classifier") else length - 1 for length in lengths]
 
 
 def all_lengths(family: str) -> list[int]:

@@ -7,14 +7,17 @@ import math
 from collections import Counter
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
+from torch import Tensor
+from torch.distributions import MultivariateNormal
 
 from families import paired
 from transduce import config
-from transduce.data.pairs import Pairs
+from transduce.data.pairs import Pairs, Ragged
 from transduce.protocols import Model
-from transduce.types import BOS, EOS, UNK, Facts
+from transduce.types import BOS, EOS, UNK, Facts, Padded
 
 LABELS = (4, 5, 6)
 PARTLY = [
@@ -145,3 +148,148 @@ def test_more_passes_are_reported_and_the_first_random_one_depends_on_the_seed()
     model, _ = begun(NOTHING)
     again, _ = begun(NOTHING)
     assert torch.equal(model.emission.known, again.emission.known)
+
+
+# ------------------------------------------------------------------------- numbers
+
+D = 2
+
+
+def series_of(rows: list[tuple[list[int], list[int]]], signal: bool, whole: bool = False) -> Pairs:
+    """A step of D numbers for each token of ``PARTLY``: a signal, or a series that EOS ends. ``whole``: one label."""
+    draw = np.random.default_rng(5)
+    steps = [draw.normal(size=(len(source), D)) + np.array(source)[:, None] for source, _ in rows]
+    flat = [each if signal else np.append(each.ravel(), EOS) for each in steps]
+    targets = [[*(target[:1] or [UNK] if whole else target), EOS] for _, target in rows]
+    sides = (np.concatenate(flat).astype(np.float32), np.concatenate([np.array(each) for each in targets]))
+    offsets = [np.cumsum([0, *map(len, rows)]) for rows in (flat, targets)]
+    return Pairs(*(Ragged(side, offset) for side, offset in zip(sides, offsets, strict=True)))
+
+
+def gaussian(pairs: Pairs, kind: str = "hmm", covariance: str = "full", **options: Any) -> tuple[Any, Any]:
+    torch.manual_seed(4)
+    table = {"type": kind, "emission": {"type": "gaussian", "covariance": covariance, "floor": 0.05}} | options
+    model: Any = cast(Any, config.build(table, Model, Facts(D, 7, source_factors=D), "model")).double()
+    counts = model.counts(pairs)
+    counts.store()
+    return model, counts
+
+
+def covariances(model: Any) -> Tensor:
+    """[S, D, D], from what the model keeps."""
+    W = model.emission.whitening
+    return torch.linalg.inv(W @ W.mT) if W.shape[2] == D else torch.diag_embed(W[..., 0] ** -2)
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+def test_densities_are_normal(covariance: str) -> None:
+    pairs = series_of(PARTLY, signal=False)
+    model, counts = gaussian(pairs, covariance=covariance)
+    counts.reestimate()
+    batch = pairs.batch(np.array([1]))
+    steps = batch.source.values[:, :-1].view(-1, D).double()
+    wanted = MultivariateNormal(model.emission.mean, covariances(model)).log_prob(steps[:, None])
+    assert model.emission(batch.source).values[0].double().tolist() == [
+        pytest.approx(row, abs=1e-4) for row in wanted.tolist()
+    ]
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+def test_a_pass_over_numbers_is_that_of_all_sequences(order: int, covariance: str) -> None:
+    """Means and covariances are those of the steps, weighted by their posteriors over all label sequences."""
+    pairs = series_of(PARTLY, signal=True)
+    model, counts = gaussian(pairs, covariance=covariance, order=order, prior=0.5)
+    shares: list[Tensor] = []
+    for row, (_, target) in enumerate(PARTLY):
+        if not target:
+            continue
+        trellis = model.states(pairs.batch(np.array([row])).source)
+        share, scores = torch.zeros(len(target), 7).double(), {}
+        for labels in itertools.product(*(LABELS if y == UNK else (y,) for y in target)):
+            score = sum(float(trellis.unary[0, t, y]) for t, y in enumerate(labels))
+            scores[labels] = score + sum(float(model.table[Slow.row(h), j]) for h, j in Slow.steps(labels, order))
+        total = math.log(sum(map(math.exp, scores.values())))
+        for labels, score in scores.items():
+            for t, y in enumerate(labels):
+                share[t, y] += math.exp(score - total)
+        shares.append(share)
+    counts.reestimate()
+    x_ND, share_NS = torch.from_numpy(pairs.source.ids).double(), torch.cat(shares)
+    scale = x_ND.var(0, correction=0)
+    for y in LABELS:
+        weight = share_NS[:, y] / share_NS[:, y].sum()
+        mean = weight @ x_ND
+        spread = (x_ND - mean).T @ ((x_ND - mean) * weight[:, None])
+        assert model.emission.mean[y].tolist() == pytest.approx(mean.tolist(), abs=1e-4)
+        found = covariances(model)[y]
+        if covariance == "diagonal":
+            wanted = spread.diagonal().maximum(0.05 * scale)
+            assert found.diagonal().tolist() == pytest.approx(wanted.tolist(), abs=1e-4)
+        elif float(torch.linalg.eigvalsh(spread / scale.sqrt() / scale.sqrt()[:, None]).min()) > 0.05:
+            assert found.flatten().tolist() == pytest.approx(spread.flatten().tolist(), abs=1e-4)
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+@pytest.mark.parametrize("rows", [PARTLY, NOTHING], ids=["labelled in part", "not labelled"])
+@pytest.mark.parametrize("kind", ["hmm", "hmm-classifier"])
+def test_likelihood_of_numbers_never_falls(kind: str, rows: Any, covariance: str) -> None:
+    """Even with the floor: a state of one or two steps would have a singular covariance."""
+    pairs = series_of(rows, signal=True, whole=kind == "hmm-classifier")
+    model, counts = gaussian(pairs, kind, covariance, prior=0.1)
+    found = [counts.reestimate() for _ in range(12)]
+    assert all(after >= before - 1e-4 for before, after in itertools.pairwise(found))
+    assert found[-1] > found[0] + 0.1
+    scale = torch.from_numpy(pairs.source.ids).double().var(0, correction=0)
+    least = torch.linalg.eigvalsh(covariances(model) / scale.sqrt() / scale.sqrt()[:, None]).min()
+    assert float(least) > 0.05 - 1e-6
+
+
+@pytest.mark.parametrize("topology", ["left-right", "any"])
+def test_a_classifier_sums_over_the_states_of_each_label(topology: str) -> None:
+    """log p(x, y) of each label by all sequences of its states; "left-right" never returns to a state."""
+    pairs = series_of(PARTLY, signal=True, whole=True)
+    model, counts = gaussian(pairs, "hmm-classifier", "diagonal", states=2, topology=topology, prior=0.3)
+    for _ in range(2):
+        counts.reestimate()
+    joint_BV = model.start(pairs.batch(np.array([1, 4])).source)
+    trellis = model.states(pairs.batch(np.array([1])).source)
+    table = model.table.exp()
+    for label in LABELS:
+        states = (2 * label, 2 * label + 1)
+        total = 0.0
+        for path in itertools.product(states, repeat=4):
+            score = math.exp(sum(float(trellis.unary[0, t, state]) for t, state in enumerate(path)))
+            steps = zip((-1, *path), (*path, -1), strict=True)
+            total += score * math.prod(float(table[before + 1, after]) for before, after in steps)
+        assert float(joint_BV[0, label]) == pytest.approx(math.log(total))
+        assert float(joint_BV[1, label].exp()) == pytest.approx(sum(float(table[0, state]) for state in states))
+        assert (float(table[1 + states[1], states[0]]) == 0) == (topology == "left-right")
+    assert float(table[0, : 2 * 4].sum()) == 0  # special tokens are no labels
+    far = model.start(Padded(torch.full((1, 3, D), 60.0), torch.tensor([3])))  # densities far below exp(-700)
+    assert far[0, 4:].isfinite().all()
+    assert float(far[0, 4:].max() - far[0, 4:].min()) > 700
+
+
+def test_numbers_that_cannot_be_read() -> None:
+    for options, expected in (
+        ({"covariance": "round"}, 'covariance: "round" is a string, expected "diagonal" or "full"'),
+        ({"floor": 0.0}, "floor = 0.0: more than 0 and at most 1"),
+    ):
+        table = {"type": "hmm", "emission": {"type": "gaussian", **options}}
+        with pytest.raises(ValueError, match=expected):
+            config.build(table, Model, Facts(D, 7, source_factors=D), "model")
+    with pytest.raises(ValueError, match="read numbers, and the source has tokens, 9 in its vocabulary"):
+        config.build({"type": "hmm", "emission": "gaussian"}, Model, Facts(9, 7), "model")
+    for options, expected in (
+        ({"states": 0}, "states = 0: at least 1"),
+        ({"prior": math.nan}, "prior = nan: a number of more than 0"),
+    ):
+        with pytest.raises(ValueError, match=expected):
+            gaussian(series_of(PARTLY, signal=True), "hmm-classifier", **options)
+    with pytest.raises(ValueError, match="a target of 3 tokens, and a classifier writes one"):
+        gaussian(series_of(PARTLY[:1], signal=True), "hmm-classifier")
+    with pytest.raises(ValueError, match="the training sources have no steps"):
+        gaussian(series_of([([], [])], signal=True))
+    model, _ = gaussian(series_of(PARTLY, signal=False))
+    with pytest.raises(ValueError, match="missing numbers, and Gaussian emissions read none"):
+        model.trellis(Padded(torch.tensor([[1.0, math.nan, 0.0]]), torch.tensor([3])))

@@ -28,6 +28,7 @@ NAMES: dict[str, dict[str, str]] = {
         "ctc": "transduce.models.ctc:CTC",
         "joint-ctc": "transduce.models.ctc:JointCTC",
         "hmm": "transduce.models.hidden_markov:HiddenMarkov",
+        "hmm-classifier": "transduce.models.hidden_markov_classifier:HiddenMarkovClassifier",
         "ngram": "transduce.models.ngram:Ngram",
         "joint-ngram": "transduce.models.joint_ngram:JointNgram",
         "phrase-based": "transduce.models.phrase_based:PhraseBased",
@@ -64,6 +65,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "Emissions": {
         "words": "transduce.statistical.hidden_markov.words:WordEmissions",
+        "gaussian": "transduce.statistical.hidden_markov.gaussian:GaussianEmissions",
     },
     "Component": {
         "level": "transduce.statistical.kalman.components:Level",

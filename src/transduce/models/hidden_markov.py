@@ -64,8 +64,8 @@ class HiddenMarkov(nn.Module):
     def trellis(self, source: Any) -> Trellis:
         if not len(self.table):
             raise UserError("this hidden Markov model has not been counted: train it first")
-        unary = self.emission(source)
-        return Trellis(unary.values, unary.lengths, self.table[1:, :-1], self.table[0, :-1], self.table[1:, -1])
+        unary, table = self.emission(source), self.table
+        return Trellis(unary.values.to(table.dtype), unary.lengths, table[1:, :-1], table[0, :-1], table[1:, -1])
 
     def states(self, source: Any) -> Trellis:
         return self.trellis(source)

@@ -13,7 +13,7 @@ from transduce.data.settings import Data
 from transduce.errors import UserError
 from transduce.metrics.base import metric
 from transduce.models.compatibility import check_fit
-from transduce.objectives.cross_entropy import ChainLikelihood, CrossEntropy
+from transduce.objectives.cross_entropy import ChainLikelihood, CrossEntropy, ParallelCrossEntropy
 from transduce.objectives.derivations import LanguageLikelihood
 from transduce.objectives.regression import AbsoluteError, LogDensity, SquaredError
 from transduce.protocols import Deriving, Model, Objective, Search, can
@@ -27,7 +27,15 @@ from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, 
 from transduce.training.tuning.options import Tuning
 from transduce.types import Factory, Facts
 
-MEASURES = (CrossEntropy(), ChainLikelihood(), LogDensity(), SquaredError(), AbsoluteError(), LanguageLikelihood())
+MEASURES = (
+    CrossEntropy(),
+    ParallelCrossEntropy(),
+    ChainLikelihood(),
+    LogDensity(),
+    SquaredError(),
+    AbsoluteError(),
+    LanguageLikelihood(),
+)
 """Objectives that can measure a counted model, too."""
 
 

@@ -29,11 +29,13 @@ class Estimation(Protocol):
 class Emissions(Protocol):
     """log p(x_t | state), up to a term that is the same for all states of a step.
 
-    A call returns [B, T, S]; T is at least 1. The lengths count the steps of each row. ``estimation`` makes a first
-    estimate from the ``batches``. Only the states ``free`` [S] may emit steps whose states are unknown. If no state of
-    any step is known, the estimate is random.
+    A call returns [B, T, S]; T is at least 1. ``lengths`` [B] counts the steps of each row. ``estimation`` makes a
+    first estimate from the ``batches``. Only the states ``free`` [S] may emit steps whose states are unknown. If no
+    state of any step is known, the estimate is random.
     """
 
     def __call__(self, source: Any) -> Padded: ...
+
+    def lengths(self, source: Any) -> Tensor: ...
 
     def estimation(self, batches: Iterable[Weighted], free: Tensor) -> Estimation: ...

@@ -111,6 +111,9 @@ class WordEmissions(nn.Module):
         unary_BTL[unknown_BT] = self.guess(*each).log() - self.prior
         return Padded(unary_BTL, read.lengths)
 
+    def lengths(self, source: Padded) -> Tensor:
+        return self.read(source).lengths
+
     def estimation(self, batches: Iterable[Weighted], free: Tensor) -> WordEstimation:
         return WordEstimation(self, batches, free)
 
