@@ -69,7 +69,7 @@ class HiddenMarkovClassifier(nn.Module):
         trellis, V, K = self.states(source), self.labels, self.per_label
         own_VKK = trellis.transition.view(V, K, V, K).diagonal(dim1=0, dim2=2).permute(2, 0, 1)
         weights_KVK = own_VKK.double().exp().transpose(0, 1)
-        unary_BTVK, end_VK = trellis.unary.unflatten(2, (V, K)), trellis.end.view(V, K)
+        unary_BTVK, end_VK = trellis.unary.reshape(*trellis.unary.shape[:2], V, K), trellis.end.view(V, K)
         alpha_BVK = trellis.start.view(V, K) + unary_BTVK[:, 0]
         for t in range(1, unary_BTVK.shape[1]):  # each label apart: their densities differ more than exp can tell
             reached_BVK = log_product(alpha_BVK.transpose(1, 2), weights_KVK) + unary_BTVK[:, t]
