@@ -42,7 +42,7 @@ def data(recipe: str, folder: Path) -> tuple[dict[str, Any], list[tuple[str, str
         if not root or not (Path(root) / "fsdd").is_dir():
             pytest.skip("no recordings: set TRANSDUCE_DATA to a folder with fsdd/")
         recordings = Path(root) / "fsdd"
-        few = {} if recipe == "digits" else {"data.origin.strings": 6}
+        few = {} if recipe in ("digits", "digits-hmm") else {"data.origin.strings": 6}
         return {"data.origin.folder": str(recordings)} | few, None, "a recording"
     if recipe.startswith("series"):
         return {}, None, " ".join(map(str, range(300, 324)))
