@@ -13,14 +13,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import transduce
+from transduce.cli.app import app
 from transduce.data.pairs import Pairs, Ragged
 from transduce.errors import RequestError, UserError
 from transduce.links import Links
 from transduce.metrics.base import metric
 from transduce.models.phrase_based import PhraseBased
 from transduce.protocols import DERIVED
+from transduce.reranking.base import rerank
+from transduce.reranking.candidates import CandidateLists
+from transduce.reranking.loglinear import LengthFeature, LogLinear, Own
 from transduce.reranking.risk import MinimumRisk
 from transduce.search.phrases.stack import StackSearch
 from transduce.statistical.phrases.discounting import probabilities
@@ -325,3 +330,35 @@ def test_pairs_without_words_on_both_sides(tmp_path: Path) -> None:
 
 def test_a_derivation_is_no_hypothesis() -> None:
     assert not hasattr(Derivation((EOS,), 0.0, (), ()), "log_prob")
+
+
+def test_inspect_shows_the_phrases(run: Path, tmp_path: Path) -> None:
+    def inspect(*options: str) -> str:
+        found = CliRunner().invoke(app, ["inspect", str(run), "Ein Mann sieht einen Baum.", *options])
+        return found.output if found.exception is None else str(found.exception)
+
+    shown = inspect("--phrases").splitlines()
+    assert shown[0].split()[:3] == ["source", "target", "score"]
+    assert shown[-2].startswith("sum")
+    inspect("--phrases", "--out", str(tmp_path / "phrases.json"))
+    record = json.loads((tmp_path / "phrases.json").read_text())
+    assert record["text"] == "A man sees a tree."
+    summed = sum(weight * record["features"][name] for name, weight in record["weights"].items())
+    assert summed == pytest.approx(record["score"], rel=1e-5)
+    assert "add --phrases" in inspect()
+    assert "phrases are written as .json" in inspect("--phrases", "--out", "x.html")
+    assert "--phrases shows a derivation" in inspect("--phrases", "--units")
+
+
+def test_outputs_are_reranked_and_join_another_models_lists(run: Path) -> None:
+    trained = transduce.load(run)
+    reranker = LogLinear(((Own(), 1.0), (LengthFeature(), 10.0)))
+    (answer,) = rerank(trained, ["Ein Mann sieht einen Ball."], reranker, trained.search.resized(nbest=5))
+    expected = [
+        output.derived.derivation.score + 10 * len(output.tokens) for output in answer.outputs if output.derived
+    ]
+    assert [output.score for output in answer.outputs] == pytest.approx(expected)
+    assert expected == sorted(expected, reverse=True)
+    others = CandidateLists({"Ein Mann": {"No such output": 0.0}})
+    with pytest.raises(RequestError, match="no probability of a given target"):
+        list(rerank(trained, ["Ein Mann"], LogLinear(((others, 1.0),)), candidates=[others]))

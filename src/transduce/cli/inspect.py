@@ -38,13 +38,23 @@ def inspect(
     units: Annotated[
         bool, typer.Option("--units", help="Show how a joint n-gram model cuts source and output into units.")
     ] = False,
+    phrases: Annotated[
+        bool, typer.Option("--phrases", help="Show the phrases of a phrase-based model, and their scores.")
+    ] = False,
     series: Annotated[
         bool,
         typer.Option("--series", help="Show a forecast with its intervals, and the components of a Kalman filter."),
     ] = False,
 ) -> None:
     """Show the attention to a source while the model writes its output. Options show other views: the frames of a CTC
-    model, the units of a joint n-gram model, the hypotheses of a beam search, or a series with its forecast."""
+    model, the units of a joint n-gram model, the phrases of a phrase-based model, the hypotheses of a beam search, or a
+    series with its forecast."""
+    if phrases:
+        _check_phrases(
+            units or frames or beam_tree or pruned or series, {"--head": head, "--beam": beam, "--target": target}
+        )
+        _show_phrases(trained, text, out)
+        return
     if series:
         _check_series(units or frames or beam_tree or pruned, {"--head": head, "--beam": beam, "--target": target})
         _show_series(trained, text, out)
@@ -94,6 +104,25 @@ def _check_series(other_view: bool, values: Mapping[str, object]) -> None:
         )
 
 
+def _check_phrases(other_view: bool, values: Mapping[str, object]) -> None:
+    """Raises UserError for an option that does not apply to phrases."""
+    if other_view or any(value is not None for value in values.values()):
+        raise UserError(
+            "--phrases shows a derivation; --units, --frames, --beam-tree, --pruned, --series, --head, --beam and "
+            "--target do not apply: leave them out"
+        )
+
+
+def _show_phrases(trained: RunOptions, text: str, out: Path | None) -> None:
+    from transduce.inspect.phrases import phrases
+
+    found = phrases(trained.load(), text)
+    if out is None:
+        print("\n".join(found.lines()))
+    else:
+        found.write(out)
+
+
 def _show_series(trained: RunOptions, text: str, out: Path | None) -> None:
     from transduce.inspect.series import read_series
 
@@ -127,10 +156,12 @@ def _suggest_other_view(model: type) -> None:
     Otherwise does nothing.
     """
     from transduce.inspect.units import Segmental
-    from transduce.protocols import Density, Framewise, Joint, can
+    from transduce.protocols import Density, Deriving, Framewise, Joint, can
 
     if can(model, Density):
         raise UserError(f"this {model.__name__} has no attention; it forecasts with intervals: add --series")
+    if can(model, Deriving):
+        raise UserError(f"this {model.__name__} has no attention; it writes phrase by phrase: add --phrases")
     if can(model, Segmental):
         raise UserError(f"this {model.__name__} has no attention; it cuts source and output into units: add --units")
     if can(model, Framewise) and not can(model, Joint):

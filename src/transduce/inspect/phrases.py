@@ -1,0 +1,75 @@
+"""How a phrase-based model wrote an output: its phrases, and what each adds to the score."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from transduce.answers.answer import Output
+from transduce.answers.derivations import Derived, Phrase
+from transduce.errors import UserError
+from transduce.files import write_text
+from transduce.metrics.units import columns, padded
+from transduce.protocols import Deriving, can
+from transduce.transducer import Transducer
+
+END = "</s>"
+
+
+@dataclass(frozen=True)
+class PhraseReading:
+    """An output of a phrase-based model and its derivation."""
+
+    output: Output
+    derived: Derived
+
+    def lines(self) -> list[str]:
+        """A row for each phrase in the order of the output: its source, its target, its score, and its features that
+        are not 0. The last row is the sum.
+        """
+        derived = self.derived
+        names = [name for name, value in derived.features.items() if value]
+        sums = ["", "", f"{self.output.score:.2f}", *(f"{derived.features[name]:.2f}" for name in names)]
+        weights = dict(zip(derived.names, derived.weights, strict=True))
+        rows = [
+            ["source", "target", "score", *names],
+            *(_row(phrase, names) for phrase in derived.phrases),
+            ["sum", *sums[1:]],
+            ["weight", "", "", *(f"{weights[name]:.2f}" for name in names)],
+        ]
+        widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+        return ["  ".join(map(padded, row, widths)).rstrip() for row in rows]
+
+    def write(self, path: Path) -> None:
+        """Writes a JSON file: the output, its score, and its phrases with their features. Raises UserError for a path
+        that does not end in .json.
+        """
+        if path.suffix != ".json":
+            raise UserError(f"--out {path}: phrases are written as .json; end the name with it")
+        derived = self.derived
+        record = {
+            "source": derived.source,
+            "text": self.output.text,
+            "score": self.output.score,
+            "weights": dict(zip(derived.names, derived.weights, strict=True)),
+            "features": derived.features,
+            "phrases": [asdict(phrase) for phrase in derived.phrases],
+        }
+        write_text(path, json.dumps(record, ensure_ascii=False, indent=1) + "\n")
+
+
+def phrases(transducer: Transducer, source: str) -> PhraseReading:
+    """The phrases of the best output. Raises UserError for a model that does not write phrase by phrase."""
+    (output, *_) = next(transducer.predict([source]))
+    if not can(type(transducer.model), Deriving) or output.derived is None:
+        raise UserError(
+            f"this {type(transducer.model).__name__} does not write phrase by phrase; a model that does has "
+            'model.type = "phrase-based"'
+        )
+    return PhraseReading(output, output.derived)
+
+
+def _row(phrase: Phrase, names: list[str]) -> list[str]:
+    shown = phrase.target or ("" if phrase.source else END)
+    return [phrase.source, shown, f"{phrase.score:.2f}", *(f"{phrase.features[name]:.2f}" for name in names)]
