@@ -30,6 +30,8 @@ COMMANDS = [
     "train",
     "predict",
     "align",
+    "benchmark",
+    "ngram",
     "rerank",
     "score",
     "evaluate",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -342,9 +343,18 @@ def test_modules_are_told_by_their_outermost_name() -> None:
     assert summarise(every, every) == ["a", "f"]
 
 
-def test_a_language_model_takes_no_vocabularies_with_sources(trained: Path) -> None:
+def test_a_language_model_takes_the_vocabulary_of_the_target(trained: Path) -> None:
     predecessor = Predecessor(Init(trained))
-    assert predecessor.units_for(Data(Units(joint=Characters()))) is not None
-    with pytest.raises(ValueError, match=r'with sources and this run has none, .*set init\.vocabulary = "own"'):
-        predecessor.units_for(Data(Units(target=Characters())))
+    units = predecessor.units_for(Data(Units(joint=Characters())))
+    assert units is not None
+    assert predecessor.units_for(Data(Units(target=Characters()))) == {
+        "target": units["joint"],
+        "sample": units["sample"],
+    }
+    assert not predecessor.tokenizers.conditional
+    assert predecessor.tokenizers.target.fingerprint == predecessor.transducer.target_tokenizer.fingerprint
+    without = Predecessor(Init(trained))
+    without.transducer = dataclasses.replace(without.transducer, tokenizers=predecessor.tokenizers)
+    with pytest.raises(ValueError, match=r'without sources and this run has some, .*set init\.vocabulary = "own"'):
+        without.units_for(Data(Units(joint=Characters())))
     assert Predecessor(Init(trained, vocabulary="own")).units_for(Data(Units(target=Characters()))) is None

@@ -127,3 +127,12 @@ def test_it_is_mixed_with_a_trained_one(run: Path, tmp_path: Path, call: Call) -
         assert status == 0, err
         alone.append(math.exp(json.loads(out)["token_log_probs"][0]))
     assert alone[2] == pytest.approx((alone[0] + alone[1]) / 2, rel=1e-4)
+
+
+def test_a_step_asks_for_one_token_alone(model: Any) -> None:
+    line = [4, 5, 8, 6, EOS]
+    output, _ = model.extend(torch.tensor([[BOS, *line[:-1]]]), model.start(Padded.of([[EOS]])))
+    wanted, state = model.readout(output)[0], model.start(Padded.of([[EOS]]))
+    for place, token in enumerate(line):
+        log_prob, state = model.step(state, torch.tensor([token]))
+        assert float(log_prob) == pytest.approx(float(wanted[place, token]))
