@@ -27,6 +27,8 @@ from transduce.types import UNK
 
 Call = Callable[..., tuple[int, str, str]]
 COMMANDS = [
+    "benchmark",
+    "ngram",
     "train",
     "predict",
     "align",
