@@ -14,7 +14,7 @@ from transduce.protocols import Chain, Model, Parallel, Regressor, can
 from transduce.statistical.counted import Counted
 from transduce.types import EOS, Facts, Padded
 
-FACTS = Facts(source_vocabulary=9, target_vocabulary=11)
+FACTS = Facts(source_vocabulary=9, target_vocabulary=11, copies=(0, 0, 0, 0, 5, 0, 7, 4, 10))
 JOINT = Facts(source_vocabulary=11, target_vocabulary=11)  # the ids of either side are ids of both
 FACTORED = Facts(source_vocabulary=9, target_vocabulary=11, source_factors=2)
 KNOWN = Facts(source_vocabulary=4, target_vocabulary=11, source_words=5)  # every id of a source is a word's mark
@@ -40,6 +40,12 @@ def attending(wiring: str, energy: str, attention: str = "global", **options: bo
 
 def copying(model: config.Table, attention: object) -> config.Table:
     return model | {"decoder": {"type": "pointer", "decoder": model["decoder"], "attention": attention}}
+
+
+def editing(cell: str = "lstm", **options: object) -> config.Table:
+    cells = {"cell": cell, "embedding_width": 6, "width": 5}
+    decoder = {"type": "edits", "hidden": 7, "bridge": "linear", **cells, **options}
+    return {"type": "encoder-decoder", "encoder": {"type": "recurrent", **cells}, "decoder": decoder}
 
 
 def transformer(positions: str = "sinusoidal", norm: str = "pre", tie: str = "none") -> config.Table:
@@ -175,9 +181,12 @@ FAMILIES: dict[str, config.Table] = {
     "bahdanau, location": recurrent(attending("bahdanau", "additive", "location")),
     "luong, coverage, fed": recurrent(attending("luong", "general", "coverage", input_feeding=True), cell="gru"),
     "luong, multi-head": recurrent({"type": "luong", "attention": {"type": "multi-head", "heads": 2}}),
+    "edits": editing(),
+    "edits, two layers, no copies": editing("gru", copy=False, layers=2),
     "pointer over recurrent": copying(recurrent(attending("luong", "dot")), {"type": "coverage", "energy": "additive"}),
     "pointer over transformer": copying(transformer(), {"type": "multi-head", "heads": 2}),
     "ensemble": mixture("ensemble", transformer(), recurrent(attending("luong", "general"))),
+    "seeds of edits": {"type": "seeds", "model": editing(), "members": 2},
     "fusion": mixture("fusion", recurrent("plain", cell="gru"), transformer("learned"), weights=[0.7, 0.5]),
     "fusion, not renormalised": mixture("fusion", transformer("none"), weights=[1.3], renormalise=False),
     "context of labels and text, no attention": generator(labelled(recurrent("plain")["encoder"]), deep_output=True),
@@ -314,6 +323,7 @@ FAST = [
     "context of a bag, attention too",
     "bahdanau, location",
     "luong, coverage, fed",
+    "edits",
     "pointer over transformer",
     "ensemble",
     "fusion",

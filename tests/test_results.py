@@ -60,7 +60,7 @@ def model(recipe: str = "g2p-joint", seed: int = 1, **changes: Any) -> TrainedMo
     run = config.resolve(config.change(table, changed | {"training.seed": seed}), Settings, FACTS)
     difference = {key: Change(shipped.get(key), value) for key, value in changed.items()}
     effort = Effort(12, 0.5, 3_400_000)
-    return TrainedModel(recipe, recipe, run, difference, vars(FACTS), seed, 1_280_000, effort)
+    return TrainedModel(recipe, recipe, run, difference, FACTS.sizes, seed, 1_280_000, effort)
 
 
 def record(*systems: MeasuredSystem, **changes: Any) -> Record:

@@ -21,6 +21,7 @@ from transduce.runs.run import Run
 from transduce.training.begin import train as begin_training
 from transduce.training.callbacks import Callback, TensorBoard
 from transduce.training.interruption import raise_again
+from transduce.training.sizes import Alternative
 from transduce.transducer import Transducer
 
 HELD_OUT = 20  # one pair in this number is kept for validation
@@ -92,12 +93,20 @@ def train_run(
         goes_on = resume and (run / CONFIG).exists()
     table = change(Run.read(run).settings if goes_on else recipes.read(recipe), settings)
     table = _with_parents(table, init, teacher)
+    sizes = (
+        ()
+        if goes_on
+        else [
+            Alternative(size.below, size.recipe, change(recipes.read(size.recipe), settings))
+            for size in recipes.sizes(recipe)
+        ]
+    )
     _check_has_model(table, recipe)
     own = None
     if pairs is not None and not goes_on:
         own, table = _with_pairs(table, pairs, settings, run)
     every = [*callbacks, *([ProgressBar()] if progress else []), *_tensorboard(run)]
-    finished = begin_training(table, run, resume, every, device, overwrite, own)
+    finished = begin_training(table, run, resume, every, device, overwrite, own, sizes)
     raise_again(finished.reason)
     return run
 

@@ -16,6 +16,7 @@ NAMES: dict[str, dict[str, str]] = {
     "Model": {
         "encoder-decoder": "transduce.models.autoregressive:EncoderDecoder",
         "ensemble": "transduce.models.mixtures:Ensemble",
+        "seeds": "transduce.models.mixtures:Seeds",
         "fusion": "transduce.models.mixtures:Fusion",
         "instant": "transduce.models.instant:Instant",
         "language-model": "transduce.models.autoregressive:LanguageModel",
@@ -85,6 +86,7 @@ NAMES: dict[str, dict[str, str]] = {
         "convs2s": "transduce.decoders.convs2s:ConvS2SDecoder",
         "transformer": "transduce.decoders.stacked:TransformerDecoder",
         "pointer": "transduce.decoders.pointer:PointerGenerator",
+        "edits": "transduce.decoders.edits:EditDecoder",
     },
     "InstantDecoder": {
         "dense": "transduce.decoders.instant:DenseDecoder",
@@ -165,6 +167,7 @@ NAMES: dict[str, dict[str, str]] = {
         "cross-entropy": "transduce.objectives.cross_entropy:CrossEntropy",
         "parallel-cross-entropy": "transduce.objectives.cross_entropy:ParallelCrossEntropy",
         "r-drop": "transduce.objectives.consistency:RDrop",
+        "members": "transduce.objectives.members:Members",
         "minimum-risk": "transduce.objectives.risk:ExpectedRisk",
         "chain-likelihood": "transduce.objectives.cross_entropy:ChainLikelihood",
         "ctc": "transduce.objectives.ctc:CTCLikelihood",

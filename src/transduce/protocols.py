@@ -162,6 +162,12 @@ DERIVED = (
 log-probabilities of their orientation by the later and by the earlier phrase, and log p of a target token."""
 
 
+class Several(Model, Protocol):
+    """A model that consists of several, its ``members``, which read the same source and write the same vocabulary."""
+
+    def members(self) -> Sequence[Any]: ...
+
+
 class Regressor(Model, Protocol):
     """A model that predicts numbers: at most ``steps`` steps of ``channels`` numbers each.
 

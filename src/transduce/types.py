@@ -250,7 +250,8 @@ class Facts:
 
     The vocabulary of a numeric side is its number of channels. ``source_words`` counts words with an embedding of their
     own beside the embeddings of their pieces. Their ids follow the ids of the vocabulary. The last ``source_shapes``
-    ids of the source vocabulary stand for shapes of words.
+    ids of the source vocabulary stand for shapes of words. ``copies`` has for each source id the target id of the same
+    text, or PAD. It is empty if one side is not text.
     """
 
     source_vocabulary: int
@@ -258,6 +259,12 @@ class Facts:
     source_factors: int = 1  # ids of each source token
     source_words: int = 0
     source_shapes: int = 0
+    copies: tuple[int, ...] = ()
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The facts that are numbers, by name: all but ``copies``."""
+        return {name: value for name, value in vars(self).items() if name != "copies"}
 
 
 @dataclass(frozen=True)

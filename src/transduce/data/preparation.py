@@ -32,7 +32,7 @@ from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Characters
 from transduce.files import make_folder, name_from
-from transduce.types import SPECIALS, UNK, Example, Facts
+from transduce.types import PAD, SPECIALS, UNK, Example, Facts
 
 log = logging.getLogger("transduce")
 
@@ -64,7 +64,21 @@ class Tokenizers:
     def facts(self) -> Facts:
         """The facts about the data that constructors of models receive, as ``types.Facts`` describes them."""
         words = self.source.words
-        return Facts(len(self.source) - words, len(self.target), self.source.factors, words, self.source.shapes)
+        return Facts(
+            len(self.source) - words, len(self.target), self.source.factors, words, self.source.shapes, self.copies
+        )
+
+    @property
+    def copies(self) -> tuple[int, ...]:
+        """For each source id the target id with the same entry, or PAD. Special tokens have PAD.
+
+        Empty if a side is numbers, or if a source token has several ids (``factors``) or is a word of several pieces.
+        """
+        if self.source.numeric or self.target.numeric or self.source.factors > 1 or self.source.words:
+            return ()
+        places = {entry: place for place, entry in enumerate(self.target.entries)}
+        spoken = self.source.entries[len(SPECIALS) :]
+        return (PAD,) * len(SPECIALS) + tuple(places.get(entry, PAD) for entry in spoken)
 
     @property
     def conditional(self) -> bool:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transduce.errors import UserError
 from transduce.modules import module_list
 from transduce.protocols import Autoregressive, Model, lacking_verbs
-from transduce.types import PAD, widened
+from transduce.types import PAD, Factory, widened
 
 
 class Mixture(nn.Module):
@@ -36,6 +36,9 @@ class Mixture(nn.Module):
                     "the outputs of each model with the others instead, as text"
                 )
         self.models = module_list(cast("Sequence[Autoregressive[Any]]", models))
+
+    def members(self) -> Sequence[Autoregressive[Any]]:
+        return tuple(self.models)
 
     def start(self, source: Any) -> tuple[Any, ...]:
         return tuple(model.start(source) for model in self.models)
@@ -69,6 +72,19 @@ class Ensemble(Mixture):
         every = (columns(log_p_V, candidates) for log_p_V in self.log_probs(output))
         # pair by pair: five times as fast as logsumexp over a stack
         return reduce(_logaddexp if torch.is_grad_enabled() else torch.logaddexp, every) - math.log(len(self.models))
+
+
+class Seeds(Ensemble):
+    """An ensemble of ``members`` models of one table, which differ in their random start (and in their dropout).
+
+    Train it with the objective "members", so that each member learns alone. With cross-entropy the members would share
+    the work and be no better than one model of this size.
+    """
+
+    def __init__(self, model: Factory[Model], members: int = 5) -> None:
+        if members < 1:
+            raise UserError(f"members = {members}: at least 1 was expected")
+        super().__init__([model() for _ in range(members)])
 
 
 class Fusion(Mixture):

@@ -2,13 +2,15 @@
 
 A recipe begins with a comment that describes it, usually with its data, time and score. The comment's first line is the
 headline. A recipe can change another one: its key ``base`` is a recipe's name, or the path of a .toml file relative to
-the folder of its own file.
+the folder of its own file. It can leave its settings to other recipes if there are few training pairs: ``sizes =
+[{ below = 3000, recipe = "NAME" }]``.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,15 @@ from transduce.names import alternatives
 
 FOLDER = resources.files(__name__)
 BUDGET = ("steps", "epochs", "minutes")  # limits of training; setting one replaces all three
+SIZES = "sizes"
+
+
+@dataclass(frozen=True)
+class Size:
+    """An entry of a recipe's ``sizes``: with fewer than ``below`` training pairs, the recipe ``recipe`` is better."""
+
+    below: int
+    recipe: str
 
 
 def names() -> list[str]:
@@ -29,11 +40,26 @@ def names() -> list[str]:
 def read(recipe: str | Path) -> config.Table:
     """The tables of a recipe by name, or of a .toml file by path, merged over the tables of its ``base``.
 
-    The recipe's own values win. If it sets one of steps, epochs and minutes, the base's are all dropped. Raises
-    ConfigError for an unknown name (with the nearest one), for a missing base, for circular bases, and for a file that
-    is not TOML. Raises OSError if the .toml file itself cannot be read.
+    The recipe's own values win. If it sets one of steps, epochs and minutes, the base's are all dropped. ``sizes`` are
+    left out, because they are no settings of a run. Raises ConfigError for an unknown name (with the nearest one), for
+    a missing base, for circular bases, and for a file that is not TOML. Raises OSError if the .toml file itself cannot
+    be read.
     """
     return _read(os.path.normpath(recipe), ())
+
+
+def sizes(recipe: str | Path) -> tuple[Size, ...]:
+    """The ``sizes`` of a recipe's own file, the smallest first. A recipe does not inherit those of its base.
+
+    Raises ConfigError if they have another form than ``[{ below = 3000, recipe = "NAME" }]``.
+    """
+    given = config.build({"sizes": own_tables(os.path.normpath(recipe)).get(SIZES, [])}, _Sizes)
+    return tuple(sorted(given.sizes, key=lambda size: size.below))
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    sizes: tuple[Size, ...]
 
 
 def own_tables(recipe: str) -> config.Table:
@@ -81,6 +107,7 @@ def _read(recipe: str, changes: tuple[str, ...]) -> config.Table:
         circle = " -> ".join([*changes[changes.index(recipe) :], recipe])
         raise config.ConfigError("base", f"a circle, {circle}: one of these must stand alone")
     table = own_tables(recipe)
+    table.pop(SIZES, None)
     if "base" not in table:
         return table
     name = _base(recipe, table.pop("base"))

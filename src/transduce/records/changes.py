@@ -67,12 +67,12 @@ def changed_since(model: TrainedModel) -> dict[str, Change]:
     """
     if model.recipe not in recipes.names():
         return {"recipe": Change(None, model.recipe)}
-    table = recipes.read(model.recipe)
+    table, then = recipes.read(model.recipe), _recipe_settings(model)
+    copies = next((tuple(value) for key, value in then.items() if key.endswith(".copies")), ())
     try:
-        now = config.flatten(config.resolve(table, Settings, Facts(**model.facts)))
+        now = config.flatten(config.resolve(table, Settings, Facts(**model.facts, copies=copies)))
     except config.ConfigError as error:
         return {error.path or "recipe": Change(str(error), None)}
-    then = _recipe_settings(model)
     written = config.flatten(table)
     if now["training.precision"] == "auto" and "training.precision" not in model.difference:
         now["training.precision"] = then["training.precision"]

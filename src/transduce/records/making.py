@@ -6,7 +6,6 @@ import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +72,7 @@ def trained_model(run: Path, checkpoint: Checkpoint = "best") -> TrainedModel:
         recipe=recipe,
         configuration=without_folders(settings),
         difference={key: without_folders(change) for key, change in difference.items()},
-        facts=asdict(facts),
+        facts=facts.sizes,
         seed=settings["training"]["seed"],
         parameters=count_parameters(weights),
         effort=effort_of(opened.path),

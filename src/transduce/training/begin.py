@@ -40,6 +40,7 @@ from transduce.training.inheritance import Inheritance, Predecessor
 from transduce.training.loop import Loop
 from transduce.training.optimization import freeze
 from transduce.training.settings import Settings, read_settings
+from transduce.training.sizes import Alternative, choose_settings
 from transduce.training.tuning.tuner import tuner_of
 from transduce.training.validation import judge_of
 
@@ -64,6 +65,7 @@ def train(
     device: str = "auto",
     overwrite: bool = False,
     pairs: OwnPairs | None = None,
+    sizes: Sequence[Alternative] = (),
 ) -> Finished:
     """Trains what ``table`` (the settings of a run) describes, in the directory ``run``. Returns a ``Finished``: how
     training ended. A signal ends training early: its name is then the reason.
@@ -71,7 +73,8 @@ def train(
     Checks the settings, the data files and their fit before it learns anything. ``resume`` goes on from the run's last
     checkpoint, or begins if there is none. A counted model has no state to go on from: it is counted again if its
     settings changed, and otherwise nothing is done. ``overwrite`` begins again: the earlier run is deleted once the new
-    one has a checkpoint. ``pairs`` from Python are written into the run's folder ``data``.
+    one has a checkpoint. ``pairs`` from Python are written into the run's folder ``data``. ``sizes`` are other settings
+    for few training pairs, as ``choose_settings`` reads them.
 
     Raises RunExistsError if the directory holds a run and neither option is set, and UserError if another training is
     at work there.
@@ -83,7 +86,7 @@ def train(
         if pairs is not None:
             pairs.write(run)
         point = resume_point(run / CHECKPOINTS) if resume else None
-        plan = _plan(table, settings, run, point, where)
+        plan = _plan(table, settings, run, point, where, sizes)
         torch.manual_seed(plan.settings.training.seed)
         model: Any = plan.settings.model()
         every = [JsonLines(run / METRICS), ForgetReplaced(run), *callbacks]
@@ -205,13 +208,14 @@ class _Plan:
     where: torch.device
     predecessor: Predecessor | None
     teacher: Teacher | None
+    choice: tuple[str, ...]
 
     @property
     def data_report(self) -> tuple[str, ...]:
         """Lines for people: the report on the data and, if the user's training set replaces that of an origin, a line
-        that names the splits that still come from the origin.
+        that names the splits that still come from the origin. Then the ``choice`` of other settings for few pairs.
         """
-        return (*self.prepared.report.lines(), *self.settings.data.borrowed())
+        return (*self.prepared.report.lines(), *self.settings.data.borrowed(), *self.choice)
 
     @property
     def precision(self) -> tuple[str, ...]:
@@ -253,9 +257,16 @@ class _Plan:
         Run.create(run, self.table, self.prepared.tokenizers, step, str(self.where), about)
 
 
-def _plan(table: config.Table, settings: Settings, run: Path, point: Path | None, where: torch.device) -> _Plan:
+def _plan(
+    table: config.Table,
+    settings: Settings,
+    run: Path,
+    point: Path | None,
+    where: torch.device,
+    sizes: Sequence[Alternative],
+) -> _Plan:
     """Decides everything before training: loads the teacher and the run to start from, reads and encodes the data,
-    chooses the precision, and checks that the settings fit the data.
+    chooses the settings for their size and the precision, and checks that the settings fit the data.
 
     ``point`` is the checkpoint to go on from, or None. If it is given, the run that this one started from is not read.
     A directory that is a run already keeps its tokenizers.
@@ -274,6 +285,9 @@ def _plan(table: config.Table, settings: Settings, run: Path, point: Path | None
         prepared = predecessor.prepare(data, cache)
     else:
         prepared = prepare(data, cache, taught)
+    table, choice = choose_settings(table, sizes, len(prepared.train))
+    if choice:
+        settings = read_settings(table)
     chosen = choose_precision(settings.training.precision, where)
     table = config.assign(table, "training.precision", chosen.precision)
     settings, table = config.build_and_resolve(table, Settings, prepared.facts)
@@ -281,7 +295,7 @@ def _plan(table: config.Table, settings: Settings, run: Path, point: Path | None
     check_augmentation(settings.training.augmentation, prepared.tokenizers.source.signal)
     if teacher:
         teacher.check(prepared.tokenizers)
-    return _Plan(table, settings, chosen, prepared, cache, where, predecessor, teacher)
+    return _Plan(table, settings, chosen, prepared, cache, where, predecessor, teacher, choice)
 
 
 # --------------------------------------------------------------------- changes

@@ -1,0 +1,128 @@
+"""Edit transducers on little data: pronunciation of four languages, and inflection beside an encoder-decoder.
+
+    python benchmarks/edits.py --runs RUNS [--pronunciation FOLDER] [--inflection FOLDER] [--seeds 1 2 3]
+                               [--languages ...] [--pairs 100 1000] [--minutes 0.5] [--threads 1]
+                               [--out benchmarks/results/edits.md] [--record FILE.json]
+
+The pronunciation folder has SIZE_LANGUAGE.train.tsv.gz, .valid and .test of SIGMORPHON 2021, task 1: word, phonemes.
+Each language is trained by ``transduce train g2p``, which chooses its settings by the number of pairs, once for each
+seed. The minutes are of the processor's clock. The baseline is the task's own, a neural transducer that writes edits,
+trained by imitation.
+
+The inflection folder has LANGUAGE.train-low.tsv.gz (100 pairs), LANGUAGE.train-medium.tsv.gz (1,000), LANGUAGE.valid
+and LANGUAGE.test of CoNLL-SIGMORPHON 2018, task 1: lemma, features, form. "edits" is the recipe ``inflection-small``,
+"attention" the model of the recipe ``inflection``, both for ``--minutes`` of the processor's clock and with the same
+batches. The best checkpoint of each is chosen on validation. The figures are percent on test; in parentheses, 95 %
+intervals by bootstrap over the words. The same command again goes on with what was interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from report import Report, add_options, machine
+
+import transduce
+from transduce import recipes
+from transduce.metrics.base import metric
+from transduce.metrics.significance import Resampling
+from transduce.runs.run import Run
+
+PUBLISHED = {"medium_dut": 14.7, "medium_hbs_latn": 32.1, "low_ice": 12.0, "low_gre": 21.0}
+"""Item error in percent of the baseline: Ashby, Bartley et al., "Results of the Second SIGMORPHON Shared Task on
+Multilingual Grapheme-to-Phoneme Conversion"."""
+
+INFLECTED = ("arabic", "finnish", "german", "russian", "turkish")
+PARTS = {100: "train-low", 1000: "train-medium"}
+MODELS = {"edits": "inflection-small", "attention": "inflection"}
+
+
+def measured(recipe: str, run: Path, settings: list[str], name: str, threads: int) -> tuple[float, str]:
+    """Trains a run, or goes on with it. Returns its score on test, and the score with its interval."""
+    if recipe in ("inflection", "inflection-small"):
+        recipe = _without_sizes(recipe, run)
+    settings = [*settings, "training.clock=processor"]
+    transducer = transduce.train(recipe, run, settings, resume=True, device="cpu", threads=threads)
+    found = transducer.evaluate(Run.open(run).examples("test"), [metric(name)]).statistics[0]
+    low, high = Resampling().interval(found)
+    return found.score, f"{found.score:.1f} ({low:.1f} to {high:.1f})"
+
+
+def _without_sizes(recipe: str, run: Path) -> str:
+    """A file with the recipe as its base: it has the same settings, whatever the number of pairs is."""
+    run.parent.mkdir(parents=True, exist_ok=True)
+    file = run.parent / f"{recipe}.toml"
+    file.write_text(f'base = "{recipe}"\n', encoding="utf-8")
+    return str(file)
+
+
+def pronunciation(folder: Path, runs: Path, languages: list[str], seeds: list[int], threads: int) -> Iterator[str]:
+    """The lines of the table, one for each language."""
+    for language in languages:
+        files = [f"data.{split}.path={folder / f'{language}.{split}.tsv.gz'}" for split in ("train", "valid", "test")]
+        every = [
+            measured("g2p", runs / f"{language}-{seed}", [*files, f"training.seed={seed}"], "item_error", threads)
+            for seed in seeds
+        ]
+        mean = sum(score for score, _ in every) / len(every)
+        baseline = PUBLISHED[language]
+        shown = ", ".join(text for _, text in every)
+        yield f"| {language} | {mean:.1f} | {baseline:.1f} | {mean - baseline:+.1f} | {shown} |"
+
+
+def inflection(folder: Path, runs: Path, parts: list[int], minutes: float, threads: int) -> Iterator[str]:
+    """The lines of the table, one for each number of pairs and language, and the mean over the languages."""
+    batching = recipes.read(MODELS["edits"])["training"]["batching"]["tokens"]
+    for pairs in parts:
+        totals = dict.fromkeys(MODELS, 0.0)
+        for language in INFLECTED:
+            files = [f"data.{split}.path={folder / f'{language}.{split}.tsv.gz'}" for split in ("valid", "test")]
+            files += [f"data.train.path={folder / f'{language}.{PARTS[pairs]}.tsv.gz'}"]
+            files += ["data.columns={source=0, target=2, labels=[1]}", "training.precision=float32"]
+            files += [f"training.minutes={minutes}", f"training.batching.tokens={batching}"]
+            files += ["training.validation.examples=300", "training.validation.times=4"]
+            found = {
+                model: measured(recipe, runs / f"{language}-{pairs}-{model}", files, "exact", threads)
+                for model, recipe in MODELS.items()
+            }
+            totals = {model: totals[model] + found[model][0] for model in MODELS}
+            yield f"| {pairs:,} | {language} | {found['edits'][1]} | {found['attention'][1]} |"
+        edits, attention = (totals[model] / len(INFLECTED) for model in MODELS)
+        yield f"| {pairs:,} | mean | {edits:.1f} | {attention:.1f} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--pronunciation", type=Path)
+    parser.add_argument("--inflection", type=Path)
+    parser.add_argument("--languages", nargs="+", default=list(PUBLISHED), choices=list(PUBLISHED))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--pairs", type=int, nargs="+", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--minutes", type=float, default=0.5)
+    parser.add_argument("--threads", type=int, default=1)
+    add_options(parser)
+    given = parser.parse_args()
+    lines = ["# Edit transducers on little data", "", machine(), ""]
+    report = Report.asked(given)
+    if given.pronunciation:
+        lines += ["Item error on test, `transduce train g2p` with each seed.", ""]
+        lines += ["| language | mean | baseline | difference | each seed |", "|---|---|---|---|---|"]
+        for row in pronunciation(given.pronunciation, given.runs, given.languages, given.seeds, given.threads):
+            lines.append(row)
+            print(row, flush=True)
+            report.write(lines, sorted(path.parent for path in given.runs.glob("*_*-*/config.toml")))
+        lines.append("")
+    if given.inflection:
+        lines += [f"Exact match of inflection on test, {given.minutes:g} minutes of the processor for each model.", ""]
+        lines += ["| pairs | language | edits | attention |", "|---|---|---|---|"]
+        for row in inflection(given.inflection, given.runs, given.pairs, given.minutes, given.threads):
+            lines.append(row)
+            print(row, flush=True)
+            report.write(lines, sorted(path.parent for path in given.runs.glob("*/config.toml")))
+
+
+if __name__ == "__main__":
+    main()

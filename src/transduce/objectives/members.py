@@ -1,0 +1,34 @@
+"""An objective for models that consist of several: each learns alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from transduce.objectives.cross_entropy import CrossEntropy
+from transduce.protocols import Objective, Several
+from transduce.types import Batch, Loss
+
+
+@dataclass(frozen=True)
+class Members:
+    """In training, the mean of the losses by ``objective`` of a mixture's models, each by itself.
+
+    So the models of an ensemble learn at once, in one run, as if each were trained alone. Validation measures the
+    mixture as a whole, by the same objective. The parts are means over the models too.
+    """
+
+    objective: Objective[Any] = field(default_factory=CrossEntropy)
+
+    def __call__(self, model: Several, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+        if not model.training:
+            return self.objective(model, batch, progress, carry)
+        members = model.members()
+        carries = carry or (None,) * len(members)
+        every = [self.objective(one, batch, progress, own) for one, own in zip(members, carries, strict=True)]
+        losses = [loss for loss, _ in every]
+        parts = {name: torch.stack([loss.parts[name] for loss in losses]).mean(0) for name in losses[0].parts}
+        total = torch.stack([loss.total for loss in losses]).mean(0)
+        return Loss(total, losses[0].count, parts, losses[0].tallies), tuple(after for _, after in every)
