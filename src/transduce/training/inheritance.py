@@ -180,7 +180,7 @@ def vocabulary_axes(table: config.Table, tokenizers: Tokenizers) -> dict[str, Ax
     spelling, words = source[: facts.source_vocabulary], source[facts.source_vocabulary :]
     more = Facts(1, 1 if tokenizers.joint else 2, 0, 3 if words else 0)
     sides = {more.source_vocabulary: spelling, more.target_vocabulary: target, more.source_words: ("unknown", *words)}
-    grown = {name: size + more.sizes[name] for name, size in facts.sizes.items()}
+    grown: dict[str, Any] = {name: size + more.sizes[name] for name, size in facts.sizes.items()}
     shapes, larger = _shapes(table, facts), _shapes(table, Facts(**grown))
     return {
         name: Axis(number, sides.get(after - before, ()))
