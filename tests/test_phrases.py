@@ -21,13 +21,14 @@ from transduce.data.pairs import Pairs, Ragged
 from transduce.errors import RequestError, UserError
 from transduce.links import Links
 from transduce.metrics.base import metric
-from transduce.models.phrase_based import PhraseBased
+from transduce.models.phrase_based import WEIGHTS, PhraseBased
 from transduce.protocols import DERIVED
 from transduce.reranking.base import rerank
 from transduce.reranking.candidates import CandidateLists
 from transduce.reranking.loglinear import LengthFeature, LogLinear, Own
 from transduce.reranking.risk import MinimumRisk
 from transduce.search.phrases.stack import StackSearch
+from transduce.search.phrases.stacks import _largest
 from transduce.statistical.phrases.discounting import probabilities
 from transduce.statistical.phrases.extraction import Corpus, extract
 from transduce.statistical.phrases.reordering import orientations
@@ -114,6 +115,9 @@ def test_discounts() -> None:
 
 
 # ---------------------------------------------------------------- the decoder
+#
+# Of the laws in test_laws.py, row, company, padding and exactness hold, and are tested here. Chunk, candidates,
+# stagger, fork, score, greedy and accumulate are about probabilities of tokens, and a derivation has none.
 
 
 @pytest.fixture(scope="module")
@@ -362,3 +366,14 @@ def test_outputs_are_reranked_and_join_another_models_lists(run: Path) -> None:
     others = CandidateLists({"Ein Mann": {"No such output": 0.0}})
     with pytest.raises(RequestError, match="no probability of a given target"):
         list(rerank(trained, ["Ein Mann"], LogLinear(((others, 1.0),)), candidates=[others]))
+
+
+def test_of_equal_values_the_first_are_kept() -> None:
+    row, value = np.array([0, 0, 0, 0, 1, 2, 2, 2]), np.array([1.0, 3.0, 1.0, 1.0, 0.0, 2.0, 2.0, 2.0])
+    assert _largest(row, value, 2, 3).tolist() == [0, 1, 4, 5, 6]
+
+
+def test_without_iterations_the_first_weights_stay(tmp_path: Path) -> None:
+    untuned = {**TINY, "tuning.iterations": 0}
+    transduce.train("phrase-based", tmp_path / "run", untuned, pairs=PAIRS[:40], progress=False, threads=1)
+    assert transduce.load(tmp_path / "run").model.weights.tolist() == pytest.approx(WEIGHTS)

@@ -310,7 +310,9 @@ def _paired(one_E: Ids, other_E: Ids) -> Ids:
 
 
 def _largest(row_E: Ids, value_E: Numbers, count: int | None, rows: int) -> Ids:
-    """The places of the ``count`` largest values of each row; ``row_E`` ascends."""
+    """The places of the ``count`` largest values of each row; ``row_E`` ascends. Of equal values the first counts, so
+    that the choice does not depend on other rows.
+    """
     if count is None:
         return np.arange(len(row_E))
     first_B = np.searchsorted(row_E, np.arange(rows))
@@ -320,9 +322,10 @@ def _largest(row_E: Ids, value_E: Numbers, count: int | None, rows: int) -> Ids:
     within_E = np.arange(len(row_E)) - first_B[row_E]
     padded = np.full((rows, int(size_B.max())), -np.inf)
     padded[row_E, within_E] = value_E
-    chosen = np.argpartition(-padded, count - 1, axis=1)[:, :count]
-    real = chosen < size_B[:, None]
-    return np.sort((first_B[:, None] + chosen)[real])
+    least_B1 = np.partition(padded, -count, axis=1)[:, -count, None]
+    above, equal = padded > least_B1, (padded == least_B1) & (np.arange(padded.shape[1]) < size_B[:, None])
+    chosen = above | (equal & (np.cumsum(equal, 1) <= count - above.sum(1, keepdims=True)))
+    return np.flatnonzero(chosen[row_E, within_E])
 
 
 def _largest_anywhere(row_U: Ids, value_U: Numbers, count: int | None) -> Ids:
