@@ -653,6 +653,7 @@ def test_a_line_of_tokens_with_factors_is_a_source(tiny: dict[str, Any], tmp_pat
         (["inspect", "RUN", "abc", "--beam-tree", "--head=1"], "--target and --head do not apply"),
         (["predict", "RUN", "--dictionary=x"], "give --replace-unk too"),
         (["predict", "RUN", "--attention=x"], "--attention is for --alignments or --replace-unk"),
+        (["predict", "RUN", "--head=0"], "--head is for --alignments or --replace-unk"),
         (["score", "RUN", "--source=x", "--target=y"], "no such file: x"),
         (["evaluate", "RUN", "--source=x"], "--source and --target go together"),
         (["evaluate", "RUN", "--split=tset"], "--split 'tset': expected test, valid or train"),

@@ -249,6 +249,8 @@ def test_extras_are_for_those_who_ask() -> None:
     )
     with pytest.raises(transduce.RequestError, match="attention = 'decoder', and nothing is aligned"):
         transduce.Extras(attention="decoder")
+    with pytest.raises(transduce.RequestError, match="head = 0, and nothing is aligned"):
+        transduce.Extras(head=0)
     with pytest.raises(transduce.UserError, match="has no frames"):
         next(model.answer([transduce.Request("a", extras=transduce.Extras(frames=True))]))
 

@@ -37,9 +37,9 @@ Span = tuple[int, int]
 class Side:
     """The source or the target of a TokenAlignment: its text, its tokens, and the word that each token belongs to.
 
-    ``spans`` are the first character of each token in ``text``, and one past its last. ``words`` are the number of each
-    token's word, from 0, or None for a token outside words, such as EOS. If tokens are ``parts`` of words, white space
-    separates the words. Otherwise every token is a word.
+    ``spans`` are the index of each token's first character in ``text``, and one past its last. ``words`` has the index
+    of each token's word, or None for a token outside words, such as EOS. If tokens are ``parts`` of words, white space
+    separates the words. Otherwise every token with an index in ``words`` is a word.
     """
 
     text: str
@@ -49,7 +49,7 @@ class Side:
 
     @cached_property
     def texts(self) -> list[str]:
-        """The words, in order."""
+        """The words, in order. If tokens are parts of words, words without tokens are included."""
         if self.parts:
             return self.text.split()
         return [self.text[slice(*span)] for span, word in zip(self.spans, self.words, strict=True) if word is not None]
@@ -60,7 +60,9 @@ class Side:
         return [place for place, word in enumerate(self.words) if word is not None]
 
     def spelling(self, place: int) -> str:
-        """The token as the text spells it. A part of a word is extended to the letters and digits around it."""
+        """The token with index ``place`` as the text spells it, without white space around it. A part of a word is
+        extended to the letters, marks, digits and underscores around it.
+        """
         start, end = self.spans[place]
         start += len(self.text[start:end]) - len(self.text[start:end].lstrip())
         if self.parts and _in_word(self.text[start]):
@@ -104,8 +106,8 @@ class TokenAlignment:
 
     @cached_property
     def links(self) -> tuple[tuple[int, int], ...]:
-        """For each target word, in order, the source word that it comes from most, as (source, target), both counted
-        from 0.
+        """For each target word that has tokens, in order, the source word that it comes from most, as a pair of indices
+        (source, target).
 
         A target word that comes most from the null word has no link. Empty if either side has no words.
         """
@@ -119,7 +121,8 @@ class TokenAlignment:
 
     def source_word(self, span: Span) -> str | None:
         """The source word that the target tokens in this span of the target's text come from most, the null word
-        excepted. None if the source has no words.
+        excepted. The word is that of the source token with the largest mean weight. None if the source has no words, or
+        if no token is in the span.
         """
         start, end = span
         inside = [place for place, (first, last) in enumerate(self.target.spans) if first < end and start < last]
@@ -146,8 +149,8 @@ class Reading:
         """The output's text with each <unk> replaced by the source word that it comes from most (Jean et al., ACL 2015;
         Luong et al., ACL 2015).
 
-        If the ``dictionary`` has an entry for that source word, the entry is used instead. If the source has no words,
-        nothing is replaced.
+        If the ``dictionary`` has an entry for that source word, the entry is used instead. An <unk> without a source
+        word stays.
         """
         text = self.output.text
         for start, end in reversed(self.unknowns):
@@ -167,7 +170,8 @@ def readings(
     """For each answer, in order, a Reading of each of its outputs by the model itself.
 
     ``rows`` has the source of each answer as the model reads it (``SourceRow.row``); by default sources are read again.
-    Raises UserError if the source is a signal, or if the model has no attention to the source or not the chosen one.
+    Raises UserError if the source is a signal. Also raises it if the model is no word aligner and has no attention to
+    the source, or not the chosen one.
     """
     check_text(model.source_tokenizer)
     if rows is None:
@@ -223,7 +227,8 @@ def pair_alignments(
     """For each pair of a source and a target text, in order, its alignment.
 
     ``turned`` aligns source words to target words: then the alignment's source is the pair's target. Raises UserError
-    if the model cannot align: see ``check_alignable``.
+    if the model cannot align (see ``check_alignable``), if it has no such attention, or if ``turned`` is asked of
+    attention.
     """
     return [found for (found,) in _aligned(model, _encoded(model, pairs), [choice], batch_size, turned)]
 
@@ -231,7 +236,9 @@ def pair_alignments(
 def alignments_by_head(
     model: TextModel, pairs: Sequence[tuple[str, str]], batch_size: int = 64
 ) -> dict[AttentionChoice, list[TokenAlignment]]:
-    """The alignments of all pairs by each head of each attention to the source, before and after the token is read.
+    """The alignments of all pairs, in order, by each choice of attention to the source (``AttentionWeights.choices``):
+    the mean of all attentions, and for each attention the mean of its heads and each head; each before and after the
+    token is read.
 
     Raises UserError if there are no pairs, or if the model has no attention to its source.
     """
@@ -246,14 +253,14 @@ def alignments_by_head(
 
 
 def links_of(alignments: Sequence[TokenAlignment]) -> Links:
-    """The links of all pairs."""
+    """The links between words of all pairs, as one ``Links``. Pair n is alignment n."""
     rows = [(pair, *link) for pair, found in enumerate(alignments) for link in found.links]
     return Links.of(len(alignments), *np.array(rows, np.int64).reshape(-1, 3).T)
 
 
 def check_alignable(model: TextModel) -> None:
-    """Raises UserError if the source is a signal, or if the model is no word aligner and does not write token by
-    token.
+    """Raises UserError if the source is a signal, or if the model is neither a word aligner nor writes token by token.
+    A model that passes may still lack attention to its source.
     """
     check_text(model.source_tokenizer)
     if not can(type(model.model), Aligner):
@@ -276,9 +283,9 @@ def check_unknowns(tokenizer: Tokenizer) -> None:
 
 
 def words_of(text: str, spans: Sequence[Span]) -> list[int | None]:
-    """For each span, the number of the first word that shares a character with it, or None if there is none.
+    """For each span, the index of the first word that shares a character with it, or None if there is none.
 
-    Words are separated by white space and counted from 0. A span is its first character and one past its last.
+    Words are separated by white space. A span is the indices of its first character and one past its last.
     """
     number, numbers = -1, []
     for place, character in enumerate(text):
@@ -288,7 +295,9 @@ def words_of(text: str, spans: Sequence[Span]) -> list[int | None]:
 
 
 def parts_of_words(tokenizer: Tokenizer) -> bool:
-    """True if some entries of the vocabulary mark the beginning of a word: then a word may have several tokens."""
+    """True if some entries of the vocabulary are longer than one character and begin with the mark of a word's
+    beginning: then a word may have several tokens.
+    """
     return any(isinstance(entry, str) and len(entry) > 1 and entry.startswith(SPACE) for entry in tokenizer.entries)
 
 
@@ -322,7 +331,9 @@ def _aligned(
     batch_size: int,
     turned: bool = False,
 ) -> list[list[TokenAlignment]]:
-    """For each pair, its alignment by each of the choices. A word aligner has one choice, ``EVERY``."""
+    """For each pair, its alignments by ``choices``, in their order. A word aligner has one choice, ``EVERY``. Raises
+    UserError for other choices of a word aligner, and for ``turned`` attention.
+    """
     if can(type(model.model), Aligner):
         if [*choices] != [EVERY]:
             raise UserError(
@@ -396,14 +407,17 @@ def _by_phrases(model: TextModel, source: str, output: Output, parts: bool) -> R
 
 
 def _reading(model: TextModel, output: Output, found: TokenAlignment) -> Reading:
-    """A reading of an output of ``model``. A token <unk> may begin with a space, which stays."""
+    """The Reading of an output of ``model`` with the alignment ``found``. A token <unk> may begin with a space, which
+    is outside its span.
+    """
     ends = _ends(model.target_tokenizer, output)
     unknowns = [(end - len(SPECIALS[UNK]), end) for end, token in zip(ends, output.ids, strict=True) if token == UNK]
     return Reading(output, found, unknowns)
 
 
 def _read(tokenizer: Tokenizer, text: str, places: Sequence[int], length: int, parts: bool) -> Side:
-    """A given text as a Side: its tokens are those that begin at the ids ``places``, of ``length`` ids in all.
+    """A given text as a Side. The text has ``length`` ids. ``places`` are the indices of the ids with which its tokens
+    begin.
 
     Labels and EOS are not words.
     """
@@ -423,7 +437,9 @@ def _written(tokenizer: Tokenizer, output: Output, parts: bool) -> Side:
 
 
 def _ends(tokenizer: Tokenizer, output: Output) -> list[int]:
-    """One past the last character of each token. Decodes one more token at a time: that works for every tokenizer."""
+    """One past the last character of each token in the output's text. Decodes one more token at a time: that works for
+    every tokenizer.
+    """
     return [len(tokenizer.decode(output.ids[: place + 1])) for place in range(len(output.ids))]
 
 

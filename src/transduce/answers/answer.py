@@ -27,9 +27,9 @@ class Output:
     first choice at each position, given the target's tokens before it. ``right`` says whether that choice is the
     target's token. Both leave out an end that follows from the source: it is not a choice.
 
-    ``alignment``, if requested, has pairs (source word, output word), both counted from 0. ``frames``, if requested of
-    a CTC model, has the first and the last frame of each token except the end, counted from 0. ``missing`` has the
-    required phrases that the output lacks, each with its alternatives.
+    ``alignment``, if requested, has pairs of indices (source word, output word). ``frames``, if requested of a CTC
+    model, has the indices of the first and the last frame of each token except the end. Both are None if they were not
+    requested. ``missing`` has the required phrases that the output lacks, each with its alternatives.
 
     ``deviations`` has the standard deviation of each number of a forecast, in the units of ``text``. It is empty if the
     model gives none. The log-probabilities of numbers are log-densities, in the same units.
@@ -132,7 +132,9 @@ class Answer:
 
 
 def with_warnings(answers: Iterable[Answer]) -> Iterator[Answer]:
-    """Yields the same answers, and logs each one's warnings, for callers that show only the outputs."""
+    """Yields the same answers, and logs each one's warnings, for callers that show only the outputs. The answers are
+    numbered from 1.
+    """
     for number, answer in enumerate(answers, 1):
         for message in answer.warnings(number):
             log.warning(message)

@@ -47,9 +47,10 @@ class AttentionChoice:
 class AttentionWeights:
     """The attention of a batch of outputs to their sources. A column of S is a state of the encoder.
 
-    ``heads``: for each attention, by its name in the model, a tensor [B, H, T, S] that is 0 on padding. ``columns``:
-    for each row, what its columns without padding stand for. Each is a range of source ids; for a signal, of states.
-    ``boxes_BS4``: for a signal, where its states lie (``modules.signals.grid``); None for text.
+    ``heads``: for each attention, by its name in the model, a tensor [B, H, T, S] that is 0 on padding of the source. T
+    may be larger than the targets need. ``columns``: for each row, what its columns without padding stand for. Each is
+    a range of source ids; for a signal, of states. ``boxes_BS4``: for a signal, where its states lie
+    (``modules.signals.grid``); None for text.
     """
 
     heads: dict[str, Tensor]
@@ -63,7 +64,8 @@ class AttentionWeights:
         return {name: _one_head(heads_BHTS, head) for name, heads_BHTS in self.heads.items()}
 
     def chosen(self, choice: AttentionChoice) -> Tensor:
-        """[B, T, S]: the chosen attention. ``after`` the last token of T there is no step: it keeps its own.
+        """[B, T, S]: the chosen attention, at least in float32. If the choice has no name, it is the mean of all
+        attentions. ``after`` the last token of T there is no step: it keeps its own.
 
         Raises UserError if there is no attention of that name, or no such head.
         """
@@ -100,8 +102,9 @@ def attention_weights(
     """The attention of each target's tokens to its source, by teacher forcing.
 
     Row b of ``sources`` belongs to row b of ``targets``. Rows are ids that end with EOS; a signal's rows are its steps.
-    Attentions that differ from the first one in S are left out. Raises UserError if the model has no attention to the
-    source.
+    Attentions that differ from the first one in S are left out. Raises UserError if the model does not write token by
+    token, or has no attention to the source. For a signal, also raises it if the model does not say where its states
+    lie.
     """
     model = text_model.model
     check_attends(model)
@@ -212,7 +215,9 @@ def _with_heads(weights: Tensor) -> Tensor:
 
 
 def _one_head(heads_BHTS: Tensor, head: int | None) -> Tensor:
-    """[B, T, S]: the weights of one head, or their average over heads."""
+    """[B, T, S]: the weights of one head, or, if ``head`` is None, their average over heads. Raises UserError if there
+    is no such head.
+    """
     if head is None:
         return heads_BHTS.mean(1)
     if not 0 <= head < heads_BHTS.shape[1]:

@@ -20,9 +20,10 @@ from transduce.types import Example, Prediction
 class Evaluation:
     """The predictions for some examples, in order, and each metric's statistics of them.
 
-    ``seconds`` is the time from source texts to the outputs that were found; scoring references does not count.
-    ``lengths`` are the sources' tokens (EOS included) or steps, before any cut. ``forced`` has the first reference of
-    each example with the model's log-probabilities; it is empty if references were not scored.
+    ``seconds`` is the time from source texts to the outputs that were found; it is 0 if nothing was searched for, and
+    scoring references does not count. ``lengths`` are the numbers of the sources' ids (EOS included) or steps, before
+    any cut. ``forced`` has the first reference of each example with the model's log-probabilities; it is empty if
+    references were not scored.
     """
 
     statistics: list[Statistics]
@@ -77,7 +78,7 @@ def evaluate(
 
 def prediction(output: Output | None, scored: Output | None) -> Prediction:
     """The prediction for the metrics, from an output that was found and a reference that was scored. Either may be
-    None.
+    None; without an output the text is empty.
     """
     found = Prediction("")
     if output is not None:

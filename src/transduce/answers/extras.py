@@ -24,7 +24,8 @@ from transduce.protocols import Deriving, can
 
 
 def add_extras(model: TextModel, answers: list[Answer], rows: Sequence[Any], batch_size: int) -> list[Answer]:
-    """The answers with the extras that their requests ask for.
+    """The answers, in order, with the extras that their requests ask for. They are new objects; the given answers do
+    not change.
 
     ``rows`` has the source of each answer as the model reads it. Raises UserError if the model cannot give these
     extras.
@@ -54,7 +55,9 @@ def add_extras(model: TextModel, answers: list[Answer], rows: Sequence[Any], bat
 
 
 def check_extras(model: TextModel, extras: Extras) -> None:
-    """Raises UserError if the model, or the aligner of the extras, cannot give these extras."""
+    """Raises UserError if the model, or the aligner of the extras, cannot give these extras, as far as that shows
+    before any output. Whether it has the chosen attention shows later.
+    """
     if extras.frames:
         check_framewise(model.model)
     if extras.aligned:
@@ -70,7 +73,7 @@ def check_extras(model: TextModel, extras: Extras) -> None:
 
 
 def _distinct(several: Iterable[Extras]) -> list[Extras]:
-    """Each object once: the requests of one command share theirs."""
+    """The different objects among these, by identity: the requests of one command share theirs."""
     return list({id(extras): extras for extras in several}.values())
 
 

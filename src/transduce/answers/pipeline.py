@@ -67,8 +67,8 @@ class Pipeline(TextModel):
     ) -> list[Answer]:
         """An answer to each request, in order. ``sources`` are the requests' sources, which ``read`` has read already.
 
-        The first request has the number ``first`` in messages. Raises RequestError for a request that cannot be
-        answered.
+        The first request has the number ``first`` in messages. Raises RequestError, also in the place of any other
+        UserError, if a request cannot be answered.
         """
         try:
             hypotheses = self._hypotheses(requests, sources, first, search or self.search, batch_size)
@@ -132,7 +132,8 @@ class Pipeline(TextModel):
         return [self._possible(source, found) for (_, _, source), found in zip(numbered, every, strict=True)]
 
     def _possible(self, source: SourceRow, found: Found) -> Found:
-        """The hypotheses. If the source is empty and the best output too, those below ``IMPOSSIBLE`` are left out.
+        """The hypotheses. If the model has sources, and this one and the best output are empty, those whose
+        log-probability is lower than the best one's by more than ``IMPOSSIBLE`` says are left out.
 
         A model that has no other output for an empty source gives all others hardly any probability. Length
         normalisation would rank the longest of them first.
@@ -174,8 +175,8 @@ class Pipeline(TextModel):
         return self._satisfying(Answer(request, outputs, source.truncated), request.constraints)
 
     def _satisfying(self, answer: Answer, constraints: Constraints) -> Answer:
-        """The answer with only the outputs that satisfy the constraints. If none does, it keeps the best output and
-        says why.
+        """The answer with only the outputs that satisfy the constraints. If none does, it has only the best output, and
+        ``unsatisfied`` says why. The outputs have their ``missing`` phrases.
         """
         outputs = [replace(each, missing=constraints.missing(self.lexicon, each.ids)) for each in answer.outputs]
         forbidden = [constraints.unwanted(self.lexicon, each.ids) for each in outputs]

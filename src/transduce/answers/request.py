@@ -35,7 +35,7 @@ class Extras:
 
     def __post_init__(self) -> None:
         names = ("attention", "head", "after", "aligner")
-        given = [name for name in names if getattr(self, name) not in (None, False)]
+        given = [name for name in names if not any(getattr(self, name) is unset for unset in (None, False))]
         if given and not self.aligned:
             raise RequestError(
                 f"{given[0]} = {getattr(self, given[0])!r}, and nothing is aligned: set alignments or replace_unknowns "

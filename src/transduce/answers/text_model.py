@@ -25,7 +25,7 @@ log = logging.getLogger("transduce")
 
 
 class SourceRow(NamedTuple):
-    """A source as the model reads it: a row of ids that ends with EOS, of numbers, or of a signal's steps.
+    """A source as the model reads it: a row of ids or numbers that ends with EOS, or of a signal's steps.
 
     ``truncated`` is None if the source was not cut.
     """
@@ -42,8 +42,8 @@ class SourceRow(NamedTuple):
 class TextModel:
     """A model with its tokenizers.
 
-    A source longer than ``max_source_length`` tokens (EOS included) or steps is cut. If the model's targets are
-    ``token_for_token``, such as labels, a scored target is cut with its source.
+    A source longer than ``max_source_length`` tokens (EOS included) or steps is cut; a series of numbers is refused
+    instead. If the model's targets are ``token_for_token``, such as labels, a scored target is cut with its source.
 
     The model computes products in ``precision``. For "bfloat16" its matrices must be converted first
     (``compute.precision.hold_matrices``).
@@ -100,7 +100,7 @@ class TextModel:
             return search(self.model, source, prefix)
 
     def padded(self, rows: Sequence[Any], dtype: torch.dtype | None = None) -> Padded:
-        """Rows of ids or numbers as one batch on the model's device."""
+        """Rows of ids, numbers or steps as one padded batch on the model's device."""
         return Padded.of(rows, dtype).to(self.device)
 
     # ------------------------------------------------------------- texts
@@ -129,7 +129,9 @@ class TextModel:
         return source.row
 
     def prefix_ids(self, text: str) -> list[int]:
-        """The ids of a prefix of outputs, without EOS. The last word of the prefix is a whole word."""
+        """The ids of a prefix of outputs, without EOS; empty for an empty text. The last word of the prefix is a whole
+        word.
+        """
         return self.target_tokenizer.encode([text])[0][:-1] if text else []
 
     def target_row(self, target: Any, source: SourceRow) -> Any:
@@ -141,7 +143,8 @@ class TextModel:
         return cut(target, 1 + self.source_tokenizer.length(source.row), self.target_tokenizer)
 
     def _truncated(self, row: Any, number: int) -> SourceRow:
-        """Cuts a row to the length limit of training, so that a line of a megabyte does not take all memory.
+        """Returns the row as a SourceRow, cut to the length limit of training if it is longer, so that a line of a
+        megabyte does not take all memory.
 
         Raises RequestError for a series of numbers that is too long, instead of cutting it.
         """

@@ -53,8 +53,8 @@ def distance(
 
 
 def _print_table_and_alignments(table: EditTable[Any], alignments: Iterable[Alignment[Any]]) -> None:
-    """Prints the table and the alignments. If the terminal is too narrow for the table, says so on standard error
-    instead.
+    """Prints the table, the distance and the alignments. If the terminal is too narrow for the table, says so on
+    standard error in the place of the table.
     """
     from transduce.metrics.units import columns
     from transduce.reports.distance.terminal import alignment_lines, lines

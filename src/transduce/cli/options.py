@@ -82,8 +82,8 @@ class LoadingOptions:
             torch.set_num_threads(self.threads)
 
     def of(self, run: Path, beam: int | None = None, weights: Sequence[float] | None = None) -> Transducer:
-        """The model of a run directory, or of RUN+RUN. ``beam`` is the beam size; None keeps the size of the run's own
-        search.
+        """The model of a run directory, or of RUN+RUN, loaded as all these options say. ``beam`` is the beam size; None
+        keeps the size of the run's own search.
 
         ``weights`` make a log-linear mixture of several runs (``fusion`` of ``transduce.load``); None takes the mean of
         their probabilities. Several runs share one ``--checkpoint``.

@@ -61,7 +61,8 @@ class ExtraOptions:
         if not self.replace_unk and self.dictionary is not None:
             raise UserError("--dictionary says what to replace unknowns by: give --replace-unk too")
         for name in ("aligner", "attention", "head", "after"):
-            if getattr(self, name) not in (None, False) and not (self.alignments or self.replace_unk):
+            given = not any(getattr(self, name) is unset for unset in (None, False))  # head 0 is given
+            if given and not (self.alignments or self.replace_unk):
                 raise UserError(f"--{name} is for --alignments or --replace-unk: give one of them too")
         unknowns = None
         if self.replace_unk:

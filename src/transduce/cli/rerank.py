@@ -142,8 +142,8 @@ def rerank(
         str, typer.Option(help="text (one line per output), tsv (source, score, text) or jsonl.")
     ] = "text",
 ) -> None:
-    """Write the best of several outputs for each input line. The rank is by minimum Bayes risk, or by other models'
-    scores.
+    """Write the best of several outputs for each input line. The rank is by minimum Bayes risk, or by a weighted sum of
+    models' scores, coverage and length.
     """
     from transduce.answers.answer import with_warnings
     from transduce.reranking.base import rerank as ranked

@@ -81,7 +81,7 @@ def sweep(
 
 def _parse_seeds(text: str) -> int | list[int]:
     """Reads the option ``--seeds``. A number without a comma is the number of seeds; with a comma it is a list of
-    seeds: "3" is 3, "1,5" is [1, 5], and "7," is [7].
+    seeds: "3" is 3, "1,5" is [1, 5], and "7," is [7]. Raises UserError for any other text.
     """
     try:
         return [int(part) for part in text.split(",") if part.strip()] if "," in text else int(text)
