@@ -30,7 +30,7 @@ def build(table: Table | str, expected: Callable[..., T], facts: object | None =
     ``expected`` is a class, a protocol or a ``Factory[T]``. It is annotated Callable because type checkers refuse
     protocols for ``type[T]``. ``facts`` is a dataclass of what only the data know, such as vocabulary sizes. ``path``
     is the table's key in its file, for the errors. Raises ConfigError if a key is unknown or missing, or if a value is
-    invalid.
+    invalid; a ValueError of a constructor becomes a ConfigError, too.
     """
     built: T = construct(check_value(table, expected, path, _known(facts)))
     return built
@@ -40,7 +40,7 @@ def resolve(table: Table | str, expected: Any, facts: object | None = None, path
     """A new table with all defaults and facts written out, so that later versions read it in the same way.
 
     Leaves out defaults that are None, which TOML cannot write, and defaults that are neither values nor dataclasses.
-    Raises ConfigError, as ``build`` does.
+    Raises ConfigError as ``check`` does: no constructor is called. Also raises it for a value that TOML cannot write.
     """
     resolved: Table = as_toml(check_value(table, expected, path, _known(facts)))
     return resolved

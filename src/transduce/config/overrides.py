@@ -37,8 +37,9 @@ def assign(table: Table, key: str, value: Any) -> Table:
 def change(table: Table, settings: Mapping[str, Any] | Sequence[str]) -> Table:
     """A new table with several keys set, in order: ``{"model.encoder.layers": 2}`` or ``["model.encoder.layers=2"]``.
 
-    If a key is set twice, the last value wins. Raises ConfigError if a later setting empties a table in which an
-    earlier one has set a key, for example by another ``type``: the earlier setting would be lost silently.
+    If a key is set twice, the last value wins. Raises ConfigError as ``override`` does, and if a later setting empties
+    a table in which an earlier one has set a key, for example by another ``type``: the earlier setting would be lost
+    silently.
     """
     if isinstance(settings, Mapping):
         given = (_split_key(key, value) for key, value in settings.items())
@@ -89,7 +90,9 @@ def _holds(table: Table, keys: tuple[str, ...]) -> bool:
 
 
 def _parse_setting(setting: str) -> tuple[list[str], Any]:
-    """The parts of the key, and the parsed value, of ``a.key=value``. Raises ConfigError if it has another form."""
+    """The parts of the key, and the parsed value, of ``a.key=value``. Raises ConfigError if it has another form, or if
+    the value begins like TOML and is none.
+    """
     key, equals, text = setting.partition("=")
     keys = [part.strip() for part in key.split(".")]
     if not equals or not all(keys):
@@ -99,7 +102,9 @@ def _parse_setting(setting: str) -> tuple[list[str], Any]:
 
 
 def _split_key(key: str, value: Any) -> tuple[list[str], Any]:
-    """The parts of a dotted key from Python, and its value. A tuple becomes a list, as TOML reads arrays."""
+    """The parts of a dotted key from Python, and its value. A tuple becomes a list, as TOML reads arrays. Raises
+    ConfigError if a part of the key is empty, or if there are too many parts.
+    """
     keys = key.split(".")
     if not all(keys):
         raise ConfigError("", f"cannot set {key!r}: expected a dotted key, such as model.encoder.layers")

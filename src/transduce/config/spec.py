@@ -38,7 +38,8 @@ class Spec(Generic[T]):
         """Constructs a new object, with further arguments from the caller.
 
         The table may leave out what the caller gives (a width, parameters), but may not contradict it. Raises
-        ConfigError for a contradiction, a missing argument, a ValueError of the constructor, or too little memory.
+        ConfigError for a contradiction, an argument that the constructor does not take, a missing argument, a
+        ValueError of the constructor, or too little memory.
         """
         handed = self._bind(args, kwargs)
         for name in handed.keys() & self.arguments.keys():
@@ -100,8 +101,8 @@ def _first_line(error: Exception) -> str:
 
 
 def construct(value: Any) -> Any:
-    """Makes the objects inside a value: replaces each Spec by the result of its call, also inside lists and tuples.
-    Deferred Specs stay.
+    """Makes the objects inside a value: replaces each Spec by the result of its call, also inside dicts, lists and
+    tuples. Deferred Specs stay.
     """
     if isinstance(value, Spec):
         return value if value.deferred else value()

@@ -47,7 +47,9 @@ class Lattice:
 
     @cached_property
     def forward(self) -> Tensor:
-        """[B, S, L]: alpha_t(l), the log-sum over all alignment prefixes that are in state l at frame t."""
+        """[B, S, L]: alpha_t(l), the log-sum over all alignment prefixes that are in state l at frame t. Values past a
+        row's frames have no meaning.
+        """
         alpha_BL = torch.full_like(self.emitted[:, 0], NEVER)
         alpha_BL[:, :2] = self.emitted[:, 0, :2]
         found = [alpha_BL]
@@ -80,7 +82,7 @@ class Lattice:
     def posteriors(self) -> Tensor:
         """[B, S, L]: p(state l at frame t | y, x) by the forward-backward algorithm.
 
-        0 past a row's frames, and in rows without an alignment.
+        It is 0 past a row's frames, and in rows without an alignment.
         """
         share_BSL = (self.forward + self.backward - self.log_likelihood[:, None, None]).exp()
         possible_B11 = self.log_likelihood.isfinite()[:, None, None]
@@ -100,7 +102,8 @@ class Lattice:
     def best(self) -> tuple[Tensor, Tensor]:
         """The most probable alignment of each row (Viterbi 1967).
 
-        Returns the state [B, S] of each frame (-1 past a row's frames) and the alignment's log-probability [B].
+        Returns the state [B, S] of each frame (-1 past a row's frames) and the alignment's log-probability [B]. If a
+        row has no alignment, its log-probability is minus infinity, and its states have no meaning.
         """
         score_BL = torch.full_like(self.emitted[:, 0], NEVER)
         score_BL[:, :2] = self.emitted[:, 0, :2]
@@ -152,7 +155,7 @@ class Lattice:
 def log_likelihood(frames: Padded, outputs: Padded) -> Tensor:
     """[B]: log p(y | x), like ``Lattice.log_likelihood``, differentiable with respect to ``frames``.
 
-    ``frames`` are log-probabilities [B, S, V], ``outputs`` ids [B, U] without EOS. The gradient [B, S, V] is the
+    ``frames`` are log-probabilities [B, S, V], ``outputs`` ids [B, U] without EOS. Its gradient [B, S, V] is the
     posterior probability of each symbol in each frame (Graves et al. 2006, eq. 14).
     """
     found: Tensor = _LogLikelihood.apply(frames.values, frames.lengths, outputs.values, outputs.lengths)  # type: ignore[no-untyped-call]
@@ -194,6 +197,8 @@ def least_frames(outputs: Padded) -> Tensor:
 
 
 def least_frames_so_far(outputs: Padded) -> Tensor:
-    """[B, U]: at u, the smallest number of frames that an alignment of the first u + 1 symbols needs."""
+    """[B, U]: at u, the smallest number of frames that an alignment of the first u + 1 symbols needs. Values past a
+    row's length have no meaning.
+    """
     repeats_BU = outputs.values[:, 1:] == outputs.values[:, :-1]
     return torch.nn.functional.pad(repeats_BU, (1, 0)).add(1).cumsum(1)[:, : outputs.values.shape[1]]

@@ -20,9 +20,10 @@ HARDLY = -1e5  # log-probability of an impossible event; finite, so that what fo
 
 @dataclass(frozen=True)
 class Frames:
-    """Log-probabilities [B, S, V], the same as probabilities, and the number of real frames [B].
+    """Log-probabilities [B, S, V] of the symbols in each frame, their exponentials (``probabilities``), and the number
+    of real frames [B].
 
-    The probabilities are float64, because sums over frames are differences of longer sums.
+    Both are float64, because sums over frames are differences of longer sums.
     """
 
     log_probs: Tensor

@@ -48,7 +48,7 @@ class CrossEntropy:
 
     def read(self, model: Any, state: Any, target: Padded, progress: float) -> Tensor:
         """The ids [B, T] that the model reads: position 0 is BOS, and position t is the word before word t of the
-        target.
+        target, which ``forcing`` may replace in training.
         """
         forcing = self.forcing if model.training else TeacherForcing()
         return forcing(model, state, target, progress)
@@ -61,7 +61,8 @@ class ParallelCrossEntropy:
     - log p(n | x) - sum_t log p(y_t | t, n, x).
 
     The length takes the place of EOS. The words have the label smoothing of ``CrossEntropy``, the length has none.
-    Reports ``nll``, the sum without smoothing, and ``length``, the first term.
+    Reports ``nll``, the sum without smoothing, and ``length``, the first term, which is 0 if the source decides the
+    length.
     """
 
     smoothing: float = 0.0

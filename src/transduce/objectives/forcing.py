@@ -28,7 +28,7 @@ S = TypeVar("S")
 
 class Forcing(Protocol):
     """The choice of the words that a model reads in training. Returns ids [B, T] for a target [B, T]: BOS first, then
-    the words that replace the target's.
+    the target's words or others in their places.
 
     ``state`` is the model's start state, which the call does not change. ``progress`` in [0, 1] is the share of the
     training budget that is used, for schedules.

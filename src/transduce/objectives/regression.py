@@ -1,4 +1,4 @@
-"""Losses of regressors, in scaled units. N is the number of numbers in a batch that are not padding."""
+"""Losses of regressors, in scaled units. N is the number of numbers in a batch that are neither padding nor missing."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from transduce.types import Batch, Loss, Padded, real_mask, widened
 
 @dataclass(frozen=True)
 class SquaredError:
-    """The objective of regressors that predict a mean: (y - f(x))^2, summed over all steps and channels that are not
-    padding. y are the target's numbers and f(x) the predictions.
+    """The objective of regressors that predict a mean: (y - f(x))^2, summed over all steps and channels that are
+    neither padding nor missing. y are the target's numbers and f(x) the predictions.
     """
 
     def __call__(self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
@@ -25,8 +25,8 @@ class SquaredError:
 
 @dataclass(frozen=True)
 class AbsoluteError:
-    """The objective of regressors that predict a median: |y - f(x)|, summed over all steps and channels that are not
-    padding. y are the target's numbers and f(x) the predictions.
+    """The objective of regressors that predict a median: |y - f(x)|, summed over all steps and channels that are
+    neither padding nor missing. y are the target's numbers and f(x) the predictions.
     """
 
     def __call__(self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
@@ -37,7 +37,7 @@ class AbsoluteError:
 @dataclass(frozen=True)
 class Huber:
     """e^2 / 2 for errors e = y - f(x) of at most ``delta``, and delta (|e| - delta / 2) for larger ones (Huber 1964).
-    The loss is summed over all steps and channels.
+    The loss is summed over all steps and channels that are neither padding nor missing.
 
     Outliers count less than in the squared error. ``delta`` is in scaled units: the training set's standard deviation
     is 1.
@@ -76,7 +76,8 @@ def known_numbers(target: Padded) -> Tensor:
 
 
 def predicted_and_target(model: Regressor, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The model's numbers [N] and the target's [N], in float32 or wider. Missing numbers are left out.
+    """The model's numbers [N] and the target's [N], in float32 or wider. Missing numbers are left out, and so are
+    numbers that the model does not predict because it writes fewer steps.
 
     Raises UserError if the target is tokens.
     """

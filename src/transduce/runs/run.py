@@ -249,7 +249,7 @@ def _found_run(path: Path, run: Run | None) -> Path:
 
 
 def _strings(value: Any) -> list[str]:
-    """All strings in nested tables and arrays."""
+    """All values in nested tables and arrays, each as a string."""
     if isinstance(value, dict):
         value = list(value.values())
     return [text for each in value for text in _strings(each)] if isinstance(value, list) else [str(value)]

@@ -62,9 +62,9 @@ class Continuations:
 
     ``total_BC`` is the score of the whole hypothesis, minus infinity if there is no such candidate. ``origin_BC`` is
     the place (0 to K - 1) of the hypothesis that the candidate continues, and ``token_BC`` the token that it adds.
-    ``ended_BC`` is True for candidates that become finished hypotheses. ``live_BK`` are the candidates (0 to C - 1)
-    that form the next beam. A candidate in neither is pruned. If ``live_BK`` points to a candidate that adds EOS, that
-    place of the next beam is empty.
+    ``ended_BC`` is True for candidates that become finished hypotheses. ``live_BK`` are the indices (0 to C - 1) of the
+    candidates that form the next beam. A candidate in neither is pruned. If ``live_BK`` points to a candidate that adds
+    EOS, that place of the next beam is empty.
     """
 
     total_BC: Tensor
@@ -125,7 +125,7 @@ class Expansion:
     """One step of a beam: its candidates, the log-probability [B, C] of each candidate's token, and the source of each
     of the B rows. Finished sources are left out.
 
-    ``candidates.origin_BC`` are places in the previous step's ``candidates.live_BK``. ``length`` is the length in
+    ``candidates.origin_BC`` are indices into the previous step's ``candidates.live_BK``. ``length`` is the length in
     tokens of the candidates, with the token of this step. ``begun_BT`` are the forced tokens that the search wrote
     before the first step: T is the length of the shortest prefix. It is None in all other steps.
     """
@@ -165,7 +165,7 @@ def stream(search: Search[Any], model: Any, source: Any, prefix: Padded | None =
 
 
 def resized(search: R, size: int | None, nbest: int | None) -> R:
-    """Returns the search with another beam ``size`` or number ``nbest`` of hypotheses.
+    """Returns a copy of the search with another beam ``size`` or number ``nbest`` of hypotheses.
 
     If only ``size`` is given, ``nbest`` falls to ``size`` where it was larger. If only ``nbest`` is given, ``size``
     rises to ``nbest`` where it was smaller. Raises UserError if both are given and ``nbest`` exceeds ``size``.
@@ -192,7 +192,9 @@ def loaded_model(model: Path | Autoregressive[Any]) -> Autoregressive[Any]:
 
 
 def with_language_models(part: R, load: Callable[[Path], Autoregressive[Any]]) -> R:
-    """The search, or a part of one, with each ``language_model`` that is a path replaced by what ``load`` returns."""
+    """A copy of the search, or of a part of one, in which ``load`` has replaced each path of a ``language_model``, also
+    in nested dataclasses and tuples. Without such a path, ``part`` itself.
+    """
     if not is_dataclass(part):
         return part
     changes = dict[str, Any]()

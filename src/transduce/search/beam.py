@@ -71,7 +71,9 @@ class Beam:
     def _steps(
         self, model: Autoregressive[Any], source: Any, prefix: Padded | None, finished: _Finished
     ) -> Iterator[_Active]:
-        """Yields the active hypotheses after each step, and adds the finished ones to ``finished``."""
+        """Yields the active hypotheses after each step except the last one, and adds the finished ones of all steps to
+        ``finished``.
+        """
         followers = (*self.filters, self.allocation)
         front, begun = begin(model, source, prefix, followers, self.max_length)
         length = begun.tokens_BT.shape[1] + 1
@@ -182,8 +184,8 @@ class _Finished:
                 self.found[source][tokens] = Hypothesis(tokens, sum(each), score, each)
 
     def common_prefix(self, beam: _Active) -> tuple[int, ...]:
-        """The tokens that the best finished hypothesis and all active hypotheses have in common, from the start. For
-        streaming, which has one source.
+        """The tokens that the best finished hypothesis, if there is one, and all active hypotheses of the first source
+        have in common, from the start. For streaming, which has one source.
         """
         rows = [tuple(tokens) for tokens in beam.tokens_BKT[0][beam.total_BK[0].isfinite()].tolist()]
         rows += [hypotheses[0].tokens for hypotheses in self.best()[:1] if hypotheses]
@@ -222,7 +224,7 @@ class _Active:
         return self.tokens_BKT.shape[2]
 
     def log_probs(self, following: Next, candidates: Continuations) -> Tensor:
-        """[B, C]: for each candidate, the model's log-probability of its token after its own hypothesis."""
+        """[B, C]: for each candidate, the model's log-probability of its token after its own hypothesis, in float64."""
         log_probs_NV = following.log_probs_NV
         place_BC = candidates.origin_BC * log_probs_NV.shape[1] + candidates.token_BC
         return log_probs_NV.view(len(place_BC), -1).gather(1, place_BC).double()
@@ -231,7 +233,8 @@ class _Active:
         self, candidates: Continuations, log_prob_BC: Tensor, searching_B: list[bool], front: Any
     ) -> tuple[_Active, Any]:
         """The hypotheses of the next step, one token longer, and the rows of ``front`` that they continue. Finished
-        sources leave the batch."""
+        sources leave the batch when ``step.remaining`` says so.
+        """
         B, K = self.total_BK.shape
         stay = remaining(searching_B)
         stay_B = torch.tensor(stay, device=self.total_BK.device)

@@ -41,7 +41,7 @@ class Exploration:
 
     @property
     def empty_wins(self) -> bool:
-        """True if the empty output is the most probable one."""
+        """True if the empty output is the most probable one of those found."""
         return self.hypotheses[0].tokens == (EOS,)
 
 
@@ -50,12 +50,12 @@ class Exact:
     """Depth-first search for the ``nbest`` most probable outputs of at most ``max_length`` tokens (Stahlberg and Byrne
     2019).
 
-    It skips every prefix that is less probable than the ``nbest`` best outputs so far: no continuation makes a prefix
-    more probable. A beam of ``beam`` hypotheses gives the first bound. A source that needs more than ``expansions``
-    expansions (prefixes that the model extends) keeps its best outputs so far, and a warning is logged. ``explore``
-    says which sources these are. Each step extends ``together`` prefixes of a source. Some of them are extended in
-    vain, because the bound rises meanwhile. Outputs are ranked by log-probability: with length normalisation no prefix
-    could be skipped.
+    It skips every prefix that is not more probable than the n-th best output so far, where n is ``nbest``: no
+    continuation makes a prefix more probable. A beam of ``beam`` hypotheses gives the first bound. A source that needs
+    more than ``expansions`` expansions (prefixes that the model extends) keeps its best outputs so far, and a warning
+    is logged. ``explore`` says which sources these are. Each step extends up to ``together`` prefixes of a source. Some
+    of them are extended in vain, because the bound rises meanwhile. Outputs are ranked by log-probability: with length
+    normalisation no prefix could be skipped.
 
     Memory does not grow with the number of sources or of ``expansions`` (benchmarks/results/exact-memory.md). Each
     source keeps at most ``states`` + 1 model states: the first one and the ``states`` deepest ones. Without its state,
@@ -90,8 +90,8 @@ class Exact:
 
     @torch.inference_mode()
     def explore(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[Exploration]:
-        """Returns for each source its best hypotheses, the number of expansions, and whether the search was exhaustive.
-        It does not warn.
+        """Returns for each source, in order, its best hypotheses, the number of expansions, and whether the search was
+        exhaustive. It does not warn.
         """
         descents = enumerate(self._descents(model, source, prefix))
         active: dict[int, _Descent] = {}
@@ -142,7 +142,8 @@ class _Prefix:
 
 @dataclass
 class _Branching:
-    """A prefix that the model has read, and its continuations, the most probable one last.
+    """A prefix that the model has read, and its unexplored continuations that may be better than the outputs found when
+    it was read: their ``tokens`` and ``log_probs``, the most probable one last.
 
     ``state`` is the model's state after the prefix, or None if it is not kept.
     """
@@ -163,7 +164,7 @@ class _Branching:
 
 @dataclass(frozen=True)
 class _Unread:
-    """A prefix to extend. The model reads its last ``tokens`` from ``state``."""
+    """A prefix to extend. When the model in ``state`` has read ``tokens``, it has read the whole prefix."""
 
     descent: _Descent
     prefix: _Prefix
@@ -209,8 +210,9 @@ class _Descent:
         return not self.finished and self.expansions < self.search.expansions
 
     def following(self) -> list[_Unread]:
-        """The next prefixes to extend, at most ``together``, from the deepest branchings. The most probable one of the
-        deepest branching comes last.
+        """Takes the next prefixes to extend out of the deepest branchings, and returns them: at most ``together``, and
+        no more than the expansions that are left. The most probable one of the deepest branching comes last. The first
+        call returns the root alone.
         """
         if not self.expansions:
             return [self._unread(self.root, None)]
@@ -236,7 +238,7 @@ class _Descent:
         return _Unread(self, prefix, (self.token, *prefix.tokens[len(self.root.tokens) :]), self.first)
 
     def finish(self, prefix: _Prefix) -> None:
-        """Adds a finished output, if it is more probable than the bound."""
+        """Adds a finished output, if it is more probable than the bound. Then only the ``nbest`` best outputs stay."""
         if prefix.total > self.bound:
             self.found[prefix.tokens] = Hypothesis(prefix.tokens, prefix.total, prefix.total, prefix.log_probs)
             self.found = {hypothesis.tokens: hypothesis for hypothesis in self._best()}
@@ -255,9 +257,10 @@ class _Descent:
 
 
 def _extend(model: Autoregressive[Any], unread: Sequence[_Unread]) -> None:
-    """Extends each prefix. Prefixes with the same number of tokens to read share a batch.
+    """Extends each prefix: the model reads it, and its descent gets the outputs and the continuations.
 
-    Prefixes that are read from the first state come first, and the others, which are deeper, come last.
+    A batch has prefixes with the same number of tokens to read, either all from a first state or none. Prefixes that
+    are read from a first state come before the others, which are deeper.
     """
     for _, group in groupby(sorted(unread, key=_order), key=_order):
         _read(model, list(group))
@@ -286,8 +289,8 @@ def _read(model: Autoregressive[Any], unread: Sequence[_Unread]) -> None:
 
 
 def _continuations(unread: Sequence[_Unread], log_probs_NV: Tensor) -> Iterator[tuple[array[int], array[float]]]:
-    """Yields for each prefix the tokens whose continuation exceeds the bound, and their log-probabilities, the most
-    probable token last.
+    """Yields for each prefix the tokens whose continuation exceeds the bound, or misses it by less than ``ROUNDING``,
+    and their log-probabilities, the most probable token last.
 
     EOS is excluded by the caller. A prefix that only EOS may follow has no continuations. A forced prefix has at most
     its forced token.

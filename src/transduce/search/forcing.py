@@ -17,7 +17,8 @@ def force(model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypot
     """Scores given outputs by teacher forcing: log p(target | source). ``target`` are ids [B, T]; each row ends with
     EOS.
 
-    Returns one hypothesis per source. Its ``score`` is its log-probability.
+    Returns one hypothesis per source. Its ``score`` is its log-probability. It also has the model's first choices
+    (``best_log_probs`` and ``right``).
     """
     output, _ = model.extend(shifted(target), model.start(source))
     mask_BT = target.mask

@@ -21,8 +21,8 @@ from transduce.types import EOS, Hypothesis, Padded
 
 @dataclass(frozen=True)
 class Greedy:
-    """At each step, writes the most probable token that ``filters`` allow, until EOS. Token number ``max_length`` is
-    always EOS.
+    """At each step, writes the token with the highest log-probability after ``filters``, until EOS. Filters may forbid
+    or penalise tokens. Token number ``max_length`` is always EOS.
     """
 
     max_length: int = 200

@@ -19,9 +19,9 @@ class LabelSearch:
     """The ``nbest`` most probable outputs of a tagger or a classifier, whose source decides the number of labels.
 
     The best output has the most probable label at each place. The others are exact too: the n-th best output needs only
-    the n best labels of each place. If there are fewer outputs than ``nbest``, all are returned. A label is never
-    ``<unk>``, which stands for labels that training did not name. Its probability is not given to other labels. Raises
-    UserError for a prefix, or if the model chooses the length of its outputs.
+    the n best labels of each place. If there are fewer outputs than ``nbest``, all are returned. A label is never a
+    special token. ``<unk>`` stands for labels that training did not name; its probability is not given to other labels.
+    Raises UserError for a prefix, or if the model chooses the length of its outputs.
     """
 
     nbest: int = 1
@@ -62,14 +62,14 @@ def only_labels(scores_V: Tensor) -> Tensor:
 
 def check_nbest(nbest: int, scores_BTV: Tensor) -> None:
     """Raises UserError if a step of the search for ``nbest`` label sequences of each source, with [B, nbest, V] scores,
-    does not fit into memory.
+    needs more than the device's total memory.
     """
     check_memory(nbest * scores_BTV[:, 0].numel() * scores_BTV.element_size(), f"nbest = {nbest}", scores_BTV.device)
 
 
 def _log_probs(model: Parallel[Any], emission: Emission) -> Tensor:
-    """Log-probabilities [B, T, V] of the labels at each place, at least in float32. Raises UserError if the model
-    chooses the length of its outputs.
+    """Log-probabilities [B, T, V] of all tokens of the vocabulary at each place, at least in float32. Raises UserError
+    if the model chooses the length of its outputs.
     """
     if emission.length_log_probs is not None:
         raise UserError(
@@ -94,7 +94,7 @@ def _hypotheses(
 
 def _best(log_probs_BTV: Tensor, mask_BT: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The ``count`` best label sequences [B, count, T], best first, and their scores [B, count]. The score is minus
-    infinity where there are fewer sequences.
+    infinity where there are fewer sequences. Past the end of a row, labels have no meaning.
     """
     few = min(count, log_probs_BTV.shape[-1])
     ordered_BTV, label_BTV = log_probs_BTV.sort(stable=True, dim=-1, descending=True)  # ties as argmax
@@ -116,7 +116,8 @@ def _best(log_probs_BTV: Tensor, mask_BT: Tensor, count: int) -> tuple[Tensor, T
 def written(
     labels_BKT: Tensor, log_prob_BK: Tensor, each_BKT: Tensor, best_BKT: Tensor, right_BKT: Tensor, lengths_B: Tensor
 ) -> list[list[Hypothesis]]:
-    """Returns the hypotheses of each source, except those with log-probability minus infinity.
+    """Returns the hypotheses of each source, in the order of their rows [B, K], except those with log-probability minus
+    infinity.
 
     ``each_BKT`` are the log-probabilities of the labels, and ``best_BKT`` of the model's first choices. ``right_BKT``
     says which labels are first choices. Of T places, the first ``lengths_B`` are used. Each hypothesis ends with EOS,

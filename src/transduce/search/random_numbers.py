@@ -33,7 +33,7 @@ def keys(source: Any, seed: int, size: int) -> Tensor:
 
 
 def uniform(key_N: Tensor, count: int) -> Tensor:
-    """Random number ``count`` of each key: [N] in float64, in [0, 1), with 53 random bits."""
+    """The random number with the index ``count`` of each key: [N] in float64, in [0, 1), with 53 random bits."""
     return _shifted(mixed(key_N + torch.tensor(count) * GOLDEN), 11).double() * 2.0**-53
 
 

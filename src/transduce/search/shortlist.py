@@ -26,8 +26,8 @@ from transduce.types import EOS, PAD, SPECIALS, Hypothesis, Padded
 
 @dataclass(frozen=True)
 class CandidateWords:
-    """The candidates from which lists are made: ``best_SN`` has n target words for each id of the source vocabulary [S,
-    n], ``always_A`` the words that are on every list.
+    """The candidates from which lists are made: ``best_SN`` has the ids of n target words for each id of the source
+    vocabulary [S, n], ``always_A`` the ids that are on every list.
     """
 
     best_SN: Tensor
@@ -133,7 +133,7 @@ class Shortlist:
     def stream(
         self, model: Autoregressive[Any], source: Padded, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
-        """Streams as ``search`` does."""
+        """Yields tuples of ids of the whole vocabulary, as ``search`` streams them (``base.stream``)."""
         lists = self.candidates.of(source, prefix)
         words = lists.words_C.tolist()
         for columns in stream(

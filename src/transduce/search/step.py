@@ -53,7 +53,9 @@ class Front(Generic[S]):
 
 @dataclass(frozen=True)
 class Begun:
-    """The tokens [B, T] that are written before the search has a choice, and their log-probabilities."""
+    """The tokens [B, T] that are written before the search has a choice, and their log-probabilities in float64. All
+    rows have the same number T; 0 without a prefix.
+    """
 
     tokens_BT: Tensor
     log_probs_BT: Tensor
@@ -97,8 +99,10 @@ def begin(
 
 @dataclass(frozen=True)
 class Next:
-    """The next token of each row: the model's log-probabilities [N, V], and the scores [N, V] to choose by. The scores
-    are the log-probabilities after the filters, the prefix and the maximum length."""
+    """The next token of each row: the model's log-probabilities [N, V], and the scores [N, V] to choose by. In both,
+    PAD and BOS have minus infinity. The scores are the log-probabilities after the filters, the prefix and the maximum
+    length.
+    """
 
     log_probs_NV: Tensor
     scores_NV: Tensor
@@ -115,7 +119,8 @@ def advance(
     (from 0), and the front with the model's new state.
 
     ``filters`` are the first followers of ``front``; other followers come after them. If ``last``, only EOS is allowed,
-    even if a filter forbids it. A row that its prefix still forces has only the prefix's token.
+    even if a filter forbids it. If filters forbid every token of a row, EOS stays, with a penalty of ``STUCK``. A row
+    that its prefix still forces has only the prefix's token.
     """
     state = front.state
     if capacity(place) < (size := capacity(place + 1)):
@@ -309,7 +314,8 @@ def forced(prefix: Padded, place: int, rows: int) -> tuple[Tensor, Tensor]:
 
 
 def source_lengths(source: Any) -> list[int]:
-    """The length of each source in tokens, EOS included; 0 if a source is not a sequence."""
+    """The length of each source in tokens (EOS included) or steps; 0 if the source is not ``Padded``, so no sequence.
+    """
     return source.lengths.tolist() if isinstance(source, Padded) else [0] * tree.rows(source)
 
 

@@ -71,7 +71,7 @@ def learn_aligner(
 def count_pairs(pairs: Sequence[tuple[str, str]], recipe: Recipe) -> tuple[Tokenizers, WordAligner, TwoWayCounts]:
     """The tokenizers of both sides, and a word aligner with its counts after all passes of ``recipe`` over ``pairs``.
 
-    ``TwoWayCounts.directions`` has the links of these pairs.
+    ``TwoWayCounts.directions`` has the links of these pairs. The counts are not yet stored in the aligner.
     """
     sides = [source for source, _ in pairs], [target for _, target in pairs]
     tokenizers = Tokenizers(*(Symbols(lowercase=True).learn(side) for side in sides))

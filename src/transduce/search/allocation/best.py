@@ -19,7 +19,7 @@ class BestContinuations(Stateless):
     """
 
     def check(self, size: int) -> None:
-        """Any size is possible."""
+        """Does nothing: any size is possible."""
 
     def first(self, size: int) -> list[int]:
         return [0]

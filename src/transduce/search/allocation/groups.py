@@ -22,8 +22,8 @@ class Groups(Stateless):
     diversity).
 
     The penalty only decides what stays active within a group. Totals do not contain it, so that hypotheses of all
-    groups can be compared. An end counts if it is among the best of its group, and is never penalised. Raises UserError
-    if the size of the beam is not a multiple of ``groups``.
+    groups can be compared. An end counts if it is among the best of its group, and is never penalised. ``check`` raises
+    UserError if the size of the beam is not a multiple of ``groups``.
     """
 
     groups: int = 2

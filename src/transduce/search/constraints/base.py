@@ -60,8 +60,9 @@ class Constraints:
     def tokenized(self, lexicon: Lexicon) -> Tokenized:
         """The constraints in the tokens of a vocabulary.
 
-        Drops alternatives that the vocabulary cannot write, and those that contain a forbidden phrase. Raises UserError
-        if a required phrase has no alternative left.
+        Drops alternatives that the vocabulary cannot write, and those that contain a forbidden phrase. Also drops
+        forbidden phrases that the vocabulary cannot write. Raises UserError if a required phrase has no alternative
+        left.
         """
         required = []
         for some in self.alternatives:

@@ -17,7 +17,7 @@ from transduce.types import Hypothesis, Padded
 @torch.inference_mode()
 def force(model: Framewise, source: Any, target: Padded) -> list[Hypothesis]:
     """Scores given outputs: log p(target | source), summed over all alignments. ``target`` are ids [N, T]; each row
-    ends with EOS. Returns one hypothesis per row.
+    ends with EOS. Returns one hypothesis per row, with ``score`` equal to its log-probability.
     """
     return scored(model.frames(source), target)
 

@@ -31,9 +31,8 @@ class PrefixBeam:
     those that do not. Prefixes are ranked by log p(y | x) + ``weight`` log p_lm(y) + ``bonus`` |y|, where |y| does not
     count EOS. After the last frame, p_lm(y) includes EOS. The ``language_model`` is any autoregressive model with the
     same vocabulary, or the path of its run (RUN+RUN for several). It receives the same source, which a language model
-    ignores. ``score`` is this ranking, with the
-    alignments that the search kept. ``log_prob`` is log p(y | x) over all alignments. Raises UserError for a prefix
-    that outputs must start with.
+    ignores. ``score`` is this ranking, with the alignments that the search kept. ``log_prob`` is log p(y | x) over all
+    alignments. Raises UserError for a prefix that outputs must start with.
     """
 
     size: int = 10
