@@ -182,7 +182,9 @@ def resized(search: R, size: int | None, nbest: int | None) -> R:
 
 
 def loaded_model(model: Path | Autoregressive[Any]) -> Autoregressive[Any]:
-    """The language model of a search. Raises UserError for a path, which ``Transducer.with_search`` replaces."""
+    """The language model of a search: ``model`` itself. Raises UserError for a path, which ``Transducer.with_search``
+    replaces.
+    """
     if isinstance(model, Path):
         raise UserError(
             f"language_model = {str(model)!r}: the run is loaded with the model that is searched, by transduce.load or "

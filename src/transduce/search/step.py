@@ -53,8 +53,8 @@ class Front(Generic[S]):
 
 @dataclass(frozen=True)
 class Begun:
-    """The tokens [B, T] that are written before the search has a choice, and their log-probabilities in float64. All
-    rows have the same number T; 0 without a prefix.
+    """The tokens [B, T] that are written before the search has a choice, and their log-probabilities in float64. T is
+    the length of the shortest prefix, 0 without a prefix.
     """
 
     tokens_BT: Tensor

@@ -320,8 +320,8 @@ class Loop:
     def _record(self, judgement: Judgement) -> float:
         """Records the value of a validation in ``state``, for the schedule of the learning rate. Returns 0.0.
 
-        If the search was left out, there is no value: then it records nothing and returns the seconds that the search
-        would have taken.
+        If the search was left out, there is no value: then it records nothing, tells the user, and returns the seconds
+        that the search would have taken.
         """
         if judgement.value is None:
             metrics = ", ".join(self.training.validation.metrics)
@@ -393,7 +393,8 @@ class Loop:
 
     def _finish(self) -> None:
         """Validates the last model and, if at least two are kept, the average of the last models; each becomes the best
-        checkpoint if it is better. Without validation data, saves the last model as the best.
+        checkpoint if it is better. Without validation data, saves the last model as the best. At the end the model has
+        its last weights again. Raises DivergenceError if the last updates have diverged.
         """
         self._report()  # raises if the last updates have diverged, before anything is saved as the best
         if self.judge is None:

@@ -92,8 +92,9 @@ class Banks:
 
 
 def _candidates(scores_BKV: Tensor, automata: Automata, active_BKQ: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores and tokens [B, K, K + 1 + P]: first the best tokens of each hypothesis, then the next tokens of its
-    phrases. A token that is not a next token, or is there already, has minus infinity.
+    """Scores and tokens [B, K, K + 1 + P]: first the K + 1 best tokens of each hypothesis (all, if there are fewer),
+    then P tokens that may come next in its phrases. One of these P that comes next in no phrase, or that is among the
+    tokens before it, has minus infinity.
     """
     value_BKC, token_BKC = largest(scores_BKV, scores_BKV.shape[1] + 1)
     token_BP = automata.token_BE.gather(1, automata.own_BP)
