@@ -53,7 +53,9 @@ class FrameAlignment:
         return [(step * first, step * (last + 1)) for first, last in self.frames]
 
     def path(self, blank: str = "-") -> list[str]:
-        """The token that each of the ``count`` frames belongs to, or ``blank`` for a frame of no token."""
+        """The token that each of the ``count`` frames belongs to, or ``blank`` for a frame of no token. Without an
+        alignment all are blank.
+        """
         symbols = [blank] * self.count
         for token, (first, last) in zip(self.output.tokens, self.frames, strict=False):
             symbols[first : last + 1] = [token] * (last + 1 - first)

@@ -82,7 +82,7 @@ class Prefixes:
         return every_BKSV.gather(3, token_BKS1).view(len(token_N), S)
 
     def _longer(self, token_N: Tensor) -> Prefixes:
-        """Extends each prefix by one token [N].
+        """Extends each prefix by one token [N], without change to this object. BOS does not change a prefix.
 
         The token may begin in any frame, if the prefix ended before it. If it equals the last token, a blank must lie
         between them. Once begun, it may stay for any number of frames: x_t = (x_t-1 + begun_t) p_t. A cumulative sum

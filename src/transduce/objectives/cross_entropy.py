@@ -38,7 +38,9 @@ class CrossEntropy:
         return self.of(model, model.start(batch.source), batch.target, progress), carry
 
     def of(self, model: Any, state: Any, target: Padded, progress: float = 0.0) -> Loss:
-        """The loss of a target [B, T] by a model or a decoder. ``state`` is the state that its ``start`` returned."""
+        """The loss of a target [B, T] by a model or a decoder, summed over its real positions. ``state`` is the state
+        that its ``start`` returned.
+        """
         output, _ = model.extend(self.read(model, state, target, progress), state)
         mask_BT = target.mask
         target_N = target.values[mask_BT]

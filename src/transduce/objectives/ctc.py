@@ -49,8 +49,8 @@ class CTCLikelihood:
         return self.of(model.frames(batch.source), batch), carry
 
     def of(self, frames: Padded, batch: Batch) -> Loss:
-        """The loss of a batch. ``frames`` are its log-probabilities [B, S, V], with the number of real frames of each
-        row.
+        """The loss of a batch, summed over the pairs that have an alignment. ``frames`` are its log-probabilities [B,
+        S, V], with the number of real frames of each row.
         """
         outputs = Padded(batch.target.values, batch.target.lengths - 1)
         impossible_B = least_frames(outputs) > frames.lengths

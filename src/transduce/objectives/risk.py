@@ -93,7 +93,9 @@ class ExpectedRisk:
         return [list(dict.fromkeys(hypothesis.tokens for hypothesis in own)) for own in found]
 
     def _risks(self, outputs: list[list[Tokens]], most: int, batch: Batch) -> Tensor:
-        """Risks [B, K]; NaN in the places that a source with fewer than K outputs leaves empty."""
+        """Risks [B, K], times the number of target tokens; NaN in the places that a source with fewer than K outputs
+        leaves empty.
+        """
         rows = []
         for own, target, length in zip(outputs, batch.target.values.tolist(), batch.target.lengths, strict=True):
             reference = Example("", (self.decode(target[: int(length)]),))

@@ -151,7 +151,9 @@ class Run:
         return examples(self.data, split, self.cache)
 
     def prepared(self) -> Prepared:
-        """The pairs that the run was trained on and validated with, as ids of its own tokenizers."""
+        """The pairs that the run was trained on and validated with, as ids of its own tokenizers. Reads them from the
+        cache of prepared data, or else from the data files.
+        """
         return prepare(self.data, self.cache, self.tokenizers)
 
     def _check_files(self, split: str) -> None:
@@ -180,7 +182,9 @@ class Run:
         return find_weights(self.path, checkpoint)
 
     def model(self, checkpoint: Checkpoint = "best") -> Any:
-        """The model with the weights of a checkpoint, in evaluation mode and in the processor's memory."""
+        """The model with the weights of a checkpoint, in evaluation mode and in the processor's memory. Raises
+        FileNotFoundError if there is no such checkpoint, and UserError if its weights are damaged or do not fit.
+        """
         path = self.weights(checkpoint)
         model: Any = config.build(self.settings["model"], Model, self.tokenizers.facts, "model")
         load_checkpoint(model, path)

@@ -59,8 +59,8 @@ class Beam:
     def stream(
         self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
-        """Yields the first tokens on which all hypotheses that may still win agree, after each step; at last the best
-        output.
+        """For one source: yields the first tokens on which all hypotheses that may still win agree, after each step; at
+        last the best output.
         """
         finished = _Finished(self, source_lengths(source))
         for beam in self._steps(model, source, prefix, finished):

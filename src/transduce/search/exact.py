@@ -155,7 +155,9 @@ class _Branching:
 
     @property
     def best(self) -> float:
-        """The log-probability of the most probable unexplored continuation; minus infinity if none is left."""
+        """The log-probability of the prefix with its most probable unexplored continuation; minus infinity if none is
+        left.
+        """
         return self.prefix.total + self.log_probs[-1] if self.tokens else float("-inf")
 
     def pop(self) -> _Prefix:

@@ -47,7 +47,7 @@ class Greedy:
     def stream(
         self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
-        """Yields the output so far, after each token."""
+        """For one source: yields the output so far, after each token. A prefix counts token by token, too."""
         tokens: tuple[int, ...] = ()
         for step in self._steps(model, source, prefix):
             tokens = (*tokens, step.tokens[0])

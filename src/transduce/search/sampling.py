@@ -57,8 +57,8 @@ class Sampling:
     def stream(
         self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
-        """Yields the output so far, after each token. If ``size`` > 1, it yields only the best sample, when all have
-        ended.
+        """For one source: yields the output so far, after each token that is drawn. If ``size`` > 1, it yields only the
+        best sample, when all have ended.
         """
         if self.size > 1:
             yield self(model, source, prefix)[0][0].tokens
@@ -135,8 +135,9 @@ class _Samples:
         return _Samples(torch.arange(rows, device=device), torch.ones(rows, dtype=torch.bool, device=device), size)
 
     def remaining(self, going_N: Tensor) -> tuple[Tensor, Tensor, _Samples]:
-        """Returns the rows of the batch that stay, the sources that stay (numbered as in the batch), and their samples.
-        ``going_N`` is False where a row wrote EOS. Without active rows, the first two are empty.
+        """Returns the rows of the batch that stay, the sources that stay (numbered as in the batch), and the
+        ``_Samples`` of the rows that stay. ``going_N`` is False where a row wrote EOS. Without active rows, the first
+        two are empty.
         """
         active_BK = (going_N & self.active_N).view(-1, self.size)
         counts = active_BK.sum(1).tolist()  # all that a step reads from the device

@@ -144,7 +144,10 @@ class StoredDistributions:
 
     @cached_property
     def probability_MV(self) -> Tensor:
-        """Distributions [M, V], one for each target token of all pairs. The rows of a pair begin at its offset."""
+        """Distributions [M, V], one for each target token of all pairs. The rows of a pair begin at its offset. They
+        are float16, in the processor's memory. The first access computes them, which takes a pass of the teacher over
+        all pairs.
+        """
         computed = ComputedDistributions(self.teacher)
         stored_MV = torch.empty(int(self.offsets_N[-1]), self.vocabulary, dtype=torch.float16)
         for ids_B in Batches(self.pairs, Batching(tokens=TEACHER_TOKENS), seed=0).epoch(0):

@@ -105,7 +105,10 @@ class Predecessor:
         return units
 
     def prepare(self, data: Data, cache: Path) -> Prepared:
-        """The data of the new run, encoded with the vocabularies that ``init.vocabulary`` chooses."""
+        """The data of the new run, encoded with the vocabularies that ``init.vocabulary`` chooses. "keep": the
+        predecessor's. "own": learned from the new data. "extend": the predecessor's, and the tokens that only the new
+        data has.
+        """
         if self.init.vocabulary == "keep":
             return prepare(data, cache, self.tokenizers)
         own = prepare(data, cache)

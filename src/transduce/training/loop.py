@@ -136,7 +136,7 @@ class Loop:
 
     @property
     def validates(self) -> bool:
-        """Whether training validates before its end, and not only at its end."""
+        """Whether training validates before its end, and not only at its end. False without validation data."""
         validation = self.training.validation
         return self.judge is not None and bool(validation.every or validation.times)
 

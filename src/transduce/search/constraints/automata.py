@@ -66,8 +66,8 @@ class Automata:
         )
 
     def start(self, source: Any) -> Tensor:
-        """The active states [B, Q] before the first token. Raises UserError if the phrases are for another number of
-        sources.
+        """[B, Q], True for the states that are active before the first token: ``ANYWHERE`` and ``BORDER``. Raises
+        UserError if the phrases are for another number of sources.
         """
         if (B := tree.rows(source)) != len(self.token_BE):
             raise UserError(f"there are phrases for {len(self.token_BE)} sources, and {B} sources: give each its own")
@@ -82,8 +82,8 @@ class Automata:
         return active_BKQ.flatten(0, 1)
 
     def step(self, active_BMQ: Tensor, token_BM: Tensor, borders: Borders | None) -> Tensor:
-        """The active states [B, M, Q] after one more token [B, M] in each of the states [B, M, Q]. ``borders`` is None
-        if the vocabulary marks no words.
+        """[B, M, Q], True for the states that are active after one more token [B, M], where ``active_BMQ`` were active
+        before it. ``borders`` is None if the vocabulary marks no words.
         """
         fits_BME = self.token_BE[:, None] == token_BM[:, :, None]
         if borders is not None:

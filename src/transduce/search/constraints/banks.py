@@ -79,8 +79,8 @@ class Banks:
         return Continuations(total_BM, origin_BM, token_BM, ends_BM & chosen_BM & total_BM.isfinite(), live_BK)
 
     def _divided(self, total_BM: Tensor, bank_BM: Tensor, places: int) -> Tensor:
-        """The indices [B, K] of the candidates that get a place, where K = ``places``. If there are too few, the rest
-        of the places go to candidates with a total of minus infinity.
+        """The indices [B, K] of the candidates that get a place, where K = ``places``. The banks take turns, as the
+        class describes. If there are too few, the rest of the places go to candidates with a total of minus infinity.
         """
         order_BM = total_BM.argsort(dim=1, descending=True, stable=True)
         bank_BM = bank_BM.gather(1, order_BM)

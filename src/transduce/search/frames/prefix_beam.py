@@ -71,7 +71,9 @@ class PrefixBeam:
     def _step(
         self, beam: _Beam, companion: Companion, log_probs_BV: Tensor, going_B: Tensor
     ) -> tuple[_Beam, Companion]:
-        """Reads one more frame, for the sources that have one."""
+        """Returns the beam, and the language model's state, after one more frame. ``going_B`` is False for sources that
+        have no frame left: they stay as they are.
+        """
         stayed, longer_BKV = beam.after(log_probs_BV, going_B)
         V = log_probs_BV.shape[1]
         outside_BK = self._outside(beam, companion)
@@ -88,7 +90,9 @@ class PrefixBeam:
         return beam, companion.chosen(origin_BK, token_BK, beam.tokens_BKL.shape[2])
 
     def _outside(self, beam: _Beam, companion: Companion) -> Tensor:
-        """The part of the ranking [B, K] that does not depend on alignments."""
+        """The part of the ranking [B, K] that does not depend on alignments: the weighted log-probabilities of the
+        language model, and the bonus for the length.
+        """
         return self.weight * companion.total_BK + self.bonus * beam.length_BK.double()
 
     def _hypotheses(self, beam: _Beam, companion: Companion, frames: Padded) -> list[list[Hypothesis]]:
