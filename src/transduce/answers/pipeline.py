@@ -155,7 +155,7 @@ class Pipeline(TextModel):
         return sorted_batches(rows, batch_size, partial(self._in_batches, partial(Pipeline.score_batch, search=search)))
 
     def _in_batches(self, work: Callable[[Any, Any], R], batches: Iterable[Any]) -> Iterable[R]:
-        """The result of ``work`` for each batch, in order. This process or the workers do it. The result may be lazy."""
+        """The result of ``work`` for each batch, in order, perhaps lazily. This process or the workers do it."""
         return (work(self, batch) for batch in batches) if self.workers is None else self.workers(work, batches)
 
     # ------------------------------------------------------------- outputs

@@ -314,7 +314,7 @@ def forced(prefix: Padded, place: int, rows: int) -> tuple[Tensor, Tensor]:
 
 
 def source_lengths(source: Any) -> list[int]:
-    """The length of each source in tokens (EOS included) or steps; 0 if the source is not ``Padded``, so no sequence."""
+    """The length of each source in tokens (EOS included) or steps; 0 for a source that is not ``Padded``."""
     return source.lengths.tolist() if isinstance(source, Padded) else [0] * tree.rows(source)
 
 

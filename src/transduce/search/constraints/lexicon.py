@@ -126,11 +126,11 @@ class Lexicon:
         return self._patterns[phrase]
 
     def within(self, phrase: str, other: str) -> bool:
-        """True if the phrase ``other`` contains the phrase ``phrase``: as whole words, if the vocabulary marks words."""
+        """True if the phrase ``other`` contains the phrase ``phrase``, as whole words if the vocabulary marks words."""
         return self._found(self.text(phrase), self.text(other))
 
     def written(self, phrase: str, ids: Sequence[int]) -> bool:
-        """True if the text of the output ``ids`` contains the phrase: as whole words, if the vocabulary marks words. It
+        """True if the text of the output ``ids`` contains the phrase, as whole words if the vocabulary marks words. It
         does not matter how the text is cut into tokens.
         """
         return self._found(self.text(phrase), "".join(self._pieces[token] for token in ids))
