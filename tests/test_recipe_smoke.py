@@ -48,7 +48,7 @@ def data(recipe: str, folder: Path) -> tuple[dict[str, Any], list[tuple[str, str
         return {}, None, " ".join(map(str, range(300, 324)))
     if recipe == "labelled":
         return {"data.origin.pairs": 40}, None, "sort\tcab"
-    if recipe == "inflection":
+    if recipe.startswith("inflection"):
         lines = [f"{''.join(word)}\tV;PST\t{''.join(word)}ed" for word in made_up({})]
         (folder / "verbs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
         return {f"data.{split}.path": str(folder / "verbs.tsv") for split in ("train", "valid")}, None, "walk\tV;PST"
