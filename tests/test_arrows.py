@@ -25,6 +25,7 @@ LAYERS: list[set[str]] = [
     {"objectives"},
     {"answers"},
     {"transducer"},
+    {"engines"},
     {"runs"},
     {"training", "inspect", "representations", "reranking", "export"},
     {"records"},

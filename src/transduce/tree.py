@@ -58,7 +58,7 @@ class Buffer:
         if torch.is_grad_enabled():
             index_NHTD = places_NT[:, None, :, None].expand_as(new_NHTD)
             return Buffer(values.scatter(2, index_NHTD, new_NHTD), self.reserved)
-        rows_N1 = torch.arange(len(values), device=values.device)[:, None]
+        rows_N1 = torch.arange(values.shape[0], device=values.device)[:, None]
         values[rows_N1, :, places_NT] = new_NHTD.transpose(1, 2)
         return Buffer(values, self.reserved)
 

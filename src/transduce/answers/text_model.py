@@ -70,9 +70,9 @@ class TextModel:
 
     @property
     def device(self) -> torch.device:
-        """The device of the model's parameters."""
-        device: torch.device = next(self.model.parameters()).device
-        return device
+        """The device of the model's parameters; the CPU if it has none, as an exported model."""
+        first = next(self.model.parameters(), None)
+        return torch.device("cpu") if first is None else first.device
 
     @cached_property
     def lexicon(self) -> Lexicon:

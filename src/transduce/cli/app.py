@@ -15,6 +15,7 @@ from transduce.cli.compare import compare
 from transduce.cli.data import data
 from transduce.cli.distance import distance
 from transduce.cli.evaluate import evaluate
+from transduce.cli.export import export
 from transduce.cli.inspect import inspect
 from transduce.cli.lattice import lattice
 from transduce.cli.ngram import ngram
@@ -36,7 +37,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(train, predict, rerank, score, evaluate, compare, sweep, align, shortlist, ngram, recipes, data),
-    *(benchmark, inspect, distance, lattice),
+    *(benchmark, inspect, distance, lattice, export),
 )
 for command in COMMANDS:
     app.command()(with_option_groups(command))

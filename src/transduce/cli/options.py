@@ -68,6 +68,7 @@ class LoadingOptions:
         bool, typer.Option("--shortlist", help="Search only among the words that `transduce shortlist RUN` learned.")
     ] = False
     precision: Precision = "float32"
+    engine: Annotated[str | None, typer.Option(help="torch, or onnx: what `transduce export` made of the run.")] = None
     workers: Annotated[
         int, typer.Option(min=1, help="Worker processes; each has --threads threads, by default one.")
     ] = 1
@@ -102,6 +103,7 @@ class LoadingOptions:
             self.settings or (),
             self.precision,  # type: ignore[arg-type]
             beam,
+            self.engine,
         )
         if self.shortlist:
             transducer = replace(transducer, search=Shortlist(members(run)[0] / SHORTLIST, transducer.search))

@@ -79,7 +79,7 @@ class Prefixes:
         B, S, _ = log_probs_BSV.shape
         token_BKS1 = token_N.view(B, -1, 1, 1).expand(-1, -1, S, -1)
         every_BKSV = log_probs_BSV[:, None].expand(-1, token_BKS1.shape[1], -1, -1)
-        return every_BKSV.gather(3, token_BKS1).view(len(token_N), S)
+        return every_BKSV.gather(3, token_BKS1).view(token_N.shape[0], S)
 
     def _longer(self, token_N: Tensor) -> Prefixes:
         """Extends each prefix by one token [N], without change to this object. BOS does not change a prefix.

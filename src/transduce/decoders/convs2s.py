@@ -109,7 +109,7 @@ class ConvS2SDecoder(nn.Module):
         values_BSE = scale_gradient(memory.read_BSD, share)
         values_BSE = values_BSE * lengths_B[:, None, None].to(values_BSE.dtype).sqrt()
         scaled = Memory(Padded(states_BSE, lengths_B), memory.summary, memory.source, values_BSE)
-        rows = len(lengths_B)
+        rows = lengths_B.shape[0]
         past_BPD = states_BSE.new_zeros(rows, self.past, self.widen.weight.shape[0])
         return ConvS2SState(
             torch.zeros_like(lengths_B),

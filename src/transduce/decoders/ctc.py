@@ -42,7 +42,7 @@ class CTCDecoder(nn.Module):
         """
         states_BSD = memory.states.values
         if self.split is not None:
-            states_BSD = self.split(states_BSD).view(len(states_BSD), -1, states_BSD.shape[-1])
+            states_BSD = self.split(states_BSD).view(states_BSD.shape[0], -1, states_BSD.shape[-1])
         logits_BSV = self.projection(states_BSD)
         logits_BSV = logits_BSV.to(widened(logits_BSV.dtype)).masked_fill(self.never, BARRED)
         return Padded(logits_BSV.log_softmax(-1), memory.states.lengths * self.stretch)

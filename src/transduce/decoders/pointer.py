@@ -134,4 +134,4 @@ def per_query(x_BS: Tensor, like_NTS: Tensor) -> Tensor:
     view if every source has one hypothesis.
     """
     N, T, S = like_NTS.shape
-    return x_BS[:, None, None].expand(-1, N // len(x_BS), T, S).reshape(N, T, S)
+    return x_BS[:, None, None].expand(-1, N // x_BS.shape[0], T, S).reshape(N, T, S)

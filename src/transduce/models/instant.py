@@ -74,8 +74,11 @@ class Instant(nn.Module):
                 f"an output of {longest} tokens: this model writes at most max_length = {most}; train with a larger "
                 f"model.decoder.max_length, or on data.lines.max_target_length = {most + 1} (EOS counts there)"
             )
-        output = self.decoder(state.decoder, lengths, max(1, longest))
-        return Emission(output, lengths, state.length_log_probs)
+        return Emission(self.write(state, lengths, max(1, longest)), lengths, state.length_log_probs)
+
+    def write(self, state: InstantState, lengths: Tensor, positions: int) -> Any:
+        """The features [N, ``positions``, ...] of outputs of these ``lengths`` [N]; ``emit`` without its checks."""
+        return self.decoder(state.decoder, lengths, positions)
 
     def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
         return self.decoder.readout(output, candidates)

@@ -29,6 +29,8 @@ class Tagger(nn.Module):
 
     def emit(self, state: Padded, lengths: Tensor | None = None) -> Emission:
         check_lengths(state.lengths, lengths)
+        if torch.compiler.is_compiling():  # a graph cannot read the longest length; the positions after it are padding
+            return Emission(state.values, state.lengths)
         longest = int(state.lengths.max())
         return Emission(state.values[:, : max(1, longest)], state.lengths)
 

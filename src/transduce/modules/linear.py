@@ -28,6 +28,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         and x.device.type == "cpu"
         and x.numel() >= FEW * x.shape[-1]
         and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()  # a graph for another machine: no engine knows oneDNN's operator
     ):
         if not torch.is_grad_enabled():
             return _product(x, weight, bias)

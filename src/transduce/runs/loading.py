@@ -10,6 +10,8 @@ from typing import Any
 from transduce.compute.device import choose_device
 from transduce.compute.precision import Precision, check_precision, hold_matrices
 from transduce.data.preparation import Tokenizers
+from transduce.engines.manifest import Manifest, checksum, find_export
+from transduce.engines.onnx import open_onnx
 from transduce.errors import UserError
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.runs.layout import Checkpoint, members
@@ -25,6 +27,7 @@ def load(
     settings: Mapping[str, Any] | Sequence[str] = (),
     precision: Precision = "float32",
     size: int | None = None,
+    engine: str | None = None,
 ) -> Transducer:
     """The model of a run directory as a transducer: ``load("runs/g2p")("knowledge")``.
 
@@ -36,17 +39,52 @@ def load(
     processor that multiplies it natively, and its outputs may differ. ``settings`` (``{"search.size": 10}`` or
     ``["search.size=10"]``) and ``size`` change the search, as in ``Transducer.changed``.
 
+    ``engine`` "onnx" runs the export that ``transduce export`` made of the run; "torch" runs the run itself. ``run``
+    can also be the folder of an export, which then runs with its own engine. An export runs on the CPU.
+
     Raises FileNotFoundError if there is no such run or checkpoint. Raises UserError if weights are damaged, or if the
     runs have different vocabularies.
     """
-    paths, where = members(run), choose_device(device)
+    paths = members(run)
     check_precision(precision)
-    loaded = [Run.open(path).transducer(checkpoint, where) for path in paths]
+    folders = [find_export(path, engine) for path in paths]
+    if any(folders):
+        check_exported(device, precision)
+    where = choose_device(device)
+    loaded = [
+        Run.open(path).transducer(checkpoint, where) if folder is None else exported(path, folder, checkpoint)
+        for path, folder in zip(paths, folders, strict=True)
+    ]
     alone = len(loaded) == 1 and fusion is None
     transducer = loaded[0] if alone else mix(paths, loaded, fusion)
     hold_matrices(precision, transducer.model)
     changed = replace(transducer, precision=precision).changed(settings, size)
     return changed.with_search(changed.search)
+
+
+def exported(run: Path, folder: Path, checkpoint: Checkpoint) -> Transducer:
+    """The model of an export, with its own search and tokenizers. ``run`` is the run directory, or the folder itself.
+
+    Raises UserError if the run's weights have changed since the export, or if it is of another checkpoint.
+    """
+    manifest = Manifest.read(folder)
+    if run != folder:
+        if manifest.checkpoint != checkpoint:
+            raise UserError(f"{folder} was made of the checkpoint {manifest.checkpoint}, not {checkpoint}: export it")
+        if checksum(Run.open(run).weights(checkpoint)) != manifest.weights:
+            raise UserError(
+                f"{run} has other weights than when it was exported: repeat `transduce export {run} --to "
+                f"{manifest.engine}`"
+            )
+    return Run.read(folder).around(open_onnx(folder, manifest))
+
+
+def check_exported(device: str, precision: Precision) -> None:
+    """Raises UserError unless an export can run on this device in this precision."""
+    if device not in ("auto", "cpu"):
+        raise UserError(f"device {device!r}: an export runs on the cpu; leave --device out, or use --engine torch")
+    if precision != "float32":
+        raise UserError(f"precision {precision!r}: this is set when a run is exported; leave it out")
 
 
 def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | None) -> Transducer:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from transduce.modules.cells import fused
 from transduce.modules.cells.looped import HiddenCell, real_outputs, recurrence
 from transduce.modules.linear import linear
 
@@ -45,8 +46,12 @@ class GRU(nn.Module):
         return h, h
 
     def unroll(self, x_BTD: Tensor, state: Tensor, lengths_B: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        y_BTW, h_1BW = self.fused(x_BTD, state[None])
-        return (y_BTW, h_1BW[0]) if lengths_B is None else real_outputs(y_BTW, lengths_B)
+        if fused.is_exporting():
+            y_BTW, h_BW = fused.gru(x_BTD, state, self.fused.all_weights[0])
+        else:
+            y_BTW, h_1BW = self.fused(x_BTD, state[None])
+            h_BW = h_1BW[0]
+        return (y_BTW, h_BW) if lengths_B is None else real_outputs(y_BTW, lengths_B)
 
 
 class GRUResetBefore(HiddenCell):

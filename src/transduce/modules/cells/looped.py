@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce import tree
+from transduce.modules.cells.fused import is_exporting
 from transduce.modules.linear import Linear, projection
 from transduce.types import real_mask
 
@@ -59,6 +60,8 @@ class LoopedCell(nn.Module, Generic[S]):
 
     def unroll(self, x_BTD: Tensor, state: S, lengths_B: Tensor | None = None) -> tuple[Tensor, S]:
         prepared = self.prepare(self.project(x_BTD))
+        if lengths_B is not None and is_exporting():
+            return self._scanned(prepared, state, lengths_B)
         outputs, states = [], []
         for leaves in zip(*(leaf.unbind(1) for leaf in tree.leaves(prepared)), strict=True):
             y_BW, state = self.advance(tree.fill(prepared, leaves), state)
@@ -68,6 +71,25 @@ class LoopedCell(nn.Module, Generic[S]):
         if lengths_B is None:
             return y_BTW, state
         return y_BTW * real_mask(lengths_B, y_BTW.shape[1])[..., None], _at_length(states, lengths_B)
+
+    def _scanned(self, prepared: Any, state: S, lengths_B: Tensor) -> tuple[Tensor, S]:
+        """The loop of ``unroll`` as an operator, so that a graph holds one step for any number of positions."""
+        from torch._higher_order_ops.scan import scan  # not public yet, so nothing but an export depends on it
+
+        def step(
+            before: tuple[Tensor, ...], leaves: tuple[Tensor, ...]
+        ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+            y_BW, after = self.advance(tree.fill(prepared, leaves), tree.fill(state, before))
+            every = tuple(leaf.clone() for leaf in tree.leaves(after))  # an output may not be another one's alias
+            return every, (y_BW.clone(), *(leaf.clone() for leaf in every))
+
+        steps = tuple(leaf.transpose(0, 1) for leaf in tree.leaves(prepared))
+        # the states at the positions are outputs of the loop, and the last one is not needed
+        _, (y_TBW, *states) = scan(step, tuple(tree.leaves(state)), steps)
+        y_BTW = y_TBW.transpose(0, 1)
+        rows_B = torch.arange(lengths_B.shape[0], device=lengths_B.device)
+        last = tree.fill(state, [leaves_TBW[lengths_B - 1, rows_B] for leaves_TBW in states])
+        return y_BTW * real_mask(lengths_B, y_BTW.shape[1])[..., None], last
 
 
 def _at_length(states: list[S], lengths_B: Tensor) -> S:
@@ -111,5 +133,5 @@ def real_outputs(y_BTW: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
 
     The kernel runs on into the padding, so its outputs there must be removed.
     """
-    rows_B = torch.arange(len(lengths_B), device=lengths_B.device)
+    rows_B = torch.arange(lengths_B.shape[0], device=lengths_B.device)
     return y_BTW * real_mask(lengths_B, y_BTW.shape[1])[..., None], y_BTW[rows_B, lengths_B - 1]

@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from transduce.compute.processor import has_wide_vectors
 from transduce.errors import UserError
+from transduce.modules.cells import fused
 from transduce.modules.cells.looped import LoopedCell, real_outputs, recurrence
 from transduce.modules.linear import linear
 from transduce.types import real_mask
@@ -71,6 +72,9 @@ class LSTM(nn.Module):
 
     def _unroll(self, x_BTD: Tensor, state: LSTMState, lengths_B: Tensor | None) -> tuple[Tensor, LSTMState]:
         h, c = state
+        if lengths_B is None and fused.is_exporting():
+            y_BTW, h, c = fused.lstm(x_BTD, h, c, self.fused.all_weights[0])
+            return y_BTW, (h, c)
         if lengths_B is None or x_BTD.device.type != "cpu":
             y_BTW, (h_1BW, c_1BW) = _packed(self.fused, x_BTD, (h[None], c[None]), lengths_B)
             return y_BTW, (h_1BW[0], c_1BW[0])
@@ -88,10 +92,15 @@ class LSTM(nn.Module):
         padding_BT1 = ~real_mask(lengths_B, x_BTD.shape[1])[..., None]
         weight_GD, *others = self.fused.all_weights[0]
         hold_G = weight_GD.new_tensor([-HOLD, HOLD, 0.0, 0.0]).repeat_interleave(self.width)
+        held_BTD = torch.cat([x_BTD, padding_BT1.to(x_BTD.dtype).expand(-1, -1, EVEN)], -1)
+        weights = [torch.cat([weight_GD, hold_G[:, None].expand(-1, EVEN)], 1), *others]
+        if fused.is_exporting():
+            y_BTW, _, c_BW = fused.lstm(held_BTD, h, c, weights)
+            return y_BTW, c_BW
         y_BTW, _, c_1BW = torch.lstm(
-            torch.cat([x_BTD, padding_BT1.to(x_BTD.dtype).expand(-1, -1, EVEN)], -1),
+            held_BTD,
             (h[None], c[None]),
-            [torch.cat([weight_GD, hold_G[:, None].expand(-1, EVEN)], 1), *others],
+            weights,
             has_biases=True,
             num_layers=1,
             dropout=0.0,

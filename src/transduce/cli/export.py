@@ -1,0 +1,31 @@
+"""``transduce export``: a run's model for another engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transduce.cli.options import Plugins
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="A run directory from `transduce train`.", metavar="RUN")],
+    to: Annotated[str, typer.Option("--to", help="The engine: onnx.")] = "onnx",
+    out: Annotated[Path | None, typer.Option(help="The folder; by default RUN/exports/onnx.", metavar="DIR")] = None,
+    checkpoint: Annotated[str, typer.Option(help="best, last or average.")] = "best",
+    sample: Annotated[
+        Path | None, typer.Option(help="Sources that both engines decode; by default of the validation split.")
+    ] = None,
+    plugin: Plugins = None,
+) -> None:
+    """Export a run for another engine, and check that both engines give the same outputs."""
+    from transduce.cli import inputs
+    from transduce.export.writing import export_run
+    from transduce.plugins import load_plugins
+
+    load_plugins(plugin)
+    sources = None if sample is None else list(inputs.lines([sample]))
+    folder, parity = export_run(run, to, out, checkpoint, sources)  # type: ignore[arg-type]
+    print(f"{folder}: {parity}")

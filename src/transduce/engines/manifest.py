@@ -1,0 +1,119 @@
+"""The file export.json of an export: which engine runs it, what it was made from, and the checksum of each file.
+
+Nothing here imports torch, because some exports run where it is not installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from transduce.errors import UserError
+
+MANIFEST = "export.json"
+FORMAT = 1
+ENGINES = ("torch", "onnx", "ctranslate2")
+EXPORTS = ("onnx", "ctranslate2", "marian")
+FOLDER = "exports"  # in a run directory: a folder for each format
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """An export's ``engine``, its ``precision``, and the ``weights``: the SHA-256 of the checkpoint's file.
+
+    ``graphs`` describes the model to the engine. ``parity`` is the result of the check against PyTorch. ``files`` has
+    the SHA-256 of each file, by its path in the folder.
+    """
+
+    engine: str
+    precision: str
+    weights: str
+    checkpoint: str
+    graphs: dict[str, Any] = field(default_factory=dict)
+    parity: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    format: int = FORMAT
+
+    def write(self, folder: Path) -> None:
+        """Writes export.json with the checksums of the files that the folder has now."""
+        files = {str(path.relative_to(folder)): checksum(path) for path in _files(folder)}
+        record = asdict(self) | {"files": files}
+        (folder / MANIFEST).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Reads a folder's export.json and compares all checksums.
+
+        Raises FileNotFoundError if the folder is no export, and UserError if a file is damaged or missing, or if the
+        format is a later one.
+        """
+        path = folder / MANIFEST
+        if not path.exists():
+            raise FileNotFoundError(f"{folder} is no export: it has no {MANIFEST}; make one with `transduce export`")
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            found = record["format"]
+            if found != FORMAT:
+                raise UserError(f"{path} has format {found}, and this version reads {FORMAT}: export the run again")
+            manifest = cls(**record)
+        except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
+            raise UserError(f"{path} is damaged ({error}): export the run again") from error
+        manifest._check(folder)
+        return manifest
+
+    def _check(self, folder: Path) -> None:
+        for name, expected in self.files.items():
+            path = folder / name
+            if not path.is_file():
+                raise UserError(f"{folder} is incomplete: {name} is missing; copy the whole folder, or export again")
+            if checksum(path) != expected:
+                raise UserError(f"{path} is damaged: its checksum is not that of {MANIFEST}; copy it, or export again")
+
+
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file, as hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _digest(file)
+
+
+def _digest(file: Any) -> str:  # Python 3.10
+    found = hashlib.sha256()
+    while block := file.read(1 << 20):
+        found.update(block)
+    return found.hexdigest()
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
+
+
+def is_export(folder: Path) -> bool:
+    """True if the folder is an export."""
+    return (folder / MANIFEST).exists()
+
+
+def find_export(run: Path, engine: str | None) -> Path | None:
+    """The export to predict with. None if PyTorch runs the model itself.
+
+    ``run`` is a run directory or an export. By default (None) an export runs with its own engine, and a run with
+    PyTorch. Raises UserError if ``engine`` is unknown, if it cannot run this export, or if the run has no export for
+    it.
+    """
+    if engine is not None and engine not in ENGINES:
+        raise UserError(f"engine {engine!r}: {', '.join(ENGINES)} were expected")
+    if is_export(run):
+        own = json.loads((run / MANIFEST).read_text(encoding="utf-8")).get("engine")
+        if own == "marian":
+            raise UserError(f"{run} is an export for Hugging Face's transformers: load it with MarianMTModel")
+        if engine not in (None, own):
+            raise UserError(f"{run} is an export for {own}: leave --engine {engine} out, or name the run itself")
+        return run
+    if engine in (None, "torch"):
+        return None
+    folder = run / FOLDER / str(engine)
+    if not is_export(folder):
+        raise UserError(f"{run} has no export for {engine}: make it with `transduce export {run} --to {engine}`")
+    return folder

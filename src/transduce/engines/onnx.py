@@ -1,0 +1,180 @@
+"""Exported ONNX graphs as models that follow this package's protocols, so that its own searches run them.
+
+B sources, K hypotheses of each, N = B * K rows, T tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transduce import tree
+from transduce.chain import Trellis
+from transduce.engines.manifest import Manifest
+from transduce.errors import MissingPackageError, UserError
+from transduce.types import Emission, Padded
+
+
+class Session:
+    """One graph. A call takes tensors in the order of its inputs, and returns its outputs as tensors."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        runtime = _onnxruntime()
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        self._run = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self._inputs = [each.name for each in self._run.get_inputs()]
+
+    def __call__(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        feeds = {name: tensor.numpy() for name, tensor in zip(self._inputs, tensors, strict=True)}
+        return [torch.from_numpy(array) for array in self._run.run(None, feeds)]
+
+
+class OnnxModel(nn.Module):
+    """The base of exported models: their graphs by name, and what export.json says of each."""
+
+    def __init__(self, sessions: Mapping[str, Session], graphs: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.sessions = sessions
+        self.graphs = graphs
+
+    def of_source(self, graph: str, source: Padded) -> list[Tensor]:
+        """The outputs of a graph whose input is a source."""
+        return self.sessions[graph]([source.values.contiguous(), source.lengths])
+
+
+class OnnxAutoregressive(OnnxModel):
+    """``Autoregressive`` by the graphs "start" and "step". The features of a position are its logits.
+
+    The state is a tuple: its leaves are ``Shared``, a ``Buffer`` or a tensor, as export.json says.
+    """
+
+    def start(self, source: Padded) -> tuple[Any, ...]:
+        return tuple(map(_marked, self.graphs["step"]["kinds"], self.of_source("start", source)))
+
+    def extend(self, tokens_NT: Tensor, state: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+        every = []
+        for token_N in tokens_NT.unbind(1):
+            logits_NV, state = self._step(token_N, state)
+            every.append(logits_NV)
+        return every[0][:, None] if len(every) == 1 else torch.stack(every, 1), state
+
+    def _step(self, token_N: Tensor, state: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+        graph = self.graphs["step"]
+        N = token_N.shape[0]
+        B = next((leaf.value.shape[0] for leaf in state if isinstance(leaf, tree.Shared)), N)
+        state = tuple(_with_room(leaf) for leaf in state)
+        tensors = [token_N.view(B, -1)]
+        for leaf in state:
+            if isinstance(leaf, tree.Shared):
+                tensors.append(leaf.value)
+            else:
+                own = leaf.values if isinstance(leaf, tree.Buffer) else leaf
+                tensors.append(own.unflatten(0, (B, N // B)))
+        logits_BKV, *changed = self.sessions["step"](tensors)
+        after = list(state)
+        for place, leaf in zip(graph["changing"], changed, strict=True):
+            own = leaf.flatten(0, 1)
+            before = state[place]
+            after[place] = tree.Buffer(own, before.reserved) if isinstance(before, tree.Buffer) else own
+        return logits_BKV.flatten(0, 1), tuple(after)
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        return output.clone() if candidates is None else output.index_select(-1, candidates)
+
+
+def _marked(kind: str, leaf: Tensor) -> Any:
+    return tree.Shared(leaf) if kind == "shared" else tree.Buffer(leaf) if kind == "buffer" else leaf
+
+
+def _with_room(leaf: Any) -> Any:
+    """A buffer that no search has reserved gets room for one more position, as ``Buffer.write`` gives it."""
+    if not isinstance(leaf, tree.Buffer) or leaf.reserved:
+        return leaf
+    return tree.Buffer(nn.functional.pad(leaf.values, (0, 0, 0, 1)))
+
+
+class OnnxFramewise(OnnxAutoregressive):
+    """A model with frames too: ``Framewise`` by the graph "frames"."""
+
+    def frames(self, source: Padded) -> Padded:
+        return Padded(*self.of_source("frames", source))
+
+
+class OnnxChain(OnnxModel):
+    """``Chain`` by the graph "trellis"."""
+
+    def trellis(self, source: Padded) -> Trellis:
+        return Trellis(*self.of_source("trellis", source))
+
+
+class OnnxLabels(OnnxModel):
+    """``Parallel`` if the source decides the lengths: the graph "emit" gives the logits and the lengths."""
+
+    def start(self, source: Padded) -> Padded:
+        return Padded(*self.of_source("emit", source))
+
+    def emit(self, state: Padded, lengths: Tensor | None = None) -> Emission:
+        if lengths is not None and not torch.equal(lengths, state.lengths):
+            row = int((lengths != state.lengths).nonzero()[0])
+            raise UserError(
+                f"a target of {int(lengths[row])} labels, and its source takes {int(state.lengths[row])}: give one for "
+                "each"
+            )
+        longest = max(1, int(state.lengths.max()))
+        return Emission(state.values[:, :longest], state.lengths)
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        return output.clone() if candidates is None else output.index_select(-1, candidates)
+
+
+class OnnxInstant(OnnxModel):
+    """``Parallel`` with a choice of length, by the graphs "start" and "write"."""
+
+    def start(self, source: Padded) -> tuple[Tensor, ...]:
+        return tuple(self.of_source("start", source))
+
+    def emit(self, state: tuple[Tensor, ...], lengths: Tensor | None = None) -> Emission:
+        length_log_probs = state[-1]
+        lengths = length_log_probs.argmax(-1) if lengths is None else lengths
+        longest, most = int(lengths.max()), length_log_probs.shape[1] - 1
+        if longest > most:
+            raise UserError(f"an output of {longest} tokens: this model writes at most {most}")
+        places_T = torch.zeros(max(1, longest), dtype=torch.long)
+        (logits_NTV,) = self.sessions["write"]([places_T, lengths, *state])
+        return Emission(logits_NTV, lengths, length_log_probs)
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        return output.clone() if candidates is None else output.index_select(-1, candidates)
+
+
+CLASSES: dict[str, type[OnnxModel]] = {
+    "autoregressive": OnnxAutoregressive,
+    "framewise": OnnxFramewise,
+    "chain": OnnxChain,
+    "labels": OnnxLabels,
+    "instant": OnnxInstant,
+}
+
+
+def open_onnx(folder: Path, manifest: Manifest) -> OnnxModel:
+    """The model of an export for onnxruntime. Raises MissingPackageError if onnxruntime is not installed."""
+    files = sorted(path for path in folder.glob("*.onnx"))
+    sessions = {path.stem: Session(path, torch.get_num_threads()) for path in files}
+    return CLASSES[manifest.graphs["model"]](sessions, manifest.graphs).eval()
+
+
+def _onnxruntime() -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingPackageError(
+            "an export for onnx needs onnxruntime, which is not installed: pip install 'transduce[onnx]'"
+        ) from error
+    return onnxruntime

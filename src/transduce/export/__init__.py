@@ -1,0 +1,1 @@
+"""Exports of trained runs: folders from which another engine predicts."""

@@ -1,0 +1,197 @@
+"""The graphs of a model: functions of tensors alone, which an engine can run.
+
+B sources, K hypotheses of each, N = B * K rows, S source positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from transduce import tree
+from transduce.errors import UserError
+from transduce.protocols import Aligner, Autoregressive, Chain, Deriving, Framewise, Parallel, Regressor, can
+from transduce.types import BOS, Padded
+
+Kind = Literal["own", "shared", "buffer"]
+HYPOTHESES, CAPACITY = 3, 13  # of the example; different from the other sizes, or the exporter takes two for one
+NO_GRAPH = {
+    Regressor: "writes numbers, which no engine but PyTorch forecasts yet",
+    Deriving: "translates phrase by phrase, from tables that change with the source",
+    Aligner: "aligns two sentences and writes nothing",
+}
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A module of tensors alone, its example inputs, and the axes of each input that vary.
+
+    ``notes`` are facts about the graph for the engine.
+    """
+
+    module: nn.Module
+    inputs: tuple[Any, ...]
+    varying: tuple[Any, ...]
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def graphs_of(model: Any, source: Padded, longer: Padded) -> tuple[str, dict[str, Graph]]:
+    """The kind of a model, as ``engines.onnx.CLASSES`` names it, and its graphs by name.
+
+    ``source`` is an example with several rows. ``longer`` has the same rows with more padding: it shows which axes vary
+    with the source. Raises UserError for a model that cannot be a graph.
+    """
+    kind = type(model)
+    if can(kind, Chain):
+        return "chain", {"trellis": of_source(model, _trellis, source)}
+    if can(kind, Parallel) and hasattr(kind, "write"):
+        return "instant", {"start": of_source(model, _start, source), "write": writing(model, source, longer)}
+    if can(kind, Parallel):
+        return "labels", {"emit": of_source(model, _emit, source)}
+    if can(kind, Autoregressive):
+        graphs = {"start": of_source(model, _start, source), "step": stepping(model, source, longer)}
+        if can(kind, Framewise):
+            return "framewise", graphs | {"frames": of_source(model, _frames, source)}
+        return "autoregressive", graphs
+    reason = next((reason for way, reason in NO_GRAPH.items() if can(kind, way)), "follows no protocol of a graph")
+    raise UserError(f"{kind.__name__} cannot be exported: it {reason}")
+
+
+def of_source(model: Any, function: Callable[[Any, Padded], Any], source: Padded) -> Graph:
+    """The graph of a function of the source: the leaves of its result."""
+    varying = {0: True, 1: True}
+    return Graph(OfSource(model, function), (source.values, source.lengths), (varying, {0: True}))
+
+
+def _start(model: Any, source: Padded) -> Any:
+    return model.start(source)
+
+
+def _frames(model: Any, source: Padded) -> Any:
+    frames = model.frames(source)
+    return frames.values, frames.lengths
+
+
+def _trellis(model: Any, source: Padded) -> Any:
+    return model.trellis(source)
+
+
+def _emit(model: Any, source: Padded) -> Any:
+    emission = model.emit(model.start(source))
+    return model.readout(emission.output), emission.lengths
+
+
+@torch.no_grad()
+def stepping(model: Any, source: Padded, longer: Padded) -> Graph:
+    """The graph of one step. Its notes say what each leaf of the state is, and which leaves a step changes."""
+    B = len(source.lengths)
+    kinds = kinds_of(model.start(source))
+    state = tree.reserve(model.start(source), CAPACITY)
+    before = [leaf.clone() for leaf in tree.leaves(state)]
+    _, after = model.extend(torch.full((B, 1), BOS), tree.fill(state, before))
+    pairs = zip(kinds, before, tree.leaves(after), strict=True)
+    changing = [place for place, (kind, old, new) in enumerate(pairs) if kind == "buffer" or old is not new]
+    if any(kinds[place] == "shared" for place in changing):
+        raise UserError(f"{type(model).__name__} cannot be exported: its steps change what hypotheses share")
+    fresh = tree.leaves(tree.reserve(model.start(source), CAPACITY))
+    other = tree.leaves(tree.reserve(model.start(longer), CAPACITY))
+    leaves, varying = [], []
+    for kind, leaf, larger in zip(kinds, fresh, other, strict=True):
+        axes = {axis for axis in range(1, leaf.ndim) if leaf.shape[axis] != larger.shape[axis]}
+        axes |= {2} if kind == "buffer" else set()
+        if kind == "shared":
+            leaves.append(leaf)
+            varying.append(dict.fromkeys([0, *axes], True))
+        else:
+            leaves.append(leaf[:, None].repeat(1, HYPOTHESES, *[1] * (leaf.ndim - 1)))
+            varying.append(dict.fromkeys([0, 1, *(axis + 1 for axis in axes)], True))
+    module = Step(model, state, kinds, changing)
+    tokens_BK = torch.full((B, HYPOTHESES), BOS)
+    notes = {"kinds": kinds, "changing": changing}
+    return Graph(module, (tokens_BK, leaves), ({0: True, 1: True}, varying), notes)
+
+
+@torch.no_grad()
+def writing(model: Any, source: Padded, longer: Padded) -> Graph:
+    """The graph that writes outputs of given lengths. Its first input has as many positions as the output."""
+    state = model.start(source)
+    leaves, larger = tree.leaves(state), tree.leaves(model.start(longer))
+    varying = [
+        dict.fromkeys([0, *(axis for axis in range(1, one.ndim) if one.shape[axis] != two.shape[axis])], True)
+        for one, two in zip(leaves, larger, strict=True)
+    ]
+    lengths_N = torch.full_like(source.lengths, min(CAPACITY, model.decoder.max_length))
+    places_T = torch.zeros(int(lengths_N[0]), dtype=torch.long)
+    return Graph(Write(model, state), (places_T, lengths_N, leaves), ({0: True}, {0: True}, varying))
+
+
+class OfSource(nn.Module):
+    """A function of a source, such as ``model.start``: ids or numbers and their lengths to the leaves of its result."""
+
+    def __init__(self, model: nn.Module, function: Callable[[Any, Padded], Any]) -> None:
+        super().__init__()
+        self.model = model
+        self.function = function
+
+    def forward(self, values: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
+        return tuple(tree.leaves(self.function(self.model, Padded(values, lengths))))
+
+
+class Step(nn.Module):
+    """One step of N = B * K rows. ``forward`` takes the tokens [B, K] and the leaves of the state, [B, K, ...], or [B,
+    ...] if all hypotheses of a source share them.
+
+    It returns the logits [B, K, V] and those leaves that a step changes. Two axes for N rows tell the exporter that N
+    is a multiple of B.
+    """
+
+    def __init__(self, model: nn.Module, state: Any, kinds: Sequence[Kind], changing: Sequence[int]) -> None:
+        super().__init__()
+        self.model: Any = model
+        self.state = state
+        self.kinds = tuple(kinds)
+        self.changing = tuple(changing)
+
+    def forward(self, tokens_BK: Tensor, leaves: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        B, K = tokens_BK.shape
+        own = [
+            leaf if kind == "shared" else leaf.flatten(0, 1).clone()
+            for kind, leaf in zip(self.kinds, leaves, strict=True)
+        ]
+        output, state = self.model.extend(tokens_BK.reshape(B * K, 1), tree.fill(self.state, own))
+        logits_N1V = self.model.readout(output)
+        after = tree.leaves(state)
+        changed = (logits_N1V[:, 0], *(after[place] for place in self.changing))
+        return tuple(each.unflatten(0, (B, K)) for each in changed)
+
+
+class Write(nn.Module):
+    """The logits [N, T, V] of outputs of N rows at T positions, for the positions, the lengths [N] and a state."""
+
+    def __init__(self, model: nn.Module, state: Any) -> None:
+        super().__init__()
+        self.model: Any = model
+        self.state = state
+
+    def forward(self, places_T: Tensor, lengths_N: Tensor, leaves: Sequence[Tensor]) -> Tensor:
+        output = self.model.write(tree.fill(self.state, leaves), lengths_N, places_T.shape[0])
+        logits_NTV: Tensor = self.model.readout(output)
+        return logits_NTV
+
+
+def kinds_of(state: Any) -> list[Kind]:
+    """What each leaf of a state is: one per hypothesis, shared by the hypotheses of a source, or a buffer of
+    positions.
+    """
+    marks: list[Kind] = []
+    own = tree.map(lambda leaf: leaf.new_tensor(0), state, lambda leaf: leaf.new_tensor(1))
+    shared = [bool(mark) for mark in tree.leaves(own)]
+    before = tree.leaves(state)
+    after = tree.leaves(tree.reserve(state, 1 + max((leaf.shape[2] for leaf in before if leaf.ndim > 2), default=0)))
+    for mark, one, other in zip(shared, before, after, strict=True):
+        marks.append("shared" if mark else "own" if one.shape == other.shape else "buffer")
+    return marks

@@ -1,0 +1,96 @@
+"""Writes a model's graphs as ONNX files."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transduce.errors import MissingPackageError, UserError
+from transduce.export.graphs import Graph, graphs_of
+from transduce.types import Padded
+
+OPSET = 20
+LONGER = 4  # more positions of padding in the second example
+
+
+def write_onnx(model: Any, source: Padded, folder: Path) -> dict[str, Any]:
+    """Writes a file NAME.onnx for each graph of a model, and returns their notes for export.json.
+
+    ``source`` is an example of several rows. Raises UserError for a model that cannot be a graph, and
+    MissingPackageError if a package is missing.
+    """
+    _check_installed()
+    longer = Padded(_wider(source.values, source.values.shape[1] + LONGER), source.lengths)
+    try:
+        kind, graphs = graphs_of(model, source, longer)
+        for name, graph in graphs.items():
+            _write(graph, folder / f"{name}.onnx")
+    except RuntimeError as error:
+        raise UserError(f"{type(model).__name__} cannot be exported to ONNX: {_reason(error)}") from error
+    return {"model": kind, **{name: graph.notes for name, graph in graphs.items()}}
+
+
+def _write(graph: Graph, path: Path) -> None:
+    from transduce.export.operators import translations
+
+    dynamic = torch.export.Dim.DYNAMIC
+    shapes = tuple(_dims(axes, dynamic) for axes in graph.varying)
+    with _quiet(), torch.no_grad():
+        program: Any = torch.onnx.export(
+            graph.module,
+            graph.inputs,
+            dynamo=True,
+            dynamic_shapes=shapes,
+            opset_version=OPSET,
+            custom_translation_table=translations(),
+            verbose=False,
+        )
+        program.save(str(path), external_data=False)
+
+
+def _dims(axes: Any, dynamic: Any) -> Any:
+    if isinstance(axes, list):
+        return [_dims(each, dynamic) for each in axes]
+    return dict.fromkeys(axes, dynamic)
+
+
+@contextlib.contextmanager
+def _quiet() -> Any:
+    """A context in which the exporter prints no progress and no warnings about its own parts."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _reason(error: BaseException) -> str:
+    """The first telling line of the exporter's report."""
+    text = re.sub(r"\x1b\[\d+m", "", str(error))
+    found = re.search(r"## Exception summary\s+(.*?)(?:\n\n|$)", text, re.DOTALL)
+    return " ".join((found[1] if found else text).split())[:400]
+
+
+def _wider(values: torch.Tensor, size: int) -> torch.Tensor:
+    return torch.nn.functional.pad(values, (*(0, 0) * (values.ndim - 2), 0, size - values.shape[1]))
+
+
+def _check_installed() -> None:
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise MissingPackageError(
+            f"an export to ONNX needs {error.name}, which is not installed: pip install 'transduce[onnx]'"
+        ) from error

@@ -1,0 +1,113 @@
+"""Exports a run to a folder that has everything for prediction with another engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transduce import config
+from transduce.data.corpora import DataError
+from transduce.engines.manifest import FOLDER, Manifest, checksum
+from transduce.engines.onnx import open_onnx
+from transduce.errors import UserError
+from transduce.export.graphs import CAPACITY, HYPOTHESES
+from transduce.export.onnx import LONGER, write_onnx
+from transduce.export.parity import Parity, check, compare
+from transduce.files import replace_folder
+from transduce.runs.layout import CONFIG, TOKENIZERS, Checkpoint
+from transduce.runs.run import Run
+from transduce.transducer import Transducer
+from transduce.types import Padded
+
+SAMPLE = 32  # sources that both engines decode
+ROWS = 5  # of the example that graphs are traced with
+
+
+def export_run(
+    path: str | Path,
+    to: str = "onnx",
+    out: str | Path | None = None,
+    checkpoint: Checkpoint = "best",
+    sources: Sequence[str] | None = None,
+) -> tuple[Path, Parity]:
+    """Writes a run's model for another engine. Returns the folder, and how its outputs compare with PyTorch's.
+
+    ``out`` is by default exports/onnx in the run directory. ``sources`` are the sample that both engines decode, by
+    default the first of the run's validation split. Raises UserError if the model cannot be exported or if the outputs
+    differ; then nothing is kept.
+    """
+    if to != "onnx":
+        raise UserError(f"--to {to!r}: onnx was expected")
+    run = Run.open(path)
+    transducer = run.transducer(checkpoint)
+    sample = list(sources or _sample(run))[:SAMPLE]
+    if not sample:
+        raise UserError("there is no source to compare the engines with: give a file of sources with --sample")
+    folder = run.path / FOLDER / to if out is None else Path(out)
+    found: list[Parity] = []
+
+    def fill(scratch: Path) -> None:
+        notes = write_onnx(transducer.model, example(transducer, sample), scratch)
+        weights = checksum(run.weights(checkpoint))
+        manifest = Manifest(to, "float32", weights, checkpoint, notes)
+        parity = _compared(transducer, replace(transducer, model=open_onnx(scratch, manifest)), sample)
+        check(parity, to)
+        found.append(parity)
+        (scratch / CONFIG).write_text(config.write(run.settings), encoding="utf-8")
+        (scratch / TOKENIZERS).mkdir()
+        run.tokenizers.save(scratch / TOKENIZERS)
+        replace(manifest, parity=asdict(parity)).write(scratch)
+
+    _check_free(folder)
+    replace_folder(folder, fill)
+    return folder, found[0]
+
+
+def _compared(transducer: Transducer, exported: Transducer, sources: Sequence[str]) -> Parity:
+    """``compare``. Raises UserError if the engine cannot run the graphs, for sizes other than those of the example."""
+    try:
+        return compare(transducer, exported, sources)
+    except UserError:
+        raise
+    except Exception as error:  # onnxruntime's own errors have no common class
+        raise UserError(
+            f"{type(transducer.model).__name__} cannot be exported: its graphs fail on other sizes than the example's "
+            f"({' '.join(str(error).split())[:300]}); predict with --engine torch"
+        ) from error
+
+
+def example(transducer: Transducer, sources: Sequence[str]) -> Padded:
+    """A batch of sources to trace graphs with. Its width differs from every size in the model, because the exporter
+    takes equal sizes for the same axis.
+    """
+    rows: list[Any] = [source.row for source in transducer.read(sources)]
+    rows = sorted(rows, key=len)[-ROWS:] if len(rows) >= ROWS else (rows * ROWS)[:ROWS]
+    batch = Padded.of(rows)
+    taken = {size for each in transducer.model.parameters() for size in each.shape} | {ROWS, HYPOTHESES, CAPACITY}
+    width = batch.values.shape[1] + LONGER
+    while width in taken or width + LONGER in taken:
+        width += 1
+    spare = width - batch.values.shape[1]
+    padding = (*(0, 0) * (batch.values.ndim - 2), 0, spare)
+    return Padded(torch.nn.functional.pad(batch.values, padding), batch.lengths)
+
+
+def _sample(run: Run) -> list[str]:
+    if not run.tokenizers.conditional:
+        return [""]
+    try:
+        return list(dict.fromkeys(each.source for each in run.examples("valid")))[:SAMPLE]
+    except DataError as error:
+        raise UserError(f"no sample to compare the engines with: {error}; or give --sample FILE") from error
+
+
+def _check_free(folder: Path) -> None:
+    """Raises UserError if the folder holds something that is no export."""
+    from transduce.engines.manifest import is_export
+
+    if folder.exists() and any(folder.iterdir()) and not is_export(folder):
+        raise UserError(f"{folder} exists and is no export, so it is not replaced: name another folder with --out")

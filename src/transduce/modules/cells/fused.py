@@ -1,0 +1,44 @@
+"""Torch's fused LSTM and GRU as operators of their own, so that an exported graph keeps them.
+
+``torch.export`` writes torch's own operators out step by step, for the number of steps in the example. With gradients
+and on a GPU the cells call torch's operators, as ever. B rows, T positions, D features, W the cell's width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def is_exporting() -> bool:
+    """True while ``torch.export`` follows the model."""
+    exporting: bool = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)()
+    return exporting
+
+
+@torch.library.custom_op("transduce::lstm", mutates_args=())
+def lstm(x_BTD: Tensor, h_BW: Tensor, c_BW: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """Outputs [B, T, W], and h and c after the last position. ``weights`` are torch's: of the input, of the state, and
+    their biases.
+    """
+    y_BTW, h_1BW, c_1BW = torch.lstm(x_BTD, (h_BW[None], c_BW[None]), list(weights), True, 1, 0.0, False, False, True)
+    return y_BTW, h_1BW[0].clone(), c_1BW[0].clone()
+
+
+@torch.library.custom_op("transduce::gru", mutates_args=())
+def gru(x_BTD: Tensor, h_BW: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Outputs [B, T, W], and h after the last position. ``weights`` are as in ``lstm``."""
+    y_BTW, h_1BW = torch.gru(x_BTD, h_BW[None], list(weights), True, 1, 0.0, False, False, True)
+    return y_BTW, h_1BW[0].clone()
+
+
+@lstm.register_fake
+def _(x_BTD: Tensor, h_BW: Tensor, c_BW: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    return x_BTD.new_empty(*x_BTD.shape[:2], h_BW.shape[1]), torch.empty_like(h_BW), torch.empty_like(c_BW)
+
+
+@gru.register_fake
+def _(x_BTD: Tensor, h_BW: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    return x_BTD.new_empty(*x_BTD.shape[:2], h_BW.shape[1]), torch.empty_like(h_BW)

@@ -1,0 +1,143 @@
+"""Exports: an engine gives the outputs that PyTorch gives, or the export is refused."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import transduce
+from families import CHAINS, COUNTED, FAMILIES, NUMBERS, PARALLEL, SIGNALS, build, sources
+from selection import mostly_slow
+from transduce.engines.manifest import MANIFEST, Manifest
+from transduce.engines.onnx import open_onnx
+from transduce.errors import MissingPackageError, UserError
+from transduce.export.onnx import write_onnx
+from transduce.export.parity import Parity, check
+from transduce.export.writing import export_run
+from transduce.search.beam import Beam
+from transduce.search.greedy import Greedy
+from transduce.search.labels import LabelSearch
+from transduce.search.length_beam import LengthBeam
+from transduce.search.viterbi import Viterbi
+from transduce.types import Padded
+
+EVERY = {**FAMILIES, **SIGNALS, **COUNTED, **PARALLEL, **CHAINS, **NUMBERS}
+EXPORTED = [
+    "luong, ssru, residual",
+    "transformer, rotary, gated, rms",
+    "lstm, no attention",
+    "bahdanau, additive",
+    "luong, coverage, fed",
+    "convs2s",
+    "pointer over transformer",
+    "transformer, pre-norm",
+    "language model, gru, no attention",
+    "pyramidal of stacked features",
+    "instant, transformer, tied",
+    "tagger, lstm",
+    "tagger, convs2s",
+    "classifier, gru, last state",
+    "crf, lstm",
+]
+"""Families that together have each kind of state, and each protocol that an engine follows."""
+SEARCHES: dict[str, list[Any]] = {
+    "autoregressive": [Greedy(max_length=8), Beam(size=3, nbest=2, max_length=8)],
+    "framewise": [Greedy(max_length=8), Beam(size=3, nbest=2, max_length=8)],
+    "chain": [Viterbi()],
+    "labels": [LabelSearch()],
+    "instant": [LengthBeam(size=2)],
+}
+
+
+@pytest.mark.parametrize("family", mostly_slow(EXPORTED, fast=["luong, ssru, residual", "classifier, gru, last state"]))
+def test_an_exported_model_finds_and_scores_what_pytorch_does(family: str, tmp_path: Path) -> None:
+    model: Any = build(EVERY[family], dtype=torch.float32)
+    notes = write_onnx(model, sources([11, 3, 4, 7, 5], width=11), tmp_path)
+    exported: Any = open_onnx(tmp_path, Manifest("onnx", "float32", "", "", notes))
+    source = sources([5, 9, 2, 4])  # other numbers of rows, positions and hypotheses than in the example
+    for search in SEARCHES[notes["model"]]:
+        ours, theirs = search(model, source), search(exported, source)
+        assert [[h.tokens for h in each] for each in ours] == [[h.tokens for h in each] for each in theirs]
+        target = Padded.of([each[0].tokens for each in ours])
+        for one, two in zip(search.force(model, source, target), search.force(exported, source, target), strict=True):
+            assert one.token_log_probs == pytest.approx(two.token_log_probs, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("family", "reason"), [("n-grams", "Ngram cannot be exported"), ("kalman filter", "writes numbers")]
+)
+def test_a_model_without_a_graph_is_refused_with_the_reason(family: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=reason):
+        write_onnx(build(EVERY[family], dtype=torch.float32), sources([11, 3, 4, 7, 5], width=11), tmp_path)
+
+
+def test_an_export_that_differs_is_refused() -> None:
+    check(Parity(sources=3, equal=2, ties=1, largest=1e-4), "onnx")
+    for wrong in (Parity(3, 2, 0, 1e-4), Parity(3, 3, 0, 0.1)):
+        with pytest.raises(UserError, match="does not compute what PyTorch does"):
+            check(wrong, "onnx")
+
+
+def test_a_run_is_exported_used_and_refused_when_it_does_not_fit(
+    own_run: Path, tmp_path: Path, call: Callable[..., tuple[int, str, str]]
+) -> None:
+    """One export, which takes seconds, and all that can be done with it."""
+    with pytest.raises(UserError, match="has no export for onnx: make it with `transduce export"):
+        transduce.load(own_run, engine="onnx")
+    status, out, err = call("export", own_run)
+    assert status == 0, err
+    assert "outputs are equal" in out
+    folder = own_run / "exports" / "onnx"
+    lines = ["a b", "c a b", "d"]
+    expected = transduce.load(own_run)(lines)
+    assert transduce.load(own_run, engine="onnx")(lines) == expected
+    moved = tmp_path / "elsewhere"
+    folder.rename(moved)
+    assert transduce.load(moved)(lines) == expected  # it needs nothing of the run
+    status, out, err = call("predict", moved, "--engine", "onnx", stdin="\n".join(lines).encode())
+    assert (status, out.splitlines()) == (0, expected), err
+    for arguments, message in (
+        ({"engine": "torch"}, "is an export for onnx"),
+        ({"engine": "tensor"}, "engine 'tensor'"),
+        ({"precision": "bfloat16"}, "is set when a run is exported"),
+        ({"device": "cuda"}, "runs on the cpu"),
+    ):
+        with pytest.raises(UserError, match=message):
+            transduce.load(moved, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="is no export, so it is not replaced"):
+        export_run(own_run, out=own_run)
+    moved.rename(folder)
+    record = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps(record | {"weights": "0"}))
+    with pytest.raises(UserError, match="has other weights than when it was exported"):
+        transduce.load(own_run, engine="onnx")
+    with (folder / "step.onnx").open("ab") as file:
+        file.write(b"!")
+    with pytest.raises(UserError, match=r"step.onnx is damaged"):
+        transduce.load(folder)
+    (folder / "step.onnx").unlink()
+    with pytest.raises(UserError, match=r"step.onnx is missing"):
+        transduce.load(folder)
+    (folder / MANIFEST).write_text("{")
+    with pytest.raises(UserError, match="damaged"):
+        Manifest.read(folder)
+
+
+@pytest.mark.parametrize("package", ["onnxscript", "onnxruntime"])
+def test_a_missing_extra_is_named(package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    imported = builtins.__import__
+
+    def without(name: str, *rest: Any, **named: Any) -> Any:
+        if name == package:
+            raise ImportError(name=name)
+        return imported(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingPackageError, match=rf"needs {package}.*pip install 'transduce\[onnx\]'"):
+        write_onnx(None, sources([3, 2]), tmp_path)
