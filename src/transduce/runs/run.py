@@ -195,10 +195,10 @@ class Run:
 
         Runs that the search names are not loaded yet: see ``Transducer.with_search``.
         """
-        return self.around(self.model(checkpoint).to(device))
+        return self.around(self.model(checkpoint).to(device), device)
 
-    def around(self, model: Any) -> Transducer:
-        """Text to text: a model, such as an exported one, with the run's own search and tokenizers."""
+    def around(self, model: Any, device: torch.device | str = "cpu") -> Transducer:
+        """Text to text: a model on ``device``, such as an exported one, with the run's own search and tokenizers."""
         search: Search[Any] = config.build(self.settings.get("search", {}), Search, path="search")
         lines = config.build(self.settings["data"].get("lines", {}), Lines, path="data.lines")
         limits = lines.max_source_length, lines.token_for_token
