@@ -60,4 +60,4 @@ def check(parity: Parity, engine: str) -> None:
 
 
 def _is_tie(one: Output, two: Output) -> bool:
-    return abs(one.log_prob - two.log_prob) <= TOLERANCE
+    return abs((one.log_prob or 0.0) - (two.log_prob or 0.0)) <= TOLERANCE
