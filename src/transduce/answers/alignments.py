@@ -1,7 +1,8 @@
-"""Which source word each word of an output or of a given target comes from: by a word aligner, or by attention.
+"""Which source word each word of an output or of a given target comes from: by a word aligner, by attention, or by the
+phrases of a phrase-based model.
 
-S columns of the source, T target tokens, W source words, V target words. Outputs may come from any search: the model
-reads each finished output once more.
+S columns of the source, T target tokens, W source words, V target words. Outputs may come from any search: a model with
+attention and a word aligner read each finished output once more.
 """
 
 from __future__ import annotations
@@ -167,11 +168,12 @@ def readings(
     choice: AttentionChoice = EVERY,
     batch_size: int = 64,
 ) -> list[list[Reading]]:
-    """For each answer, in order, a Reading of each of its outputs by the model itself.
+    """For each answer, in order, a Reading of each of its outputs by the model itself. For a phrase-based model, the
+    links inside the phrases of the output are the alignment.
 
     ``rows`` has the source of each answer as the model reads it (``SourceRow.row``); by default sources are read again.
-    Raises UserError if the source is a signal. Also raises it if the model is no word aligner and has no attention to
-    the source, or not the chosen one.
+    Raises UserError if the source is a signal. Also raises it for another model that is no word aligner and has no
+    attention to the source, or not the chosen one.
     """
     check_text(model.source_tokenizer)
     if rows is None:
@@ -388,7 +390,9 @@ def _by_posterior(model: TextModel, turned: bool, pairs: Sequence[_Encoded]) -> 
 
 
 def _by_phrases(model: TextModel, source: str, output: Output, parts: bool) -> Reading:
-    """A reading by the links inside the phrases of a phrase-based model's output."""
+    """The Reading of an output of a phrase-based model: a token's weight is 1 for the source token that its phrase
+    links it to. A token without a link comes from the null word.
+    """
     links = [] if output.derived is None else output.derived.links
     texts = [] if output.derived is None else output.derived.target_texts
     spans: list[Span] = []

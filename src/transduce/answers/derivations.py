@@ -40,7 +40,7 @@ class Derived:
 
     @property
     def text(self) -> str:
-        """The output. A source token that the model passed on as <unk> stands there as the source spells it."""
+        """The output. A token <unk> that stands for a source token is replaced by the text of that token."""
         if UNK in self.derivation.tokens:
             return "".join(self.target_texts)
         return self.tokenizers.target.decode(self.derivation.tokens)
@@ -52,7 +52,9 @@ class Derived:
 
     @property
     def links(self) -> list[int]:
-        """For each token of the output, the source token that it comes from; -1 if there is none."""
+        """For each token of the output, EOS included, the index of the source token that it comes from; -1 if there is
+        none.
+        """
         return [link for step in self.derivation.steps for link in step.links]
 
     @cached_property
@@ -71,7 +73,7 @@ class Derived:
 
     @cached_property
     def _source_texts(self) -> list[str]:
-        """The text of each source token; white space between two tokens belongs to the second."""
+        """The text of each source token, in order; white space between two tokens belongs to the second."""
         ends = [end for _, end in self.tokenizers.source.spans(self.source)]
         return [self.source[start:end] for start, end in pairwise([0, *ends])]
 

@@ -24,8 +24,8 @@ from transduce.protocols import Deriving, can
 
 
 def add_extras(model: TextModel, answers: list[Answer], rows: Sequence[Any], batch_size: int) -> list[Answer]:
-    """The answers, in order, with the extras that their requests ask for. They are new objects; the given answers do
-    not change.
+    """The answers, in order, with the extras that their requests ask for. An answer that gets extras is a new object;
+    the given answers do not change.
 
     ``rows`` has the source of each answer as the model reads it. Raises UserError if the model cannot give these
     extras.

@@ -23,7 +23,7 @@ def as_text(answer: Answer) -> Iterator[str]:
 
 
 def as_log_prob(answer: Answer) -> Iterator[str]:
-    """A line for each output: its log-probability."""
+    """A line for each output: its log-probability (natural logarithm) with six decimals."""
     for output in answer.outputs:
         yield f"{output.log_prob:.6f}"
 

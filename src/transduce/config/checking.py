@@ -37,8 +37,8 @@ def check_value(value: Any, annotation: Any, path: str, facts: Table) -> Any:
     a Spec.
 
     ``facts`` fill missing required parameters of the same name; a given value must equal the fact. A fact may be
-    ``UNKNOWN``: then any given value passes. Raises ConfigError, which names the ``path``, the value and what the
-    annotation accepts.
+    ``UNKNOWN``: then a given value is not compared. Raises ConfigError, which names the ``path``, the value and what
+    the annotation accepts.
     """
     origin = typing.get_origin(annotation) or annotation
     if origin in (Any, object):

@@ -155,8 +155,8 @@ class Lattice:
 def log_likelihood(frames: Padded, outputs: Padded) -> Tensor:
     """[B]: log p(y | x), like ``Lattice.log_likelihood``, differentiable with respect to ``frames``.
 
-    ``frames`` are log-probabilities [B, S, V], ``outputs`` ids [B, U] without EOS. Its gradient [B, S, V] is the
-    posterior probability of each symbol in each frame (Graves et al. 2006, eq. 14).
+    ``frames`` are log-probabilities [B, S, V], ``outputs`` ids [B, U] without EOS. The gradient with respect to
+    ``frames``, [B, S, V], is the posterior probability of each symbol in each frame (Graves et al. 2006, eq. 14).
     """
     found: Tensor = _LogLikelihood.apply(frames.values, frames.lengths, outputs.values, outputs.lengths)  # type: ignore[no-untyped-call]
     return found

@@ -23,7 +23,7 @@ class CrossEntropy:
 
     The smoothed distribution of a target word y is q(v) = (1 - smoothing) [v = y] + smoothing / V. Reports ``nll``, the
     cross-entropy without smoothing. In training, ``forcing`` chooses the words that the model reads before each
-    prediction: the target's words or the model's own. In validation the model reads the target's words.
+    prediction: the target's words, unknown words, or the model's own. In validation the model reads the target's words.
     """
 
     smoothing: float = 0.0

@@ -1,1 +1,1 @@
-"""Searches: for any autoregressive model, hypotheses of each source row, best first."""
+"""Searches: hypotheses of each source row, best first. A search names the protocol of its models."""

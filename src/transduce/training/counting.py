@@ -21,13 +21,13 @@ from transduce.training.validation import Judgement
 
 @dataclass
 class Counting:
-    """The training of a counted model: passes over all pairs until the budget ends or a pass gains too little. Then one
-    validation, if there is a ``judge``, and the checkpoints ``best`` and ``last``, which are the same. A call trains
-    and returns ``Finished``.
+    """The training of a counted model: passes over all pairs until the budget ends or a pass gains too little. Then
+    tuning, if there is a ``tuner``; one validation, if there is a ``judge``; and the checkpoints ``best`` and ``last``,
+    which are the same. A call trains and returns ``Finished``.
 
     A pass gains too little if the log-probability of the pairs rises by at most a share ``training.gain`` of its size.
-    A pass counts as one update and one epoch. A signal ends the passes, and then nothing is saved: counting the same
-    pairs again gives the same counts. ``configuration`` is the text of config.toml.
+    A pass counts as one update and one epoch. A signal ends the passes or the tuning, and then nothing is saved:
+    counting the same pairs again gives the same counts. ``configuration`` is the text of config.toml.
     """
 
     model: Any
@@ -74,7 +74,9 @@ class Counting:
         return step
 
     def _tune(self, step: int, interruption: Interruption) -> None:
-        """Tunes the weights if the run's settings ask for it."""
+        """Tunes the weights, if there is a ``tuner``, and tells the callbacks of each iteration. A signal ends it after
+        an iteration.
+        """
         self.model.eval()
         for tuned in self.tuner() if self.tuner else ():
             seconds = self.clock() - self.began

@@ -124,8 +124,8 @@ class Settings:
 
     ``search`` and ``metrics`` are for the trained model: prediction and evaluation use them. ``training.validation``
     has its own. ``tuning`` is for phrase-based models. Raises ConfigError if the objective or a search calls a method
-    that the model lacks, or if a counted model gets a setting that needs gradients. Raises UserError for a distillation
-    with another objective than cross-entropy.
+    that the model lacks. It also raises it for ``tuning`` of another model, and for a setting that needs gradients if
+    the model is counted. Raises UserError for a distillation with another objective than cross-entropy.
     """
 
     data: Data

@@ -36,21 +36,23 @@ class Candidates:
 
     @cached_property
     def first_N(self) -> Ids:
-        """[N]: the first candidate of each example."""
+        """[N]: the index of the first candidate of each example."""
         return np.flatnonzero(np.diff(self.example_C, prepend=-1))
 
     def score(self, weights_F: Numbers) -> float:
-        """The metric's score of each example's best candidate. Negated if lower is better."""
+        """The metric's corpus score, negated if lower is better, of one candidate of each example: the one with the
+        largest weighted sum of features.
+        """
         return self.quality(self.statistics_CK[first_largest(self.features_CF @ weights_F, self.first_N)].sum(0))
 
     def quality(self, sums_K: Numbers) -> float:
-        """The score of summed statistics, negated if lower is better."""
+        """The metric's score of statistics that are summed over the corpus, negated if lower is better."""
         score = self.metric.score(sums_K.tolist())
         return score if self.metric.higher_is_better else -score
 
 
 def first_largest(values_C: Numbers, first_N: Ids) -> Ids:
-    """[N]: the place of the largest value of each segment; segment n begins at ``first_N[n]``. Of equal values the
+    """[N]: the index of the largest value of each segment; segment n begins at ``first_N[n]``. Of equal values the
     first counts.
     """
     size_N = np.diff(first_N, append=len(values_C))
@@ -64,7 +66,9 @@ def first_largest(values_C: Numbers, first_N: Ids) -> Ids:
 
 @dataclass
 class Merged:
-    """The merged lists, which grow."""
+    """The merged n-best lists, which grow. For each example, ``known`` has its different outputs, as text and rounded
+    features, and ``statistics`` has the metric's statistics of each text.
+    """
 
     metric: Metric
     examples: Sequence[Example]
@@ -76,7 +80,7 @@ class Merged:
         self.statistics = [{} for _ in self.examples]
 
     def add(self, answers: Sequence[Answer]) -> int:
-        """Adds the outputs of one answer to each example. Returns how many of them are new."""
+        """Adds the outputs of one answer to each example. Returns how many of them are new, by text and features."""
         before = len(self)
         for answer, example, known, measured in zip(answers, self.examples, self.known, self.statistics, strict=True):
             for output in answer.outputs:
@@ -96,7 +100,7 @@ class Merged:
         return np.array(rows, float)
 
     def candidates(self) -> Candidates:
-        """All outputs so far."""
+        """All different outputs so far."""
         rows = [(number, text, features) for number, known in enumerate(self.known) for text, features in known]
         return Candidates(
             self.metric,

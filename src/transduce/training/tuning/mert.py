@@ -30,7 +30,9 @@ def optimise(
 def _climb(
     candidates: Candidates, weights_F: Numbers, rounds: int, random: np.random.Generator
 ) -> tuple[Numbers, float]:
-    """Line searches along each weight and along as many random directions, until a round gains too little."""
+    """Line searches along each weight and along as many random directions, in at most ``rounds`` rounds, until a round
+    gains too little. Returns the weights and their score (negated if lower is better).
+    """
     score = candidates.score(weights_F)
     for _ in range(rounds):
         before = score

@@ -17,8 +17,8 @@ class Tuning:
     An iteration searches for ``nbest`` outputs of each example with the run's own search, adds them to those of all
     earlier iterations, and chooses the weights with which the best outputs of these lists score best. It climbs from
     the last weights and from ``starts`` random changes of them, at most ``rounds`` times along each weight and along
-    random directions. Tuning ends after ``iterations`` (0: none, the first weights stay), or if an iteration finds no
-    new output. The weights whose search scored best stay.
+    random directions. Tuning ends after ``iterations`` (0: none, the first weights stay), if an iteration finds no new
+    output, or if the weights hardly change. The weights whose search scored best stay.
     """
 
     metric: str = "bleu"

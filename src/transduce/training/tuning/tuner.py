@@ -47,7 +47,7 @@ class Tuner:
     """Tunes the weights of the transducer's model, in place, on the examples. A call yields the result of each
     iteration.
 
-    The last result is of the last weights. After it, the model has the best weights of all results.
+    The last result is of the last weights. When the call is exhausted, the model has the best weights of all results.
     """
 
     transducer: Transducer
