@@ -71,8 +71,8 @@ def inspect(
 
 
 def _check_options(units: bool, frames: bool, beam_tree: bool, pruned: bool, values: Mapping[str, object]) -> None:
-    """Raises UserError for an option that has no effect on the requested view (``units``, ``frames`` or ``beam_tree``).
-    ``values`` are the values of the other options, by name.
+    """Raises UserError for an option that does not apply to the requested view: units, frames, a beam's tree or, if
+    none of these is True, attention. ``values`` are the values of the other options, by name; None if not given.
     """
     given = {name for name, value in values.items() if value is not None}
     if units and (frames or beam_tree or pruned or given - {"--target"}):
@@ -96,7 +96,9 @@ def _check_options(units: bool, frames: bool, beam_tree: bool, pruned: bool, val
 
 
 def _check_series(other_view: bool, values: Mapping[str, object]) -> None:
-    """Raises UserError for an option that does not apply to a series."""
+    """Raises UserError if another option for a view (``other_view``), or one of the ``values``, is given together with
+    ``--series``.
+    """
     if other_view or any(value is not None for value in values.values()):
         raise UserError(
             "--series shows a forecast; --units, --frames, --beam-tree, --pruned, --head, --beam and --target do not "
@@ -105,7 +107,9 @@ def _check_series(other_view: bool, values: Mapping[str, object]) -> None:
 
 
 def _check_phrases(other_view: bool, values: Mapping[str, object]) -> None:
-    """Raises UserError for an option that does not apply to phrases."""
+    """Raises UserError if another option for a view (``other_view``), or one of the ``values``, is given together with
+    ``--phrases``.
+    """
     if other_view or any(value is not None for value in values.values()):
         raise UserError(
             "--phrases shows a derivation; --units, --frames, --beam-tree, --pruned, --series, --head, --beam and "

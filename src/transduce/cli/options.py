@@ -75,7 +75,7 @@ class LoadingOptions:
     plugin: Plugins = None
 
     def prepare(self) -> None:
-        """Loads the plugins and sets the number of threads."""
+        """Loads the plugins and, if ``threads`` is given, sets PyTorch's number of threads."""
         import torch
 
         load_plugins(self.plugin)

@@ -198,9 +198,9 @@ class _Finished:
 
 @dataclass(frozen=True)
 class _Active:
-    """The active hypotheses: their totals [B, K], minus infinity at empty places, and the tokens and their
-    log-probabilities [B, K, T]. ``source_B`` is the source of each row of the batch. ``searching_B`` is False for a
-    finished source that is still in the batch.
+    """The active hypotheses: their totals [B, K] (sums of scores after the filters), minus infinity at empty places,
+    and the tokens and their log-probabilities [B, K, T]. ``source_B`` is the source of each row of the batch.
+    ``searching_B`` is False for a finished source that is still in the batch.
     """
 
     total_BK: Tensor

@@ -197,7 +197,8 @@ class _Plan:
     """Everything that is decided before training: the settings, as a ``table`` with all defaults and as objects, the
     precision (``chosen``), the prepared data and their folder ``cache``, and the device ``where``. ``predecessor`` is
     the run to start from, and ``teacher`` is what to learn from. Either is None if the settings name none; the
-    predecessor is None also if training goes on from a checkpoint.
+    predecessor is None also if training goes on from a checkpoint. ``choice`` has a line if other settings were chosen
+    for few training pairs.
     """
 
     table: config.Table

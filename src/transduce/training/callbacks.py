@@ -45,7 +45,7 @@ class Validated:
 
     ``metrics`` has the scores by name; it is empty if the validation computed only the loss. ``best`` says whether the
     model is the best so far. ``seconds`` are those of the whole training until then. ``what`` says which model was
-    validated.
+    validated: "valid" for the current one, "average" for the average of the last ones.
     """
 
     step: int
@@ -158,6 +158,7 @@ class JsonLines(Callback):
     iteration of tuning and each notice.
 
     When training begins or goes on, it drops the lines of events after the checkpoint, because these events come again.
+    It also drops lines that a kill cut off.
     """
 
     def __init__(self, path: Path) -> None:

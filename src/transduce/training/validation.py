@@ -58,8 +58,8 @@ class Judgement:
 
     @property
     def rank(self) -> Rank:
-        """The rank that chooses the best model. NaN and a missing value are the worst, so a model that was searched
-        with ranks before one that was not.
+        """The rank that chooses the best model. A value or a loss that is NaN or missing counts as infinity, so it
+        ranks last: usually, a model that was searched with ranks before one that was not.
         """
         return Rank(self.measure, _infinite_if_nan(self.value), _infinite_if_nan(self.loss))
 

@@ -31,8 +31,8 @@ ENOUGH = 1e-4  # weights that change by less than this share of the largest stay
 
 @dataclass(frozen=True)
 class Tuned:
-    """The result of an iteration: the ``metric``'s score of the outputs with the ``weights_F`` before it, and the
-    number of different outputs in all lists.
+    """The result of an iteration: the ``score`` by ``metric`` of the outputs that the search found with the weights
+    ``weights_F``, and the number of different ``outputs`` in all lists so far.
     """
 
     iteration: int
