@@ -119,8 +119,8 @@ def _check_keys_and_values(value: Any, annotation: Any, path: str, facts: Table,
 
 def _choose(value: Any, annotation: Any, path: str) -> tuple[type, str | None, Table]:
     """Decides which constructor a table calls. Returns the constructor, the ``type`` that the table names (None if it
-    names none), and the table's other keys. Raises ConfigError for a value that is no table, and for a missing or
-    unknown type.
+    names none), and the table's other keys. For a protocol, a string in the place of a table is its type. Raises
+    ConfigError for a value that is no table, and for a missing or unknown type.
     """
     protocol = protocol_of(annotation)
     given = {"type": value} if protocol and isinstance(value, str) else value

@@ -110,8 +110,8 @@ def construct(value: Any) -> Any:
 
 
 def as_toml(value: Any) -> Any:
-    """Converts a checked value for TOML: a Spec becomes a table, a path a string, a tuple a list. An object of another
-    class becomes None.
+    """Converts a checked value for TOML: a Spec becomes a table, a path a string, a tuple a list. None, or an object of
+    another class, becomes None.
     """
     if isinstance(value, Spec):
         return value.table()

@@ -333,7 +333,8 @@ class Loop:
 
     @property
     def _allowed_seconds(self) -> float:
-        """Seconds that a validation may take now: infinite if the budget has no minutes.
+        """Seconds that a validation may take now: infinite if the budget has no minutes; otherwise the share of the
+        time so far, less the time that validations took. This may be negative.
 
         What a budget of updates or epochs computes must not depend on the clock: an interrupted run must end with the
         same bits.
