@@ -12,18 +12,23 @@ import pytest
 import torch
 
 import transduce
-from families import CHAINS, COUNTED, FAMILIES, NUMBERS, PARALLEL, SIGNALS, build, sources
+from families import CHAINS, COUNTED, FAMILIES, NUMBERS, PARALLEL, SIGNALS, build, facts, sources
 from selection import mostly_slow
+from transduce import api, config, recipes
+from transduce.engines.ctranslate2 import CTranslate2Model, open_ctranslate2
 from transduce.engines.manifest import MANIFEST, Manifest
 from transduce.engines.onnx import open_onnx
 from transduce.errors import MissingPackageError, UserError
+from transduce.export.ctranslate2 import write_ctranslate2
 from transduce.export.onnx import write_onnx
 from transduce.export.parity import Parity, check
 from transduce.export.writing import export_run
+from transduce.protocols import Model
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.search.labels import LabelSearch
 from transduce.search.length_beam import LengthBeam
+from transduce.search.ranking import Wu
 from transduce.search.viterbi import Viterbi
 from transduce.types import Padded
 
@@ -75,6 +80,83 @@ def test_an_exported_model_finds_and_scores_what_pytorch_does(family: str, tmp_p
 def test_a_model_without_a_graph_is_refused_with_the_reason(family: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=reason):
         write_onnx(build(EVERY[family], dtype=torch.float32), sources([11, 3, 4, 7, 5], width=11), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "family",
+    mostly_slow(
+        [
+            "transformer, pre-norm",
+            "transformer, post-norm, tied",
+            "transformer, learned positions",
+            "transformer, no positions",
+        ],
+        fast=["transformer, pre-norm", "transformer, learned positions"],
+    ),
+)
+def test_ctranslate2_finds_and_scores_what_pytorch_does(family: str, tmp_path: Path) -> None:
+    model: Any = build(EVERY[family], dtype=torch.float32)
+    with torch.no_grad():
+        model.decoder.projection.bias[:2] = -30.0  # no trained model writes padding, which searches here forbid
+    table = config.resolve(EVERY[family], Model, facts(EVERY[family]), "model")
+    write_ctranslate2(model, table, tmp_path)
+    exported = open_ctranslate2(tmp_path, Manifest("ctranslate2", "float32", "", ""))
+    source, search = sources([5, 9, 2, 4]), Greedy(max_length=8)
+    ours, theirs = search(model, source), exported.search(search, source)
+    assert [h.tokens for (h,) in ours] == [h.tokens for (h,) in theirs]
+    assert [h.log_prob for (h,) in ours] == pytest.approx([h.log_prob for (h,) in theirs], abs=1e-4)
+    target = Padded.of([h.tokens for (h,) in ours])
+    for one, two in zip(search.force(model, source, target), exported.force(source, target), strict=True):
+        assert one.token_log_probs == pytest.approx(two.token_log_probs, abs=1e-4)
+    found = exported.search(Beam(size=3, nbest=2, max_length=8), source)
+    assert [len(each) for each in found] == [2] * 4
+    best = [each[0] for each in found]
+    forced = search.force(model, source, Padded.of([h.tokens for h in best]))
+    assert [h.log_prob for h in best] == pytest.approx([h.log_prob for h in forced], abs=1e-4)  # the score law
+
+
+@pytest.mark.parametrize(
+    ("family", "setting"),
+    [
+        ("convs2s", "model.encoder.type = 'convs2s'"),
+        ("transformer, rotary, gated, rms", "model.encoder.norm.kind = 'rms'"),
+        ("transformer, t5 and alibi", "model.encoder.mixer"),
+        ("tagger, lstm", "model.type = 'tagger'"),
+    ],
+)
+def test_ctranslate2_refuses_other_models_by_their_setting(family: str, setting: str, tmp_path: Path) -> None:
+    table = config.resolve(EVERY[family], Model, facts(EVERY[family]), "model")
+    with pytest.raises(UserError, match=setting):
+        write_ctranslate2(None, table, tmp_path)
+
+
+@pytest.mark.parametrize("search", [LabelSearch(), Beam(ranking=Wu())])
+def test_ctranslate2_refuses_other_searches(search: Any) -> None:
+    with pytest.raises(UserError, match="--engine onnx or torch for others"):
+        CTranslate2Model(None).search(search, sources([3, 2]))
+
+
+def test_a_transformer_runs_in_ctranslate2(
+    tiny: dict[str, Any], tmp_path: Path, call: Callable[..., tuple[int, str, str]]
+) -> None:
+    stack = {"type": "transformer", "width": 8, "layers": 1, "heads": 2, "feedforward": 16, "positions": "sinusoidal"}
+    model = {"type": "encoder-decoder", "encoder": stack, "decoder": stack}
+    others = {key: value for key, value in tiny.items() if not key.startswith("model.")}
+    table = config.change(recipes.read("reverse"), others) | {"model": model}
+    (tmp_path / "run.toml").write_text(config.write(table), encoding="utf-8")
+    run = tmp_path / "run"
+    api.train(tmp_path / "run.toml", run, device="cpu", progress=False)
+    greedy = ["search.type=greedy", "search.max_length=6"]
+    for precision in ("float32", "int8"):
+        status, out, err = call("export", run, "--to", "ctranslate2", "--precision", precision)
+        assert status == 0, err
+        assert "outputs are equal" in out
+        lines = ["a b", "c a b", "d"]
+        found = transduce.load(run, engine="ctranslate2", settings=greedy)(lines)
+        if precision == "float32":
+            assert found == transduce.load(run, settings=greedy)(lines)
+    with pytest.raises(UserError, match="precision 'int4'"):
+        export_run(run, "ctranslate2", precision="int4")
 
 
 def test_an_export_that_differs_is_refused() -> None:

@@ -207,6 +207,18 @@ class Chain(Model, Protocol):
     def trellis(self, source: Any) -> Trellis: ...
 
 
+class Searching(Model, Protocol):
+    """A model of another engine, which searches by itself.
+
+    ``search`` takes a search of this package for its options, and returns what that returns; ``force`` likewise. Raises
+    UserError for a search that the engine does not have.
+    """
+
+    def search(self, search: Any, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]: ...
+
+    def force(self, source: Any, target: Padded) -> list[Hypothesis]: ...
+
+
 def verbs(way: type) -> list[str]:
     """The names of the public methods and properties that a protocol, the class ``way``, defines or inherits."""
     return list(dict.fromkeys(verb for each in reversed(way.__mro__) for verb in vars(each) if verb[0] != "_"))
@@ -224,6 +236,8 @@ def lacking_for(user: type, model: type) -> list[str]:
     The annotation of the parameter ``model`` of ``user.__call__`` names the required protocol. Without an annotation,
     nothing is required.
     """
+    if can(model, Searching):
+        return []
     asked = typing.get_type_hints(user.__call__).get("model", Any)
     way = typing.get_origin(asked) or asked
     return lacking_verbs(model, way) if isinstance(way, type) else []

@@ -20,7 +20,7 @@ from transduce.answers.text_model import SourceRow, TextModel
 from transduce.compute.workers import Workers
 from transduce.data.tokenizers.base import Scaled
 from transduce.errors import RequestError, UserError
-from transduce.protocols import Search
+from transduce.protocols import Search, Searching, can
 from transduce.search.constraints.base import Constraints, Tokenized, constrained
 from transduce.types import EOS, Derivation, Hypothesis
 
@@ -114,7 +114,10 @@ class Pipeline(TextModel):
         """For each row of a batch, a list of one hypothesis: its target, with the model's log-probability of it."""
         sources, targets = zip(*batch, strict=True)
         with self.computing():
-            return [[found] for found in search.force(self.model, self.padded(sources), self.padded(targets))]
+            source, target = self.padded(sources), self.padded(targets)
+            if can(type(self.model), Searching):
+                return [[found] for found in self.model.force(source, target)]
+            return [[found] for found in search.force(self.model, source, target)]
 
     def _search(
         self, numbered: Sequence[tuple[int, Request, SourceRow]], search: Search[Any], batch_size: int

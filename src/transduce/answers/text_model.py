@@ -17,7 +17,7 @@ from transduce.data.corpora import LineError
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import Tokenizer, cut
 from transduce.errors import RequestError
-from transduce.protocols import Search
+from transduce.protocols import Search, Searching, can
 from transduce.search.constraints.lexicon import Lexicon
 from transduce.types import Derivation, Hypothesis, Padded
 
@@ -97,6 +97,9 @@ class TextModel:
         first. ``prefix`` [B, T] has ids without EOS.
         """
         with self.computing():
+            if can(type(self.model), Searching):
+                own: list[list[Hypothesis]] = self.model.search(search, source, prefix)
+                return own
             return search(self.model, source, prefix)
 
     def padded(self, rows: Sequence[Any], dtype: torch.dtype | None = None) -> Padded:

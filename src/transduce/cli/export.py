@@ -12,12 +12,13 @@ from transduce.cli.options import Plugins
 
 def export(
     run: Annotated[Path, typer.Argument(help="A run directory from `transduce train`.", metavar="RUN")],
-    to: Annotated[str, typer.Option("--to", help="The engine: onnx.")] = "onnx",
-    out: Annotated[Path | None, typer.Option(help="The folder; by default RUN/exports/onnx.", metavar="DIR")] = None,
+    to: Annotated[str, typer.Option("--to", help="The engine: onnx or ctranslate2.")] = "onnx",
+    out: Annotated[Path | None, typer.Option(help="The folder; by default RUN/exports/ENGINE.", metavar="DIR")] = None,
     checkpoint: Annotated[str, typer.Option(help="best, last or average.")] = "best",
     sample: Annotated[
         Path | None, typer.Option(help="Sources that both engines decode; by default of the validation split.")
     ] = None,
+    precision: Annotated[str, typer.Option(help="float32; int8 for ctranslate2.")] = "float32",
     plugin: Plugins = None,
 ) -> None:
     """Export a run for another engine, and check that both engines give the same outputs."""
@@ -27,5 +28,5 @@ def export(
 
     load_plugins(plugin)
     sources = None if sample is None else list(inputs.lines([sample]))
-    folder, parity = export_run(run, to, out, checkpoint, sources)  # type: ignore[arg-type]
+    folder, parity = export_run(run, to, out, checkpoint, sources, precision)  # type: ignore[arg-type]
     print(f"{folder}: {parity}")

@@ -68,7 +68,9 @@ class LoadingOptions:
         bool, typer.Option("--shortlist", help="Search only among the words that `transduce shortlist RUN` learned.")
     ] = False
     precision: Precision = "float32"
-    engine: Annotated[str | None, typer.Option(help="torch, or onnx: what `transduce export` made of the run.")] = None
+    engine: Annotated[
+        str | None, typer.Option(help="torch, or onnx or ctranslate2: what `transduce export` made of the run.")
+    ] = None
     workers: Annotated[
         int, typer.Option(min=1, help="Worker processes; each has --threads threads, by default one.")
     ] = 1

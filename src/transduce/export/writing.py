@@ -12,18 +12,22 @@ import torch
 from transduce import config
 from transduce.data.corpora import DataError
 from transduce.engines.manifest import FOLDER, Manifest, checksum
-from transduce.engines.onnx import open_onnx
+from transduce.engines.opening import open_model
 from transduce.errors import UserError
+from transduce.export.ctranslate2 import write_ctranslate2
 from transduce.export.graphs import CAPACITY, HYPOTHESES
 from transduce.export.onnx import LONGER, write_onnx
 from transduce.export.parity import Parity, check, compare
 from transduce.files import replace_folder
+from transduce.protocols import Model
 from transduce.runs.layout import CONFIG, TOKENIZERS, Checkpoint
 from transduce.runs.run import Run
+from transduce.search.greedy import Greedy
 from transduce.transducer import Transducer
 from transduce.types import Padded
 
 SAMPLE = 32  # sources that both engines decode
+PRECISIONS = {"onnx": ("float32",), "ctranslate2": ("float32", "int8")}
 ROWS = 5  # of the example that graphs are traced with
 
 
@@ -33,15 +37,20 @@ def export_run(
     out: str | Path | None = None,
     checkpoint: Checkpoint = "best",
     sources: Sequence[str] | None = None,
+    precision: str = "float32",
 ) -> tuple[Path, Parity]:
     """Writes a run's model for another engine. Returns the folder, and how its outputs compare with PyTorch's.
 
-    ``out`` is by default exports/onnx in the run directory. ``sources`` are the sample that both engines decode, by
-    default the first of the run's validation split. Raises UserError if the model cannot be exported or if the outputs
-    differ; then nothing is kept.
+    ``out`` is by default exports/onnx (or ctranslate2) in the run directory. ``sources`` are the sample that both
+    engines decode, by default the first of the run's validation split. Raises UserError if the model cannot be exported
+    or if the outputs differ; then nothing is kept.
+
+    ``precision`` int8 is for ctranslate2. Its outputs may differ: the result says how many.
     """
-    if to != "onnx":
-        raise UserError(f"--to {to!r}: onnx was expected")
+    if to not in ("onnx", "ctranslate2"):
+        raise UserError(f"--to {to!r}: onnx or ctranslate2 was expected")
+    if precision not in PRECISIONS[to]:
+        raise UserError(f"precision {precision!r}: {' or '.join(PRECISIONS[to])} was expected for {to}")
     run = Run.open(path)
     transducer = run.transducer(checkpoint)
     sample = list(sources or _sample(run))[:SAMPLE]
@@ -51,11 +60,19 @@ def export_run(
     found: list[Parity] = []
 
     def fill(scratch: Path) -> None:
-        notes = write_onnx(transducer.model, example(transducer, sample), scratch)
+        if to == "onnx":
+            notes = write_onnx(transducer.model, example(transducer, sample), scratch)
+        else:
+            table = config.resolve(run.settings["model"], Model, run.tokenizers.facts, "model")
+            notes = write_ctranslate2(transducer.model, table, scratch, precision)
         weights = checksum(run.weights(checkpoint))
-        manifest = Manifest(to, "float32", weights, checkpoint, notes)
-        parity = _compared(transducer, replace(transducer, model=open_onnx(scratch, manifest)), sample)
-        check(parity, to)
+        manifest = Manifest(to, precision, weights, checkpoint, notes)
+        opened = replace(transducer, model=open_model(scratch, manifest))
+        # CTranslate2's beam ends earlier, so greedy search is what must agree
+        alike = [each if to == "onnx" else replace(each, search=_greedy(each)) for each in (transducer, opened)]
+        parity = _compared(*alike, sample)
+        if precision == "float32":
+            check(parity, to)
         found.append(parity)
         (scratch / CONFIG).write_text(config.write(run.settings), encoding="utf-8")
         (scratch / TOKENIZERS).mkdir()
@@ -65,6 +82,10 @@ def export_run(
     _check_free(folder)
     replace_folder(folder, fill)
     return folder, found[0]
+
+
+def _greedy(transducer: Transducer) -> Greedy:
+    return Greedy(max_length=getattr(transducer.search, "max_length", 200))
 
 
 def _compared(transducer: Transducer, exported: Transducer, sources: Sequence[str]) -> Parity:

@@ -11,7 +11,7 @@ from transduce.compute.device import choose_device
 from transduce.compute.precision import Precision, check_precision, hold_matrices
 from transduce.data.preparation import Tokenizers
 from transduce.engines.manifest import Manifest, checksum, find_export
-from transduce.engines.onnx import open_onnx
+from transduce.engines.opening import open_model
 from transduce.errors import UserError
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.runs.layout import Checkpoint, members
@@ -39,8 +39,8 @@ def load(
     processor that multiplies it natively, and its outputs may differ. ``settings`` (``{"search.size": 10}`` or
     ``["search.size=10"]``) and ``size`` change the search, as in ``Transducer.changed``.
 
-    ``engine`` "onnx" runs the export that ``transduce export`` made of the run; "torch" runs the run itself. ``run``
-    can also be the folder of an export, which then runs with its own engine. An export runs on the CPU.
+    ``engine`` "onnx" or "ctranslate2" runs the export that ``transduce export`` made of the run; "torch" runs the run
+    itself. ``run`` can also be the folder of an export, which then runs with its own engine. An export runs on the CPU.
 
     Raises FileNotFoundError if there is no such run or checkpoint. Raises UserError if weights are damaged, or if the
     runs have different vocabularies.
@@ -76,7 +76,7 @@ def exported(run: Path, folder: Path, checkpoint: Checkpoint) -> Transducer:
                 f"{run} has other weights than when it was exported: repeat `transduce export {run} --to "
                 f"{manifest.engine}`"
             )
-    return Run.read(folder).around(open_onnx(folder, manifest))
+    return Run.read(folder).around(open_model(folder, manifest))
 
 
 def check_exported(device: str, precision: Precision) -> None:
