@@ -69,8 +69,8 @@ def export_run(
         manifest = Manifest(to, precision, weights, checkpoint, notes)
         opened = replace(transducer, model=open_model(scratch, manifest))
         # CTranslate2's beam ends earlier, so greedy search is what must agree
-        alike = [each if to == "onnx" else replace(each, search=_greedy(each)) for each in (transducer, opened)]
-        parity = _compared(*alike, sample)
+        ours, theirs = (each if to == "onnx" else replace(each, search=_greedy(each)) for each in (transducer, opened))
+        parity = _compared(ours, theirs, sample)
         if precision == "float32":
             check(parity, to)
         found.append(parity)
