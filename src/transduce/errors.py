@@ -6,8 +6,7 @@ from __future__ import annotations
 class UserError(ValueError):
     """A mistake that the user can correct: in a setting, a file, an option, an argument or a request.
 
-    Every check in this package raises it. Its message names the thing, the value, the expected values and the fix. The
-    command line prints that message in one line. A ValueError that is not a UserError is a bug.
+    Its message says what is wrong. The command line prints that message in place of a traceback.
     """
 
 

@@ -14,9 +14,9 @@ from transduce.errors import MissingPackageError
 def load_plugins(plugins: Iterable[str] | None) -> None:
     """Imports each plug-in, a Python file (a name that ends in ".py") or an installed module.
 
-    A plug-in calls ``transduce.register``. Only the command line names plug-ins; a run's configuration cannot. Raises
-    FileNotFoundError for a missing file. Raises MissingPackageError if a named module, or one that it imports, is
-    missing.
+    A file's path is relative to the working directory. None imports nothing. A plug-in calls ``transduce.register``. A
+    run's configuration cannot name plug-ins. Raises FileNotFoundError for a missing file. Raises MissingPackageError
+    if an installed module, or one that it imports, is missing. Other errors of a plug-in's code are not changed.
     """
     for name in plugins or ():
         if name.endswith(".py"):

@@ -39,8 +39,10 @@ def bound_kernel_cache() -> None:
 
 @dataclass(frozen=True)
 class PrecisionChoice:
-    """The precision to compute in, and the ``reason`` why the setting "auto" chose it, in words. The reason is empty if
-    the setting itself names the precision.
+    """The precision to compute in, and in words the ``reason`` why the setting "auto" chose it.
+
+    The reason is empty if the setting itself names the precision, or if "auto" chose float32 without a measurement (on
+    a device other than cpu).
     """
 
     precision: Precision
@@ -48,10 +50,11 @@ class PrecisionChoice:
 
 
 def choose_precision(setting: PrecisionSetting, device: torch.device) -> PrecisionChoice:
-    """The precision of a setting. "auto" is bfloat16 if that is faster on this ``device``, otherwise float32.
+    """The precision that a setting names. "auto" chooses one for this ``device``.
 
-    A processor is measured, which takes a fifth of a second: without instructions for bfloat16 it emulates the type
-    slowly. A GPU takes bfloat16 if it multiplies the type natively; mps takes float32. Keep the answer with the run: on
+    On cpu, "auto" measures both, which takes at least a fifth of a second: without instructions for bfloat16 the
+    processor emulates the type slowly. It chooses bfloat16 if a product then needs less than ``FASTER`` of the time in
+    float32. On cuda, it chooses bfloat16 if the GPU multiplies the type natively. Otherwise it chooses float32. Keep the answer with the run: on
     a processor with other work, or on another processor, it may differ.
     """
     if setting != "auto":

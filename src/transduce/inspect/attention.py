@@ -88,7 +88,7 @@ CELL = 0.42  # inches
 def plot(found: AttentionMap, path: str | Path) -> None:
     """Draws the map into a file (.png, .svg, .pdf): source tokens across, target tokens down, one panel per attention.
 
-    Raises ImportError, which names the extra to install, without matplotlib; UserError for an unsupported suffix.
+    Raises MissingPackageError without matplotlib, and UserError for an unsupported suffix.
     """
     panels = len(found.weights)
     wide, high = CELL * len(found.source_tokens), CELL * len(found.target_tokens)

@@ -23,6 +23,7 @@ class MinimumRisk:
 
     h and r run over the outputs of a source. The utility u is ``metric`` of h alone with r as its reference, negated if
     less is better. The sum becomes the output's score. The weights w_r sum to 1.
+    Outputs with the same text become one, and their weights are added.
 
     Use ``uniform`` weights for samples: a frequent output counts more because it occurs more often (Eikema and Aziz
     2020). Use ``posterior`` weights for the outputs of a beam: w_r is proportional to p(r | x) (Kumar and Byrne 2004).
