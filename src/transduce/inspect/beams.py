@@ -26,8 +26,9 @@ class Node:
     """A prefix of an output, named by its last token.
 
     ``log_prob`` is the log-probability of this token, given the prefix before it. ``total`` is the score of the whole
-    prefix by which the beam compares prefixes. Both are 0 for the root and for the tokens of a forced prefix. If the search returned the finished prefix, ``rank`` is its place (0 is
-    the best) and ``score`` its final score; otherwise both are None.
+    prefix by which the beam compares prefixes. Both are 0 for the root and for the tokens of a forced prefix. If the
+    search returned the finished prefix, ``rank`` is its place (0 is the best) and ``score`` its final score; otherwise
+    both are None.
 
     ``best`` is True on the path to the best output. The child on that path is the first of ``children``; the others
     follow by falling total.
