@@ -309,6 +309,24 @@ def test_climbing_ends_where_no_neighbour_is_more_probable() -> None:
             assert joint[found] >= 0.999 * max(joint[each] for each in neighbours_of(found, S))
 
 
+def test_moves_and_swaps_of_every_alignment() -> None:
+    pairs = paired([([4, 5, 4, EOS], [5, 5, 5, 5, EOS])])
+    (block,) = blocks(Sentences.of_ragged(pairs.source), Sentences.of_ragged(pairs.target))
+    position, emission_BTI = with_fertilities(block), emissions(block)
+    joint = every_joint(position, block, emission_BTI, 0)
+    space = position.landscape(block, emission_BTI)[torch.zeros(len(joint), dtype=torch.long)]
+    moves, swaps = (found(torch.tensor([*joint])) for found in (space.moves, space.swaps))
+    for row, (alignment, before) in enumerate(joint.items()):
+        for t, i in itertools.product(range(4), range(4)):
+            after = joint[(*alignment[:t], i, *alignment[t + 1 :])]
+            assert float(moves[row, t, i]) == pytest.approx(math.log(after / before), abs=1e-4)
+        for t, u in itertools.combinations(range(4), 2):
+            swapped = [*alignment]
+            swapped[t], swapped[u] = alignment[u], alignment[t]
+            rise = math.log(joint[tuple(swapped)] / before) if alignment[t] != alignment[u] else -math.inf
+            assert float(swaps[row, t, u]) == pytest.approx(rise, abs=1e-4)
+
+
 def test_fertility_sums_over_the_neighbours_of_its_best_alignment() -> None:
     block = ragged_block()
     position, emission_BTI = with_fertilities(block), emissions(block)
