@@ -28,11 +28,13 @@ from transduce.types import UNK
 Call = Callable[..., tuple[int, str, str]]
 COMMANDS = [
     "benchmark",
+    "export",
     "ngram",
     "train",
     "predict",
     "align",
     "benchmark",
+    "export",
     "ngram",
     "rerank",
     "score",
