@@ -92,7 +92,9 @@ class ReadingLayer(Layer[M]):
 
 @dataclass(frozen=True)
 class DecoderLayerState:
-    """The state of a ``DecoderLayer``: the state of its mixer, and the keys and values of the memory."""
+    """The state of a ``DecoderLayer``: ``past`` is the state of its mixer, ``memory`` the keys and values of the
+    memory, projected for this layer.
+    """
 
     past: Any
     memory: Shared[CrossKeys]
@@ -103,6 +105,7 @@ class DecoderLayer(ReadingLayer[CausalMixer[Any]]):
     residual connection.
 
     A call maps new positions [N, T, width] and a ``DecoderLayerState`` to outputs of the same shape and the next state.
+    N is a multiple of the memory's B rows: the hypotheses of a source are adjacent.
     """
 
     def start(self, memory: Memory) -> DecoderLayerState:
@@ -121,7 +124,7 @@ class DecoderLayer(ReadingLayer[CausalMixer[Any]]):
 
 class InstantLayer(ReadingLayer[Mixer]):
     """The layer of a decoder that writes all positions at once: a mixer, attention to the memory, a feed-forward
-    network. Maps [N, T, width] to the same shape.
+    network, each in a residual connection. Maps [N, T, width] to the same shape.
     """
 
     def forward(self, x: Tensor, lengths_N: Tensor, keys: CrossKeys, memory_B11S: Tensor) -> Tensor:
@@ -138,11 +141,11 @@ def sublayers(
     mixer: Factory[M] | Sequence[Factory[M]],
     feedforward: Factory[FeedForward] | int,
 ) -> Iterator[tuple[M, FeedForward]]:
-    """Yields the mixer and the feed-forward network of each layer, lowest first.
+    """Builds and yields a new mixer and a new feed-forward network for each layer, lowest first.
 
-    ``mixer`` is one factory for all layers, or a list with one for each. ``feedforward`` is a factory for all layers,
-    or the hidden width of ``PlainFeedForward``. Raises UserError if a list of mixers has another length than
-    ``layers``.
+    ``mixer`` is one factory for all layers, or a list with one factory for each. ``feedforward`` is a factory for all
+    layers, or the hidden width of ``PlainFeedForward``. The first step of the iteration raises UserError if a list of
+    mixers has another length than ``layers``.
     """
     if isinstance(feedforward, int):
         feedforward = partial(PlainFeedForward, hidden=feedforward)

@@ -18,8 +18,8 @@ class LinearBridge(nn.Module):
     """A bridge with a linear layer: tanh(W s + b), where s concatenates the leaves of the summary (Bahdanau et al.
     2015, appendix A.2.2).
 
-    The result is split into the leaves of the state. Fits any encoder. Raises UserError if the summary has no features,
-    as in a language model.
+    The result is split into the leaves of the state. The widths of summary and state may differ. Raises UserError if
+    the summary has no features, as in a language model.
     """
 
     def __init__(self, summary_widths: tuple[int, ...], state_widths: tuple[int, ...]) -> None:
@@ -34,9 +34,10 @@ class LinearBridge(nn.Module):
 
 
 class CopyBridge(nn.Module):
-    """A bridge that copies the encoder's last states into the decoder's first state (Sutskever et al. 2014).
+    """A bridge that makes the leaves of the summary, unchanged, the leaves of the decoder's first state (Sutskever et
+    al. 2014). The summary of a recurrent encoder has its last states.
 
-    Raises UserError unless the summary and the state have the same leaves with the same widths.
+    Raises UserError unless the summary and the state have equally many leaves, with the same widths in the same order.
     """
 
     def __init__(self, summary_widths: tuple[int, ...], state_widths: tuple[int, ...]) -> None:
@@ -53,7 +54,7 @@ class CopyBridge(nn.Module):
 
 
 class ZeroBridge(nn.Module):
-    """A bridge that ignores the summary: the decoder starts from zeros, and sees the source through attention only."""
+    """A bridge that ignores the values of the summary: all leaves of the decoder's first state are zeros."""
 
     def __init__(self, summary_widths: tuple[int, ...], state_widths: tuple[int, ...]) -> None:
         super().__init__()

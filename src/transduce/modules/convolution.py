@@ -15,18 +15,20 @@ from transduce.modules.dropout import Dropout
 from transduce.types import Padded
 
 HALVE = 0.5**0.5
-"""A sum of two terms of equal variance times HALVE has the variance of one term (Gehring et al. 2017, section 3.4)."""
+"""The sum of two independent terms of equal variance, times HALVE, has the variance of one term (Gehring et al. 2017,
+section 3.4).
+"""
 
 
-BLOCK = 128  # positions
+BLOCK = 128  # output positions that ``convolve_at`` computes with one matrix
 
 
 class Convolution(nn.Module):
     """A convolution with weight normalisation (Salimans and Kingma 2016), without padding.
 
     Maps [B, S, inputs] to [B, S - kernel + 1, outputs]: y_t = g * (V [x_t; ...; x_{t+kernel-1}]) / |V| + b, where |V|
-    is the norm of each output's weights. A kernel of 1 is a linear layer. Weights are drawn from N(0, variance /
-    (kernel * inputs)); the initial gains g equal their norms.
+    is the norm of each output's weights. A kernel of 1 is a linear layer. V is drawn from N(0, variance / (kernel *
+    inputs)). The initial gains g equal the norms |V|, and b starts at 0. Raises UserError if ``kernel`` is below 1.
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int = 1, variance: float = 1.0) -> None:
@@ -39,7 +41,7 @@ class Convolution(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def scale(self) -> Tensor:
-        """[O]: g / |V|, which ``forward`` takes as ``scale_O``.
+        """[O]: g / |V|. ``forward`` computes it if it is not given as ``scale_O``.
 
         A decoder computes it once per sentence: in each search step it would cost a third of the product.
         """
@@ -88,9 +90,10 @@ def centred(x_BSD: Tensor, kernel: int) -> Tensor:
 def convolve_at(x_BHSD: Tensor, weight_BHTK: Tensor) -> Tensor:
     """[B, H, T = S - K + 1, D]: output t is the sum of positions t to t + K - 1, with weights of its own.
 
-    All features of a head share these weights. Computed like local attention: the weights are written into a [T, S]
-    matrix. A product with windows of x takes three to twenty times as long. Blocks keep the cost linear in the row's
-    length.
+    All features of a head share these weights. If x or the weights have only 1 for B or H, that 1 serves all rows or
+    heads of the other. Computed like local attention: the weights are written into a matrix over positions (``band``).
+    A product with windows of x takes three to twenty times as long. Blocks of ``BLOCK`` outputs keep the cost linear in
+    the row's length.
     """
     before = weight_BHTK.shape[3] - 1
     blocks, first = [], 0
@@ -114,7 +117,7 @@ def band(weight_BHTK: Tensor) -> Tensor:
 def concatenate_neighbours(x: Padded, count: int) -> Padded:
     """Fewer and wider steps [B, ceil(S / count), count * D]: each concatenates ``count`` adjacent steps.
 
-    If the last group of a row has fewer steps, zeros take the place of the missing ones.
+    If the last group of a row has fewer real steps, zeros take the place of the missing ones. Lengths count groups.
     """
     real_BSD = x.values.masked_fill(~x.mask[..., None], 0.0)
     whole_BSD = nn.functional.pad(real_BSD, (0, 0, 0, -real_BSD.shape[1] % count))
@@ -164,6 +167,6 @@ class _GradientScale(torch.autograd.Function):
 
 
 def scale_gradient(x: Tensor, scale: float) -> Tensor:
-    """Identity in the forward pass; multiplies the gradient by ``scale`` in the backward pass."""
+    """Returns the values of ``x``. The backward pass multiplies the gradient by ``scale``."""
     scaled: Tensor = _GradientScale.apply(x, scale)  # type: ignore[no-untyped-call]
     return scaled

@@ -12,12 +12,13 @@ COARSE = 1 / 32  # a byte rounds p and 1 - p by at most 1/512, which is at most 
 
 
 class Dropout(nn.Module):
-    """In training, sets each element to 0 with probability ``p`` and multiplies the others by 1 / (1 - p).
+    """In training, sets each element to 0 with probability ``p`` and multiplies the others by 1 / (1 - p). Otherwise
+    returns its input.
 
-    Srivastava et al. 2014. On the CPU one random *byte* decides about an element. ``p`` is rounded to a multiple of
-    1/256, and the scale with it, so the expectation stays exact. That is four times as fast as
+    Srivastava et al. 2014. On the CPU one random *byte* decides about an element. There ``p`` is rounded to a multiple
+    of 1/256, and the scale with it, so the expectation stays exact. That is four times as fast as
     ``torch.nn.functional.dropout`` (benchmarks/results/). Other devices use that function, and so does a ``p`` closer
-    to 0 or 1 than 1/32, which a byte would round too much.
+    to 0 or 1 than 1/32, which a byte would round too much. Raises UserError unless 0 <= p < 1.
     """
 
     def __init__(self, p: float) -> None:

@@ -45,9 +45,10 @@ class TokenEmbedding(nn.Module):
 def lookup(
     ids: Tensor, weight_VD: Tensor, embed: Callable[[Tensor, Tensor], Tensor] = nn.functional.embedding
 ) -> Tensor:
-    """The vectors [..., D] of ids [...]. Raises UserError if an id is not 0 to V - 1.
+    """``embed(ids, weight_VD)``; by default the vectors [..., D] of ids [...].
 
-    Only the CPU kernel of ``embed`` checks the ids. A check before it would read a value from the device in every step.
+    On the CPU, raises UserError if an id is not 0 to V - 1. The kernel of ``embed`` finds this. Other devices' kernels
+    do not, and a check before them would read a value from the device in every step.
     """
     try:
         return embed(ids, weight_VD)
@@ -64,7 +65,7 @@ def lookup(
 class Readout(nn.Module):
     """Maps features [..., width] to logits W x + b, [..., V], or only to the logits of ``candidates`` [C], [..., C].
 
-    In training, dropout applies to the features.
+    In training, dropout applies to the features. W is [V, width], and V is ``vocabulary``.
     """
 
     def __init__(self, width: int, vocabulary: int, dropout: float = 0.0) -> None:

@@ -16,10 +16,11 @@ class ConcatenatedFactors(nn.Module):
     """An embedding of tokens with factors: concatenates one vector per factor, each from its own table (Sennrich and
     Haddow 2016).
 
-    e = [E_1 x_1; ...; E_F x_F], from ids [..., F] to vectors [..., width]. The ``widths`` of the factors must add up to
-    the whole width. The whole vector is drawn and scaled like a vector of ``TokenEmbedding``. ``weight`` is the table
-    of the first factor, the word. Raises UserError if the widths do not add up, or if their number is not the number of
-    the source's factors.
+    e = [E_1 x_1; ...; E_F x_F], from ids [..., F] to vectors [..., width]. All tables have the whole vocabulary. The
+    ``widths`` of the factors, at least 1 each, must add up to the whole ``width``. The whole vector is drawn and scaled
+    like a vector of ``TokenEmbedding``. ``weight`` is the table of the first factor, the word. Raises UserError if the
+    source has fewer than two factors, or if ``widths`` does not have one number for each factor, has a number below 1
+    or has another sum.
     """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool, source_factors: int, widths: tuple[int, ...]) -> None:
@@ -57,7 +58,8 @@ class SummedFactors(nn.Module):
     """An embedding of tokens with factors: sums the vectors of a token's factors, all from one table, e = E x_1 + ... +
     E x_F.
 
-    Maps ids [..., F] to vectors [..., width]. The sum is drawn and scaled like a vector of ``TokenEmbedding``.
+    Maps ids [..., F] to vectors [..., width]. The sum is drawn and scaled like a vector of ``TokenEmbedding``. Raises
+    UserError if the source has fewer than two factors.
     """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool, source_factors: int) -> None:
@@ -80,9 +82,10 @@ class SummedFactors(nn.Module):
 
 
 def grouped(source: Padded, factors: int) -> Padded:
-    """Groups rows of ids [B, S] into tokens [B, S', F], where F = ``factors``. EOS fills all factors of the last token.
+    """Groups rows of ids [B, S], which end with one EOS, into tokens [B, S', F], where F = ``factors``.
 
-    A token whose factors were cut by truncation is left out. The lengths of the result count tokens, with EOS.
+    The EOS of a row becomes a last token, whose factors are all EOS. A token that truncation cut is left out. The
+    lengths of the result count tokens, with the last one.
     """
     rows, missing = len(source.values), -source.values.shape[1] % factors
     ids_BSF = nn.functional.pad(source.values, (0, missing)).reshape(rows, -1, factors)

@@ -45,7 +45,7 @@ class GatedFeedForward(nn.Module):
     biases, and dropout before W2. Maps [..., width] to the same shape.
 
     The activation "sigmoid" gives GLU, "relu" ReGLU, "gelu" GEGLU and "swish" SwiGLU. There are three matrices instead
-    of two. A ``hidden`` of 2/3 of the plain form's gives as many parameters.
+    of two. A ``hidden`` of 2/3 of the plain form's gives about as many parameters.
     """
 
     def __init__(

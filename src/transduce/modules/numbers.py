@@ -12,9 +12,10 @@ from transduce.types import Padded
 class NumberEmbedding(nn.Module):
     """Maps the C numbers of a step [..., C] linearly to one vector [..., width]: W x + b.
 
-    ``vocabulary`` is the number of channels C. ``weight`` [C, width] has one vector per channel. Numbers of variance 1
-    give features of variance 1. ``scaled`` changes nothing: numbers have a scale of their own. Raises UserError if the
-    source is not a series of numbers, or if a number is missing (NaN).
+    ``vocabulary`` is the number of channels C. ``weight`` [C, width] has one vector per channel. Before training,
+    independent numbers of variance 1 give features of variance 1. ``scaled`` changes nothing: numbers have a scale of
+    their own. The constructor raises UserError for a source of tokens. ``embed`` raises it for a signal, and for a
+    missing number (NaN) in a real step.
     """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool, source_factors: int) -> None:

@@ -15,7 +15,10 @@ Pooling = Literal["mean", "sum", "max"]
 
 
 def pool(x: Padded, pooling: Pooling) -> Tensor:
-    """[B, S, D] to [B, D]: the mean, sum or maximum over each row's real positions. Each row needs at least one."""
+    """[B, D]: the mean, sum or maximum of x [B, S, D] over each row's real positions. Each row needs at least one.
+
+    For mean and sum, values at padding must be finite.
+    """
     if pooling == "max":
         return x.values.masked_fill(~x.mask[..., None], float("-inf")).amax(1)
     # As a product: a bfloat16 sum along an axis takes twenty times as long on the CPU.
@@ -26,7 +29,8 @@ def pool(x: Padded, pooling: Pooling) -> Tensor:
 class LastState(nn.Module):
     """A pooler for recurrent encoders: concatenates the leaves of the memory's summary to one vector [B, width].
 
-    For a recurrent encoder they are the last states of all layers and directions; for another encoder, its average.
+    For a recurrent encoder they are the last states of all layers and directions (of an LSTM, both h and c). Other
+    encoders describe their summary in their docstrings; often it is the average of the states.
     """
 
     def __init__(self, memory: MemoryWidths) -> None:
@@ -38,9 +42,7 @@ class LastState(nn.Module):
 
 
 class MeanPooling(nn.Module):
-    """A pooler: the average of the memory's values over the real positions, [B, width]. The EOS of a text
-    counts.
-    """
+    """A pooler: the average of ``Memory.read_BSD`` over the real positions, [B, width]. The EOS of a text counts."""
 
     def __init__(self, memory: MemoryWidths) -> None:
         super().__init__()
@@ -51,7 +53,7 @@ class MeanPooling(nn.Module):
 
 
 class MaxPooling(nn.Module):
-    """A pooler: the maximum of each feature of the memory's values over the real positions, EOS among them: [B, width].
+    """A pooler: the maximum of each feature of ``Memory.read_BSD`` over the real positions, EOS among them: [B, width].
 
     Collobert et al. 2011; over convolutions Kim 2014.
     """

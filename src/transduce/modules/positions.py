@@ -10,7 +10,7 @@ from transduce.types import widened
 
 
 class NoPositions(nn.Module):
-    """Adds no positions: the model sees order only through its other parts, such as the causal mask."""
+    """Adds no positions: returns 0.0. The model sees order only through its other parts, such as the causal mask."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class Sinusoidal(nn.Module):
     """Fixed vectors for positions p: PE(p, 2i) = sin(p / 10000^(2i/width)), PE(p, 2i+1) = cos(p / 10000^(2i/width))
     (Vaswani et al. 2017, section 3.5).
 
-    Works for any position. Raises UserError if the width is odd.
+    Maps positions [...] to vectors [..., width], for any position. Raises UserError if the width is odd.
     """
 
     like: Tensor
@@ -45,7 +45,7 @@ class Sinusoidal(nn.Module):
 class Learned(nn.Module):
     """One learned vector for each of ``length`` positions, drawn from N(0, 1/width) (Gehring et al. 2017).
 
-    Raises UserError, on the CPU, for a position of ``length`` or more.
+    Maps positions [...] to vectors [..., width]. On the CPU, raises UserError for a position of ``length`` or more.
     """
 
     def __init__(self, width: int, length: int = 512) -> None:

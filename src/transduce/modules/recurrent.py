@@ -57,7 +57,8 @@ class Stack(nn.Module):
 
     def step(self, projected_BG: Tensor, state: State) -> tuple[Tensor, State]:
         """Advances all cells by one position. ``projected_BG`` is the lowest cell's projection of the input. Returns
-        the output of the highest cell [B, width] and the next state.
+        the output of the stack [B, width] and the next state. The output is that of the highest cell; with ``residual``
+        it is the sum of all cells' outputs.
         """
         cells = iter(self.cells)
         y_BW, now = next(cells).step(projected_BG, state[0])
@@ -69,8 +70,8 @@ class Stack(nn.Module):
         return y_BW, tuple(after)
 
     def unroll(self, x_BTD: Tensor, state: State) -> tuple[Tensor, State]:
-        """Runs over all positions of ``x_BTD``, one cell after the other. Returns the outputs of the highest cell [B,
-        T, width], and the state after position T - 1.
+        """Runs over all T positions of ``x_BTD``, one cell after the other: no position is padding. Returns the outputs
+        of the stack [B, T, width], as ``step`` does for one position, and the state after the last position.
         """
         cells = iter(self.cells)
         y_BTW, now = next(cells).unroll(x_BTD, state[0])
@@ -83,11 +84,13 @@ class Stack(nn.Module):
 
 
 class RecurrentLayer(nn.Module):
-    """One layer of an encoder: a forward cell, a backward cell, or both (Schuster and Paliwal 1997).
+    """One layer of an encoder: a forward cell, a backward cell, or both (Schuster and Paliwal 1997). At least one of
+    them is not None.
 
-    ``unroll`` returns the outputs [B, S, E] and the last states. If there are both cells, their outputs at each
-    position are concatenated, and the states are a pair: the forward cell comes first. The last state of the backward
-    cell has just read the first token (Sutskever et al. 2014).
+    ``unroll`` returns the outputs [B, S, E], zeros at padding, and a tuple with the last state of each cell. If there
+    are both cells, their outputs at each position are concatenated. The forward cell comes first in outputs and states.
+    Its last state has just read the last real position; that of the backward cell has just read the first one
+    (Sutskever et al. 2014).
     """
 
     def __init__(self, forward_cell: Cell[Any] | None, backward_cell: Cell[Any] | None) -> None:
@@ -114,7 +117,7 @@ class RecurrentLayer(nn.Module):
 
 
 def reverse(x_BSD: Tensor, lengths_B: Tensor) -> Tensor:
-    """Reverses the order of each row's real positions [B, S, D]. Padding stays at the end."""
+    """[B, S, D]: a copy of x with the order of each row's real positions reversed. Padding stays at the end."""
     places_S = torch.arange(x_BSD.shape[1], device=x_BSD.device)
     mirrored_BS = lengths_B[:, None] - 1 - places_S
     index_BS = torch.where(mirrored_BS >= 0, mirrored_BS, places_S)

@@ -15,7 +15,7 @@ Kind = Literal["layer", "rms"]
 
 class PostNorm(nn.Module):
     """A residual connection with the norm after the sum: norm(x + dropout(f(x))) for a sublayer f (Vaswani et al. 2017,
-    section 3.1). ``kind`` is the class of the norm: LayerNorm or RMSNorm.
+    section 3.1). ``kind`` "layer" takes a LayerNorm, "rms" an RMSNorm.
     """
 
     def __init__(self, width: int, dropout: float, kind: Kind = "layer") -> None:
@@ -35,10 +35,10 @@ class PostNorm(nn.Module):
 
 
 class PreNorm(nn.Module):
-    """A residual connection with the norm before the sublayer f: x + dropout(f(norm(x))), and one more norm at the end
-    of the stack (Xiong et al. 2020).
+    """A residual connection with the norm before the sublayer f: x + dropout(f(norm(x))) (Xiong et al. 2020). A stack
+    ends with one more norm: ``final`` of a connection that it makes for this purpose.
 
-    It trains without a long warm-up. ``kind`` is the class of the norm: LayerNorm or RMSNorm.
+    It trains without a long warm-up. ``kind`` "layer" takes a LayerNorm, "rms" an RMSNorm.
     """
 
     def __init__(self, width: int, dropout: float, kind: Kind = "layer") -> None:

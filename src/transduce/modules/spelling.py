@@ -21,10 +21,11 @@ class SpelledWords(nn.Module):
     """An embedding that makes a word's vector from its pieces c_1 ... c_n: e = W pool(encoder(c_1 ... c_n)) + b (Ling
     et al. 2015; Plank et al. 2016).
 
-    There are no out-of-vocabulary words. The source's unit is "spelled". ``encoder`` reads each word as a source of its
-    own that ends with EOS. It reads a word once per batch, even if the word occurs several times. If the unit has
-    ``words``, the first ``word_width`` features come from a table of whole words (``KnownWords``; Lample et al. 2016),
-    and the pieces give the other features. Raises UserError if only one of the unit and this embedding has whole words.
+    The source's unit is "spelled". ``encoder`` reads each word as a source of its own that ends with EOS. It reads a
+    word once per batch, even if the word occurs several times. The EOS of a row is a word without pieces. If the unit
+    has ``words``, the first ``word_width`` features come from a table of whole words (``KnownWords``; Lample et al.
+    2016), and the pieces give the other features. ``scaled`` changes nothing. Raises UserError if only one of the unit
+    and this embedding has whole words, or if ``word_width`` is not less than ``width``.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class SpelledWords(nn.Module):
 
     @property
     def weight(self) -> nn.Parameter:
-        """The table of the pieces."""
+        """The table of the pieces: the ``weight`` of the encoder's embedding."""
         table: nn.Parameter = cast(Any, self.encoder).embedding.weight
         return table
 
@@ -75,9 +76,9 @@ class KnownWords(nn.Module):
     before the pieces of a word in a "spelled" source.
 
     The marks of the ``words`` known words are the ids from ``alphabet`` on. All other words share one vector; their
-    marks are BOS (an unknown word) and EOS (the end). In training each word becomes unknown with probability
-    ``dropout``, so that the shared vector is learned too. Lample et al. 2016, section 4.4, do so for words that occur
-    once.
+    marks are BOS (an unknown word) and EOS (the end). In training each occurrence of a word becomes unknown with
+    probability ``dropout``, so that the shared vector is learned too. Lample et al. 2016, section 4.4, do so for words
+    that occur once. Raises UserError unless 0 <= dropout < 1.
     """
 
     def __init__(self, words: int, alphabet: int, width: int, dropout: float) -> None:
@@ -100,8 +101,8 @@ def words(source: Padded, alphabet: int) -> Padded:
     """Cuts each row of a "spelled" source into words: returns ids [B, W, 1 + C], padded, and the number of words of
     each row.
 
-    A word has its mark first, then its pieces, then EOS; C is the largest number of pieces, counting EOS. The EOS of
-    the row is its last word: its mark is EOS, and it has no pieces.
+    A word has its mark first, then its pieces, then EOS; C is the largest number of pieces, counting EOS. PAD fills the
+    rest. The EOS of the row is its last word: its mark is EOS, and it has no pieces.
     """
     row_N, place_N, word_N = opened(source, alphabet)
     last_N = place_N == source.lengths[row_N] - 1
@@ -116,8 +117,8 @@ def words(source: Padded, alphabet: int) -> Padded:
 
 
 def pieces(source: Padded, alphabet: int) -> tuple[Padded, Padded]:
-    """Removes the marks of words from a "spelled" source. Returns the remaining rows, and the place in them [B, W]
-    where each word begins.
+    """A "spelled" source without the marks of words. Returns new rows of pieces, and the place in them [B, W], from 0,
+    where each word begins, with the number of words of each row.
 
     EOS stays in the rows and counts as the last word.
     """
@@ -134,10 +135,10 @@ def pieces(source: Padded, alphabet: int) -> tuple[Padded, Padded]:
 
 def opened(source: Padded, alphabet: int) -> tuple[Tensor, Tensor, Tensor]:
     """Finds the N words in all rows of a "spelled" source. Returns three tensors [N]: the row of each word, the place
-    of its mark in the row, and its number within the row, from 0.
+    of its mark in the row, and its number within the row, all from 0. They are sorted by row, then by place.
 
-    The EOS at the end of a row counts as a word. Marks are BOS and the ids from ``alphabet`` on. Raises UserError if a
-    row does not begin with a mark.
+    The last real position of a row, its EOS, counts as a word and as its own mark. Other marks are BOS and the ids from
+    ``alphabet`` on. Raises UserError if the first position of a row is no mark.
     """
     last_BS = torch.arange(source.values.shape[1], device=source.lengths.device) == source.lengths[:, None] - 1
     opens_BS = last_BS | (_are_marks(source.values, alphabet) & source.mask)

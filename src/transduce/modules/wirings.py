@@ -28,8 +28,9 @@ from transduce.types import Factory, Memory, MemoryWidths
 class WiringState:
     """The state of a wiring after a position.
 
-    ``cells`` has the state of each cell, the lowest first. ``feed`` [B, width] has the last features, or is None
-    without input feeding. ``attention`` is the attention's state, or None without attention.
+    ``cells`` has the state of each cell, the lowest first. ``feed`` [B, width] has the last features (zeros before the
+    first position), or is None without input feeding. ``attention`` is the attention's state, or None without
+    attention.
     """
 
     cells: State
@@ -39,7 +40,7 @@ class WiringState:
 
 class Plain(nn.Module):
     """A wiring without attention: the decoder knows the source only through its first state (Sutskever et al. 2014).
-    The features are the cells' outputs.
+    The features are the outputs of the ``stack``. ``memory`` and ``dropout`` change nothing.
     """
 
     def __init__(
@@ -66,7 +67,8 @@ class Bahdanau(nn.Module):
     section 3.1):
 
     c_t = attend(s_{t-1}); s_t = cells([y_{t-1}; c_t]). y_{t-1} is the embedding of the previous token, s_t the cells'
-    output. The features are the deep output tanh(W [s_t; c_t; y_{t-1}]).
+    output, and s_0 the output of their first state. The features are the deep output tanh(W [s_t; c_t; y_{t-1}] + b).
+    ``dropout`` changes nothing.
     """
 
     def __init__(
@@ -106,10 +108,10 @@ class Bahdanau(nn.Module):
 class Luong(nn.Module):
     """A wiring that attends with the new output and then mixes in the context (Luong et al. 2015, section 3):
 
-    s_t = cells([y_{t-1}; f_{t-1}]); c_t = attend(s_t); the features are f_t = tanh(W [c_t; s_t]). y_{t-1} is the
-    embedding of the previous token, s_t the cells' output. f_{t-1} enters the cells only with ``input_feeding``
-    (section 3.3). Without it the cells read the whole target in one fused call, and attention is computed for all
-    positions at once.
+    s_t = cells([y_{t-1}; f_{t-1}]); c_t = attend(s_t); the features are f_t = tanh(W [c_t; s_t] + b). y_{t-1} is the
+    embedding of the previous token, s_t the cells' output after ``dropout``. f_{t-1} (f_0 is 0) enters the cells only
+    with ``input_feeding`` (section 3.3). Without it the cells read all given positions in one ``unroll``, and attention
+    gets all their queries in one call.
     """
 
     def __init__(
@@ -166,10 +168,10 @@ class Context(nn.Module):
     """A wiring around another one: concatenates the source's summary c to each input y_{t-1} (Cho et al. 2014, section
     2.2).
 
-    y_{t-1} is the embedding of the previous token, and c concatenates the leaves of the memory's summary. Around
-    ``plain``, the default, this is a generator conditioned on one vector. Around a wiring with attention, c can be a
-    topic or a persona that each step sees. The features are the inner wiring's features f_t, or tanh(W [f_t; c;
-    y_{t-1}]) with ``deep_output``, so that the readout sees c too.
+    y_{t-1} is the embedding of the previous token, and c concatenates the leaves of the memory's summary. In training,
+    ``dropout`` applies to c once per sentence. Around ``plain``, the default, this is a generator conditioned on one
+    vector. Around a wiring with attention, c can be a topic or a persona that each step sees. The features are the
+    inner wiring's features f_t, or tanh(W [f_t; y_{t-1}; c] + b) with ``deep_output``, so that the readout sees c too.
     """
 
     def __init__(
