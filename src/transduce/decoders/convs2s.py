@@ -25,8 +25,10 @@ Scales = tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class ConvS2SState:
-    """The next position of each row [B], the last inputs of each layer's kernel [B, kernel - 1, D], the memory's keys
-    and values, and the scales of the normalised weights. Inputs before the first token are zeros.
+    """The state of ``ConvS2SDecoder``. ``place_B`` is the position of each row's next token, from 0. ``past_BPD`` are
+    the last inputs of each layer's kernel [B, kernel - 1, D], after dropout; those before the first token are zeros.
+    ``memory`` has the keys and values of attention, which are the same in all layers. ``scales`` has the ``Scales`` of
+    each layer.
     """
 
     place_B: Tensor
@@ -38,9 +40,10 @@ class ConvS2SState:
 class ConvS2SLayer(nn.Module):
     """A gated convolution with its own attention: Gehring et al. 2017, section 3.3.
 
-    The hidden state is h = v([x_{t-kernel+1}; ...; x_t]), where v is the gated convolution. The query is d = (W h + b +
-    g) sqrt(0.5), where g is the target's embedding (eq. 1, here scaled). The context is c = attend(d) (eq. 2). A call
-    returns the next x = ((W' c + b' + h) sqrt(0.5) + x) sqrt(0.5), and the last kernel - 1 inputs.
+    The hidden state is h = v([x_{t-kernel+1}; ...; x_t]), where v is the gated convolution, which reads x after
+    dropout. The query is d = (W h + b + g) sqrt(0.5), where g is the vector of the token and its position (eq. 1, here
+    scaled). The context is c = attend(d) (eq. 2). A call returns the next x = ((W' c + b' + h) sqrt(0.5) + x)
+    sqrt(0.5), and the last kernel - 1 inputs of the kernel.
     """
 
     def __init__(self, width: int, embedding_width: int, kernel: int, dropout: float) -> None:
@@ -69,10 +72,10 @@ class ConvS2SLayer(nn.Module):
 class ConvS2SDecoder(nn.Module):
     """Causal gated convolutions with attention in every layer: Gehring et al. 2017.
 
-    The values of attention are scaled by sqrt(m), where m is the source's length (section 3.4: m sqrt(1/m)). The
-    gradient to the memory is scaled by 1 / (2 layers). Energies are dot products of the memory with (W h + b +
-    embedding) sqrt(0.5). So ``embedding_width`` must equal the encoder's width; otherwise UserError. Features are [B,
-    T, embedding_width].
+    The values of attention are multiplied by sqrt(m), where m is the source's length (section 3.4: m sqrt(1/m)). The
+    gradients of the keys and the values are divided by 2 * ``layers``. Energies are dot products of the memory's states
+    with the query (W h + b + g) sqrt(0.5), where g is the vector of the token and its position. So ``embedding_width``
+    must equal the encoder's width; otherwise UserError. Features are [B, T, embedding_width].
     """
 
     def __init__(

@@ -20,9 +20,11 @@ class CTCDecoder(nn.Module):
     """The output layer of a CTC model: softmax(W h + b) gives the probability of each symbol and of the blank in each
     frame. It can also be used as a decoder, token by token.
 
-    h is a state of the memory, or one of ``stretch`` projections of it, for sources that are shorter than their outputs
-    (Libovický and Helcl 2018, section 3). No frame is BOS or EOS; PAD is the blank. As a decoder it reads tokens. Its
-    features are the log-probabilities [B, T, V] of the next token, summed over all alignments (``Prefixes``).
+    h is a state of the memory. If ``stretch`` is more than 1, each state gives as many frames, and each h is another
+    linear projection of the state, for sources that are shorter than their outputs (Libovický and Helcl 2018, section
+    3). PAD is the blank. BOS and EOS have almost probability 0 in each frame. As a decoder, its features are log
+    p(token | tokens before it, source) [N, T, V] of the token after each one that it reads, from sums over all
+    alignments (``Prefixes``); ``readout`` only picks candidates. Raises UserError if ``stretch`` is less than 1.
     """
 
     def __init__(self, memory_width: int, target_vocabulary: int, stretch: int = 1, dropout: float = 0.0) -> None:
@@ -37,8 +39,8 @@ class CTCDecoder(nn.Module):
         self.register_buffer("never", never_V, persistent=False)
 
     def frames(self, memory: Memory) -> Padded:
-        """Log-probabilities [B, S * stretch, V] of each frame, at least in float32. A row has ``stretch`` times as many
-        real frames as the memory has real states.
+        """Log-probabilities [B, S * stretch, V] of the symbols in each frame, in float32 or wider. A row has
+        ``stretch`` times as many real frames as the memory has real states.
         """
         states_BSD = memory.states.values
         if self.split is not None:

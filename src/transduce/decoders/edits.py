@@ -28,8 +28,8 @@ NEVER = -1e4  # the logarithm of a probability that is 0: finite, so that differ
 
 @dataclass(frozen=True)
 class EditSource:
-    """The source as the edits see it: the projected states [B, S, H], their ``lengths`` [B], and the target id that
-    copies each position, ``copy_BS``: PAD where there is none.
+    """The source as the edits see it: the projected states [B, S, H], their ``lengths`` [B] (EOS counts), and
+    ``copy_BS``, the target id that a copy of each position writes. It is PAD where nothing can be copied.
     """
 
     states_BSH: Tensor
@@ -39,8 +39,11 @@ class EditSource:
 
 @dataclass(frozen=True)
 class EditState:
-    """The cells' state and, given the tokens so far, two log-probabilities of the next one: ``written_NSV``, that it is
-    v and is written at s, and ``copied_NS``, that it is the copy of s.
+    """The state of ``EditDecoder``. ``cells`` is the state of the recurrent cells.
+
+    Two tensors are joint log-probabilities of the pointer's position s and of the next token, given the tokens so far:
+    ``written_NSV`` that v is inserted at s, ``copied_NS`` that the token at s is copied. Before the first token they
+    are placeholders: after it, which is BOS, the pointer is at position 0.
     """
 
     cells: Any
@@ -54,19 +57,21 @@ class EditDecoder(nn.Module):
 
     The pointer starts at the first source position. An edit copies the source token at the pointer and advances it by
     one, deletes this token (only advances), or inserts a token (writes it, and stays). An insertion and a deletion
-    together substitute. EOS can be written only at the last position, and ends.
+    together substitute. The last position is the source's EOS, which cannot be deleted. Only there the decoder can
+    write EOS, which ends the output.
 
     The features of position s after the tokens y_<t are h = tanh(U m_s + W d_t + b), where m_s is the memory's state
     and d_t the cells' output. One softmax gives p(delete), p(copy) and p(insert v), the actions of Makarov and
     Clematide 2018. The probability of a token is the sum over all pointer positions, p(y_t = v | y_<t, x) = sum_s
     a_t(s) p(v | s, t). The forward recursion over t gives a_t exactly, as in Wu and Cotterell 2019, "Exact hard
-    monotonic attention", and in Graves 2012, whose transducer has no copy. So the decoder is autoregressive, and a
-    loss of its outputs trains it by exact dynamic programming.
+    monotonic attention", and in Graves 2012, whose transducer has no copy. So the decoder is autoregressive, and a loss
+    of its outputs trains it by exact dynamic programming.
 
-    ``copies`` has for each source id the target id of the same text, or PAD, which the data know. If all are PAD or
-    ``copy`` is False, nothing is copied. ``cell``, ``bridge``, ``layers`` and the widths are as in the decoder
-    ``recurrent``, and ``hidden`` is H. A teacher-forced batch needs B * T * S * (H + V) numbers, so this suits words
-    more than long texts.
+    ``copies`` has for each source id the target id of the same text, or PAD; the data give it. If all are PAD, if it is
+    empty, or if ``copy`` is False, nothing is copied. ``cell``, ``bridge``, ``layers`` and the widths are as in the
+    decoder ``recurrent``, and ``hidden`` is H. A teacher-forced batch needs about B * T * S * (H + V) numbers, so this
+    suits words more than long texts. Raises UserError without a source, and at the start of a batch if something can be
+    copied and the encoder does not leave one state for each source id.
     """
 
     copies: Tensor
@@ -140,13 +145,14 @@ class EditDecoder(nn.Module):
         return log_p_NTV, EditState(cells, written_NTSV[:, -1], copied_NS, state.source)
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
-        """log p [..., V] of all tokens, or [..., C] of the ``candidates``."""
+        """log p(v | tokens so far, source) [..., V] of all tokens, or [..., C] of the ``candidates``, as a new tensor."""
         return output.clone() if candidates is None else output.index_select(-1, candidates)
 
     def _actions(self, d_NTW: Tensor, source: EditSource) -> tuple[Tensor, Tensor, Tensor]:
         """Log-probabilities of deleting and of copying the token at each position, [N, T, S] each, and of inserting
-        each token there, [N, T, S, V]. The deletion at the last position and after it, which is impossible, has 0, so
-        that sums of deletions ignore it.
+        each token there, [N, T, S, V]. At each position before the last they are one softmax. The deletion at the last
+        position and after it, which is impossible, has 0 instead of its log-probability, so that sums of deletions
+        ignore it.
         """
         N, S = len(d_NTW), source.states_BSH.shape[1]
         states_N1SH = _per_row(source.states_BSH, N)[:, None]
@@ -163,7 +169,9 @@ class EditDecoder(nn.Module):
         return log_p_NTSA[..., -2].masked_fill(last_NS[:, None], 0.0), log_p_NTSA[..., -1], log_p_NTSA[..., :-2]
 
     def _with_copies(self, written_NTSV: Tensor, copied_NTS: Tensor, source: EditSource) -> Tensor:
-        """The log-probability [N, T, S, V] that the next token is v and comes from s, inserted or copied."""
+        """The joint log-probability [N, T, S, V] that the pointer is at s and that the next token is v, inserted or
+        copied.
+        """
         if not len(self.copies):
             return written_NTSV
         copy_N1S1 = _per_row(source.copy_BS, len(copied_NTS))[:, None, :, None]
@@ -173,7 +181,9 @@ class EditDecoder(nn.Module):
         return written_NTSV.scatter_add(-1, index_NTS1, gain_NTS1.masked_fill(copy_N1S1 == PAD, 0.0))
 
     def _copied(self, memory: Memory) -> Tensor:
-        """[B, S]: the target id that copies each source position, or PAD."""
+        """[B, S]: the target id that a copy of each source position writes, or PAD. All are PAD without ``copies``.
+        Raises UserError if there are ``copies`` and the memory does not have one state for each source id.
+        """
         B, S = memory.states.values.shape[:2]
         if not len(self.copies):
             return torch.zeros(B, S, dtype=torch.long, device=memory.states.values.device)
@@ -188,14 +198,18 @@ class EditDecoder(nn.Module):
 
 
 def _after(written_NS: Tensor, copied_NS: Tensor, real_NS: Tensor) -> Tensor:
-    """The log-probability [N, S] of the pointer's position after a token, which was written or copied there: a copy has
-    advanced the pointer.
+    """log p(pointer is at s | tokens so far) [N, S], right after a token and before any deletion that follows it.
+
+    ``written_NS`` and ``copied_NS`` are the joint log-probabilities of this token and of the position where it was
+    inserted or copied. An insertion leaves the pointer where it is; a copy moves it to the next position.
     """
     advanced_NS = nn.functional.pad(copied_NS[:, :-1], (1, 0), value=NEVER)
     return torch.logaddexp(written_NS, advanced_NS).masked_fill(~real_NS, NEVER).log_softmax(-1)
 
 
 def _per_row(x_B: Tensor, N: int) -> Tensor:
-    """Repeats each source's row [B, ...] for its N / B hypotheses, which are adjacent: [N, ...]."""
+    """[N, ...]: each source's row of [B, ...], repeated for its N / B hypotheses, which are adjacent. The tensor itself
+    if N is B.
+    """
     B = len(x_B)
     return x_B if B == N else x_B.repeat_interleave(N // B, 0)

@@ -29,8 +29,9 @@ class DenseDecoder(nn.Module):
     """A decoder of one dense layer that writes all positions at once: relu(W_t s + b_t) at position t, where s
     concatenates the parts of the memory's summary. Each position has its own weights W_t and b_t.
 
-    After a recurrent encoder this is LSTM-Dense of forecasting, after another encoder Dense-Dense. It reads only the
+    After an LSTM encoder this is LSTM-Dense of forecasting, after a dense encoder Dense-Dense. It reads only the
     summary of the source. Its output at t does not depend on the output's length, which is at most ``max_length``.
+    Raises UserError if this is less than 1.
     """
 
     def __init__(
@@ -73,12 +74,13 @@ class StackedKeys:
 
 
 class InstantTransformer(nn.Module):
-    """A Transformer decoder without a causal mask: every position reads all positions of its row and the memory (Gu et
-    al. 2018).
+    """A Transformer decoder without a causal mask: every position reads all real positions of its row and of the memory
+    (Gu et al. 2018).
 
-    The input at position t of n is W PE(t) + V PE(n - 1 - t): its places from the start and from the end, both from 0.
-    ``mixer`` is one for all layers, or an array with one per layer, the lowest first. ``feedforward`` is the hidden
-    width of the plain form, or a table, as in an encoder.
+    The input at position t of n is W PE(t) + b + V PE(n - 1 - t) + c: its places from the start and from the end, both
+    from 0. It reads no tokens. ``mixer`` is one for all layers, or an array with one per layer, the lowest first.
+    ``feedforward`` is the hidden width of ``PlainFeedForward``, or a table that chooses another network. Raises
+    UserError if ``max_length`` is less than 1, or for an array of another length than ``layers``.
     """
 
     def __init__(
@@ -120,8 +122,8 @@ class InstantTransformer(nn.Module):
         return y_NTD
 
     def places(self, lengths_N: Tensor, positions: int) -> Tensor:
-        """The inputs [N, T, D] of the first layer at T = ``positions`` positions, for outputs of ``lengths_N``. The
-        sinusoids are projected once for all rows.
+        """The inputs [N, T, D] of the first layer at T = ``positions`` positions, before dropout, for outputs of
+        ``lengths_N`` tokens. At padding they have no meaning. The sinusoids are projected once for all rows.
         """
         place_T = torch.arange(positions, device=lengths_N.device)
         after_NT = (lengths_N[:, None] - 1 - place_T).clamp(min=0)

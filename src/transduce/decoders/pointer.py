@@ -28,7 +28,9 @@ class SourceWords:
 
 @dataclass(frozen=True)
 class PointerState:
-    """The states of the inner decoder and of the pointer's attention, and the source's words."""
+    """The state of ``PointerGenerator``: the states of the inner decoder and of the pointer's attention, and the
+    source's words.
+    """
 
     decoder: Any
     attention: Any
@@ -38,8 +40,8 @@ class PointerState:
 @dataclass(frozen=True)
 class PointerOutput:
     """``features`` [..., D] of the inner decoder. ``gate`` [..., 1] are the log-odds that a word is generated and not
-    copied. ``ids`` [..., S] are the source's ids. ``share`` [..., S] is the attention to each id of the source,
-    summed at the first position of that id; 0 at its other positions.
+    copied. ``ids`` [..., S] are the source's ids. ``share`` [..., S] has at the first position of each id in the row
+    the sum of the attention to all positions with this id, and 0 at its other positions.
     """
 
     features: Tensor
@@ -53,12 +55,12 @@ class PointerGenerator(nn.Module):
 
     p(w) = g p_decoder(w) + (1 - g) sum over the positions s with x_s = w of a_s. The decoder's features f query an
     attention. It returns the weights a and the context c. The gate is g = sigmoid(u . [c; f; e] + b), where [;]
-    concatenates and e is the embedding of the token just read.
+    concatenates and e is the embedding of the token just read. ``readout`` returns log p.
 
     See et al. point with the attention of their recurrent layer. Here the pointer has its own attention (as in Gulcehre
     et al. 2016), so that every decoder can copy. A word must have the same id on both sides (``data.units.joint``).
-    Raises UserError if the vocabularies differ in size. An unknown word is copied as unknown. ``readout`` returns log
-    p.
+    Raises UserError if the vocabularies differ in size, and at the start of a batch if the encoder does not leave one
+    state for each source id. An unknown word is copied as unknown.
     """
 
     def __init__(
@@ -102,8 +104,8 @@ class PointerGenerator(nn.Module):
         return PointerOutput(features_NTD, gate_NT1, id_NTS, share_NTS), PointerState(decoder, attention, state.source)
 
     def readout(self, output: PointerOutput, candidates: Tensor | None = None) -> Tensor:
-        """log p [..., V] of all words, or [..., C] of the ``candidates``. The normalisation sums over all words in both
-        cases.
+        """log p [..., V] of all words, or [..., C] of the ``candidates``, in float32 or wider. The candidates'
+        probabilities are those among all words: they are not normalised again.
         """
         logits_V = self.decoder.readout(output.features)
         wide = widened(logits_V.dtype)
@@ -119,6 +121,7 @@ class PointerGenerator(nn.Module):
 
 
 def source_words(memory: Memory) -> SourceWords:
+    """The words of the memory's source. Raises UserError unless the memory has one state for each source id."""
     id_BS = memory.source.values
     if id_BS.shape != memory.states.values.shape[:2]:
         raise UserError(

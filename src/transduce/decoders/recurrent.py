@@ -16,8 +16,8 @@ from transduce.types import Factory, Memory, MemoryWidths
 
 
 class RecurrentDecoder(nn.Module):
-    """A decoder of recurrent cells. The ``bridge`` makes its first state from the memory's summary, and the ``wiring``
-    connects cells and attention.
+    """A decoder of ``layers`` of recurrent cells. The ``bridge`` makes its first state from the memory's summary, and
+    the ``wiring`` connects cells and attention. Features are [B, T, D], where D is the wiring's width.
 
     ``residual`` adds the input of each layer except the first to its output (Wu et al. 2016).
     """

@@ -24,7 +24,9 @@ from transduce.types import Factory, Memory, MemoryWidths
 
 @dataclass(frozen=True)
 class StackedState:
-    """The next position of each row [B], the state of each layer, and the mask [B, S] of the memory's real states."""
+    """The position of each row's next token [B], from 0, the state of each layer, and the mask [B, S] of the memory,
+    True at real states.
+    """
 
     place_B: Tensor
     layers: tuple[Any, ...]
@@ -35,8 +37,9 @@ class TransformerDecoder(nn.Module):
     """The decoder of Vaswani et al. 2017. ``norm`` chooses pre-norm (the default) or post-norm.
 
     ``mixer`` is one causal mixer for all layers, or an array with one per layer, the lowest first; the default is
-    self-attention. ``feedforward`` is the hidden width of the plain form, or a table. If the memory has width 0, as in
-    a language model, the layers have no attention to a memory (Liu et al. 2018, "decoder-only").
+    self-attention. ``feedforward`` is the hidden width of ``PlainFeedForward``, or a table that chooses another
+    network. If the memory has width 0, as in a language model, the layers have no attention to a memory (Liu et al.
+    2018, "decoder-only"). Raises UserError for an array of another length than ``layers``.
     """
 
     def __init__(

@@ -12,11 +12,11 @@ from transduce.types import Factory, Memory, Padded
 
 
 class BagEncoder(nn.Module):
-    """The states [B, S, width] are the token embeddings. The summary [B, width] is their pooled vector: mean, sum or
-    maximum.
+    """A bag of words. The states [B, S, width] are the embeddings of the tokens, after dropout. The summary [B, width]
+    is the mean, the sum or the maximum of a row's real states, as ``pooling`` says.
 
-    The mean is the continuous bag of words of Mikolov et al. 2013, and a source of one word is that word. Each source
-    contains EOS, which is pooled too, so no bag is empty.
+    The mean is the continuous bag of words of Mikolov et al. 2013. Each source ends with EOS, whose state is pooled
+    too, so no bag is empty.
     """
 
     def __init__(

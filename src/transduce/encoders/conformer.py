@@ -24,7 +24,8 @@ class ConformerLayer(nn.Module):
 
     x <- x + F(x) / 2; x <- x + attention(x); x <- x + convolution(x); x <- norm(x + G(x) / 2).
 
-    F and G are feed-forward networks. Each of the four functions first normalises x with a norm of its own.
+    F and G are feed-forward networks with weights of their own. Each of the four functions first normalises x with a
+    norm of its own. Dropout applies to what is added to x.
     """
 
     def __init__(
@@ -50,11 +51,11 @@ class ConformerEncoder(nn.Module):
 
     Each layer has self-attention and a convolution over ``kernel`` positions, between two half-step feed-forward
     networks. For speech, use the embedding ``subsampling``; tokens work too. The states are [B, S', width], where S' is
-    the number of embedded positions. The summary is the average of the states.
+    the number of embedded positions. The summary is the average of a row's real states.
 
-    There are two differences from the paper: rotary positions (``relative``) instead of Transformer-XL's, and layer
-    norm instead of batch norm in the convolution. ``feedforward`` is the hidden width of the plain form with swish, or
-    a table.
+    Unlike the paper, it has rotary positions by default (``relative``) instead of Transformer-XL's, and layer norm
+    instead of batch norm in the convolution. ``feedforward`` is the hidden width of ``PlainFeedForward`` with swish, or
+    a table that chooses another network. Raises UserError if the kernel is even.
     """
 
     def __init__(

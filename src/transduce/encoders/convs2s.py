@@ -18,11 +18,11 @@ from transduce.types import Factory, Memory, Padded
 class ConvS2SEncoder(nn.Module):
     """Gated convolutions over embedded tokens and positions: Gehring et al. 2017, sections 3.1 and 3.2.
 
-    Let e = embedding + position. Then h^0 = W e + b; h^l = (v^l(h^{l-1}) + h^{l-1}) sqrt(0.5), where v^l is a gated
-    convolution; z = W' h^L + b'. The memory's states z [B, S, embedding_width] are the keys of attention, and (z + e)
-    sqrt(0.5) are its values. The summary is the average of the values. Weight normalisation is the only normalisation.
-    Each layer reads ``kernel`` positions, an odd number, around each position, with zeros beyond both ends of a row.
-    Raises UserError if the kernel is even.
+    Let e = embedding + position, after dropout. Then h^0 = W e + b; h^l = (v^l(h^{l-1}) + h^{l-1}) sqrt(0.5), where v^l
+    is a gated convolution, which reads its input after dropout; z = W' h^L + b'. The memory's states z [B, S,
+    embedding_width] are the keys of attention, and (z + e) sqrt(0.5) are its values. The summary is the average of a
+    row's real values. Weight normalisation is the only normalisation. Each layer reads ``kernel`` positions, an odd
+    number, around each position, with zeros beyond both ends of a row. Raises UserError if the kernel is even.
     """
 
     def __init__(

@@ -18,8 +18,8 @@ class DenseEncoder(nn.Module):
     tokens, or steps of a series.
 
     Shorter sources are padded with zeros on the left, so that the last step always has the same weights. The summary is
-    the layer's output [B, width]. The states are the vectors e [B, S, embedding_width]. Raises UserError if a source is
-    longer than ``max_length``.
+    the layer's output [B, width]. The states are the vectors e [B, S, embedding_width] of the source alone. Dropout
+    applies to both. Raises UserError if a source is longer than ``max_length``, or if this is less than 1.
     """
 
     def __init__(

@@ -17,10 +17,10 @@ from transduce.types import Memory, Padded
 
 class LabelsEncoder(nn.Module):
     """Embeds the first ``labels`` ids of each row: states [B, labels, width]. The summary [B, labels * width]
-    concatenates them.
+    concatenates them. The memory's source is these ids alone.
 
-    The source's unit is "labels", or "labelled", whose text this encoder ignores. Raises UserError if a row has fewer
-    labels.
+    The source's unit is "labels", or "labelled", whose text this encoder ignores. A call raises UserError as
+    ``check_labels`` does.
     """
 
     def __init__(self, source_vocabulary: int, labels: int = 1, width: int = 64, dropout: float = 0.1) -> None:
@@ -40,12 +40,12 @@ class LabelsEncoder(nn.Module):
 
 class LabelledEncoder(nn.Module):
     """Adds labels to an encoder of ``text``: the embeddings of the first ``labels`` ids, concatenated, become one more
-    part of its summary.
+    part of its summary, the last one.
 
     The source's unit is "labelled". The labels have their own table [source_vocabulary, label_width], so the new part
     has labels * label_width features. The inner encoder reads the ids after the labels. The states, and the source for
     copying, are those of this text alone. Without this class, an encoder reads the labels as the first tokens (Johnson
-    et al. 2017).
+    et al. 2017). A call raises UserError as ``check_labels`` does.
     """
 
     def __init__(
@@ -73,7 +73,9 @@ class LabelledEncoder(nn.Module):
 
 
 def check_labels(source: Padded, labels: int) -> None:
-    """Raises UserError unless each row has ``labels`` ids and at least EOS after them."""
+    """Raises UserError unless each row has ``labels`` ids and at least one more, which is EOS. Checks nothing while
+    PyTorch traces a graph.
+    """
     if torch.compiler.is_compiling():  # a graph cannot raise errors
         return
     shortest = int(source.lengths.min())

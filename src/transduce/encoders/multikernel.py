@@ -20,7 +20,9 @@ class MultiKernelLayer(nn.Module):
     """A layer of convolutions with several kernels side by side, in a residual connection: x + W relu([conv_k(norm(x))
     for each kernel k]) + b. Maps x [B, S, D] to the same shape.
 
-    The outputs of all kernels are concatenated along the features (Kim 2014), and W projects them back to D features.
+    Each kernel gives D features. The outputs of all kernels are concatenated (Kim 2014), and W projects them back to D
+    features. Dropout applies to what is added to x. ``beyond_BS1`` is True at padding, which the convolutions read as
+    zeros.
     """
 
     def __init__(self, width: int, kernels: tuple[int, ...], dropout: float) -> None:
@@ -42,7 +44,7 @@ class MultiKernelEncoder(nn.Module):
     concatenates the outputs of its kernels and projects them.
 
     The layers are pre-norm, so training needs no long warm-up. In each layer a state [B, S, width] reads (longest
-    kernel - 1) / 2 positions to either side. The summary is the average of the states. There are no position
+    kernel - 1) / 2 positions to either side. The summary is the average of a row's real states. There are no position
     embeddings: the kernels see the order. Raises UserError for an even kernel or no kernel.
     """
 

@@ -20,13 +20,14 @@ class PerceptronEncoder(nn.Module):
     """A multi-layer perceptron over the concatenated numbers of at most ``steps`` steps, for example the pixels of a
     picture.
 
-    There is one layer x <- mix(relu(W x + b)) for each of ``widths``; without a ``mixer``, mix does nothing. Shorter
-    sources are padded with zeros at the end. Raises UserError for longer ones.
+    There is one layer x <- mix(relu(W x + b)) for each of ``widths``, with dropout before mix; without a ``mixer``, mix
+    does nothing. Shorter sources are padded with zeros at the end. Raises UserError for longer ones, and if ``steps``
+    is less than 1 or ``widths`` is empty.
 
     The memory is one state [B, 1, width], the last layer's output, which is also the summary [B, width]. If ``mixer``
     is "attention", self-attention over this one position follows each layer. Its softmax has one entry and is always 1,
-    so it equals the product W_v x + b. The lecture on attention and vision calls this the "MNIST transformer". Use
-    ``patches`` to give attention several positions.
+    so it is linear: the projection to the value, then the output projection. The lecture on attention and vision calls
+    this the "MNIST transformer". Use ``patches`` to give attention several positions.
     """
 
     def __init__(

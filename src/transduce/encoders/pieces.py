@@ -14,8 +14,10 @@ from transduce.types import Memory, Padded
 class FirstPieceEncoder(nn.Module):
     """Any subword encoder, read at the first piece of each word (Devlin et al. 2019, section 5.3).
 
-    States are [B, words + 1, width]; a row's last real state belongs to EOS. The inner ``encoder`` gives the summary.
-    The source's unit is "spelled". The word marks of the source are removed before the inner encoder reads it.
+    States are [B, W, width], where W is the number of words of the longest row and its EOS; a row's last real state
+    belongs to EOS. They are the inner memory's values. The inner ``encoder`` gives the summary. The source's unit is
+    "spelled"; a call raises UserError for a source without the marks of words. The inner encoder reads the source
+    without these marks, and this is the memory's source.
     """
 
     def __init__(self, encoder: Encoder, source_vocabulary: int) -> None:
@@ -27,7 +29,7 @@ class FirstPieceEncoder(nn.Module):
 
     @property
     def embedding(self) -> nn.Module:
-        """The embedding of the pieces."""
+        """The inner encoder's embedding of the pieces."""
         embedding: nn.Module = cast(Any, self.encoder).embedding
         return embedding
 

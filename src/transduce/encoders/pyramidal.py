@@ -24,7 +24,8 @@ class PyramidalEncoder(nn.Module):
     It has ``layers`` bidirectional layers of a cell. Each layer but the first reads ``joined`` neighbouring outputs of
     the layer below, concatenated, as one input: h^j_i = cells([h^{j-1}_{2i}; h^{j-1}_{2i+1}], ...) for ``joined`` = 2.
     So S positions become ceil(S / joined^(layers - 1)) states of 2 * width features. Zeros fill the last group of a
-    row. The summary holds the last state of each layer and direction, the lowest layer first.
+    row. The summary holds the last state of each layer and direction: the lowest layer first, and in a layer forward,
+    then backward. Raises UserError unless ``layers`` and ``joined`` are at least 1.
     """
 
     def __init__(

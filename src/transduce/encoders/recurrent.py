@@ -24,8 +24,9 @@ class RecurrentEncoder(nn.Module):
     1997). The last state of a ``backward`` cell has just read the first token (Sutskever et al. 2014). ``width`` is the
     width of one cell, so the states have 2 * width features if ``direction`` is ``both``. The summary holds the last
     state of each layer and direction: the lowest layer first, and in a layer forward, then backward (for an LSTM h,
-    then c). ``residual`` adds the input of each layer but the first to its output (Wu et al. 2016). ``embedding`` makes
-    a token's vector, from its factors if it has some.
+    then c). ``residual`` adds the input of each layer but the first, before dropout, to its output (Wu et al. 2016).
+    ``embedding`` makes the vectors that the first layer reads; the default looks up one for each token id. Raises
+    UserError for less than one layer or an unknown direction.
     """
 
     def __init__(

@@ -21,9 +21,9 @@ class SentenceConvolution(nn.Module):
     zeros. A row with one vector left is finished, whatever the other rows of the batch need.
 
     Use it with the wiring "context", which gives the vector to each decoder step, or "plain", which starts from it. The
-    states for attention are the n-grams after ``level`` kernels. Level 0 gives one embedding per token, which copying
-    and pictures of attention need. Raises UserError for a kernel narrower than 2, or if there are fewer than ``level``
-    kernels.
+    states for attention are the vectors after ``level`` kernels. Level 0 gives one embedding per token, which copying
+    and pictures of attention need. Raises UserError if there are no kernels, for a kernel narrower than 2, or unless
+    ``level`` is from 0 to the number of kernels.
     """
 
     def __init__(
@@ -57,8 +57,8 @@ class SentenceConvolution(nn.Module):
 
 
 def shorten(x: Padded, kernel_DK: Tensor) -> Padded:
-    """Convolves x [B, S, D] with one kernel [D, K] for each feature. Each row loses K - 1 positions, but keeps at least
-    one. Rows of one position do not change.
+    """Convolves x [B, S, D] with one kernel [D, K] for each feature, and takes tanh. Each row loses K - 1 positions,
+    but keeps at least one. Rows of one position do not change.
     """
     missing = kernel_DK.shape[1] - x.values.shape[1]
     real_BSD = x.values.masked_fill(~x.mask[..., None], 0.0)

@@ -20,11 +20,12 @@ from transduce.types import Factory, Memory, Padded
 
 class TransformerEncoder(nn.Module):
     """The encoder of Vaswani et al. 2017. ``norm`` chooses pre-norm (the default) or post-norm. The states are [B, S,
-    width], and the summary is the average of the real states.
+    width], and the summary is the average of a row's real states.
 
     ``mixer`` is one mixer for all layers, or an array with one per layer, the lowest first; the default is the paper's
-    self-attention. ``feedforward`` is the hidden width of the plain form, or a table. ``embedding`` makes a token's
-    vector, from its factors if it has some.
+    self-attention. ``feedforward`` is the hidden width of ``PlainFeedForward``, or a table that chooses another
+    network. ``embedding`` makes the vectors to which the positions are added; the default looks up one for each token
+    id. Raises UserError for an array of another length than ``layers``.
     """
 
     def __init__(
