@@ -145,7 +145,7 @@ class EditDecoder(nn.Module):
         return log_p_NTV, EditState(cells, written_NTSV[:, -1], copied_NS, state.source)
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
-        """log p(v | tokens so far, source) [..., V] of all tokens, or [..., C] of the ``candidates``, as a new tensor."""
+        """log p(v | tokens so far, source) [..., V] of all tokens, or [..., C] of the ``candidates``: a new tensor."""
         return output.clone() if candidates is None else output.index_select(-1, candidates)
 
     def _actions(self, d_NTW: Tensor, source: EditSource) -> tuple[Tensor, Tensor, Tensor]:
