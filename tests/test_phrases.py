@@ -21,6 +21,7 @@ from transduce.data.pairs import Pairs, Ragged
 from transduce.errors import RequestError, UserError
 from transduce.links import Links
 from transduce.metrics.base import metric
+from transduce.models.ngram import Ngram
 from transduce.models.phrase_based import WEIGHTS, PhraseBased
 from transduce.protocols import DERIVED
 from transduce.reranking.base import rerank
@@ -205,6 +206,33 @@ def test_the_search_without_limits_is_exhaustive(
         assert [expected[each.tokens] for each in found] == pytest.approx(wanted, rel=1e-6)
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_second_language_model_is_searched_with(model: PhraseBased, seed: int) -> None:
+    """By enumeration; its bigrams and trigrams differ from those of the model's own."""
+    weighted(model, seed)
+    other = Ngram(11, order=4)
+    random = np.random.default_rng(seed)
+    lines = ragged([[*random.integers(4, 11, 5).tolist(), EOS] for _ in range(200)])
+    other.counts(Pairs(lines, lines)).store()
+    search = replace(UNLIMITED, nbest=5, language_model=other.eval(), weight=1.7)
+    differs = False
+    for row, found in zip(ROWS, search(model, Padded.of(ROWS)), strict=True):
+        outside = {}
+        expected = {}
+        for tokens, score in best_of_each(derivations(model, row, math.inf)).items():
+            state, total = other.start(Padded.of([[EOS]])), 0.0
+            for token in tokens:
+                step, state = other.step(state, torch.tensor([token]))
+                total += float(step)
+            outside[tokens], expected[tokens] = 1.7 * total, score + 1.7 * total
+        assert [each.score for each in found] == pytest.approx(sorted(expected.values(), reverse=True)[:5], rel=1e-5)
+        for each in found:
+            assert each.score == pytest.approx(expected[each.tokens], rel=1e-5)
+            assert sum(step.outside for step in each.steps) == pytest.approx(outside[each.tokens], rel=1e-5)
+        differs |= found[0].tokens != max(expected, key=lambda tokens: expected[tokens] - outside[tokens])
+    assert differs
+
+
 def test_a_score_is_the_weighted_sum_of_the_steps(model: PhraseBased) -> None:
     weighted(model, 3)
     for found in replace(UNLIMITED, nbest=3)(model, Padded.of(ROWS)):
@@ -366,6 +394,31 @@ def test_outputs_are_reranked_and_join_another_models_lists(run: Path) -> None:
     others = CandidateLists({"Ein Mann": {"No such output": 0.0}})
     with pytest.raises(RequestError, match="no probability of a given target"):
         list(rerank(trained, ["Ein Mann"], LogLinear(((others, 1.0),)), candidates=[others]))
+
+
+@pytest.fixture(scope="module")
+def english(run: Path) -> Path:
+    """n-grams of the targets, with the vocabulary of ``run``."""
+    files = {}
+    for split in ("train", "valid", "test"):
+        (run.parent / "english.txt").write_text("".join(f"{target}\n" for _, target in PAIRS), encoding="utf-8")
+        files[f"data.{split}.path"] = str(run.parent / "english.txt")
+    transduce.train("ptb-ngram", run.parent / "english", files, init=run, progress=False, threads=1)
+    return run.parent / "english"
+
+
+def test_the_settings_name_a_second_language_model(run: Path, english: Path) -> None:
+    source, settings = "Ein Mann sieht einen Baum.", {"search.language_model": str(english), "search.weight": 0.7}
+    (alone,), (both,) = (transduce.load(run, settings=changes).predict([source]) for changes in ({}, settings))
+    (scored,) = transduce.load(english).score([("", both[0].text)])
+    assert both[0].text == alone[0].text
+    assert both[0].score - alone[0].score == pytest.approx(0.7 * scored.log_prob, rel=1e-4)
+    assert both[0].derived is not None
+    assert sum(phrase.score for phrase in both[0].derived.phrases) == pytest.approx(both[0].score, rel=1e-5)
+    with pytest.raises(UserError, match=r"an? Ensemble has no state that is one number; give one n-gram run"):
+        transduce.load(run, settings=settings | {"search.language_model": f"{english}+{english}"})
+    with pytest.raises(UserError, match="tuning weighs the model's own features only"):
+        transduce.train("phrase-based", run.parent / "no", TINY | settings, pairs=PAIRS, progress=False, threads=1)
 
 
 def test_of_equal_values_the_first_are_kept() -> None:

@@ -67,6 +67,16 @@ class Autoregressive(Distribution, Protocol[S]):
     def extend(self, tokens_BT: Tensor, state: S) -> tuple[Any, S]: ...
 
 
+class Stepping(Autoregressive[Tensor], Protocol):
+    """An autoregressive model whose state [N] is a number for each row, such as an n-gram model.
+
+    States are equal if all later probabilities are equal. State 0 knows nothing of the tokens before. ``step`` returns
+    log p(token) [N] and the next state [N]; EOS ends. It does not consume the state.
+    """
+
+    def step(self, state_N: Tensor, token_N: Tensor) -> tuple[Tensor, Tensor]: ...
+
+
 class Parallel(Distribution, Protocol[S]):
     """A distribution over outputs, all tokens at once: p(y) = p(n | x) prod_t p(y_t | t, n, x), n tokens before EOS.
 

@@ -183,20 +183,23 @@ class PhraseOptions:
 class Step:
     """One phrase of a derivation: the ``source`` tokens and the ``target`` tokens (start, exclusive end), and the
     ``features`` that the step adds. ``links`` has the source token that each target token comes from, -1 for none. The
-    last step writes EOS; its source span is empty.
+    last step writes EOS; its source span is empty. ``outside`` is what a language model of the search adds to the
+    score, weighted; it is no feature of the model.
     """
 
     source: tuple[int, int]
     target: tuple[int, int]
     features: tuple[float, ...]
     links: tuple[int, ...] = ()
+    outside: float = 0.0
 
 
 @dataclass(frozen=True)
 class Derivation:
     """One output of a model that is ``Deriving``: its ``tokens`` including EOS, and the ``steps`` that wrote them.
 
-    ``score`` is the weighted sum of the ``features``, which are the sums over the steps. It is no log-probability of
+    ``score`` is the weighted sum of the ``features``, which are the sums over the steps, plus what a language model of
+    the search adds (``outside`` of the steps). It is no log-probability of
     the output: several derivations may write the same tokens, and scores are not normalised. So a derivation has no
     ``log_prob``.
     """

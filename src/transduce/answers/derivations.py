@@ -17,7 +17,8 @@ Span = tuple[int, int]
 class Phrase:
     """A phrase of an output: ``source`` and ``target`` as text, and as spans of tokens (start, exclusive end).
 
-    ``score`` is what the phrase adds to the output's score: the sum of its ``features``, each times its weight.
+    ``score`` is what the phrase adds to the output's score: the sum of its ``features``, each times its weight, and of
+    ``outside``, which a language model of the search adds.
     """
 
     source: str
@@ -26,6 +27,7 @@ class Phrase:
     target_tokens: Span
     score: float
     features: dict[str, float]
+    outside: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ class Derived:
         sides = ((self._source_texts, step.source), (self.target_texts, step.target))
         source, target = ("".join(texts[start:end]).strip() for texts, (start, end) in sides)
         score = sum(weight * value for weight, value in zip(self.weights, step.features, strict=True))
-        return Phrase(source, target, step.source, step.target, score, self._by_name(step.features))
+        features = self._by_name(step.features)
+        return Phrase(source, target, step.source, step.target, score + step.outside, features, step.outside)
 
     def _by_name(self, values: Sequence[float]) -> dict[str, float]:
         return dict(zip(self.names, values, strict=True))

@@ -72,10 +72,11 @@ class Graph:
             else:
                 start, end = int(tables.start_O[option]), int(tables.end_O[option])
                 links = [-1 if link < 0 else start + link for link in tables.links_OP[option, :length].tolist()]
-            steps.append(Step((start, end), (written, written + length), tuple(features), tuple(links)))
+            outside = float(self.arcs.outside_A[arc])
+            steps.append(Step((start, end), (written, written + length), tuple(features), tuple(links), outside))
             written += length
         features_F = features_TF.sum(0)
-        score = float(features_F @ tables.weights)
+        score = float(features_F @ tables.weights + self.arcs.outside_A[path].sum())
         return Derivation(self.tokens(path), score, tuple(features_F.tolist()), tuple(steps))
 
     @cached_property

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
+from typing import cast
 
 import torch
 
 from transduce.errors import UserError
-from transduce.protocols import Deriving
-from transduce.search.base import resized
+from transduce.protocols import Deriving, Stepping, can
+from transduce.search.base import loaded_model, resized
 from transduce.search.labels import check_no_prefix
+from transduce.search.phrases.companion import Companion
 from transduce.search.phrases.derivations import Graph
 from transduce.search.phrases.stacks import Pruning, decoded
 from transduce.search.phrases.tables import Tables
@@ -32,7 +36,11 @@ class StackSearch:
 
     With ``recombination``, hypotheses that no later phrase can tell apart are merged. That loses nothing: the n best
     outputs include the derivations of merged hypotheses. With a large enough ``size``, ``pool`` and ``threshold`` the
-    search is exact. Raises UserError for a prefix and for a target to score.
+    search is exact.
+
+    ``language_model`` is a second language model beside the model's own: the path of an n-gram run with the same target
+    vocabulary, from Python also a model. Its log-probability times ``weight`` is added to the score. Raises UserError
+    for a language model of another kind, for a prefix, and for a target to score.
     """
 
     size: int = 100
@@ -41,16 +49,30 @@ class StackSearch:
     pool: int = 400
     threshold: float = 12.0
     recombination: bool = True
+    language_model: Path | Stepping | None = None
+    weight: float = 0.3
 
     def __post_init__(self) -> None:
         for name, least in (("size", 1), ("nbest", 1), ("distortion", -1), ("pool", 1), ("threshold", 0)):
             if not getattr(self, name) >= least:
                 raise UserError(f"{name} = {getattr(self, name)}: at least {least} was expected")
+        if not 0 <= self.weight < math.inf:
+            raise UserError(f"weight = {self.weight}: 0, which leaves the language model out, or more was expected")
+        given = self.language_model
+        if given is not None and not isinstance(given, Path) and not can(type(given), Stepping):
+            raise UserError(
+                "language_model: a stack search merges hypotheses by the state of the language model, and a "
+                f"{type(given).__name__} has no state that is one number; give one n-gram run, or use "
+                "`transduce rerank --language-model`"
+            )
 
     @torch.inference_mode()
     def __call__(self, model: Deriving, source: Padded, prefix: Padded | None = None) -> list[list[Derivation]]:
         check_no_prefix(prefix)
-        tables = Tables.of(model, source)
+        companion = None
+        if self.weight and self.language_model is not None:
+            companion = Companion.of(cast("Stepping", loaded_model(self.language_model)), self.weight, source)
+        tables = Tables.of(model, source, companion)
         pruning = Pruning(
             self.size,
             max(self.pool, self.size),

@@ -43,7 +43,8 @@ class Pruning:
 class Arcs:
     """Phrases that were added to hypotheses. ``node_A`` is the number of the resulting hypothesis, ``parent_A`` that of
     the hypothesis before, ``option_A`` the phrase (-1: the end of the sentence), ``score_A`` the score of the best
-    derivation that ends with this arc, and ``language_A`` the log-probability of the phrase's tokens.
+    derivation that ends with this arc. ``language_A`` is the log-probability of the phrase's tokens, and ``outside_A``
+    what a second language model adds to the score for them.
     """
 
     node_A: Ids
@@ -51,6 +52,7 @@ class Arcs:
     option_A: Ids
     score_A: Numbers
     language_A: Numbers
+    outside_A: Numbers
 
     @classmethod
     def joined(cls, parts: list[Arcs]) -> Arcs:
@@ -62,7 +64,8 @@ class Stack:
     """Hypotheses that cover the same number of source positions, sorted by row.
 
     ``node_H`` are their numbers among all hypotheses. ``covered_HS`` is True at the covered positions. ``option_H`` is
-    the last phrase, -1 for none. ``future_H`` is the best guess for what is not covered.
+    the last phrase, -1 for none. ``language_H2`` are the states of both language models. ``future_H`` is the best guess
+    for what is not covered.
     """
 
     tables: Tables
@@ -70,7 +73,7 @@ class Stack:
     row_H: Ids
     covered_HS: Mask
     option_H: Ids
-    language_H: Ids
+    language_H2: Ids
     score_H: Numbers
     future_H: Numbers
 
@@ -131,7 +134,7 @@ def decoded(tables: Tables, pruning: Pruning) -> tuple[Arcs, Ids]:
         np.arange(B),
         np.zeros((B, S), bool),
         np.full(B, -1, np.int64),
-        _start_states(tables),
+        tables.language_start(),
         np.zeros(B),
         tables.future[np.arange(B), 0, tables.lengths_B],
     )
@@ -150,10 +153,6 @@ def decoded(tables: Tables, pruning: Pruning) -> tuple[Arcs, Ids]:
 
 
 # --------------------------------------------------------------------- details
-
-
-def _start_states(tables: Tables) -> Ids:
-    return np.asarray(tables.model.language_start(len(tables.lengths_B)).cpu().numpy())
 
 
 def _spans(stack: Stack, length: int, pruning: Pruning) -> Expansions:
@@ -236,15 +235,15 @@ def _chosen(
         column_E: NDArray[Any] = whole[bounds[columns["stack"]] + columns["parent_E"]]
         return column_E
 
-    language_E, state_E = _written(tables, of_parents("language_H"), option_E)
-    score_E = columns["score_E"] + before_E + tables.own_O[option_E] + tables.language_weight * language_E
+    (language_E, outside_E), state_E2 = _written(tables, of_parents("language_H2"), option_E)
+    score_E = columns["score_E"] + before_E + tables.own_O[option_E] + tables.language_weight * language_E + outside_E
     places = np.arange(tables.positions)
     covered_ES = of_parents("covered_HS") | (
         (places >= columns["start_E"][:, None]) & (places < columns["end_E"][:, None])
     )
     same_E = np.arange(len(option_E))
     if pruning.recombination:
-        same_E = _indistinguishable(tables, columns["row"], covered_ES, state_E, option_E)
+        same_E = _indistinguishable(tables, columns["row"], covered_ES, state_E2, option_E)
     order = np.argsort(-score_E, kind="stable")
     _, at, number = np.unique(same_E[order], return_index=True, return_inverse=True)
     winner_U = order[at]
@@ -262,13 +261,20 @@ def _chosen(
         columns["row"][best],
         covered_ES[best],
         option_E[best],
-        state_E[best],
+        state_E2[best],
         score_E[best],
         columns["future_E"][best],
     )
     live_E = node_U[group_E] >= 0
     parents = of_parents("node_H")
-    return stack, Arcs(node_U[group_E][live_E], parents[live_E], option_E[live_E], score_E[live_E], language_E[live_E])
+    return stack, Arcs(
+        node_U[group_E][live_E],
+        parents[live_E],
+        option_E[live_E],
+        score_E[live_E],
+        language_E[live_E],
+        outside_E[live_E],
+    )
 
 
 def _options(tables: Tables, row_E: Ids, start_E: Ids, end_E: Ids) -> tuple[Ids, Ids]:
@@ -279,24 +285,25 @@ def _options(tables: Tables, row_E: Ids, start_E: Ids, end_E: Ids) -> tuple[Ids,
     return span, tables.first[row_E, start_E, end_E - start_E - 1][span] + within
 
 
-def _written(tables: Tables, state_E: Ids, option_E: Ids) -> tuple[Numbers, Ids]:
-    """The language model's log-probability of each option's tokens, and its state after them."""
-    log_prob_E, state_E = np.zeros(len(option_E)), state_E.copy()
+def _written(tables: Tables, state_E2: Ids, option_E: Ids) -> tuple[Numbers, Ids]:
+    """[2, E] and [E, 2]: what both language models say of each option's tokens, and their states after them."""
+    language_E2, state_E2 = np.zeros((len(option_E), 2)), state_E2.copy()
     length_E = tables.length_O[option_E]
     for place in range(int(length_E.max(initial=0))):
         open_O = np.flatnonzero(length_E > place)
-        step_O, state_E[open_O] = tables.language_step(state_E[open_O], tables.tokens_OP[option_E[open_O], place])
-        log_prob_E[open_O] += step_O
-    return log_prob_E, state_E
+        tokens_O = tables.tokens_OP[option_E[open_O], place]
+        step_O2, state_E2[open_O] = tables.language_step(state_E2[open_O], tokens_O)
+        language_E2[open_O] += step_O2
+    return language_E2.T, state_E2
 
 
-def _indistinguishable(tables: Tables, row_E: Ids, covered_ES: Mask, state_E: Ids, option_E: Ids) -> Ids:
+def _indistinguishable(tables: Tables, row_E: Ids, covered_ES: Mask, state_E2: Ids, option_E: Ids) -> Ids:
     """[E]: equal numbers for hypotheses that no later step can tell apart."""
     same_E = row_E
     for first in range(0, covered_ES.shape[1], BITS):
         part = covered_ES[:, first : first + BITS]
         same_E = _paired(same_E, part @ (1 << np.arange(part.shape[1], dtype=np.int64)))
-    same_E = _paired(same_E, state_E)
+    same_E = _paired(_paired(same_E, state_E2[:, 0]), state_E2[:, 1])
     same_E = _paired(same_E, tables.end_O[option_E])
     if not (tables.after_weights.any() or tables.before_weights.any()):
         return same_E
@@ -343,7 +350,7 @@ def _ended(stack: Stack, complete_H: Mask, goal_B: Ids) -> Arcs:
     """
     tables, at = stack.tables, np.flatnonzero(complete_H)
     length = tables.lengths_B[stack.row_H[at]]
-    language, _ = tables.language_step(stack.language_H[at], np.full(len(at), EOS, np.int64))
+    language, outside = tables.language_step(stack.language_H2[at], np.full(len(at), EOS, np.int64))[0].T
     kind = np.where(stack.end_H[at] == length, 0, 2)
-    score = stack.score_H[at] + _after(stack, at, kind) + tables.language_weight * language
-    return Arcs(goal_B[stack.row_H[at]], stack.node_H[at], np.full(len(at), -1, np.int64), score, language)
+    score = stack.score_H[at] + _after(stack, at, kind) + tables.language_weight * language + outside
+    return Arcs(goal_B[stack.row_H[at]], stack.node_H[at], np.full(len(at), -1, np.int64), score, language, outside)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transduce.protocols import DERIVED, Deriving
+from transduce.search.phrases.companion import Companion
 from transduce.types import Padded
 
 Ids = NDArray[np.int64]
@@ -30,6 +31,7 @@ class Tables:
     stands for the beginning of a sentence: it has no tokens, its span is empty and all its numbers are 0. ``own_O`` is
     the weighted sum of each option's own features, and ``guess_O`` that plus the weighted estimate of its language
     model score. ``weights`` [F] are all weights.
+    ``companion`` is a second language model, None for none.
     """
 
     model: Deriving
@@ -47,9 +49,10 @@ class Tables:
     guess_O: Numbers
     lengths_B: Ids
     weights: Numbers
+    companion: Companion | None
 
     @classmethod
-    def of(cls, model: Deriving, source: Padded) -> Tables:
+    def of(cls, model: Deriving, source: Padded, companion: Companion | None = None) -> Tables:
         options = model.options(source)
         lengths_B, weights = _array(options.lengths_B), _array(model.weights).astype(np.float64)
         names = [field.name for field in fields(options) if field.name != "lengths_B"]
@@ -60,15 +63,19 @@ class Tables:
         cell_O = (row_O * S + start_O) * longest + end_O - start_O - 1
         own_O = arrays["features_OF"] @ weights[: -len(DERIVED)]
         estimate_O = _array(model.language_estimate(options.tokens_OP, options.length_O)).astype(np.float64)
+        guess_O = own_O + weights[-1] * _with_beginning(estimate_O)
+        if companion is not None:
+            guess_O = guess_O + companion.estimate(arrays["tokens_OP"], arrays["length_O"])
         return cls(
             model=model,
             **arrays,
             first=np.searchsorted(cell_O, np.arange(B * S * longest)).reshape(B, S, longest),
             count=np.bincount(cell_O, minlength=B * S * longest).reshape(B, S, longest),
             own_O=own_O,
-            guess_O=own_O + weights[-1] * _with_beginning(estimate_O),
+            guess_O=guess_O,
             lengths_B=lengths_B,
             weights=weights,
+            companion=companion,
         )
 
     @property
@@ -130,12 +137,24 @@ class Tables:
         whole = rows.view(f"V{rows.shape[1] * rows.itemsize}")[:, 0]
         return np.unique(whole, return_inverse=True)[1].astype(np.int64)
 
-    def language_step(self, state_N: Ids, token_N: Ids) -> tuple[Numbers, Ids]:
+    def language_start(self) -> Ids:
+        """[B, 2]: the states before the first token, of the model's language model and of ``companion`` (else 0)."""
+        own_B = _array(self.model.language_start(len(self.lengths_B)))
+        return np.stack([own_B, np.zeros_like(own_B) if self.companion is None else self.companion.begun_B], 1)
+
+    def language_step(self, state_N2: Ids, token_N: Ids) -> tuple[Numbers, Ids]:
+        """[N, 2] both: the log-probability by the model's language model beside what ``companion`` adds to the score,
+        and the states after the token.
+        """
         device = self.model.weights.device
-        log_prob, state = self.model.language_step(
-            torch.from_numpy(state_N).to(device), torch.from_numpy(token_N).to(device)
+        own_N, own_state_N = self.model.language_step(
+            torch.from_numpy(state_N2[:, 0]).to(device), torch.from_numpy(token_N).to(device)
         )
-        return _array(log_prob).astype(np.float64), _array(state)
+        log_prob_N, after_N = _array(own_N).astype(np.float64), _array(own_state_N)
+        if self.companion is None:
+            return np.stack([log_prob_N, np.zeros_like(log_prob_N)], 1), np.stack([after_N, state_N2[:, 1]], 1)
+        added_N, other_N = self.companion.step(state_N2[:, 1], token_N)
+        return np.stack([log_prob_N, added_N], 1), np.stack([after_N, other_N], 1)
 
 
 def orientation(start_E: Ids, end_E: Ids, before_start_E: Ids, before_end_E: Ids) -> Ids:

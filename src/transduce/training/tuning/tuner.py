@@ -92,6 +92,12 @@ def tuner_of(model: Any, settings: Settings, prepared: Prepared, cache: Path) ->
         return None
     if prepared.valid is None:
         raise ConfigError("tuning", "weights are tuned on data.valid, and there is none: give it, or leave tuning out")
+    if getattr(settings.search, "language_model", None) is not None:
+        raise ConfigError(
+            "search.language_model",
+            "tuning weighs the model's own features only: train without it, and give it to predict (--set "
+            "search.language_model=RUN), or leave tuning out",
+        )
     lines = settings.data.lines
     transducer = Transducer(model, settings.search, prepared.tokenizers, max_source_length=lines.max_source_length)
     found = examples(settings.data, "valid", cache, told=True)
