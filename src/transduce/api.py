@@ -81,7 +81,7 @@ def train_run(
     init: str | Path | None = None,
     teacher: str | Path | None = None,
 ) -> Path:
-    """Trains as ``train`` does, and returns the run directory without loading the model."""
+    """Trains as the function ``train`` does, with the same arguments. Returns the run directory, and loads no model."""
     if resume and overwrite:
         raise UserError("resume goes on with a run and overwrite deletes it: give one of them")
     if threads is not None:

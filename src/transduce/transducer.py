@@ -50,9 +50,11 @@ class Transducer(Pipeline):
     def changed(self, settings: Changes, size: int | None = None) -> Transducer:
         """The same model with another search: ``{"search.size": 10}``, or ``["search.size=10"]`` as for ``--set``.
 
-        The search is the run's own with these changes; another ``search.type`` starts from the defaults of that type.
-        ``size`` resizes the search afterwards and keeps the number of outputs if there is room for them. Raises
-        ConfigError if the search has no such option, or if the model cannot be searched in this way.
+        The search is that of this transducer's ``settings`` with these changes. So the changes of earlier calls stay,
+        and a search from ``with_search`` is lost. Another ``search.type`` starts from the defaults of that type.
+        ``size`` resizes the search. If it comes alone, the search may also be one from ``with_search``, and the number
+        of outputs falls to ``size`` where it was larger. Raises ConfigError if the search has no such option, if an
+        option does not fit ``size``, or if the model cannot be searched in this way.
         """
         if not settings and size is None:
             return self

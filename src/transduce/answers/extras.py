@@ -27,8 +27,8 @@ def add_extras(model: TextModel, answers: list[Answer], rows: Sequence[Any], bat
     """The answers, in order, with the extras that their requests ask for. An answer that gets extras is a new object;
     the given answers do not change.
 
-    ``rows`` has the source of each answer as the model reads it. Raises UserError if the model cannot give these
-    extras.
+    ``rows`` has the source of each answer as the model reads it. The model reads ``batch_size`` outputs at a time.
+    Raises UserError if the model cannot give these extras.
     """
     if not any(answer.request.extras for answer in answers):
         return answers

@@ -102,7 +102,9 @@ class Reader:
     # ------------------------------------------------------------ from left to right
 
     def _graph(self, source_BI: Tensor, lengths_B: Tensor) -> tuple[_Nodes, list[_Arcs]]:
-        """All nodes (the first node of each source comes first), and the arcs to each place."""
+        """The nodes that remain after the pruning at each place, and for each place from 0 on the arcs that end there
+        (none at place 0). The first B nodes are the beginnings of the sources. ``lengths_B`` do not count EOS.
+        """
         row_B = torch.arange(len(lengths_B), device=source_BI.device)
         place_B, begun_B = torch.zeros_like(row_B), torch.full_like(row_B, self.ngrams.begun)
         nodes = _Nodes(row_B, place_B, begun_B, self.ngrams.log_prob.new_zeros(len(row_B)))

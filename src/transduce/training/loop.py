@@ -1,4 +1,4 @@
-"""The training loop, which trains every model. All it knows of a model is the loss of a batch."""
+"""The training loop, which trains every model that learns by gradients. It knows only the loss of a batch."""
 
 from __future__ import annotations
 

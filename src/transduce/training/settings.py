@@ -73,7 +73,7 @@ class Validation:
 
 @dataclass(frozen=True)
 class Training:
-    """How to train; one loop trains every model.
+    """How to train. One loop trains every model that learns by gradients; a counted model is trained by passes.
 
     The first of ``steps`` (updates), ``epochs`` and ``minutes`` that is reached ends training. ``clock`` "processor"
     counts the minutes of processor time that this run uses, divided by its threads, so other programs do not matter; do

@@ -170,8 +170,11 @@ def _copied(folder: Path) -> dict[str, bytes]:
 
 
 def _unpacked(file: io.BufferedIOBase | io.BufferedReader, where: str) -> dict[str, bytes]:
-    """The recordings in an archive, by file name. Ignores folders and other files, and writes nothing. Raises DataError
-    if the archive is damaged or too large. ``where`` names it in messages.
+    """The recordings in an archive, in any folder of it, by file name without folders. A recording is a file whose name
+    has the dataset's form, such as 7_george_12.wav; all else is ignored. Writes nothing.
+
+    A file of more than ``LARGEST_FILE`` bytes is cut there. Raises DataError if the archive is damaged, or if it
+    unpacks to more than ``LARGEST`` bytes. ``where`` names it in messages.
     """
     found, size = {}, 0
     try:

@@ -118,9 +118,11 @@ class Uniform(Independent):
 
 
 class Lengths:
-    """The K different pairs of lengths of a corpus: ``lengths`` [K, 2] are S and T, sorted.
+    """The K different pairs of lengths (S, T) of a corpus: ``S_K`` and ``T_K``, the columns of ``lengths_K2``, whose
+    rows must be sorted.
 
-    Tables with ``columns_K`` columns and T rows for each of them stand one after the other.
+    A table over target positions has T rows for each pair of lengths, one block after the other. ``row_K`` is the
+    first row of each block, and ``rows`` is the number of all rows.
     """
 
     def __init__(self, lengths_K2: Tensor) -> None:

@@ -50,7 +50,8 @@ class Affine:
 
     def moved(self, source: Padded, draws_BN: Tensor) -> Padded:
         """Changes the pictures by given random numbers instead of its own: ``draws_BN`` [B, 5] in [0, 1) are those of
-        rotation, shear, scale, shift to the right and shift down. A value of 0.5 changes nothing.
+        rotation, shear, scale, shift to the left and shift up. A value of 0.5 changes nothing; smaller values change
+        the picture in the opposite direction.
         """
         picture_BCHW = torch.unflatten(source.values.transpose(1, 2), 1, (self.channels, -1))
         H, W = picture_BCHW.shape[2:]
