@@ -23,9 +23,11 @@ LONGEST = 4096  # tokens of a source: the pipeline has cut it already
 
 
 class CTranslate2Model(nn.Module):
-    """``Searching``: source ids to hypotheses. A hypothesis that was searched has no log-probabilities of its tokens.
+    """``Searching``: source ids to hypotheses, which CTranslate2 finds and scores.
 
-    CTranslate2's beam ends when ``size`` hypotheses have finished, so it may find another output than ``Beam``.
+    A hypothesis that was searched has no log-probabilities of its tokens, unless it reached the maximum length without
+    an end: then it is scored again with EOS. CTranslate2's beam ends when ``size`` hypotheses have finished, so it may
+    find another output than ``Beam``.
     """
 
     def __init__(self, translator: Any) -> None:
@@ -77,7 +79,9 @@ class CTranslate2Model(nn.Module):
 
 
 def _options(search: Any) -> tuple[int, int, float]:
-    """Beam size, number of outputs and length penalty. Raises UserError for a search that CTranslate2 does not have."""
+    """Beam size, number of outputs, and the power of the length by which scores are divided. Raises UserError for a
+    search that CTranslate2 does not have.
+    """
     if type(search) is Greedy and not search.filters:
         return 1, 1, 0.0
     if type(search) is not Beam or search.filters or type(search.allocation) is not BestContinuations:
@@ -105,7 +109,9 @@ def _hypothesis(tokens: list[str], score: float, penalty: float) -> Hypothesis:
 
 
 def open_ctranslate2(folder: Path, manifest: Manifest) -> CTranslate2Model:
-    """The model of an export. Raises MissingPackageError if CTranslate2 is not installed."""
+    """The model of the export in ``folder``, for the CPU. Raises MissingPackageError if CTranslate2 is not
+    installed.
+    """
     try:
         import ctranslate2
     except ImportError as error:

@@ -22,10 +22,12 @@ FOLDER = "exports"  # in a run directory: a folder for each format
 
 @dataclass(frozen=True)
 class Manifest:
-    """An export's ``engine``, its ``precision``, and the ``weights``: the SHA-256 of the checkpoint's file.
+    """The content of export.json. ``engine`` runs the export, and ``precision`` is the type of its numbers.
 
-    ``graphs`` describes the model to the engine. ``parity`` is the result of the check against PyTorch. ``files`` has
-    the SHA-256 of each file, by its path in the folder.
+    ``checkpoint`` is the name of the checkpoint that was exported, and ``weights`` is the SHA-256 of this checkpoint's
+    file. ``graphs`` describes the model to the engine. ``parity`` is the result of the check against PyTorch. ``files``
+    has the SHA-256 of each file except export.json, by its path in the folder; ``write`` computes it. ``format`` is the
+    version of export.json.
     """
 
     engine: str
@@ -38,17 +40,19 @@ class Manifest:
     format: int = FORMAT
 
     def write(self, folder: Path) -> None:
-        """Writes export.json with the checksums of the files that the folder has now."""
+        """Writes export.json into the folder, with the checksums of the other files that the folder has now, instead of
+        ``files``.
+        """
         files = {str(path.relative_to(folder)): checksum(path) for path in _files(folder)}
         record = asdict(self) | {"files": files}
         (folder / MANIFEST).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """Reads a folder's export.json and compares all checksums.
+        """Reads a folder's export.json and compares the checksums of all files that it lists.
 
-        Raises FileNotFoundError if the folder is no export, and UserError if a file is damaged or missing, or if the
-        format is a later one.
+        Raises FileNotFoundError if the folder has no export.json, and UserError if this file or a listed one is
+        damaged, if a listed one is missing, or if this version does not read the format.
         """
         path = folder / MANIFEST
         if not path.exists():
@@ -91,16 +95,17 @@ def _files(folder: Path) -> list[Path]:
 
 
 def is_export(folder: Path) -> bool:
-    """True if the folder is an export."""
+    """True if the folder has an export.json. Reads no file."""
     return (folder / MANIFEST).exists()
 
 
 def find_export(run: Path, engine: str | None) -> Path | None:
-    """The export to predict with. None if PyTorch runs the model itself.
+    """The folder of the export to predict with. None if PyTorch runs the model itself.
 
-    ``run`` is a run directory or an export. By default (None) an export runs with its own engine, and a run with
-    PyTorch. Raises UserError if ``engine`` is unknown, if it cannot run this export, or if the run has no export for
-    it.
+    ``run`` is a run directory or the folder of an export. By default (``engine`` None) an export runs with its own
+    engine, and a run with PyTorch. Raises UserError if ``engine`` is unknown, if it is not the engine of the given
+    export, if that export is for Hugging Face's transformers, or if the run has no export for the engine. Checks no
+    checksums.
     """
     if engine is not None and engine not in ENGINES:
         raise UserError(f"engine {engine!r}: {', '.join(ENGINES)} were expected")

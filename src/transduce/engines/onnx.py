@@ -20,7 +20,10 @@ from transduce.types import Emission, Padded
 
 
 class Session:
-    """One graph. A call takes tensors in the order of its inputs, and returns its outputs as tensors."""
+    """One graph, which onnxruntime runs on the CPU with this many ``threads``. A call takes tensors in the order of the
+    graph's inputs, and returns the graph's outputs as tensors. Raises MissingPackageError if onnxruntime is not
+    installed.
+    """
 
     def __init__(self, path: Path, threads: int) -> None:
         runtime = _onnxruntime()
@@ -45,14 +48,17 @@ class OnnxModel(nn.Module):
         self.graphs = graphs
 
     def of_source(self, graph: str, source: Padded) -> list[Tensor]:
-        """The outputs of a graph whose input is a source."""
+        """The outputs, in order, of the graph with the name ``graph``, whose inputs are the values and the lengths of a
+        source.
+        """
         return self.sessions[graph]([source.values.contiguous(), source.lengths])
 
 
 class OnnxAutoregressive(OnnxModel):
-    """``Autoregressive`` by the graphs "start" and "step". The features of a position are its logits.
+    """``Autoregressive`` by the graphs "start" and "step". The features of a position are the logits of the token after
+    it.
 
-    The state is a tuple: its leaves are ``Shared``, a ``Buffer`` or a tensor, as export.json says.
+    The state is a tuple of leaves. Each is ``Shared``, a ``Buffer`` or a tensor, as export.json says.
     """
 
     def start(self, source: Padded) -> tuple[Any, ...]:
@@ -94,7 +100,9 @@ def _marked(kind: str, leaf: Tensor) -> Any:
 
 
 def _with_room(leaf: Any) -> Any:
-    """A buffer that no search has reserved gets room for one more position, as ``Buffer.write`` gives it."""
+    """The leaf. A buffer that no search has reserved gets room for one more position, as ``Buffer.write`` gives it;
+    everything else does not change.
+    """
     if not isinstance(leaf, tree.Buffer) or leaf.reserved:
         return leaf
     return tree.Buffer(nn.functional.pad(leaf.values, (0, 0, 0, 1)))
@@ -115,7 +123,9 @@ class OnnxChain(OnnxModel):
 
 
 class OnnxLabels(OnnxModel):
-    """``Parallel`` if the source decides the lengths: the graph "emit" gives the logits and the lengths."""
+    """``Parallel`` if the source decides the lengths: the graph "emit" gives the logits and the lengths. ``emit``
+    raises UserError for other lengths.
+    """
 
     def start(self, source: Padded) -> Padded:
         return Padded(*self.of_source("emit", source))
@@ -135,7 +145,9 @@ class OnnxLabels(OnnxModel):
 
 
 class OnnxInstant(OnnxModel):
-    """``Parallel`` with a choice of length, by the graphs "start" and "write"."""
+    """``Parallel`` with a choice of length, by the graphs "start" and "write". ``emit`` raises UserError for an output
+    that is longer than the model writes.
+    """
 
     def start(self, source: Padded) -> tuple[Tensor, ...]:
         return tuple(self.of_source("start", source))
@@ -164,7 +176,9 @@ CLASSES: dict[str, type[OnnxModel]] = {
 
 
 def open_onnx(folder: Path, manifest: Manifest) -> OnnxModel:
-    """The model of an export for onnxruntime. Raises MissingPackageError if onnxruntime is not installed."""
+    """The model of the export in ``folder``: all its graphs, one session each. Raises MissingPackageError if
+    onnxruntime is not installed.
+    """
     files = sorted(path for path in folder.glob("*.onnx"))
     sessions = {path.stem: Session(path, torch.get_num_threads()) for path in files}
     return CLASSES[manifest.graphs["model"]](sessions, manifest.graphs).eval()

@@ -11,5 +11,7 @@ from transduce.engines.onnx import open_onnx
 
 
 def open_model(folder: Path, manifest: Manifest) -> Any:
-    """The model in an export. Raises MissingPackageError if its engine is not installed."""
+    """The model of the export in ``folder``: by onnxruntime if the engine is "onnx", otherwise by CTranslate2. Raises
+    MissingPackageError if the package is not installed. Checks no checksums (``Manifest.read`` does).
+    """
     return open_onnx(folder, manifest) if manifest.engine == "onnx" else open_ctranslate2(folder, manifest)

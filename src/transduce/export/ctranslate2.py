@@ -15,7 +15,8 @@ ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH"}
 
 
 def write_ctranslate2(model: Any, settings: dict[str, Any], folder: Path, precision: str = "float32") -> dict[str, Any]:
-    """Writes model.bin and its vocabularies, and returns the notes for export.json.
+    """Writes the files of a CTranslate2 model into ``folder``, among them model.bin and the vocabularies. Returns the
+    notes for export.json.
 
     ``settings`` is the table ``model`` of the run, with all defaults. ``precision`` is float32 or int8. Raises
     UserError for a model that CTranslate2 does not have, and MissingPackageError if CTranslate2 is not installed.
@@ -57,7 +58,7 @@ def write_ctranslate2(model: Any, settings: dict[str, Any], folder: Path, precis
 
 
 def _stack(spec: Any, stack: Any, embeddings: Any) -> None:
-    """The tables, the layers and the last norm of an encoder or a decoder."""
+    """Copies the tables, the layers and the last norm of ``stack``, an encoder or a decoder, into its specification."""
     embeddings.weight = stack.embedding.weight.float().numpy()
     most = getattr(stack.positions, "weight", torch.empty(MOST_POSITIONS, 0)).shape[0]
     places = stack.positions(torch.arange(most)[None])
@@ -98,7 +99,7 @@ def _kind(table: Any) -> Any:
 
 
 def _check(settings: dict[str, Any]) -> None:
-    """Raises UserError for the first setting that CTranslate2 has no counterpart of."""
+    """Raises UserError for the first of the listed settings whose value CTranslate2 cannot run."""
     found: list[tuple[str, Any, tuple[Any, ...]]] = [("type", settings["type"], ("encoder-decoder",))]
     for side in ("encoder", "decoder"):
         if settings["type"] != "encoder-decoder":

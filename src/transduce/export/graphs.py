@@ -28,7 +28,8 @@ NO_GRAPH = {
 
 @dataclass(frozen=True)
 class Graph:
-    """A module of tensors alone, its example inputs, and the axes of each input that vary.
+    """A module of tensors alone, its example inputs, and the axes of each input that vary: ``varying`` has the
+    structure of ``inputs``, with a table {axis: True} in place of each tensor.
 
     ``notes`` are facts about the graph for the engine.
     """
@@ -62,7 +63,9 @@ def graphs_of(model: Any, source: Padded, longer: Padded) -> tuple[str, dict[str
 
 
 def of_source(model: Any, function: Callable[[Any, Padded], Any], source: Padded) -> Graph:
-    """The graph of a function of the source: the leaves of its result."""
+    """The graph of a function of the model and a source. Its inputs are the source's values and lengths; its outputs
+    are the leaves of the function's result.
+    """
     varying = {0: True, 1: True}
     return Graph(OfSource(model, function), (source.values, source.lengths), (varying, {0: True}))
 
@@ -87,7 +90,10 @@ def _emit(model: Any, source: Padded) -> Any:
 
 @torch.no_grad()
 def stepping(model: Any, source: Padded, longer: Padded) -> Graph:
-    """The graph of one step. Its notes say what each leaf of the state is, and which leaves a step changes."""
+    """The graph of one step (``Step``). Its note "kinds" has the kind of each leaf of the state (``kinds_of``), and its
+    note "changing" the places of the leaves that a step changes. Raises UserError if a step changes a leaf that
+    hypotheses share.
+    """
     B = len(source.lengths)
     kinds = kinds_of(model.start(source))
     state = tree.reserve(model.start(source), CAPACITY)
@@ -117,7 +123,9 @@ def stepping(model: Any, source: Padded, longer: Padded) -> Graph:
 
 @torch.no_grad()
 def writing(model: Any, source: Padded, longer: Padded) -> Graph:
-    """The graph that writes outputs of given lengths. Its first input has as many positions as the output."""
+    """The graph that writes outputs of given lengths (``Write``). Its first input gives the number of positions by its
+    size; the values in it are not used.
+    """
     state = model.start(source)
     leaves, larger = tree.leaves(state), tree.leaves(model.start(longer))
     varying = [
@@ -130,7 +138,9 @@ def writing(model: Any, source: Padded, longer: Padded) -> Graph:
 
 
 class OfSource(nn.Module):
-    """A function of a source, such as ``model.start``: ids or numbers and their lengths to the leaves of its result."""
+    """A function of a model and a source, such as ``model.start``. A call maps the source's values (ids or numbers) and
+    lengths to the leaves of the function's result.
+    """
 
     def __init__(self, model: nn.Module, function: Callable[[Any, Padded], Any]) -> None:
         super().__init__()
@@ -145,8 +155,8 @@ class Step(nn.Module):
     """One step of N = B * K rows. ``forward`` takes the tokens [B, K] and the leaves of the state, [B, K, ...], or [B,
     ...] if all hypotheses of a source share them.
 
-    It returns the logits [B, K, V] and those leaves that a step changes. Two axes for N rows tell the exporter that N
-    is a multiple of B.
+    It returns the logits [B, K, V] of the next token, and those leaves of the new state whose places are in
+    ``changing``, [B, K, ...] each. Two axes for N rows tell the exporter that N is a multiple of B.
     """
 
     def __init__(self, model: nn.Module, state: Any, kinds: Sequence[Kind], changing: Sequence[int]) -> None:
@@ -170,7 +180,9 @@ class Step(nn.Module):
 
 
 class Write(nn.Module):
-    """The logits [N, T, V] of outputs of N rows at T positions, for the positions, the lengths [N] and a state."""
+    """The logits [N, T, V] of outputs of N rows at T positions. ``forward`` takes a tensor [T] whose values are not
+    used, the outputs' lengths [N], and the leaves of the state.
+    """
 
     def __init__(self, model: nn.Module, state: Any) -> None:
         super().__init__()
@@ -184,8 +196,8 @@ class Write(nn.Module):
 
 
 def kinds_of(state: Any) -> list[Kind]:
-    """What each leaf of a state is: one per hypothesis, shared by the hypotheses of a source, or a buffer of
-    positions.
+    """The kind of each leaf of a state, in the order of ``tree.leaves``: "shared" by the hypotheses of a source, a
+    "buffer" of positions for each hypothesis, or "own", any other tensor with a row for each hypothesis.
     """
     marks: list[Kind] = []
     own = tree.map(lambda leaf: leaf.new_tensor(0), state, lambda leaf: leaf.new_tensor(1))

@@ -21,10 +21,11 @@ LONGER = 4  # more positions of padding in the second example
 
 
 def write_onnx(model: Any, source: Padded, folder: Path) -> dict[str, Any]:
-    """Writes a file NAME.onnx for each graph of a model, and returns their notes for export.json.
+    """Writes a file NAME.onnx into ``folder`` for each graph of a model. Returns the notes for export.json: the model's
+    kind, and the notes of each graph by name.
 
     ``source`` is an example of several rows. Raises UserError for a model that cannot be a graph, and
-    MissingPackageError if a package is missing.
+    MissingPackageError if onnx, onnxruntime or onnxscript is missing.
     """
     _check_installed()
     longer = Padded(_wider(source.values, source.values.shape[1] + LONGER), source.lengths)
@@ -63,7 +64,9 @@ def _dims(axes: Any, dynamic: Any) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Any:
-    """A context in which the exporter prints no progress and no warnings about its own parts."""
+    """A context in which nothing is printed to stdout, warnings are ignored, and log messages up to the level WARNING
+    are dropped.
+    """
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -75,7 +78,9 @@ def _quiet() -> Any:
 
 
 def _reason(error: BaseException) -> str:
-    """The first telling line of the exporter's report."""
+    """The summary in the exporter's report, or the whole message if there is none: one line of at most 400
+    characters.
+    """
     text = re.sub(r"\x1b\[\d+m", "", str(error))
     found = re.search(r"## Exception summary\s+(.*?)(?:\n\n|$)", text, re.DOTALL)
     return " ".join((found[1] if found else text).split())[:400]

@@ -22,7 +22,9 @@ def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
 
 
 def lstm(x: Any, h: Any, c: Any, weights: Sequence[Any]) -> Any:
-    """Outputs [B, T, W], and h and c [B, W] after the last position."""
+    """``fused.lstm`` in ONNX: outputs [B, T, W], and h and c [B, W] after the last position. ``x`` is [B, T, D], ``h``
+    and ``c`` are the first states [B, W].
+    """
     weight_1GD, recurrent_1GW, bias_1G = _parameters(weights, LSTM_GATES)
     first = op.Constant(value_ints=[0])
     y_T1BW, last_1BW, memory_1BW = op.LSTM(
@@ -39,7 +41,9 @@ def lstm(x: Any, h: Any, c: Any, weights: Sequence[Any]) -> Any:
 
 
 def gru(x: Any, h: Any, weights: Sequence[Any]) -> Any:
-    """Outputs [B, T, W], and h [B, W] after the last position."""
+    """``fused.gru`` in ONNX: outputs [B, T, W], and h [B, W] after the last position. ``x`` is [B, T, D], ``h`` is the
+    first state [B, W].
+    """
     weight_1GD, recurrent_1GW, bias_1G = _parameters(weights, GRU_GATES)
     first = op.Constant(value_ints=[0])
     y_T1BW, last_1BW = op.GRU(
@@ -64,7 +68,9 @@ def _width(params: Sequence[Any]) -> int:
 
 
 def _parameters(params: Sequence[Any], gates: Sequence[int]) -> tuple[Any, Any, Any]:
-    """The stacked matrices and the bias of a cell, with the gates in ONNX's order."""
+    """The matrices of the input and of the state, and both biases as one vector, with the gates in ONNX's order and one
+    more first axis, of size 1.
+    """
     W = _width(params)
     order = [gate * W + unit for gate in gates for unit in range(W)]
     order_G = op.Constant(value_ints=order)

@@ -16,8 +16,10 @@ TOLERANCE = 1e-3  # largest difference of a token's log-probability, in float32
 class Parity:
     """How an export compares with PyTorch on ``sources`` sample sources.
 
-    ``equal`` is the number of equal outputs. ``ties`` are different outputs whose log-probabilities under PyTorch
-    differ by at most ``TOLERANCE``. ``largest`` is the largest difference of the log-probability of one token.
+    ``equal`` is the number of sources with the same output. ``ties`` is the number of sources with two different
+    outputs whose log-probabilities differ by at most ``TOLERANCE``. PyTorch gives the log-probability of its own
+    output, and the export of its own. ``largest`` is the largest difference of the log-probability of one token, over
+    the tokens of PyTorch's outputs.
     """
 
     sources: int
@@ -33,7 +35,9 @@ class Parity:
 
 
 def compare(torch_model: Transducer, exported: Transducer, sources: Sequence[str]) -> Parity:
-    """Decodes the sources with both models and their search, and scores PyTorch's outputs with both."""
+    """How an export compares with PyTorch. Decodes the sources with both, each with the search of its transducer, and
+    scores PyTorch's outputs with both.
+    """
     ours, theirs = ([found[0] for found in each.predict(sources)] for each in (torch_model, exported))
     pairs = [(source, output.text) for source, output in zip(sources, ours, strict=True)]
     forced = [list(each.score(pairs)) for each in (torch_model, exported)]
@@ -51,7 +55,7 @@ def compare(torch_model: Transducer, exported: Transducer, sources: Sequence[str
 
 
 def check(parity: Parity, engine: str) -> None:
-    """Raises UserError if outputs differ that are no ties, or log-probabilities by more than ``TOLERANCE``."""
+    """Raises UserError if some outputs are neither equal nor ties, or if ``largest`` is more than ``TOLERANCE``."""
     if parity.equal + parity.ties < parity.sources or parity.largest > TOLERANCE:
         raise UserError(
             f"the export for {engine} does not compute what PyTorch does, so it was not kept: {parity} (at most "

@@ -41,9 +41,11 @@ def export_run(
 ) -> tuple[Path, Parity]:
     """Writes a run's model for another engine. Returns the folder, and how its outputs compare with PyTorch's.
 
-    ``out`` is by default exports/onnx (or ctranslate2) in the run directory. ``sources`` are the sample that both
-    engines decode, by default the first of the run's validation split. Raises UserError if the model cannot be exported
-    or if the outputs differ; then nothing is kept.
+    ``to`` is "onnx" or "ctranslate2". ``out`` is by default the folder exports/onnx (or exports/ctranslate2) of the run
+    directory; an export in it is replaced. Both engines decode a sample: the first 32 of ``sources``, by default of the
+    different sources of the run's validation split. For ctranslate2 both search greedily. Raises UserError if the model
+    cannot be exported, if ``out`` has files and is no export, or if the outputs differ (``parity.check``); then nothing
+    is written. Raises MissingPackageError if a package of the engine is missing.
 
     ``precision`` int8 is for ctranslate2. Its outputs may differ: the result says how many.
     """
@@ -127,7 +129,7 @@ def _sample(run: Run) -> list[str]:
 
 
 def _check_free(folder: Path) -> None:
-    """Raises UserError if the folder holds something that is no export."""
+    """Raises UserError if the folder has files and no export.json."""
     from transduce.engines.manifest import is_export
 
     if folder.exists() and any(folder.iterdir()) and not is_export(folder):

@@ -25,8 +25,11 @@ class PhraseReading:
     derived: Derived
 
     def lines(self) -> list[str]:
-        """A row for each phrase in the order of the output: its source, its target, its score, and its features that
-        are not 0. The last row is the sum.
+        """A table as lines of text. Its columns are the source, the target, the score, and the features whose sum over
+        the phrases is not 0.
+
+        The first row names the columns. A row for each phrase in the order of the output follows, then a row with the
+        sums, and a row with the weights of the features.
         """
         derived = self.derived
         names = [name for name, value in derived.features.items() if value]
@@ -42,8 +45,8 @@ class PhraseReading:
         return ["  ".join(map(padded, row, widths)).rstrip() for row in rows]
 
     def write(self, path: Path) -> None:
-        """Writes a JSON file: the output, its score, and its phrases with their features. Raises UserError for a path
-        that does not end in .json.
+        """Writes a JSON file: the source, the output, its score and features, the weights, and the phrases with their
+        features. Raises UserError for a path that does not end in .json.
         """
         if path.suffix != ".json":
             raise UserError(f"--out {path}: phrases are written as .json; end the name with it")
@@ -60,7 +63,9 @@ class PhraseReading:
 
 
 def phrases(transducer: Transducer, source: str) -> PhraseReading:
-    """The phrases of the best output. Raises UserError for a model that does not write phrase by phrase."""
+    """The best output for the text ``source`` with the phrases that wrote it. Raises UserError for a model that does
+    not write phrase by phrase.
+    """
     (output, *_) = next(transducer.predict([source]))
     if not can(type(transducer.model), Deriving) or output.derived is None:
         raise UserError(

@@ -46,14 +46,16 @@ class Smoothing(Density, Protocol):
 
 @dataclass(frozen=True)
 class Band:
-    """A curve with its uncertainty: ``mean`` and standard ``deviation``, [S, C] or [T, C]."""
+    """A curve with its uncertainty: the ``mean`` and the standard ``deviation`` of a normal distribution for each
+    number, [S, C] or [T, C].
+    """
 
     name: str
     mean: Array
     deviation: Array
 
     def ends(self, level: float) -> tuple[Array, Array]:
-        """The ends of the central intervals that hold each number with probability ``level``."""
+        """The lower and the upper ends of the central intervals that hold each number with probability ``level``."""
         reach = NormalDist().inv_cdf((1 + level) / 2) * self.deviation
         return self.mean - reach, self.mean + reach
 
@@ -71,10 +73,11 @@ class SeriesReading:
     components: tuple[Band, ...] = ()
 
     def lines(self) -> list[str]:
-        """A table for the terminal: a row for each step and channel, then a row for each number of the forecast.
+        """Two tables for the terminal, as lines of text, with an empty line between them.
 
-        The first rows have the number that was given, and each curve with its deviation. The others have the 90 %
-        interval.
+        The first has a row for each step and channel: the number that was given, and each curve with its deviation. The
+        curves are those of ``smoothed`` and ``components``. The second has a row for each number of the forecast, with
+        its 90 % interval.
         """
         curves = [*([self.smoothed] if self.smoothed else []), *self.components]
         head = ["step", "channel", "given", *(curve.name for curve in curves)]
@@ -96,9 +99,11 @@ class SeriesReading:
         return [*_table([head, *rows]), "", *_table([["step", "channel", "forecast", "90 % interval"], *ahead])]
 
     def plot(self, path: Path) -> None:
-        """Draws one column of panels per channel: the series and its forecast above, each component below.
+        """Draws a picture and writes it to ``path``. Each channel has one column of panels: the series and its forecast
+        above, each component below.
 
-        Dark bands hold half of the probability, light ones 90 %. Raises UserError for an unknown suffix.
+        Dark bands hold half of the probability, light ones 90 %. Raises UserError for an unknown suffix, and
+        MissingPackageError without matplotlib.
         """
         channels, panels = self.given.shape[1], 1 + len(self.components)
         sheet = figure(7.5 * channels, 3.2 + 1.6 * len(self.components))
@@ -130,9 +135,9 @@ class SeriesReading:
 
 
 def read_series(transducer: Transducer, source: str) -> SeriesReading:
-    """Forecasts a series with the run's search, and smooths it if the model has components.
+    """The series of the line ``source``, its forecast by the run's search, and its components if the model has some.
 
-    Raises UserError if the model gives no density of numbers.
+    Raises UserError if the model gives no density of numbers, or if the line is no series.
     """
     model: Any = transducer.model
     tokenizer = transducer.target_tokenizer
@@ -158,7 +163,9 @@ def read_series(transducer: Transducer, source: str) -> SeriesReading:
 
 
 def _in_units(tokenizer: Any, name: str, scaled: Forecasts, around_mean: bool) -> Band:
-    """The one row of ``scaled`` in the units of the series. The training set's mean is added if ``around_mean``."""
+    """The first row of ``scaled`` as a band in the units of the series. The training set's mean is added only if
+    ``around_mean``.
+    """
     shape = scaled.mean.shape[1:]
     mean, deviation = (each[0].double().flatten().tolist() for each in (scaled.mean, scaled.deviation))
     if around_mean:
@@ -169,7 +176,9 @@ def _in_units(tokenizer: Any, name: str, scaled: Forecasts, around_mean: bool) -
 
 
 def _spread(numbers: list[float]) -> Hypothesis:
-    """A hypothesis with these deviations: distances, which are scaled and not shifted."""
+    """A hypothesis with these numbers as deviations, which ``in_units`` multiplies by the scale without adding the
+    mean.
+    """
     return Hypothesis((*numbers, float(EOS)), 0.0, 0.0, deviations=tuple(numbers))
 
 

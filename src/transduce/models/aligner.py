@@ -37,7 +37,9 @@ class WordAligner(nn.Module):
 
 
 class Reverse(nn.Module):
-    """The other direction of a ``WordAligner``: its source is the aligner's target."""
+    """The other direction of a ``WordAligner``, with the same parameters: ``align`` takes the aligner's target as its
+    source.
+    """
 
     def __init__(self, ways: TwoWays) -> None:
         super().__init__()

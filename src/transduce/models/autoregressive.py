@@ -17,8 +17,8 @@ class EncoderDecoder(nn.Module):
     """p(y | x): a decoder that starts from an encoder's memory of x.
 
     ``tie`` shares tables. "target" makes the decoder's embedding and readout one parameter (Press and Wolf 2017). "all"
-    shares it with the encoder's embedding too, which needs a joint vocabulary. Raises UserError if the tables' shapes
-    differ.
+    shares it with the encoder's embedding too, which needs a joint vocabulary. Raises UserError if a part has no such
+    table, or if the tables' shapes differ.
     """
 
     def __init__(

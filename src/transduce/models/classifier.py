@@ -16,7 +16,8 @@ from transduce.types import Emission, Factory
 
 
 class Classifier(nn.Module):
-    """p(y | x) = softmax(W pool(encoder(x)) + b). The target is one token; EOS does not count.
+    """p(y | x) = softmax(W pool(encoder(x)) + b). The target is one token before EOS, which has no probability of its
+    own: ``emit`` raises UserError for other lengths.
 
     ``pooling`` reduces the encoder's memory to one vector. ``dropout`` applies to this vector.
     """

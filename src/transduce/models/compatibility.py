@@ -12,10 +12,11 @@ from transduce.types import Facts
 
 
 def check_fit(path: str, protocol: str, user: type, model: type) -> None:
-    """Raises ConfigError if the class ``model`` lacks a method that the class ``user`` calls.
+    """Raises ConfigError if the class ``model`` lacks a method that the class ``user``, a search or an objective, calls
+    (``lacking_for``).
 
-    The annotation of ``user.__call__`` says what it needs. ``path`` is the configuration's key for the user, a class of
-    ``protocol``. The error names the classes of this protocol that fit.
+    ``path`` is the configuration's key for the user, and ``protocol`` the user's protocol in ``names.NAMES``. The error
+    lists the names of this protocol that fit the model.
     """
     lacking = lacking_for(user, model)
     if lacking:
@@ -30,7 +31,7 @@ def check_fit(path: str, protocol: str, user: type, model: type) -> None:
 def check_words(model: Table, facts: Facts) -> None:
     """Raises ConfigError if the source has whole words with ids of their own, and no part of ``model`` asks for them.
 
-    A part asks for them by the key ``source_words`` in its table.
+    ``model`` is the table with all defaults. A part asks for them if its table has the key ``source_words``.
     """
     if facts.source_words and not _asks(model, "source_words"):
         raise ConfigError(

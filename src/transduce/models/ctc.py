@@ -42,9 +42,10 @@ class CTC(nn.Module):
 class JointCTC(nn.Module):
     """CTC and a decoder over one encoder (Watanabe et al. 2017).
 
-    log p(y | x) = w log p_ctc(y | x) + (1 - w) log p_decoder(y | x), where w is ``weight``. It is summed token by token
-    as in ``Fusion``, without renormalisation. Any search for autoregressive models works: a beam is the one-pass joint
-    decoding of the paper's section IV-B. ``stretch`` and ``dropout`` belong to the frames as in ``CTC``.
+    The score of an output is w log p_ctc(y | x) + (1 - w) log p_decoder(y | x), where w is ``weight``. It is summed
+    token by token as in ``Fusion``, without renormalisation: PAD has the rest of the probability. Any search for
+    autoregressive models works: a beam is the one-pass joint decoding of the paper's section IV-B. ``stretch`` and
+    ``dropout`` belong to the frames as in ``CTC``. Raises UserError unless ``weight`` is from 0 to 1.
     """
 
     def __init__(

@@ -21,11 +21,12 @@ NARROWEST = 12.0  # largest absolute logarithm of a deviation, in units of the l
 class Forecaster(nn.Module):
     """y = f(x): an encoder reads the steps of a series, and an instant decoder writes the next steps.
 
-    The decoder's readout gives one number per channel. ``level`` removes the level of each series before the model
-    reads it, and adds it to the forecast. "last" uses the last step: y = x_S + f(x - x_S) (NLinear of Zeng et al.
-    2023). The level "window" also divides by the deviation: y = m + s f((x - m) / s). There m is the mean and s the
-    standard deviation of the steps read (Kim et al. 2022, without their weights). Both need as many output channels as
-    input channels. ``predict`` raises UserError for more steps than the decoder's ``max_length``.
+    The decoder's readout gives one number per channel. ``level`` removes the level of each channel of a series before
+    the model reads it, and adds it to the forecast. "last" uses the last step: y = x_S + f(x - x_S) (NLinear of Zeng et
+    al. 2023). "window" uses the mean m of the steps read, and divides by their standard deviation s: y = m + s f((x -
+    m) / s) (Kim et al. 2022, without their weights). To the variance, 1e-5 is added. Both need as many output channels
+    as input channels; otherwise UserError. ``predict`` raises UserError for more steps than the decoder's
+    ``max_length``.
     """
 
     def __init__(
@@ -54,7 +55,9 @@ class Forecaster(nn.Module):
         return numbers_BTC if level is None else level.given_to(numbers_BTC)
 
     def decoded(self, source: Padded, steps_B: Tensor) -> tuple[Any, _Levelled | None]:
-        """The decoder's features [B, T, ...] and the level that was removed from the source, if any."""
+        """The decoder's features [B, T, ...], and the level that was removed from the source: None if ``level`` is
+        "none". Raises UserError for too many steps.
+        """
         longest = int(steps_B.max())
         if longest > self.steps:
             raise UserError(
@@ -69,9 +72,9 @@ class Forecaster(nn.Module):
 class DensityForecaster(Forecaster):
     """A forecaster that gives a normal distribution of each number.
 
-    Given the source, all numbers are independent. A linear layer on the decoder's features gives the logarithm of each
-    number's deviation; untrained, all are the same. With a ``level``, deviations are multiplied by its scale. Train it
-    with ``objective = "log-density"`` (Nix and Weigend 1994).
+    Given the source, all numbers are independent. A linear layer on the decoder's features gives the natural logarithm
+    of each number's standard deviation, cut to -12 to 12; untrained, it is 0. With a ``level``, deviations are
+    multiplied by its scale. Train it with ``objective = "log-density"`` (Nix and Weigend 1994).
     """
 
     def __init__(
@@ -115,7 +118,9 @@ class DensityForecaster(Forecaster):
 
 @dataclass(frozen=True)
 class _Levelled:
-    """The level of a series: its ``mean`` and its ``scale``, [B, 1, C] each."""
+    """What is removed from a series: numbers become (x - ``mean``) / ``scale``, [B, 1, C] each. For the level "last",
+    the mean is the last step and the scale 1.
+    """
 
     mean: Tensor
     scale: Tensor

@@ -27,10 +27,14 @@ class HiddenMarkov(nn.Module):
     and emits a step of the source. Counted from labelled sources; labels may be missing.
 
     The transitions are smoothed like n-grams (kneser_ney.py). ``emission`` is the model of p(x_t | y_t). A label <unk>
-    in training is not known (``missing`` of the unit "symbols"). Then the known labels are counted, and each pass is
-    one of expectation maximisation (Baum-Welch) over all sources. In it, the counted n-grams weigh as much as ``prior``
-    transitions after each history. A source with unknown labels counts ``unlabelled`` times (Nigam et al. 2000). If no
-    label is known, the first emissions are random.
+    in training is not known (``missing`` of the unit "symbols"). Then the first transitions are counted in the targets
+    without <unk>; if there are none, all are equally probable. The first emissions are estimated at all known labels;
+    if there are none, they are random. Each pass is one of expectation maximisation (Baum-Welch) over all sources. In
+    it, the first transitions weigh as much as ``prior`` transitions after each history. A source with unknown labels
+    counts ``unlabelled`` times (Nigam et al. 2000).
+
+    Raises UserError if ``order`` is less than 1 or its table too large, or unless ``prior`` and ``unlabelled`` are more
+    than 0.
     """
 
     def __init__(
@@ -71,7 +75,10 @@ class HiddenMarkov(nn.Module):
         return self.trellis(source)
 
     def allowed(self, target: Padded, lengths_B: Tensor, steps: int) -> Tensor:
-        """[B, T, L]: the known label of each step, or all labels with a name."""
+        """[B, T, L], T = ``steps``: True for the known label of a step. True for all labels, but not for special
+        tokens, if it is not known or past ``lengths_B``. Raises UserError if a row has another number of labels than
+        ``lengths_B``.
+        """
         check_lengths(lengths_B, target.lengths - 1)
         missing = max(0, steps - target.values.shape[1])
         label_BT = nn.functional.pad(target.values, (0, missing))[:, :steps]
@@ -81,12 +88,14 @@ class HiddenMarkov(nn.Module):
 
 
 def named(labels: int, like: Tensor) -> Tensor:
-    """[L]: True for labels, False for special tokens."""
+    """[L]: True for labels, False for special tokens. On the device of ``like``."""
     return torch.arange(labels, device=like.device) > UNK
 
 
 class LabelCounts(OnePass):
-    """The counts of a hidden Markov model of labels. If labels are missing, passes are those of Baum-Welch."""
+    """The counts of a hidden Markov model of labels. If labels are missing, each pass is one of Baum-Welch; otherwise
+    the first pass counts, and others only measure.
+    """
 
     def __init__(self, model: HiddenMarkov, pairs: Pairs) -> None:
         check_tokens("a hidden Markov model of labels", pairs.target)
@@ -154,7 +163,9 @@ class LabelCounts(OnePass):
         return BaumWelch(self.model, self.pairs, estimation, table, self.model.prior, shares)
 
     def _transitions(self) -> Tensor:
-        """p(label or end | begin or history), [1 + H, L + 1], from the rows whose labels are all known."""
+        """Probabilities [1 + H, L + 1] of each label, and of the end in the last column: at the begin (row 0) and after
+        each history. From the targets whose labels are all known; all are equal if there is none.
+        """
         L, ngrams = self.model.labels, BackOff().double()
         rows = [row for row, complete in zip(self.pairs.target.unclosed(), self.complete_N, strict=True) if complete]
         if not rows:
@@ -170,6 +181,8 @@ class LabelCounts(OnePass):
 
 
 def uniform(labels: int, histories: int) -> Tensor:
-    """[1 + H, L + 1]: all labels with a name, and the end, with equal probabilities."""
+    """Probabilities [1 + H, L + 1]: in each row, all labels (not special tokens) and the end, in the last column, have
+    the same.
+    """
     possible = torch.cat([torch.arange(labels) > UNK, torch.ones(1, dtype=torch.bool)]).double()
     return (possible / possible.sum()).repeat(1 + histories, 1)

@@ -21,11 +21,12 @@ class HiddenMarkovClassifier(nn.Module):
     """p(y | x) in proportion to p(y) p(x | y), where p(x | y) is a hidden Markov model of its own for each label y
     (Rabiner 1989, section V).
 
-    Each model has ``states``. With ``topology`` "left-right" a state goes to itself or to a later one, as sounds of a
-    word follow each other; with "any" it goes to each state. A source begins and ends in any state. The estimation is
-    Baum-Welch: each pass is one of expectation maximisation. At the start, each source is cut into ``states`` equal
-    parts. The uniform transitions weigh as much as ``prior`` transitions. A label <unk> in training is not known
-    (``missing`` of the unit "symbols"): its source counts for all labels, by their posterior probabilities.
+    Each model has ``states``. With ``topology`` "left-right" a state goes to itself or to any later one, as sounds of a
+    word follow each other. With "any" it goes to each state of its label. A source begins and ends in any state. The
+    estimation is Baum-Welch: each pass is one of expectation maximisation. For the first emissions, each source is cut
+    into ``states`` equal parts. The first transitions of a state are equally probable, and weigh as much as ``prior``
+    transitions in each pass. A label <unk> in training is not known (``missing`` of the unit "symbols"): its source
+    counts for all labels, by their posterior probabilities.
     """
 
     def __init__(
@@ -51,21 +52,27 @@ class HiddenMarkovClassifier(nn.Module):
         return ClassCounts(self, pairs)
 
     def states(self, source: Any) -> Trellis:
-        """The trellis of the states of all labels: state k of label v has number v K + k."""
+        """The trellis of the states of all labels: state k of label v has number v K + k. Raises UserError before
+        training.
+        """
         if not len(self.table):
             raise UserError("this hidden Markov model has not been counted: train it first")
         unary, table = self.emission(source), self.table
         return Trellis(unary.values.to(table.dtype), unary.lengths, table[1:, :-1], table[0, :-1], table[1:, -1])
 
     def allowed(self, target: Padded, lengths_B: Tensor, steps: int) -> Tensor:
-        """[B, T, VK]: the states of the label of each row, or of all labels with a name if it is not known."""
+        """[B, T, VK], T = ``steps``: True for the states of a row's label. If this is <unk>, True for the states of all
+        labels, but not of special tokens.
+        """
         check_one(target.lengths - 1)
         label_B1, every_V = target.values[:, :1], torch.arange(self.labels, device=target.values.device)
         own_BV = torch.where(label_B1 == UNK, every_V > UNK, every_V == label_B1)
         return own_BV.repeat_interleave(self.per_label, 1)[:, None].expand(-1, steps, -1)
 
     def start(self, source: Any) -> Tensor:
-        """[B, V]: log p(x, y) of each label; log p(y) for a source without steps."""
+        """[B, V]: the joint log p(x, y) of each label, up to a term that is the same for all labels of a source; log
+        p(y) for a source without steps.
+        """
         trellis, V, K = self.states(source), self.labels, self.per_label
         own_VKK = trellis.transition.view(V, K, V, K).diagonal(dim1=0, dim2=2).permute(2, 0, 1)
         weights_KVK = own_VKK.double().exp().transpose(0, 1)
@@ -88,7 +95,7 @@ class HiddenMarkovClassifier(nn.Module):
 
 
 def check_one(lengths_B: Tensor) -> None:
-    """Raises UserError unless each target is one label."""
+    """Raises UserError unless all lengths, which do not count EOS, are 1."""
     if bool((lengths_B != 1).any()):
         raise UserError(
             f"a target of {int(lengths_B[lengths_B != 1][0])} tokens, and a classifier writes one: set "
@@ -113,7 +120,7 @@ class ClassCounts:
         return self.passes.reestimate()
 
     def store(self) -> None:
-        """The parameters are stored after each pass."""
+        """Stores the first estimate if there was no pass yet. Each pass has stored its own."""
         if self.passes is None:
             self.passes = self._begin()
 
@@ -126,7 +133,9 @@ class ClassCounts:
         return BaumWelch(model, self.pairs, estimation, self._table(named), model.prior, [(b, 1.0) for b in batches])
 
     def _table(self, named_S: Tensor) -> Tensor:
-        """[1 + VK, VK + 1]: equal probabilities of all transitions that the topology has."""
+        """Probabilities [1 + VK, VK + 1]: equal ones for all transitions that the topology has, with the begin in row 0
+        and the end in the last column. ``named_S`` are the states in which a source can begin.
+        """
         S, K = len(named_S), self.model.per_label
         label_S, number_S = torch.arange(S) // K, torch.arange(S) % K
         possible_SS = label_S[:, None] == label_S
@@ -137,7 +146,9 @@ class ClassCounts:
         return table / table.sum(1, keepdim=True)
 
     def _parts(self, batch: Batch) -> Padded:
-        """Values [B, T, VK]: 1 for the state of each step if each row is cut into equal parts; 0 if it has no label."""
+        """Values [B, T, VK]: 1 for the state of each step if each row is cut into K equal parts; 0 at all steps of a
+        row whose label is not known.
+        """
         check_one(batch.target.lengths - 1)
         model = self.model
         lengths_B = model.emission.lengths(batch.source)

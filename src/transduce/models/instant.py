@@ -18,10 +18,10 @@ from transduce.types import Emission, Factory, Memory, widened
 
 
 class LengthClassifier(nn.Module):
-    """log p(n | x) [B, max_length + 1] for n = 0 to ``max_length`` tokens: softmax(W [summary; PE(S)] + b).
+    """log p(n | x) [B, max_length + 1] for n = 0 to ``max_length`` tokens: log_softmax(W [summary; PE(S)] + b).
 
-    ``summary`` is the memory's, and S is the number of its states. S is given because a summary may be an average,
-    which does not contain it. As a sinusoid, S lets a linear layer prefer lengths near S.
+    ``summary`` is the memory's, and S is the number of a row's real states. S is given because a summary may be an
+    average, which does not contain it. As a sinusoid, S lets a linear layer prefer lengths near S.
     """
 
     def __init__(self, summary_widths: tuple[int, ...], max_length: int, width: int = 64) -> None:
@@ -38,7 +38,7 @@ class LengthClassifier(nn.Module):
 
 @dataclass(frozen=True)
 class InstantState:
-    """The decoder's state, and log p(n | x) [B, L] for n = 0 to L - 1."""
+    """The decoder's state, and log p(n | x) [B, L] for n = 0 to L - 1, where L - 1 is the decoder's ``max_length``."""
 
     decoder: Any
     length_log_probs: Tensor
@@ -77,7 +77,9 @@ class Instant(nn.Module):
         return Emission(self.write(state, lengths, max(1, longest)), lengths, state.length_log_probs)
 
     def write(self, state: InstantState, lengths: Tensor, positions: int) -> Any:
-        """The features [N, ``positions``, ...] of outputs of these ``lengths`` [N]; ``emit`` without its checks."""
+        """The features [N, ``positions``, ...] of outputs of these ``lengths`` [N]; The work of ``emit``, without its
+        check.
+        """
         return self.decoder(state.decoder, lengths, positions)
 
     def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:

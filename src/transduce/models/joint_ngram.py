@@ -28,10 +28,10 @@ from transduce.types import BOS, EOS, PAD, Padded
 
 @dataclass(frozen=True)
 class JointState:
-    """``next_NE``: the probability of each arc as the next one that writes a token. ``ending_N``: that nothing more
-    follows.
+    """Probabilities given the tokens so far. ``next_NE``: that each arc is the next one that writes a token.
+    ``ending_N``: that nothing more follows.
 
-    Both are given the tokens so far. All are 0 if no segmentation of the source writes these tokens.
+    All are 0 if no segmentation of the source that pruning kept writes these tokens.
     """
 
     next_NE: Tensor
@@ -45,14 +45,16 @@ class JointNgram(nn.Module):
     A segmentation has the probability prod_k p(u_k | u_k-n+1 ... u_k-1), and n is the ``order`` (Bisani and Ney 2008).
 
     A unit has one source token and up to ``target_tokens`` target tokens or none, or up to ``source_tokens`` source
-    tokens and one target token. A pair cannot be cut if it has more than ``target_tokens`` target tokens for each
-    source token. Counting stops with an error if more than the share ``uncut`` of the pairs cannot be cut.
+    tokens and one target token. A pair cannot be cut if it has no source token, or more than ``target_tokens`` target
+    tokens for each source token. Counting stops with an error if more than the share ``uncut`` of the pairs cannot be
+    cut.
 
     Counted, not trained: expectation maximisation finds the units (Jiampojamarn et al. 2007), and modified Kneser-Ney
     smooths the n-grams of the best segmentations. Two limits prune the segmentations of a source. ``beam`` removes
     those whose log-probability (natural logarithm) is more than this below the best at the same place or at the end.
     ``width`` keeps that many of the best at each place. ``escape`` is the probability that the next token is in no
-    segmentation. All tokens are then equally probable, so that none is impossible.
+    segmentation. All tokens except PAD and BOS are then equally probable, so that none of them is impossible.
+    ``readout`` returns log p.
     """
 
     def __init__(
@@ -120,7 +122,9 @@ class JointNgram(nn.Module):
         return cut(self.units, self.longest[0], self.ngrams, source, target)
 
     def _log_probs(self, state: JointState) -> Tensor:
-        """[N, V]: the log-probability of each next token."""
+        """log p(token | tokens so far, source) [N, V] of each next token, with ``escape``. PAD and BOS have minus
+        infinity.
+        """
         token_BKE = _hypotheses(state.readings.value.token_BE, len(state.ending_N))
         next_BKE = state.next_NE.view(token_BKE.shape)
         probability_BKV = next_BKE.new_zeros(*token_BKE.shape[:2], self.target_vocabulary)
@@ -134,7 +138,9 @@ class JointNgram(nn.Module):
 
 
 def _written(token_N: Tensor, state: JointState) -> JointState:
-    """The state after a token: the arcs that write it have been taken. BOS keeps the beginning."""
+    """The state after a token: the arcs that write it have been taken, and the probabilities are normalised again. For
+    BOS, the same probabilities as before.
+    """
     readings, begins_N = state.readings.value, token_N == BOS
     token_BKE = _hypotheses(readings.token_BE, len(token_N))
     (B, K, _), Q = token_BKE.shape, readings.ending_BQ.shape[1]
@@ -148,7 +154,9 @@ def _written(token_N: Tensor, state: JointState) -> JointState:
 
 
 def _onward(at_BKQ: Tensor, readings: Readings) -> JointState:
-    """From the probability of each node, through silent arcs, to the arcs that write next."""
+    """The state of hypotheses that are at each node with probability ``at_BKQ``: through silent arcs to the arcs that
+    write next.
+    """
     B, K, Q = at_BKQ.shape
     silent_B1Q, silent_end_BKQ = readings.silent_BQ[:, None], readings.silent_end_BQ[:, None].expand(B, K, Q)
     reached_BKQ = at_BKQ
@@ -168,9 +176,10 @@ def _hypotheses(values_BE: Tensor, N: int) -> Tensor:
 
 
 class JointCounts:
-    """Counts of a joint n-gram model: expectation maximisation, then n-grams of the best segmentations.
+    """Counts of a joint n-gram model: expectation maximisation, then n-grams of the best segmentations, in ``store``.
 
-    Raises UserError if more than the share ``model.uncut`` of the pairs cannot be cut into units, or if none can.
+    Raises UserError for numbers, for vocabularies that are too large (``Cosegmentation``), if more than the share
+    ``model.uncut`` of the pairs cannot be cut into units, or if none can.
     """
 
     def __init__(self, model: JointNgram, pairs: Pairs) -> None:
@@ -201,7 +210,9 @@ class JointCounts:
 
 
 def _remedy(pairs: Pairs, uncut: float) -> str:
-    """How to cut enough of the pairs: longer units, or other tokens."""
+    """Advice for the user, so that enough pairs can be cut: remove pairs without a source, or allow longer units, or
+    choose other tokens.
+    """
     S_N, T_N = (lengths.astype(np.int64) - 1 for lengths in (pairs.source_lengths, pairs.target_lengths))
     other = "choose a unit with longer tokens for data.units.target, or one with shorter tokens for data.units.source"
     needed = np.sort(-(-T_N[S_N > 0] // S_N[S_N > 0]))

@@ -114,8 +114,8 @@ class KalmanFilter(nn.Module):
     def smoothed(self, source: Padded) -> tuple[list[Forecasts], Forecasts]:
         """Each component and their sum at all steps of the source, given all its numbers. Missing ones have values too.
 
-        The components are [B, S, C] with the deviations of what is not known about them; the noise of observations is
-        left out.
+        The components and the sum are [B, S, C], float64. Their deviations describe what is not known about them; the
+        noise of observations is left out.
         """
         series = grouped(source, self.channels)
         model = self.parameters_now()
@@ -132,7 +132,9 @@ class KalmanFilter(nn.Module):
 
 
 class SeriesCounts:
-    """``Counts`` of a Kalman filter: passes that raise the likelihood of series. A pair's source and target are one."""
+    """``Counts`` of a Kalman filter: passes of expectation maximisation or of L-BFGS. A pair's source and target are
+    one series. Raises UserError for tokens.
+    """
 
     def __init__(self, model: KalmanFilter, pairs: Pairs) -> None:
         if any(side.ids.dtype.kind != "f" for side in (pairs.source, pairs.target)):
@@ -177,7 +179,9 @@ class SeriesCounts:
 
 
 def shown(model: Parameters, observed: Observed, filtered: Filtered) -> tuple[Tensor, Tensor]:
-    """Mean and variance [B, T, C] of each number, given the numbers before its step."""
+    """Mean and variance [B, T, C] of each number at all T steps of ``observed``, given the numbers before its step; the
+    variance contains the noise.
+    """
     H = model.observation
     variances = [((H @ P_UNN) * H).sum(-1) + model.noise.diagonal() for P_UNN in filtered.covariance[:-1]]
     mean_BTC = torch.stack(filtered.mean[:-1], 1) @ H.T
@@ -189,7 +193,7 @@ def _fixed(value: Tensor) -> nn.Parameter:
 
 
 def _nothing(series: Padded, steps: int) -> Padded:
-    """``steps`` missing steps for each series."""
+    """``steps`` steps of NaN for each series."""
     B, _, C = series.values.shape
     return Padded(series.values.new_full((B, steps, C), torch.nan), torch.full_like(series.lengths, steps))
 

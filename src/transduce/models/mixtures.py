@@ -48,8 +48,9 @@ class Mixture(nn.Module):
         return tuple(output for output, _ in every), tuple(after for _, after in every)
 
     def log_probs(self, output: tuple[Any, ...]) -> Iterator[Tensor]:
-        """Yields log p [..., V] of each model, at least in float32. Raises UserError if the vocabularies differ in
-        size."""
+        """Yields log p [..., V] of each model, in float32 or wider, one model at a time. Raises UserError at the first
+        model whose vocabulary has another size.
+        """
         V = None
         for model, own in zip(self.models, output, strict=True):
             logits_V = model.readout(own)
@@ -63,7 +64,8 @@ class Mixture(nn.Module):
 
 
 class Ensemble(Mixture):
-    """The mean of the models' probabilities: p(y_t | ...) = 1/M sum_m p_m(y_t | ...).
+    """The mean of the models' probabilities: p(y_t | ...) = 1/M sum_m p_m(y_t | ...). ``readout`` returns its
+    logarithm.
 
     If one model gives a word probability 0, its mean still uses the other models' probabilities.
     """
@@ -137,7 +139,7 @@ def _logaddexp(one_V: Tensor, other_V: Tensor) -> Tensor:
 
 
 def columns(x_V: Tensor, candidates: Tensor | None) -> Tensor:
-    """The columns ``candidates`` [C] of a tensor [..., V], in this order: [..., C]. All columns if there are no
-    candidates.
+    """The columns ``candidates`` [C] of a tensor [..., V], in this order: [..., C]. The tensor itself if ``candidates``
+    is None.
     """
     return x_V if candidates is None else x_V.index_select(-1, candidates)

@@ -23,13 +23,14 @@ ROWS = 1024  # lines per chunk of a measurement
 class Ngram(nn.Module):
     """p(y) = prod_t p(y_t | y_t-n+1 ... y_t-1) with n = ``order``, by interpolated modified Kneser-Ney.
 
-    Chen and Goodman 1999. The end of a line is one more token. An n-gram of order n that occurs at most
-    ``cutoffs[n - 1]`` times is left out; the last of these numbers also holds for higher orders. Then each n-gram is
-    removed without which the perplexity rises by a share of less than ``prune``, such as 1e-8 (Stolcke 1998).
+    Chen and Goodman 1999. The end of a line is one more token. An n-gram of order n that occurs at most ``cutoffs[n -
+    1]`` times is left out; the last of these numbers also holds for higher orders. Then ``prune``, a small number such
+    as 1e-8, removes an n-gram of two or more words if the perplexity rises by a smaller share without it (Stolcke
+    1998). It keeps the beginnings of all n-grams that stay. 0 removes none.
 
     The source only gives the number of rows. The state [B] is each row's history, the index of an n-gram, and the
-    features [B, T] are these indices. The model's words are the token ids from UNK on, minus UNK. ``readout`` gives
-    log-probabilities; PAD and BOS have probability 0.
+    features [B, T] are these indices. The model's words are the token ids from UNK on, minus UNK, and the end.
+    ``readout`` gives log-probabilities; PAD and BOS have minus infinity.
     """
 
     def __init__(
@@ -64,7 +65,8 @@ class Ngram(nn.Module):
         return torch.stack(histories, 1), state
 
     def step(self, state_N: Tensor, token_N: Tensor) -> tuple[Tensor, Tensor]:
-        """log p(token | state) [N] and the next state [N], for tokens from EOS on: ``start``, then one token at a time.
+        """log p(token | state) [N] and the next state [N], for any token ids but PAD and BOS: ``start``, then one token
+        at a time.
 
         This is much faster than ``extend`` and ``readout`` if only some tokens' probabilities are needed.
         """

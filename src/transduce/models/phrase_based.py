@@ -156,8 +156,8 @@ class PhraseBased(nn.Module):
         return total_B
 
     def _found(self, ids_P: Ids, left_P: Ids) -> tuple[Ids, Ids, Ids]:
-        """[Q] each: the place, the number of source tokens and the number of each option in the table, -1 for a token
-        that is passed on.
+        """[Q] each: the index in ``ids_P`` where each option begins, its number of source tokens, and its index in the
+        table, or -1 for a token that is passed on.
         """
         trie = Trie(self.source_keys.cpu().numpy(), self.vocabularies[0], self.longest)
         number_PL = trie.find(ids_P, left_P)
@@ -191,8 +191,8 @@ class PhraseBased(nn.Module):
 
 
 class PhraseCounts(OnePass):
-    """The counts of a phrase-based model. The log-probability is that of the targets by the language model: phrases
-    have none.
+    """The counts of a phrase-based model. The log-probability is that of the targets by the language model alone:
+    phrases have none.
     """
 
     def __init__(self, model: PhraseBased, pairs: Pairs) -> None:

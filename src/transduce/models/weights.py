@@ -14,7 +14,9 @@ from transduce.errors import UserError
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Writes a safetensors file that other users may read, as far as the umask allows. Raises OSError if it cannot."""
+    """Writes a safetensors file that other users may read, as far as the umask allows; a file that is replaced keeps
+    its permissions. Raises OSError if it cannot.
+    """
     path.touch()
     mode = path.stat().st_mode
     try:
@@ -33,7 +35,9 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """Each parameter by its name, without gradient. A tied parameter occurs once, by its first name. No buffers."""
+    """Each parameter by its name, without gradient, in the model's own memory. A tied parameter occurs once, by its
+    first name. No buffers.
+    """
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
@@ -46,8 +50,9 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) ->
     """Copies ``tensors`` into the model, in place. ``origin`` names their file in errors.
 
     Raises UserError unless all names and shapes fit, and all trained numbers are finite. Numbers must be of the same
-    type, or both of a floating-point type. A parameter that is empty in the model takes any length. Counted parameters
-    may have infinite numbers, but no NaN. After an error the model is unchanged.
+    type, or both of a floating-point type; then they become the model's type. A parameter that is empty in the model
+    takes any length. Parameters without gradient, such as counts, may have infinite numbers, but no NaN. After one of
+    these errors the model is unchanged.
     """
     own = dict(model.named_parameters())
     missing, unknown = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
@@ -76,7 +81,9 @@ def _takes_any_length(parameter: nn.Parameter, tensor: Tensor) -> bool:
 
 
 def _check_numbers(name: str, parameter: nn.Parameter, tensor: Tensor, origin: str) -> None:
-    """Raises UserError unless the tensor has the parameter's kind of numbers, and these are finite."""
+    """Raises UserError unless the tensor has the parameter's type or both are floating-point, and if a number is NaN
+    or, in a parameter with gradient, infinite.
+    """
     same_kind = parameter.is_floating_point() and tensor.is_floating_point()
     if tensor.dtype != parameter.dtype and not same_kind:
         raise UserError(
@@ -92,13 +99,16 @@ def _check_numbers(name: str, parameter: nn.Parameter, tensor: Tensor, origin: s
 
 
 def prefixes(name: str) -> Iterator[str]:
-    """The dotted names of the modules that contain a parameter, outermost first, and then the parameter's own name."""
+    """Yields the dotted names of the modules that contain a parameter, outermost first, and then the parameter's own
+    name.
+    """
     parts = name.split(".")
     return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 def summarise(names: Collection[str], every: Collection[str]) -> list[str]:
-    """Replaces parameter ``names`` by the outermost modules all of whose parameters are in ``names``.
+    """The parameter ``names`` in short: each becomes the outermost module all of whose parameters are in ``names``, or
+    stays.
 
     ``every`` has the names of all parameters of the model. Each module is named once, in the order of ``names``.
     """
