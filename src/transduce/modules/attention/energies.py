@@ -58,7 +58,7 @@ class Additive(nn.Module):
     """The energy e_ts = v . tanh(W q_t + U m_s + b) of query q_t and memory state m_s (Bahdanau et al. 2015, appendix
     A.1.2; Luong's "concat").
 
-    ``width`` is the number of features of v, by default the query's width.
+    ``width`` is the number of features of v, by default the query's width. ``keys`` returns U m + b.
     """
 
     def __init__(self, query_width: int, memory_width: int, width: int | None = None) -> None:

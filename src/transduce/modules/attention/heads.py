@@ -24,8 +24,8 @@ class Heads(nn.Module):
 
     ``bias`` must broadcast to [B, H, T, S]. ``also`` maps the weights [B, H, T, S], after dropout, to a term [B, H, T,
     D] that is added to the result. A forward hook on the submodule ``weights`` receives the weights before dropout.
-    PyTorch's fused kernel computes the result if there is no hook and no ``also``. The CPU does not use that kernel for
-    gradients: two products and a softmax are faster for sentences.
+    PyTorch's fused kernel computes the result if there is no hook and no ``also``. The CPU does not use that kernel
+    while gradients are enabled: two products and a softmax are faster for sentences.
     """
 
     def __init__(self, dropout: float) -> None:
@@ -91,8 +91,9 @@ class CrossKeys:
 class CrossAttention(nn.Module):
     """Multi-head attention of a Transformer's decoder to the memory: maps positions [N, T, width] to [N, T, width].
 
-    ``start`` projects the memory once per sentence to ``CrossKeys``. If the memory has separate values, keys come from
-    its states and values from these.
+    ``start`` projects the memory once per sentence to ``CrossKeys``. Keys come from the memory's states, values from
+    ``Memory.read_BSD``. In a call, ``bias_B11S`` is minus infinity at the memory's padding and 0 elsewhere
+    (``mask_bias``). The hypotheses of a source are adjacent rows of x.
     """
 
     def __init__(self, width: int, memory_width: int, heads: int, dropout: float = 0.0) -> None:

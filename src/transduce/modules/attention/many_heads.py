@@ -20,7 +20,7 @@ from transduce.types import Memory
 class HeadKeys:
     """A memory's keys and values, [B, H, S, D] each, and the mask of its real states [B, S].
 
-    They are projected once per sentence.
+    Keys and values are projected once per sentence.
     """
 
     key_BHSD: Tensor
@@ -31,9 +31,11 @@ class HeadKeys:
 class MultiHeadAttention(nn.Module):
     """Multi-head attention to a memory, for any decoder (Vaswani et al. 2017, section 3.2.2):
 
-    W_o [r_1; ...; r_H] with r_h = softmax(W_q q (W_k m)' / sqrt(D)) W_v m for head h. q is a query, m are the memory's
-    states, and all four products have biases. The returned context is [N, T, query_width]. The returned weights [N, T,
-    S] are the mean of the heads' weights. A forward hook on ``heads.weights`` receives the weights of each head.
+    W_o [r_1; ...; r_H] with r_h = softmax(W_q q (W_k m)' / sqrt(D)) W_v v for head h. q is a query, m are the memory's
+    states, v is ``Memory.read_BSD``, D is the width of a head, and all four products have biases. The returned context
+    is [N, T, query_width]. The returned weights [N, T, S] are the mean of the heads' weights, before ``dropout``. A
+    forward hook on ``heads.weights`` receives the weights of each head, [B, H, (N / B) * T, S]. The state is not
+    changed.
     """
 
     def __init__(self, query_width: int, memory_width: int, heads: int = 4, dropout: float = 0.0) -> None:

@@ -1,7 +1,8 @@
 """Attention to a memory with one head and any energy.
 
-Queries may have K times the rows of the memory, for K hypotheses of each source. K is then folded into the query axis,
-so that nothing of the memory is copied. B sources, N = B * K rows, T queries, S keys, D features.
+There may be several hypotheses of each source. They are then folded into the query axis, so that nothing of the memory
+is copied. B sources, N rows (B times the hypotheses of a source), T queries of a row, Q queries of a source, S keys, K
+features of a key, D features.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class AttentionKeys:
         return mask_bias(self.mask_BS, self.key_BSK.dtype)[:, None]
 
     def read(self, weights_BQS: Tensor) -> Tensor:
-        """The means of the values under the ``weights_BQS``: maps [B, Q, S] to [B, Q, D]."""
+        """[B, Q, D]: for each query, the sum of the values times its weights."""
         return torch.matmul(weights_BQS.to(self.value_BSD.dtype), self.value_BSD)
 
 
@@ -49,8 +50,9 @@ class GlobalAttention(nn.Module):
     5-6).
 
     Returns contexts [N, T, memory_width] and weights [N, T, S]. In training, each weight is set to 0 with probability
-    ``dropout`` when the values are averaged; the returned weights are those before dropout. A forward hook on the
-    submodule ``weights`` receives them.
+    ``dropout`` when the values are averaged, and the others are scaled (``Dropout``). The returned weights are the
+    weights before dropout. A forward hook on the submodule ``weights`` receives them as [B, Q, S]. The state is not
+    changed.
     """
 
     def __init__(self, query_width: int, memory_width: int, energy: Factory[Energy], dropout: float = 0.0) -> None:

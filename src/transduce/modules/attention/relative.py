@@ -20,7 +20,9 @@ Read = Callable[[Tensor], Tensor]
 
 
 class NoRelative(nn.Module):
-    """No relative positions. The other classes override the methods that they change."""
+    """No relative positions: ``turn`` returns the same query and key, ``bias`` the same bias, and ``read`` None. The
+    other classes override the methods that they change.
+    """
 
     def __init__(self, heads: int, width: int, causal: bool) -> None:
         super().__init__()
@@ -36,10 +38,12 @@ class NoRelative(nn.Module):
 
 
 class Shaw(NoRelative):
-    """A vector for each distance up to ``distance``, added to keys and to values, the same for all heads.
+    """For each distance up to ``distance``, one vector a that is added to keys, and one vector b that is added to
+    values. All heads share them.
 
-    Shaw et al. 2018, eq. 3-4. Keys before and after the query have vectors of their own. Longer distances share the
-    last vector of their side. e_ts = q_t . (k_s + a_ts) / sqrt(D); z_t = sum_s weight_ts (v_s + b_ts).
+    Shaw et al. 2018, eq. 3-4: e_ts = q_t . (k_s + a_ts) / sqrt(D); z_t = sum_s weight_ts (v_s + b_ts). Keys after the
+    query have vectors of their own, unless the attention is ``causal``. Longer distances share the last vector of their
+    side. Raises UserError for a ``distance`` below 1.
     """
 
     def __init__(self, heads: int, width: int, causal: bool, distance: int = 16) -> None:
@@ -77,7 +81,8 @@ class T5(NoRelative):
 
     An encoder uses half of the ``buckets`` for each direction; a decoder uses all for the past. Half of a direction's
     buckets hold one distance each. The others grow logarithmically up to ``distance``, and the last one holds all
-    longer distances too. Each layer has its own numbers; Raffel et al. share them.
+    longer distances too. Each layer has its own numbers; Raffel et al. share them. Raises UserError if a direction has
+    fewer than 2 buckets, or if ``distance`` is not beyond the distances with a bucket of their own.
     """
 
     def __init__(self, heads: int, width: int, causal: bool, buckets: int = 32, distance: int = 128) -> None:
@@ -119,8 +124,8 @@ class Rotary(NoRelative):
     """Rotates queries and keys by their positions, so that their product depends on positions only through the
     distance.
 
-    Su et al. 2021, eq. 34. Features i < D/2 and i + D/2 form a plane, rotated by position / base^(2i/D). The paper
-    pairs neighbours, which differs only in the order of the features. Raises UserError if D is odd.
+    Su et al. 2021, eq. 34. Features i < D/2 and i + D/2 form a plane, rotated by position / base^(2i/D) radians. The
+    paper pairs neighbours, which differs only in the order of the features. Raises UserError if D is odd.
     """
 
     def __init__(self, heads: int, width: int, causal: bool, base: float = 10000.0) -> None:
@@ -146,8 +151,8 @@ def _turned(x_BHTD: Tensor, cos_B1TF: Tensor, sin_B1TF: Tensor) -> Tensor:
 class Alibi(NoRelative):
     """A linear penalty on the distance: Press et al. 2022, section 3.
 
-    e_ts - m_h |t - s|, with m_h = 2^(-8h/H) for head h = 1 to H. It has no parameters and works for any length. In an
-    encoder both directions have the same penalty.
+    Energies e_ts become e_ts - m_h |t - s|, with m_h = 2^(-8h/H) for head h = 1 to H. It has no parameters and works
+    for any length. In an encoder both directions have the same penalty.
     """
 
     def bias(self, bias_B1TS: Tensor, query_BHTD: Tensor, places_BT: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from transduce.modules.cells.looped import HiddenCell, recurrence
 
 class Elman(HiddenCell):
     """The simple recurrent network (Elman 1990): h' = activation(W x + U h + b), with the input x and the state h. The
-    activation is ``tanh`` (the default) or the original ``sigmoid``.
+    ``activation`` is "tanh" or the original "sigmoid". Raises UserError for another one.
     """
 
     def __init__(self, input_width: int, width: int, activation: Literal["tanh", "sigmoid"] = "tanh") -> None:

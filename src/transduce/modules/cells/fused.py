@@ -1,7 +1,7 @@
 """Torch's fused LSTM and GRU as operators of their own, so that an exported graph keeps them.
 
-``torch.export`` writes torch's own operators out step by step, for the number of steps in the example. With gradients
-and on a GPU the cells call torch's operators, as ever. B rows, T positions, D features, W the cell's width.
+``torch.export`` writes torch's own operators out step by step, for the number of steps in the example. Cells call these
+operators only during an export. B rows, T positions, D features, W the cell's width.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from torch import Tensor
 
 
 def is_exporting() -> bool:
-    """True while ``torch.export`` follows the model."""
+    """True while ``torch.export`` follows the model. Versions of torch that cannot tell: while it compiles anything."""
     exporting: bool = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)()
     return exporting
 
 
 @torch.library.custom_op("transduce::lstm", mutates_args=())
 def lstm(x_BTD: Tensor, h_BW: Tensor, c_BW: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """Outputs [B, T, W], and h and c after the last position. ``weights`` are torch's: of the input, of the state, and
-    their biases.
+    """Outputs [B, T, W], and h and c [B, W] after position T. ``weights`` are the four of an ``nn.LSTM``: of the input
+    [4W, D], of the state [4W, W], and their biases [4W].
     """
     y_BTW, h_1BW, c_1BW = torch.lstm(x_BTD, (h_BW[None], c_BW[None]), list(weights), True, 1, 0.0, False, False, True)
     return y_BTW, h_1BW[0].clone(), c_1BW[0].clone()
@@ -29,7 +29,9 @@ def lstm(x_BTD: Tensor, h_BW: Tensor, c_BW: Tensor, weights: Sequence[Tensor]) -
 
 @torch.library.custom_op("transduce::gru", mutates_args=())
 def gru(x_BTD: Tensor, h_BW: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Outputs [B, T, W], and h after the last position. ``weights`` are as in ``lstm``."""
+    """Outputs [B, T, W], and h [B, W] after position T. ``weights`` are the four of an ``nn.GRU``, in the order of
+    ``lstm``, with 3W rows.
+    """
     y_BTW, h_1BW = torch.gru(x_BTD, h_BW[None], list(weights), True, 1, 0.0, False, False, True)
     return y_BTW, h_1BW[0].clone()
 

@@ -16,7 +16,8 @@ from transduce.modules.linear import linear
 class GRU(nn.Module):
     """Gated recurrent unit (Cho et al. 2014) with the reset gate after the product, as in cuDNN:
 
-    r, z = sigmoid(W x + U h + b); n = tanh(W x + b + r (U h + b')); h' = (1 - z) n + z h.
+    r, z = sigmoid(W x + U h + b); n = tanh(W x + b + r (U h + b')); h' = (1 - z) n + z h. x is the input and h the
+    state. Each formula has its own W, U and b.
     """
 
     def __init__(self, input_width: int, width: int) -> None:
@@ -57,7 +58,8 @@ class GRU(nn.Module):
 class GRUResetBefore(HiddenCell):
     """Gated recurrent unit with the reset gate before the product (Cho et al. 2014):
 
-    r, z = sigmoid(W x + U h + b); n = tanh(W x + U (r h) + b); h' = z h + (1 - z) n. Some papers exchange z and 1 - z.
+    r, z = sigmoid(W x + U h + b); n = tanh(W x + U (r h) + b); h' = z h + (1 - z) n. x is the input and h the state.
+    Each formula has its own W, U and b. Some papers exchange z and 1 - z.
     """
 
     def __init__(self, input_width: int, width: int) -> None:

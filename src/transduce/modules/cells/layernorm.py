@@ -18,8 +18,8 @@ class LayerNormLSTM(LoopedLSTM):
 
     i, f, g, o = N(W x) + N(U h) + b; c' = sigmoid(f) c + sigmoid(i) tanh(g); h' = sigmoid(o) tanh(N(c') + b).
 
-    x is the input and (h, c) the state. The four gates share one norm over 4 * width numbers. ``forget_bias`` is the
-    initial bias of the forget gate f.
+    x is the input and (h, c) the state. The norms of W x and of U h are over all 4 * width numbers. ``forget_bias`` is
+    the initial bias of the forget gate f.
     """
 
     def __init__(self, input_width: int, width: int, forget_bias: float = 1.0) -> None:
@@ -47,7 +47,7 @@ class LayerNormGRU(HiddenCell):
 
     z, r = sigmoid(N(W x) + N(U h) + b); n = tanh(N(W x) + b + r (N(U h) + b)); h' = (1 - z) h + z n.
 
-    x is the input and h the state. z and r share one norm; n has its own.
+    x is the input and h the state. In each product, z and r share one norm over 2 * width numbers, and n has its own.
     """
 
     def __init__(self, input_width: int, width: int) -> None:

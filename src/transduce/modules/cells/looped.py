@@ -24,7 +24,9 @@ class LoopedCell(nn.Module, Generic[S]):
     """Base class of cells without a fused kernel: ``unroll`` is a loop over ``advance``.
 
     ``input`` is the product of the input with ``parts`` stacked matrices [width, input_width], initialised as in Glorot
-    and Bengio 2010. ``project`` must stay linear in x, because wirings add the products of other inputs to it.
+    and Bengio 2010, plus a bias that starts at 0 (``bias`` False: no bias). ``project`` must stay linear in x, apart
+    from the bias, because wirings add the products of other inputs to it. The methods are explained in
+    ``protocols.Cell``.
     """
 
     def __init__(self, input_width: int, width: int, parts: int, bias: bool = True) -> None:
@@ -73,7 +75,7 @@ class LoopedCell(nn.Module, Generic[S]):
         return y_BTW * real_mask(lengths_B, y_BTW.shape[1])[..., None], _at_length(states, lengths_B)
 
     def _scanned(self, prepared: Any, state: S, lengths_B: Tensor) -> tuple[Tensor, S]:
-        """The loop of ``unroll`` as an operator, so that a graph holds one step for any number of positions."""
+        """What ``unroll`` returns, computed by one operator, so that a graph holds one step for any number of positions."""
         from torch._higher_order_ops.scan import scan  # not public yet, so nothing but an export depends on it
 
         def step(
@@ -93,7 +95,8 @@ class LoopedCell(nn.Module, Generic[S]):
 
 
 def _at_length(states: list[S], lengths_B: Tensor) -> S:
-    """Each row's state after its last real position. ``states`` are the states after each position.
+    """Each row's state after its last real position. ``states`` has the state after each position. Lengths are at
+    least 1.
 
     The loop runs on into the padding, and the state is picked afterwards. Stopping each row in the loop would cost a
     ``where`` in every step.
@@ -114,7 +117,7 @@ class HiddenCell(LoopedCell[Tensor]):
 
 
 def recurrence(width: int, parts: int = 1, bias: bool = False) -> Linear:
-    """A linear layer that maps a cell's state [..., width] to [..., parts * width].
+    """A new linear layer that maps a cell's state [..., width] to [..., parts * width].
 
     Its ``parts`` stacked matrices start orthogonal, which keeps the norm of the state (Saxe et al. 2014). The bias, if
     there is one, starts at 0.

@@ -28,9 +28,9 @@ GATES = ("input", "forget", "output")
 class LSTM(nn.Module):
     """Long short-term memory (Hochreiter and Schmidhuber 1997; forget gate of Gers et al. 2000):
 
-    i, f, o = sigmoid(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g; h' = o tanh(c'). Weights are drawn
-    uniformly from +-1/sqrt(width). Biases start at 0. The forget gate's starts at ``forget_bias`` (Jozefowicz et al.
-    2015).
+    i, f, o = sigmoid(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g; h' = o tanh(c'). x is the input and (h, c)
+    the state. Each formula has its own W, U and b. Weights are drawn uniformly from +-1/sqrt(width). The bias of the
+    forget gate f starts at ``forget_bias`` (Jozefowicz et al. 2015), the other biases at 0.
     """
 
     def __init__(self, input_width: int, width: int, forget_bias: float = 1.0) -> None:
@@ -83,10 +83,11 @@ class LSTM(nn.Module):
         return real_BTW, (h_BW, c_BW)
 
     def _unroll_held(self, x_BTD: Tensor, state: LSTMState, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
-        """The outputs, and each row's cell state c at its last real position.
+        """The outputs [B, T, W], which have no meaning at padding, and each row's memory cell c [B, W] after its last
+        real position.
 
-        The kernel runs on into the padding and returns c only for the last position. So extra inputs close the input
-        gate and open the forget gate at padding, which keeps c unchanged.
+        The kernel runs on into the padding and returns c only for position T. So extra inputs close the input gate and
+        open the forget gate at padding, which keeps c unchanged.
         """
         h, c = state
         padding_BT1 = ~real_mask(lengths_B, x_BTD.shape[1])[..., None]
@@ -112,8 +113,9 @@ class LSTM(nn.Module):
 
 
 def _packed(fused: nn.LSTM, x_BTD: Tensor, state: LSTMState, lengths_B: Tensor | None) -> tuple[Tensor, LSTMState]:
-    """Runs torch's LSTM on packed rows, so that it skips padding. Returns outputs [B, T, W] and the last real state.
-    Packing is fast in cuDNN; on the CPU it is 2 to 20 times slower than padded rows.
+    """Runs torch's LSTM on packed rows, so that it skips padding. Returns outputs [B, T, W], zeros at padding, and the
+    state after each row's last real position, h and c [1, B, W]. Without ``lengths_B``, all positions are real and
+    nothing is packed. Packing is fast in cuDNN; on the CPU it is 2 to 20 times slower than padded rows.
     """
     if lengths_B is None:
         y_BTW, state = fused(x_BTD, state)
@@ -172,8 +174,8 @@ class PeepholeLSTM(LoopedLSTM):
     i, f = sigmoid(W x + U h + b + p c), c' = f c + i tanh(W x + U h + b); o = sigmoid(W x + U h + b + p c'), h' = o
     tanh(c').
 
-    x is the input and (h, c) the state. Each formula has its own W, U, b and p. ``forget_bias`` is the initial bias of
-    the forget gate f.
+    x is the input and (h, c) the state. Each gate has its own W, U, b and p, and the term in tanh its own W, U and b.
+    ``forget_bias`` is the initial bias of the forget gate f.
     """
 
     def __init__(self, input_width: int, width: int, forget_bias: float = 1.0) -> None:

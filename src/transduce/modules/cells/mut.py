@@ -1,7 +1,7 @@
 """The three best cells of an evolutionary search over ten thousand (Jozefowicz et al. 2015).
 
-MUT1 and MUT2 use the input x itself, which must have the cell's width W. If it has another width, a learned product V
-without a bias maps it to W. With V, MUT2 is a GRU with the reset gate before the product.
+MUT1 and MUT2 add the input x itself to vectors of the cell's width. If x has another width, V x takes its place. V is a
+learned matrix. With V, MUT2 has the form of a GRU with the reset gate before the product.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from transduce.modules.linear import projection
 
 
 def bare(input_width: int, width: int) -> nn.Module:
-    """The identity if the widths are equal, otherwise the product V x."""
+    """The identity if the widths are equal, otherwise a new linear layer V from ``input_width`` to ``width``, without
+    a bias.
+    """
     if input_width == width:
         return nn.Identity()
     return projection(input_width, width, bias=False)

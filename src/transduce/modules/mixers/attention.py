@@ -50,8 +50,8 @@ class SelfAttention(OwnRow):
 
 @dataclass(frozen=True)
 class Past:
-    """The state of ``CausalSelfAttention``: keys and values of the positions so far, in buffers of [B, H, capacity, D]
-    each.
+    """The state of ``CausalSelfAttention``: the keys and the values of the positions so far, a buffer of [B, H,
+    capacity, D] each (``tree.Buffer``).
     """
 
     key: Buffer

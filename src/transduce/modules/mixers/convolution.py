@@ -44,8 +44,9 @@ class Dynamic(nn.Module):
 
 
 class GatedMixer(nn.Module):
-    """Base class of lightweight and dynamic convolutions: W' sum_k kernel_{t,k} * glu(W x + b)_{t+k} + b' at each
-    position t (Wu et al. 2019, figure 2).
+    """Base class of lightweight and dynamic convolutions: W' sum_k kernel_{t,k} glu(W x + b)_{f+k} + b' at each
+    position t (Wu et al. 2019, figure 2). f is the first position that t reads, which the subclass decides, and k goes
+    from 0 to ``kernel`` - 1.
 
     ``kernels`` is the class that computes the kernels, ``kernel`` the number of positions that a kernel covers. The
     features of a head share its kernel. Dropout applies to the kernel's weights (DropConnect).
@@ -94,7 +95,8 @@ class Centred(GatedMixer):
 class Causal(GatedMixer):
     """Base class of the mixers for decoders: each position reads itself and the ``kernel`` - 1 positions before it.
 
-    The state [B, kernel - 1, D] has the gated inputs glu(W x + b) of the positions before; zeros at first.
+    The state [B, kernel - 1, D] has the gated inputs glu(W x + b) of the last ``kernel`` - 1 positions, and zeros for
+    positions before the first. A call does not use ``places_BT``.
     """
 
     def start(self, rows: int, like: Tensor) -> Tensor:

@@ -24,8 +24,9 @@ class LambdaLayer(nn.Module):
     sum_m e_{m-s} v_m' [D, E].
 
     k are keys, v values and e embeddings of the distance. The heads share lambda_s. The second sum covers ``window``
-    positions (an odd number) around s. For content, a row needs one matrix [D, E], whatever its length. Keys are
-    normalised over the real positions. ``query_width`` is D.
+    positions (an odd number) around s. The first sum is one matrix [D, E] for a row of any length. Keys are normalised
+    over the real positions. ``query_width`` is D. In training, ``dropout`` applies to the values. Maps [B, S, width] to
+    the same shape.
 
     There are three differences from the paper. Queries and values have a layer norm instead of a batch norm, through
     which rows would depend on each other. There is an output projection, as in attention; the paper has the next

@@ -35,7 +35,8 @@ class Recurrence(nn.Module):
 
 class CausalRecurrence(nn.Module):
     """A mixer for decoders: one recurrent cell that runs from the first position to the last. Its state does not grow
-    with the output. If the cell is ``ssru``, it is the decoder of Kim et al. 2019.
+    with the output. With the cell ``ssru``, it is the mixer of the decoder of Kim et al. 2019. A call does not use
+    ``places_BT``.
     """
 
     def __init__(self, width: int, heads: int, dropout: float, cell: Factory[Cell[Any]]) -> None:

@@ -23,7 +23,8 @@ class Placed(Embedding, Protocol):
     """An embedding that tells which region of the signal each of its vectors stands for.
 
     ``boxes`` [B, S', 4] has left, top, right and bottom of the region around the centre of each of the S' vectors. They
-    are fractions (0 to 1) of the source's own width and height. For sound, width is time and height is frequency.
+    are fractions (0 to 1) of the source's own width and height. For sound, width is time and height is frequency. Boxes
+    past a row's last vector are zeros.
     """
 
     def boxes(self, source: Padded) -> Tensor: ...

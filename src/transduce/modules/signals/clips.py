@@ -22,7 +22,8 @@ class ClipEmbedding(nn.Module):
     maximum.
 
     Maps [B, S, D] to [B, S, width]. Venugopalan et al. 2015, section 3.1, also average over the frames. ``columns`` is
-    the width of the frames in pixels, which must divide the D numbers of a frame.
+    the width of the frames in pixels. The picture ``embedding`` is made for columns of D / ``columns`` numbers. Raises
+    UserError if ``columns`` does not divide the D numbers of a frame, or for another ``pooling``.
     """
 
     def __init__(
@@ -54,5 +55,5 @@ class ClipEmbedding(nn.Module):
         return Padded(nothing_BSD.index_put((mask_BS,), vectors_FD), source.lengths)
 
     def boxes(self, source: Padded) -> Tensor:
-        """Each frame's interval of time, over the whole height."""
+        """[B, S, 4]: each frame's interval of time, over the whole height, as in ``Placed``."""
         return boxes((1, 1), 1, source.lengths)

@@ -40,7 +40,8 @@ class ColumnEmbedding(nn.Module):
     The width stays as time and the height disappears (CRNN: Shi et al. 2015, section 2.1). Use it before a recurrent
     encoder and CTC. ``stages`` are the numbers of features of the 3 by 3 convolutions. After each the height is halved;
     after the first ones the width is halved too, until ``shrink`` is reached. Halves are rounded up. A linear layer
-    reads the remaining height. ``height`` and ``channels`` (1 grey, 3 colour) describe the picture.
+    reads the remaining height. ``height`` and ``channels`` (1 grey, 3 colour) describe the picture. Raises UserError if
+    they do not fit the source, or if there are too few stages for ``shrink``.
     """
 
     def __init__(

@@ -23,9 +23,9 @@ class ConvolutionalAttention(nn.Module):
     """Attention over all cells of a grid, with convolutions as projections: W_o * softmax(q' k / sqrt(D)) v, with q =
     W_q * x, k = W_k * x and v = W_v * x.
 
-    Here * is a convolution of ``kernel`` by ``kernel`` cells. The weights of each query sum to 1 over the cells that it
-    reads. A lecture's layer multiplies by the transpose instead, so that weights sum to 1 over queries, and does not
-    scale.
+    Here * is a convolution: with W_q, W_k and W_v of ``kernel`` by ``kernel`` cells, with W_o of one cell. All have
+    biases. D is the width of a head. The weights of each query sum to 1 over the real cells of its source. A lecture's
+    layer multiplies by the transpose instead, so that weights sum to 1 over queries, and does not scale.
     """
 
     def __init__(self, width: int, heads: int, dropout: float, kernel: int) -> None:
@@ -50,8 +50,8 @@ class ConvolutionalAttention(nn.Module):
 
 
 class ConvolutionallyAttended(nn.Module):
-    """An embedding of pictures: ``layers`` of convolutional attention over the grid of another ``embedding`` (``map``
-    or ``patches``).
+    """An embedding of pictures: ``layers`` layers of convolutional attention over the grid of another ``embedding``
+    (``map`` or ``patches``).
 
     Each layer is in a residual connection, x + dropout(attention(norm(x))), with a norm at the end. Convolutions read
     near cells and attention distant ones, as in the attention augmented networks of Bello et al. 2019. Convolutions as

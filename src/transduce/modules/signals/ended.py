@@ -30,14 +30,14 @@ class EndedEmbedding(nn.Module):
         return Padded(closed(x.values, x.lengths, self.end), x.lengths + 1)
 
     def boxes(self, source: Padded) -> Tensor:
-        """The boxes of the inner ``embedding``, and the whole signal as the box of the end vector."""
+        """[B, S' + 1, 4]: the boxes of the inner ``embedding``, then the whole signal as the box of the end vector."""
         boxes_BS4 = cast(Placed, self.embedding).boxes(source)
         lengths_B = (boxes_BS4[..., 2] > 0).sum(1)
         return closed(boxes_BS4, lengths_B, boxes_BS4.new_tensor([0.0, 0.0, 1.0, 1.0]))
 
 
 def closed(x_BSD: Tensor, lengths_B: Tensor, end_D: Tensor) -> Tensor:
-    """Appends ``end_D`` [D] to each row of ``x_BSD``, after its last real vector: [B, S + 1, D]."""
+    """[B, S + 1, D]: the rows of ``x_BSD``, each with ``end_D`` after its first ``lengths_B`` vectors, the real ones."""
     longer_BSD = nn.functional.pad(x_BSD, (0, 0, 0, 1))
     places_S = torch.arange(longer_BSD.shape[1], device=x_BSD.device)
     return torch.where((places_S == lengths_B[:, None])[..., None], end_D.to(x_BSD.dtype), longer_BSD)

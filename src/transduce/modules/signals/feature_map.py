@@ -24,7 +24,7 @@ class FeatureMapEmbedding(nn.Module):
     the paper's has stride 2 and 7 pixels. A stem of 2 leaves the expensive first stage a quarter of the cells. Each
     final cell then covers twice as many pixels a side. The norm is a layer norm over the features of each cell; the
     paper uses batch norm. ``positions`` encode a cell's row and column. ``height`` and ``channels`` (1 grey, 3 colour)
-    describe the picture.
+    describe the picture. Sizes are rounded up. Raises UserError if height and channels do not fit the source.
     """
 
     def __init__(
@@ -66,5 +66,7 @@ class FeatureMapEmbedding(nn.Module):
 
 
 def stage(inputs: int, outputs: int, stride: int, blocks: int) -> list[ResidualBlock]:
-    """The blocks of one stage. The first block changes the number of features and the size."""
+    """The ``blocks`` new blocks of one stage. Only the first one changes the number of features (from ``inputs`` to
+    ``outputs``) and the size (by ``stride``).
+    """
     return [ResidualBlock(inputs, outputs, stride), *(ResidualBlock(outputs, outputs) for _ in range(blocks - 1))]

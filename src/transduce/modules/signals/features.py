@@ -16,8 +16,9 @@ class FrameEmbedding(nn.Module):
     """An embedding of recordings and other signals: maps each step, or ``stack`` concatenated neighbours, linearly to
     one vector, W x + b.
 
-    S steps become ceil(S / stack) vectors (Sak et al. 2015, section 3, stack and skip 3 frames of speech). Numbers of
-    variance 1 give features of variance 1; ``scaled`` changes nothing.
+    S steps become ceil(S / stack) vectors (Sak et al. 2015, section 3, stack and skip 3 frames of speech). Before
+    training, independent numbers of variance 1 give features of variance 1; ``scaled`` changes nothing. Raises
+    UserError for a ``stack`` below 1.
     """
 
     def __init__(self, vocabulary: int, width: int, scaled: bool, stack: int = 1) -> None:

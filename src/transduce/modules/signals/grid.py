@@ -32,7 +32,7 @@ class Grid:
         return torch.where(real_mask(self.widths, W)[:, None, None], self.values, 0.0)
 
     def flat(self) -> Padded:
-        """The cells [B, N, D] row by row; a source has H times its own width of them.
+        """The cells [B, N, D] row by row; a source has H times its own width of them. N is that of the widest source.
 
         Their order depends on the source's own columns, not on other sources of the batch.
         """
@@ -44,7 +44,9 @@ class Grid:
 
 
 def picture(source: Padded, height: int, like: Tensor) -> Grid:
-    """Rows [B, S, C * height], whose steps are columns, as grids [B, C, height, S] of the type of ``like``."""
+    """Rows [B, S, C * height], whose steps are columns, as grids [B, C, height, S] of the type of ``like``. Raises
+    UserError if the source is not a signal.
+    """
     columns_BSD = steps(source)
     return Grid(torch.unflatten(columns_BSD.to(like.dtype).transpose(1, 2), 1, (-1, height)), source.lengths)
 

@@ -13,7 +13,8 @@ class GridConvolution(nn.Module):
     """A two-dimensional convolution with zero padding: a grid keeps its height and width, divided by ``stride``,
     rounded up.
 
-    The ``kernel`` is an odd number of cells in both directions. Initialised for rectifiers (He et al. 2015, eq. 10).
+    The ``kernel`` is an odd number of cells in both directions; raises UserError for another one. Initialised for
+    rectifiers (He et al. 2015, eq. 10).
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> None:

@@ -18,7 +18,8 @@ class PatchEmbedding(nn.Module):
     This is the vision Transformer's embedding (Dosovitskiy et al. 2021, section 3.1), for a Transformer without
     ``positions`` of its own. Here ``positions`` encode a patch's row in one half of the features and its column in the
     other. Pictures may have any width; zeros fill the last patch of each row. ``height`` and ``channels`` (1 grey, 3
-    colour) describe the pictures. Raises UserError unless the rows of ``patch`` divide ``height``.
+    colour) describe the pictures. Raises UserError if they do not fit the source, or if the rows of ``patch`` do not
+    divide ``height``.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from transduce.types import Padded
 
 class SubsamplingEmbedding(nn.Module):
     """An embedding of sound that leaves a quarter of the frames: two 3 by 3 convolutions with stride 2 over time and
-    frequency, then a linear layer over the remaining frequencies.
+    frequency, each with a relu, then a linear layer over the remaining frequencies.
 
     It gives one vector for four frames (Dong et al. 2018, section 3.2; before the Conformer of Gulati et al. 2020).
     ``channels`` is the number of features of the convolutions. Zeros around the sound keep the last frames of any
