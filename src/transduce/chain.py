@@ -25,14 +25,14 @@ LARGEST = 690.0  # exp of it is finite in float64
 
 @dataclass(frozen=True)
 class Trellis:
-    """The scores of all L^T label sequences y of each row:
+    """The scores (logarithms) of all label sequences y of each row. T is here the row's own length:
 
     s(y) = start(y_1) + sum_t unary_t(y_t) + sum_t transition(y_t-n, ..., y_t-1, y_t) + end(y_T-n+1, ..., y_T), and
     p(y) = exp s(y) / Z. The sums over transitions begin at t = 2. Labels before the first one are BOS.
 
-    ``unary`` [B, T, L] has ``lengths`` [B] real positions; T is at least 1. ``transition`` [H, L] goes from a history
-    to the next label. With histories of one label it is [L, L]. ``start`` is [L], and ``end`` is [H]. A row of length 0
-    has one sequence, with score 0.
+    ``unary`` [B, T, L] has ``lengths`` [B] real positions in its rows; its own T is at least 1. ``transition`` [H, L]
+    goes from a history to the next label. With histories of one label it is [L, L]. ``start`` is [L], and ``end`` is
+    [H]. A row of length 0 has one sequence, with score 0.
     """
 
     unary: Tensor
@@ -47,7 +47,7 @@ class Trellis:
         return real_mask(self.lengths, self.unary.shape[1])
 
     def score(self, labels_BT: Tensor) -> Tensor:
-        """[B]: s(y) of one label sequence per row. Labels past a row's length are ignored."""
+        """[B]: s(y) of one label sequence per row. Labels past a row's length do not count, but must be 0 to L - 1."""
         places_T = torch.arange(labels_BT.shape[1], device=labels_BT.device)
         history_BT = self.histories(labels_BT)
         unary_BT = self.unary.gather(2, labels_BT[..., None])[..., 0]
@@ -56,7 +56,7 @@ class Trellis:
         return (unary_BT + into_BT + end_BT).masked_fill(~self.mask, 0.0).sum(1)
 
     def histories(self, labels_BT: Tensor) -> Tensor:
-        """[B, T]: the number of the history that ends with each label."""
+        """[B, T]: the number of the history that ends with each label. Labels before the first one are BOS."""
         longer_BT, history_BT = labels_BT, labels_BT.clone()
         weight = self._labels
         while weight < self._histories:
@@ -66,9 +66,9 @@ class Trellis:
         return history_BT
 
     def own(self, target_BT: Tensor, lengths_B: Tensor) -> Tensor:
-        """[B, T]: the target's labels, cut or padded with 0 to the trellis' T positions.
+        """[B, T]: ``target_BT``, cut or padded with 0 to the T positions of this trellis.
 
-        Raises UserError if a row's number of labels (``lengths_B``) is not its length here.
+        Raises UserError if a row's number of labels (``lengths_B``, without EOS) is not its length here.
         """
         check_lengths(self.lengths, lengths_B)
         positions = self.unary.shape[1]
@@ -129,7 +129,7 @@ class Trellis:
         return (alpha_BH + self.end).logsumexp(-1).masked_fill(self.lengths == 0, 0.0)
 
     def posteriors(self) -> Tensor:
-        """[B, T, L]: log p(y_t = j | x) by the forward-backward algorithm; 0 past a row's length."""
+        """[B, T, L]: log p(y_t = j | x) by the forward-backward algorithm; the value is 0 past a row's length."""
         both_BTH = self.forward + self.backward - self.log_normaliser[:, None, None]
         both_BTL = both_BTH.view(*self.unary.shape[:2], -1, self._labels).logsumexp(2)
         return both_BTL.masked_fill(~self.mask[..., None], 0.0)
@@ -189,8 +189,9 @@ class Trellis:
     def best(self, count: int = 1) -> tuple[Tensor, Tensor]:
         """The K = ``count`` best label sequences of each row, best first: labels [B, K, T] and scores [B, K].
 
-        A score is minus infinity if a row has fewer sequences. The last label is repeated past a row's length. Each
-        history keeps its K best predecessors; ``count`` 1 is Viterbi's algorithm (1967).
+        Scores are s(y), not log-probabilities. A score is minus infinity if a row has fewer sequences; its labels then
+        have no meaning. The last label is repeated past a row's length. Each history keeps the K best prefixes that end
+        with it; ``count`` 1 is Viterbi's algorithm (1967).
         """
         (_, R, L), (B, T, _) = self._steps.shape, self.unary.shape
         ways_BKH = self.unary.new_full((B, count, self._histories), NEVER)
@@ -214,10 +215,11 @@ class Trellis:
         return torch.stack(labels[::-1], -1), score_BK
 
     def _origin(self, ways_BKH: Tensor, place_BK: Tensor) -> Tensor:
-        """The places [B, K] in ``ways_BKH`` from which one step leads to these places.
+        """The places [B, K] in ``ways_BKH``, the scores at one position, from which the ways to ``place_BK`` at the next
+        position come.
 
-        A place is k * H + h: the rank and the number of a history. Only the best sequences are traced back, so this
-        takes less time than back-pointers for all histories.
+        A place is k * H + h: the rank k of a way among those that end with history h. Only the best sequences are
+        traced back, so this takes less time than back-pointers for all histories.
         """
         (B, count, H), (L, R, _) = ways_BKH.shape, self._steps.shape
         rank_BK, history_BK = place_BK // H, place_BK % H
@@ -253,7 +255,9 @@ class Trellis:
         return self.histories(torch.arange(self._labels, device=self.start.device)[:, None])[:, 0]
 
     def _begun(self) -> Tensor:
-        """[B, H]: the scores of the histories after the first label."""
+        """[B, H]: start and unary score of the first label of each history; minus infinity for histories that cannot
+        stand at the first position.
+        """
         alpha_BH = self.unary.new_full((len(self.unary), self._histories), NEVER)
         return alpha_BH.index_copy(1, self._first, self.start + self.unary[:, 0])
 
@@ -266,7 +270,8 @@ class Trellis:
 def log_product(a_BOR: Tensor, weights_ORJ: Tensor) -> Tensor:
     """[B, R, J]: the log of the sum over o of exp(a(o, r)) weight(o, r, j).
 
-    This is a matrix product for each r, in float64. Terms below exp(-700) of the largest a(o, r) count as 0.
+    This is a matrix product for each r, in float64; the result has the type of a. An exp(a) below exp(-700) times the
+    largest one of its row and r may count as 0.
     """
     largest_B1R = a_BOR.detach().amax(1, keepdim=True).clamp(min=torch.finfo(a_BOR.dtype).min)
     shifted_RBO = (a_BOR - largest_B1R).double().exp().permute(2, 0, 1)

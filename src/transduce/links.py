@@ -40,7 +40,7 @@ class Links:
 
     @classmethod
     def of(cls, pairs: int, pair_L: Ids, source_L: Ids, target_L: Ids) -> Links:
-        """Sorts links that are in any order, and removes repetitions."""
+        """Makes ``Links`` of links in any order: sorts them, and keeps one of each that occurs several times."""
         columns = [np.asarray(column, np.int64) for column in (source_L, target_L, pair_L)]
         order = np.lexsort(columns)
         source, target, pair = (column[order] for column in columns)
@@ -52,8 +52,8 @@ class Links:
     def read(cls, lines: Iterable[str]) -> Links:
         """Links in Pharaoh format, such as ``0-0 1-2``: a line for each pair, source word first.
 
-        Raises UserError, with the number of the line, for anything else. That includes possible links (``1p2``), which
-        only ``Gold.read`` accepts.
+        An empty line is a pair without links. Raises UserError, with the number of the line, for anything else. That
+        includes a possible link (``1p2``), unless its line also has the link as a sure one (``1-2``).
         """
         gold = Gold.read(lines)
         maybe = ~gold.possible.within(gold.sure)
@@ -75,7 +75,7 @@ class Links:
 
     @property
     def offsets(self) -> Ids:
-        """[pairs + 1]: the links of pair n are those from ``offsets[n]`` to ``offsets[n + 1]``."""
+        """[pairs + 1], indices of links: pair n has the links from ``offsets[n]`` to ``offsets[n + 1]`` (exclusive)."""
         return np.searchsorted(self.pair_L, np.arange(self.pairs + 1)).astype(np.int64)
 
     def __len__(self) -> int:
@@ -86,12 +86,12 @@ class Links:
         return Links(self.pairs, self.pair_L[keep_L], self.source_L[keep_L], self.target_L[keep_L])
 
     def of_pair(self, pair: int) -> list[tuple[int, int]]:
-        """The links of one pair as (source, target)."""
+        """The links of one pair as (source, target), in the order of the arrays."""
         first, last = np.searchsorted(self.pair_L, [pair, pair + 1])
         return list(zip(self.source_L[first:last].tolist(), self.target_L[first:last].tolist(), strict=True))
 
     def turned(self) -> Links:
-        """The same links with source and target exchanged."""
+        """The same links with source and target exchanged, sorted again."""
         return Links.of(self.pairs, self.pair_L, self.target_L, self.source_L)
 
     def within(self, others: Links) -> Mask:
@@ -100,7 +100,7 @@ class Links:
         return np.isin(own, other, assume_unique=True)
 
     def check(self, source_lengths: Sequence[int] | Ids, target_lengths: Sequence[int] | Ids) -> None:
-        """Raises UserError if there are more or fewer pairs than sentences, or if a link leaves its sentence.
+        """Raises UserError if the lengths are not as many as ``pairs``, or if a link leaves its sentence.
 
         ``source_lengths`` and ``target_lengths`` are the numbers of words of each pair [pairs].
         """
@@ -156,9 +156,11 @@ class Gold:
 
 
 def _keys(every: Sequence[Links]) -> list[Ids]:
-    """For each of several ``Links``, the number of each link [L], in the same order: equal links have equal numbers.
+    """For each of several ``Links``, a number for each link [L], in the same order. Links that join the same words of
+    the same pair have the same number; all others have different numbers.
 
-    Neighbouring words have neighbouring numbers, and no word has a neighbour in another sentence or row.
+    The number grows by 1 to the next source word, and by a fixed row to the next target word. A step to a neighbour
+    that lies outside the sentence gives the number of no link.
     """
     width, height = (
         3 + max((int(column.max(initial=0)) for column in columns), default=0)
@@ -172,9 +174,10 @@ def symmetrise(forward: Links, backward: Links, heuristic: Heuristic = "grow-dia
 
     Both have source and target in the same order: turn the links of a model that was trained with exchanged sides
     (``turned``). ``grow-diag`` starts from the intersection. It visits links in order of their target and source words,
-    and adds a neighbour that is in the union if one of its two words has no link; it repeats this until nothing is
-    added. ``final`` then adds links of each direction, forward first, if one of their words has no link; ``final-and``
-    only if both have none. Raises UserError for an unknown heuristic and for different numbers of pairs.
+    and adds each of their 8 ``NEIGHBOURS`` that is in the union if at least one of its two words has no link; it
+    repeats this until nothing is added. ``final`` then adds links of each direction, forward first, if at least one of
+    their words has no link; ``final-and`` only if both have none. Raises UserError for an unknown heuristic and for
+    different numbers of pairs.
     """
     if heuristic not in get_args(Heuristic):
         raise UserError(f"heuristic = {heuristic!r}: one of {', '.join(get_args(Heuristic))} was expected")
@@ -203,7 +206,7 @@ def symmetrise(forward: Links, backward: Links, heuristic: Heuristic = "grow-dia
 
 
 class _Growth:
-    """The links of a union [U] that are taken so far, ``taken_U``, and the words that have such links.
+    """The links of a union [U] that are taken so far (True in ``taken_U``), and the words that have such links.
 
     All pairs advance together: a step adds the next link of every pair. The number of steps is the largest number of
     links that one pair gains.
@@ -227,15 +230,16 @@ class _Growth:
         self.target_linked[self.target_word_U[links]] = True
 
     def _free(self, links_C: Ids, both: bool) -> Mask:
-        """[C]: True where one of the words of a link (``both``: each of them) has no link yet."""
+        """[C]: True where at least one of the words of a link (``both``: each of the two) has no taken link."""
         source_C: Mask = ~self.source_linked[self.source_word_U[links_C]]
         target_C: Mask = ~self.target_linked[self.target_word_U[links_C]]
         return source_C & target_C if both else source_C | target_C
 
     def grow(self) -> None:
-        """Adds neighbours of links in the order of the links that they are neighbours of, and then of ``NEIGHBOURS``.
+        """Takes neighbours of taken links, in the order of these links and then of ``NEIGHBOURS``, if at least one of
+        their words has no taken link. It makes passes until one takes nothing.
 
-        A link that was just added counts in the same pass if it comes later.
+        A link that was just taken counts in the same pass if it comes later.
         """
         candidate_C = np.flatnonzero(~self.taken_U)
         last_P = np.full(self.union.pairs, -1)
@@ -252,7 +256,9 @@ class _Growth:
             candidate_C = candidate_C[~(self.taken_U[candidate_C] | ended[pair_C])]
 
     def _orders(self, candidate_C: Ids) -> Ids:
-        """[C, 8]: when a pass would add each candidate as each neighbour; ``NEVER`` if there is no such link."""
+        """[C, 8]: for each candidate and each of ``NEIGHBOURS``, a number for when a pass would take the candidate as
+        this neighbour of a taken link; ``NEVER`` if there is no such link. A smaller number is earlier.
+        """
         step_N = NEIGHBOURS @ np.array([self._row, 1])
         key_CN = self.key_U[candidate_C][:, None] - step_N
         place_CN = np.searchsorted(self.key_U, key_CN).clip(max=len(self.key_U) - 1)
@@ -265,8 +271,9 @@ class _Growth:
         return 3 + int(self.union.source_L.max(initial=0))
 
     def finish(self, allowed_U: Mask, both: bool) -> None:
-        """One pass over the ``allowed_U`` links, in their order: adds a link while one of its words is free, or both
-        are."""
+        """One pass over the links where ``allowed_U`` is True, in their order. Takes a link if at least one of its
+        words has no taken link at that moment; with ``both``, only if neither has.
+        """
         candidate_C = np.flatnonzero(allowed_U & ~self.taken_U)
         while len(candidate_C := candidate_C[self._free(candidate_C, both)]):
             _, first_C, _ = _first(self.union.pair_L[candidate_C], candidate_C)
@@ -275,7 +282,9 @@ class _Growth:
 
 
 def _first(pair_C: Ids, order_C: Ids) -> tuple[Ids, Ids, Ids]:
-    """The pairs among the sorted ``pair_C``, and the index and the value of the smallest order of each."""
+    """The different pairs in the sorted ``pair_C``. For each of them also the index of its smallest order in
+    ``order_C``, and this order.
+    """
     start = np.flatnonzero(np.diff(pair_C, prepend=-1))
     smallest = np.minimum.reduceat(order_C, start)
     lengths = np.diff(start, append=len(pair_C))

@@ -62,7 +62,7 @@ class Lattice:
     @cached_property
     def backward(self) -> Tensor:
         """[B, S, L]: beta_t(l), the log-sum over all alignment suffixes after frame t, given state l at frame t. It
-        does not contain frame t itself.
+        does not contain frame t itself. Values past a row's frames have no meaning.
         """
         beta_BL = last_BL = torch.where(self._last, 0.0, NEVER).to(self.emitted)
         found = []
@@ -123,8 +123,8 @@ class Lattice:
         return torch.stack(places[::-1], 1).masked_fill(~self._real, -1), total_B
 
     def spans(self) -> list[tuple[Span, ...] | None]:
-        """For each row, the first and the last frame of each symbol in the most probable alignment; None for a row
-        without an alignment.
+        """For each row, the first and the last frame of each symbol (both inclusive) in the most probable alignment;
+        None for a row without an alignment.
         """
         places_BS, total_B = self.best()
         found: list[tuple[Span, ...] | None] = []
@@ -156,7 +156,8 @@ def log_likelihood(frames: Padded, outputs: Padded) -> Tensor:
     """[B]: log p(y | x), like ``Lattice.log_likelihood``, differentiable with respect to ``frames``.
 
     ``frames`` are log-probabilities [B, S, V], ``outputs`` ids [B, U] without EOS. The gradient with respect to
-    ``frames``, [B, S, V], is the posterior probability of each symbol in each frame (Graves et al. 2006, eq. 14).
+    ``frames``, [B, S, V], is the posterior probability of each symbol in each frame (Graves et al. 2006, eq. 14); 0 in
+    rows without an alignment.
     """
     found: Tensor = _LogLikelihood.apply(frames.values, frames.lengths, outputs.values, outputs.lengths)  # type: ignore[no-untyped-call]
     return found

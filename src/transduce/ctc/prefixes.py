@@ -57,8 +57,8 @@ class Prefixes:
         return Prefixes(shared, last_B, torch.full_like(blank_BS, HARDLY), blank_BS)
 
     def extend(self, tokens_NT: Tensor) -> tuple[Tensor, Prefixes]:
-        """Reads the tokens [N, T]. Returns the log-probabilities [N, T, V] of the token after each of them, and the new
-        prefixes.
+        """Reads the tokens [N, T]. Returns the log-probabilities [N, T, V] of the token after each of them, given the
+        prefix up to it, and the new prefixes.
 
         Column EOS is the log-probability that no token follows. BOS as input does not change a prefix.
         """
@@ -70,7 +70,7 @@ class Prefixes:
 
     @property
     def total(self) -> Tensor:
-        """[N, S + 1]: the log-sum over all alignments of the first t frames that give the prefix."""
+        """[N, S + 1]: the log-sum over all alignments of the first t frames (0 to S) that give exactly the prefix."""
         return torch.logaddexp(self.symbol, self.blank)
 
     def log_probs(self, token_N: Tensor) -> Tensor:

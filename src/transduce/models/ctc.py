@@ -17,8 +17,8 @@ class CTC(nn.Module):
     """p(y | x): the sum over all alignments of y with the states of an encoder (Graves et al. 2006).
 
     Each state gives ``stretch`` frames. An output can have at most as many symbols as there are frames, minus one for
-    each symbol that repeats the symbol before it. Token by token, the model gives the same distribution, prefix by
-    prefix.
+    each symbol that repeats the symbol before it. Token by token (``start``, ``extend``, ``readout``), the model gives
+    p(y) as a product of conditional probabilities (``ctc.prefixes``).
     """
 
     def __init__(self, encoder: Encoder, target_vocabulary: int, stretch: int = 1, dropout: float = 0.0) -> None:

@@ -32,7 +32,8 @@ class CTCLikelihood:
 
     A pair has no alignment if its output needs more frames than its source has: one for each symbol, and one for the
     blank between equal neighbours. Its loss would be infinite. ``impossible`` "error" raises a UserError that names the
-    row of one such pair in the data; "skip" leaves such pairs out, and logs one of them for each batch (level info).
+    row of one such pair in the data; "skip" leaves such pairs out, and logs their number and one of them for each batch
+    that has any (level info).
     ``by`` chooses the implementation: "torch", or "transduce", which is slower and easier to read (``ctc.lattice``).
     """
 

@@ -28,8 +28,8 @@ GATES = ("input", "forget", "output")
 class LSTM(nn.Module):
     """Long short-term memory (Hochreiter and Schmidhuber 1997; forget gate of Gers et al. 2000):
 
-    i, f, o = sigmoid(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g; h' = o tanh(c'). x is the input and (h, c)
-    the state. Each formula has its own W, U and b. Weights are drawn uniformly from +-1/sqrt(width). The bias of the
+    i, f, o = sigmoid(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g; h' = o tanh(c'). x is the input and (h,
+    c) the state. Each formula has its own W, U and b. Weights are drawn uniformly from +-1/sqrt(width). The bias of the
     forget gate f starts at ``forget_bias`` (Jozefowicz et al. 2015), the other biases at 0.
     """
 

@@ -37,7 +37,7 @@ class EndedEmbedding(nn.Module):
 
 
 def closed(x_BSD: Tensor, lengths_B: Tensor, end_D: Tensor) -> Tensor:
-    """[B, S + 1, D]: the rows of ``x_BSD``, each with ``end_D`` after its first ``lengths_B`` vectors, the real ones."""
+    """[B, S + 1, D]: the rows of ``x_BSD``, each with ``end_D`` after its ``lengths_B`` real vectors."""
     longer_BSD = nn.functional.pad(x_BSD, (0, 0, 0, 1))
     places_S = torch.arange(longer_BSD.shape[1], device=x_BSD.device)
     return torch.where((places_S == lengths_B[:, None])[..., None], end_D.to(x_BSD.dtype), longer_BSD)
