@@ -215,8 +215,8 @@ class Trellis:
         return torch.stack(labels[::-1], -1), score_BK
 
     def _origin(self, ways_BKH: Tensor, place_BK: Tensor) -> Tensor:
-        """The places [B, K] in ``ways_BKH``, the scores at one position, from which the ways to ``place_BK`` at the next
-        position come.
+        """The places [B, K] in ``ways_BKH``, the scores at one position, from which the ways to ``place_BK`` at the
+        next position come.
 
         A place is k * H + h: the rank k of a way among those that end with history h. Only the best sequences are
         traced back, so this takes less time than back-pointers for all histories.
@@ -262,7 +262,9 @@ class Trellis:
         return alpha_BH.index_copy(1, self._first, self.start + self.unary[:, 0])
 
     def _follows(self) -> Tensor:
-        """[B, T - 1, R, J]: the scores of the label at t = 2 to T and of all label suffixes after it."""
+        """[B, T - 1, R, J]: for each label J at t = 2 to T, its unary score plus the log-sum over all label suffixes
+        after it. It has no transition into J. Values past a row's length have no meaning.
+        """
         B, T, _ = self.unary.shape
         return self.unary[:, 1:, None] + self.backward[:, 1:].reshape(B, T - 1, *self._steps.shape[1:])
 

@@ -236,8 +236,8 @@ class _Growth:
         return source_C & target_C if both else source_C | target_C
 
     def grow(self) -> None:
-        """Takes neighbours of taken links, in the order of these links and then of ``NEIGHBOURS``, if at least one of
-        their words has no taken link. It makes passes until one takes nothing.
+        """Takes neighbours of taken links, in the order of these links and then of ``NEIGHBOURS``, if they are in the
+        union and at least one of their words has no taken link. It makes passes until one takes nothing.
 
         A link that was just taken counts in the same pass if it comes later.
         """

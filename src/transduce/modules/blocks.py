@@ -21,7 +21,7 @@ M = TypeVar("M")  # the mixer of one layer or of several
 
 class Layer(nn.Module, Generic[M]):
     """Base class of a Transformer's layers: a mixer and a feed-forward network, each in a residual connection made by
-    ``norm``.
+    ``norm``. Subclasses define the call.
     """
 
     def __init__(self, width: int, mixer: M, feedforward: FeedForward, norm: Factory[Residual], dropout: float) -> None:

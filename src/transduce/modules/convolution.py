@@ -141,9 +141,10 @@ class GatedConvolution(nn.Module):
     """The convolution of ConvS2S (v(x) of Gehring et al. 2017, section 3.2): a convolution to twice the width, then a
     gated linear unit.
 
-    Maps [B, S, width] to [B, S - kernel + 1, width]. The unit is a * sigmoid(b) of the two halves (Dauphin et al.
-    2017). The weights' variance 4 p / n compensates for the gate and for the dropout before the convolution (section
-    3.5). Here p is the share that dropout keeps, and n = kernel * width.
+    Maps [B, S, width] to [B, S - kernel + 1, width]. The unit is a * sigmoid(b) of the two halves a and b (Dauphin et
+    al. 2017). The weights' initial variance 4 p / n compensates for the gate and for the dropout before the convolution
+    (section 3.5). Here p is the share that dropout keeps, and n = kernel * width. A call does not apply the submodule
+    ``dropout``: the caller applies it to the input.
     """
 
     def __init__(self, width: int, kernel: int, dropout: float) -> None:

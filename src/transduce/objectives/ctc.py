@@ -71,7 +71,7 @@ class CTCLikelihood:
 
     def _report_impossible(self, impossible_B: Tensor, outputs: Padded, frames: Padded, batch: Batch) -> None:
         """Reports the pairs without an alignment, where ``impossible_B`` is True. Raises UserError if the option
-        ``impossible`` is "error"; otherwise logs how many pairs are skipped.
+        ``impossible`` is "error"; otherwise logs how many pairs are skipped, and describes the first one.
         """
         skipped = int(impossible_B.sum())
         row = int(impossible_B.nonzero()[0])
