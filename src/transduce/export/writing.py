@@ -129,7 +129,7 @@ def _sample(run: Run) -> list[str]:
 
 
 def _check_free(folder: Path) -> None:
-    """Raises UserError if the folder has files and no export.json."""
+    """Raises UserError if the folder is not empty and has no export.json."""
     from transduce.engines.manifest import is_export
 
     if folder.exists() and any(folder.iterdir()) and not is_export(folder):

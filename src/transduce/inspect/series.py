@@ -62,9 +62,11 @@ class Band:
 
 @dataclass(frozen=True)
 class SeriesReading:
-    """What a model makes of a series: ``given`` [S, C], with NaN for missing numbers, and its ``forecast`` [T, C].
+    """What a model makes of a series: the numbers ``given`` [S, C], with NaN for missing ones, and the band
+    ``forecast`` [T, C].
 
-    A state-space model also has ``smoothed`` [S, C], the series without noise, and its ``components``.
+    A state-space model also has ``smoothed`` [S, C], the band of the series without noise, and a band for each of its
+    ``components``. Another model has None and no components.
     """
 
     given: Array

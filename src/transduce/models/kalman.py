@@ -28,7 +28,8 @@ class KalmanFilter(nn.Module):
 
     Both noises are normal, and so is each forecast. The states are those of the ``components``, one after the other;
     the numbers are the sum of the components and of noise. By default there is one ``Trend``. A number may be missing
-    (NaN) in sources and targets. ``predict`` can write any number of steps; ``steps`` is how many a search asks for.
+    (NaN) in sources and targets. ``predict`` can write any number of steps; ``steps`` is how many a search asks for by
+    default.
 
     ``estimation`` "em" is expectation maximisation, which never loses likelihood and is slow for small variances.
     "gradient" is L-BFGS, which is faster. ``start`` "learned" estimates the mean and covariance of the first state from
@@ -36,7 +37,8 @@ class KalmanFilter(nn.Module):
     there are fewer series than states.
 
     Source and target are one series, so they need the same channels and one scale (``data.units.joint``). Raises
-    UserError unless the channels are the same.
+    UserError unless the channels are the same, for a choice that does not exist, and for no component or less than one
+    step.
     """
 
     def __init__(
