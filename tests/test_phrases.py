@@ -421,6 +421,30 @@ def test_the_settings_name_a_second_language_model(run: Path, english: Path) -> 
         transduce.train("phrase-based", run.parent / "no", TINY | settings, pairs=PAIRS, progress=False, threads=1)
 
 
+def test_the_noisy_channel_is_one_command(run: Path, english: Path, tmp_path: Path) -> None:
+    """p(x|y) of a model in the other direction times p(y) of a language model chooses among the derivations."""
+    swapped = [(target, source) for source, target in PAIRS]
+    transduce.train(
+        "reverse", tmp_path / "channel", {"training": {"steps": 3}}, pairs=swapped, device="cpu", progress=False
+    )
+    source = "Ein Mann sieht einen Baum."
+    (tmp_path / "german.txt").write_text(f"{source}\n", encoding="utf-8")
+    options = ["--nbest", "5", "--keep", "5", "--own", "0", "--format", "jsonl", "--device", "cpu"]
+    models = ["--channel", f"{tmp_path / 'channel'}=0.5", "--language-model", f"{english}=0.3"]
+    found = CliRunner().invoke(app, ["rerank", str(run), str(tmp_path / "german.txt"), *options, *models])
+    assert found.exception is None, found.output
+    outputs = next(json.loads(line) for line in found.stdout.splitlines() if line.startswith("{"))["nbest"]
+    assert len(outputs) > 1
+    trained = transduce.load(run)
+    listed = next(trained.predict([source], trained.search.resized(nbest=5)))
+    channel, language = transduce.load(tmp_path / "channel", device="cpu"), transduce.load(english, device="cpu")
+    texts = [output.text for output in listed]
+    pairs = [channel.score([(text, source) for text in texts]), language.score([("", text) for text in texts])]
+    expected = {t: 0.5 * c.log_prob + 0.3 * w.log_prob for t, c, w in zip(texts, *pairs, strict=True)}  # type: ignore[operator]
+    assert [output["text"] for output in outputs] == sorted(expected, key=expected.__getitem__, reverse=True)
+    assert [output["score"] for output in outputs] == pytest.approx(sorted(expected.values(), reverse=True), rel=1e-4)
+
+
 def test_of_equal_values_the_first_are_kept() -> None:
     row, value = np.array([0, 0, 0, 0, 1, 2, 2, 2]), np.array([1.0, 3.0, 1.0, 1.0, 0.0, 2.0, 2.0, 2.0])
     assert _largest(row, value, 2, 3).tolist() == [0, 1, 4, 5, 6]
