@@ -17,7 +17,7 @@ from transduce.inspect.attention import AttentionMap, attention, plot
 from transduce.search.greedy import Greedy
 from transduce.transducer import Transducer
 
-ATTENDING = [name for name in FAMILIES if "no attention" not in name]
+ATTENDING = [name for name in FAMILIES if "no attention" not in name and "edits" not in name]  # edits have a pointer
 FAST_ATTENDING = [name for name in ATTENDING if name in FAST]
 SOURCE, TARGET = "abcde", "vwxyz"  # equally long: weights over the source and over the past are easy to confuse
 

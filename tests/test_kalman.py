@@ -456,7 +456,7 @@ def test_passes_end_when_they_gain_too_little(tmp_path: Path) -> None:
 
     def passes(gain: float, steps: int = 9) -> int:
         training = Training(steps=steps, gain=gain)
-        return Counting(torch.nn.Linear(1, 1), Rising(), training, None, (), tmp_path, "")().step
+        return Counting(torch.nn.Linear(1, 1), Rising(), training, None, None, (), tmp_path, "")().step
 
     assert [passes(gain) for gain in (1.0, 0.1, 1e-3, 0.0)] == [2, 4, 5, 6]
     assert passes(0.0, steps=3) == 3
