@@ -324,6 +324,8 @@ FAST = [
     "bahdanau, location",
     "luong, coverage, fed",
     "edits",
+    "edits, two layers, no copies",
+    "seeds of edits",
     "pointer over transformer",
     "ensemble",
     "fusion",
