@@ -32,6 +32,7 @@ COMMANDS = [
     "ngram",
     "train",
     "predict",
+    "complete",
     "align",
     "rerank",
     "score",

@@ -12,6 +12,7 @@ from typing import Any, overload
 
 from transduce import config
 from transduce.answers.answer import Output, with_warnings
+from transduce.answers.completion import Completer
 from transduce.answers.evaluation import Evaluation, evaluate
 from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Request, requests_for
@@ -22,6 +23,7 @@ from transduce.data.preparation import Tokenizers
 from transduce.errors import RequestError
 from transduce.protocols import Metric, Search
 from transduce.search.base import stream
+from transduce.search.completion import NextWords, Word
 from transduce.search.constraints.base import Constraints
 from transduce.types import Example
 
@@ -119,6 +121,16 @@ class Transducer(Pipeline):
                 yield text[len(given) :]
                 given = text
         yield self.target_tokenizer.decode(tokens)[len(given) :]
+
+    def complete(self, prefixes: Sequence[str], k: int = 5, begun: str | Sequence[str] = "") -> list[list[Word]]:
+        """For each prefix, in order, the ``k`` most probable next words, best first, as ``NextWords`` finds them.
+
+        ``begun`` are the letters that the next word begins with, one text for all prefixes or one for each. Raises
+        RequestError if the model is not a language model that writes token by token, and UserError if ``k`` < 1.
+        """
+        if isinstance(prefixes, str):
+            raise RequestError(f"prefixes = {prefixes!r}: a list of texts was expected; write [{prefixes!r}]")
+        return Completer(self, NextWords(k))(prefixes, begun)
 
     def score(self, pairs: Iterable[tuple[str, str]], batch_size: int = 64) -> Iterator[Output]:
         """For each (source, target), in order: the target as an ``Output`` with its log-probability under the model."""

@@ -12,6 +12,7 @@ import typer
 from transduce.cli.align import align
 from transduce.cli.benchmark import benchmark
 from transduce.cli.compare import compare
+from transduce.cli.complete import complete
 from transduce.cli.data import data
 from transduce.cli.distance import distance
 from transduce.cli.evaluate import evaluate
@@ -36,7 +37,7 @@ app = typer.Typer(
     add_completion=False,
 )
 COMMANDS = (
-    *(train, predict, rerank, score, evaluate, compare, sweep, align, shortlist, ngram, recipes, data),
+    *(train, predict, complete, rerank, score, evaluate, compare, sweep, align, shortlist, ngram, recipes, data),
     *(benchmark, inspect, distance, lattice, export),
 )
 for command in COMMANDS:

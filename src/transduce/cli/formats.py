@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from transduce.errors import UserError
 from transduce.metrics.units import one_line
@@ -69,11 +69,12 @@ def as_json(record: Any, indent: int | None = None) -> str:
     return json.dumps(_finite(record), ensure_ascii=False, indent=indent, allow_nan=False)
 
 
+W = TypeVar("W")
 PREDICTIONS: dict[str, Writer] = {"text": as_text, "tsv": as_tsv, "jsonl": as_jsonl}
 SCORES: dict[str, Writer] = {"text": as_log_prob, "tsv": as_tsv, "jsonl": as_jsonl}
 
 
-def choose(format: str, writers: Mapping[str, Writer]) -> Writer:
+def choose(format: str, writers: Mapping[str, W]) -> W:
     """The function that writes answers in the format that ``--format`` names. ``writers`` has the functions by name.
     Raises UserError for a name that is not there.
     """

@@ -1,0 +1,91 @@
+"""Completions: from texts of prefixes to their most probable next words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import islice
+
+import torch
+
+from transduce.answers.text_model import TextModel
+from transduce.errors import RequestError
+from transduce.protocols import Autoregressive, Searching, can
+from transduce.search.completion import NextWords, Word, WordTokens
+
+
+class Completer:
+    """Finds the most probable next words of prefixes with a language model.
+
+    Make one for many requests: it keeps which tokens of the vocabulary begin and end words. Raises RequestError if the
+    model has sources, if it does not write token by token, or if its tokens do not spell words.
+    """
+
+    def __init__(self, text_model: TextModel, search: NextWords) -> None:
+        if text_model.conditional:
+            raise RequestError(
+                "the model has sources, so a prefix alone does not decide the next word: give a language model, or use "
+                "`transduce predict --prefix`"
+            )
+        if not can(type(text_model.model), Autoregressive) or can(type(text_model.model), Searching):
+            raise RequestError(
+                f"{type(text_model.model).__name__} does not write token by token: give a recurrent, Transformer or "
+                "n-gram language model"
+            )
+        tokenizer = text_model.target_tokenizer
+        if tokenizer.numeric or tokenizer.labels or tokenizer.words or tokenizer.shapes or tokenizer.factors > 1:
+            raise RequestError(
+                f"units {tokenizer.kind!r} do not spell words from left to right: give a language model of words, "
+                "pieces or characters"
+            )
+        self.text_model, self.search = text_model, search
+
+    @cached_property
+    def _tokens(self) -> WordTokens:
+        return WordTokens(self.text_model.target_tokenizer.pieces)
+
+    def __call__(self, prefixes: Sequence[str], begun: str | Sequence[str] = "") -> list[list[Word]]:
+        """For each prefix, the next words, best first. The last word of a prefix is whole; spaces after it mean
+        nothing.
+
+        ``begun`` are the letters that the next word begins with, one text for all prefixes or one for each. Raises
+        RequestError if they contain a space, or if their number is wrong.
+        """
+        letters = [begun] * len(prefixes) if isinstance(begun, str) else list(begun)
+        if len(letters) != len(prefixes):
+            raise RequestError(f"begun has {len(letters)} texts for {len(prefixes)} prefixes: give one for each")
+        for number, (prefix, first) in enumerate(zip(prefixes, letters, strict=True), 1):
+            if not isinstance(prefix, str):
+                raise RequestError(f"input {number}: prefix = {prefix!r}: a text was expected")
+            if any(character.isspace() for character in first):
+                raise RequestError(
+                    f"input {number}: begun = {first!r}: the first letters of one word were expected, without spaces; "
+                    "whole words belong to the prefix"
+                )
+        by_length: defaultdict[int, list[int]] = defaultdict(list)
+        ids = [self.text_model.prefix_ids(prefix.rstrip()) for prefix in prefixes]
+        for place, row in enumerate(ids):
+            by_length[len(row)].append(place)
+        found: list[list[Word]] = [[] for _ in prefixes]
+        for places in by_length.values():
+            words = self._alike([ids[place] for place in places], [letters[place] for place in places])
+            for place, each in zip(places, words, strict=True):
+                found[place] = each
+        return found
+
+    def _alike(self, ids: Sequence[list[int]], begun: Sequence[str]) -> list[list[Word]]:
+        """The next words of prefixes with equally many tokens."""
+        text_model = self.text_model
+        source = text_model.padded([row.row for row in text_model.read([""] * len(ids))])
+        prefix = text_model.padded(ids, torch.long) if ids[0] else None
+        with text_model.computing():
+            return self.search(text_model.model, source, self._tokens, prefix, begun)
+
+    def in_batches(
+        self, prefixes: Iterable[str], begun: str = "", batch_size: int = 64
+    ) -> Iterable[tuple[str, list[Word]]]:
+        """Yields each prefix with its next words, in order. Reads ``batch_size`` prefixes at a time."""
+        waiting = iter(prefixes)
+        while batch := list(islice(waiting, batch_size)):
+            yield from zip(batch, self(batch, begun), strict=True)
