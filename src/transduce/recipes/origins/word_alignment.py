@@ -48,8 +48,8 @@ class WordAlignment:
 
     ``folder`` holds a local copy that replaces the download: enfr.test.tsv, or xlwa_en-es.train.tsv.gz, .valid.tsv and
     .test.tsv, plain or gzipped, in three columns. ``captions`` is the folder of a local copy of Multi30k. The original
-    files' own checksums are not known; the checksums of the converted text are checked. So a changed original is
-    noticed, also if only its white space at the end of columns differs.
+    files' own checksums are not known; the checksums of the converted text are checked. So a changed text
+    or link is noticed; other white space in a download of en-fr is not.
     """
 
     pair: Literal["en-fr", "en-es", "en-it", "en-et"] = "en-fr"

@@ -106,12 +106,12 @@ class Transitions:
     null: float
 
     def forth(self, start_BM: Tensor) -> Tensor:
-        """[B, S]: the sum over starts."""
+        """[B, S]: for each end, the sum over all starts of ``start_BM`` times P(jump from the start to this end)."""
         near_BS = (start_BM * self.near_BM) @ self.weight_MS
         return near_BS + start_BM.sum(1, keepdim=True) * self.far_BS
 
     def back(self, end_BS: Tensor) -> Tensor:
-        """[B, M]: the sum over ends."""
+        """[B, M]: for each start, the sum over all ends of P(jump from this start to the end) times ``end_BS``."""
         near_BM = self.near_BM * (end_BS @ self.weight_MS.T)
         return near_BM + (end_BS * self.far_BS).sum(1, keepdim=True)
 
