@@ -75,7 +75,7 @@ class Links:
 
     @property
     def offsets(self) -> Ids:
-        """[pairs + 1], indices of links: pair n has the links from ``offsets[n]`` to ``offsets[n + 1]`` (exclusive)."""
+        """[pairs + 1]: pair n has the links from index ``offsets[n]`` to ``offsets[n + 1]`` (exclusive)."""
         return np.searchsorted(self.pair_L, np.arange(self.pairs + 1)).astype(np.int64)
 
     def __len__(self) -> int:
@@ -86,7 +86,7 @@ class Links:
         return Links(self.pairs, self.pair_L[keep_L], self.source_L[keep_L], self.target_L[keep_L])
 
     def of_pair(self, pair: int) -> list[tuple[int, int]]:
-        """The links of one pair as (source, target), in the order of the arrays."""
+        """The links of pair number ``pair`` as (source, target), sorted by target word, then by source word."""
         first, last = np.searchsorted(self.pair_L, [pair, pair + 1])
         return list(zip(self.source_L[first:last].tolist(), self.target_L[first:last].tolist(), strict=True))
 
@@ -126,8 +126,8 @@ class Links:
 
 @dataclass(frozen=True)
 class Gold:
-    """Links that people made. ``sure`` ones must be found. ``possible`` ones may be found; they include the sure ones
-    (Och and Ney 2003, section 5.1).
+    """Links that people made (Och and Ney 2003, section 5.1). An aligner must find the ``sure`` links and may find the
+    ``possible`` ones. ``possible`` includes the sure ones.
     """
 
     sure: Links

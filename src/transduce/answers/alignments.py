@@ -38,9 +38,9 @@ Span = tuple[int, int]
 class Side:
     """The source or the target of a TokenAlignment: its text, its tokens, and the word that each token belongs to.
 
-    ``spans`` are the index of each token's first character in ``text``, and one past its last. ``words`` has the index
-    of each token's word, or None for a token outside words, such as EOS. If tokens are ``parts`` of words, white space
-    separates the words. Otherwise every token with an index in ``words`` is a word.
+    ``spans`` has for each token the index of its first character in ``text``, and one past its last. ``words`` has the
+    index of each token's word, or None for a token outside words, such as EOS. If tokens are ``parts`` of words, white
+    space separates the words. Otherwise every token with an index in ``words`` is a word.
     """
 
     text: str
@@ -261,8 +261,8 @@ def links_of(alignments: Sequence[TokenAlignment]) -> Links:
 
 
 def check_alignable(model: TextModel) -> None:
-    """Raises UserError if the source is a signal, or if the model is neither a word aligner nor writes token by token.
-    A model that passes may still lack attention to its source.
+    """Raises UserError if the source is a signal. Also raises it if the model is no word aligner and does not write
+    token by token. A model that passes may still lack attention to its source.
     """
     check_text(model.source_tokenizer)
     if not can(type(model.model), Aligner):
@@ -307,7 +307,7 @@ def parts_of_words(tokenizer: Tokenizer) -> bool:
 
 
 class _Encoded(NamedTuple):
-    """A pair: the source's text, the ids of source and target, and the target with its words."""
+    """A pair: the source's text, its ids, the target's ids, and the target as a Side."""
 
     source: str
     source_ids: Sequence[int]
@@ -432,7 +432,7 @@ def _read(tokenizer: Tokenizer, text: str, places: Sequence[int], length: int, p
 
 
 def _written(tokenizer: Tokenizer, output: Output, parts: bool) -> Side:
-    """An output as a Side."""
+    """An output of the model as a Side. ``parts``: whether tokens are parts of words."""
     ends = _ends(tokenizer, output)
     spans = list(zip([0, *ends], ends, strict=False))
     return Side(

@@ -122,13 +122,17 @@ class ModelOptions:
         return (self.model or "hmm") if run is None else run.name
 
     def settings(self, run: Path | None) -> dict[str, Any]:
-        """What a record says about a word aligner that learns here; empty for a run, which has its own settings."""
+        """The options of a word aligner that learns here, for a record; empty for a run, which has its own settings.
+        ``also`` has file names without folders, and ``passes`` is None if the option was not given.
+        """
         if run is not None:
             return {}
         return {"model": self.model or "hmm", "also": [path.name for path in self.also or ()], "passes": self.passes}
 
     def models(self, run: Path | None) -> list[TrainedModel]:
-        """The models behind a run, for a record. A word aligner that learns here has none."""
+        """The models of a run, for a record: several if the run is an ensemble. A word aligner that learns here has
+        none.
+        """
         from transduce.records.making import trained_model
         from transduce.runs.layout import members
 
@@ -170,7 +174,9 @@ def align(
     batch_size: BatchSize = 64,
     record: RecordPath = None,
 ) -> None:
-    """Write which source word each target word comes from, one line for each pair, or score it against gold links."""
+    """Write which source word each target word comes from, one line for each pair, or score these links against gold
+    links.
+    """
     from transduce.evaluation.word_alignment import (
         AlignmentScores,
         check_gold,
@@ -211,10 +217,11 @@ def align(
 
 
 def read_pairs(files: Sequence[Path]) -> list[tuple[str, str]]:
-    """Pairs of a source and a target text: from a TSV file, from two parallel files, or from standard input.
+    """Pairs of a source and a target text: from a TSV file, from two parallel files, or from standard input (a TSV) if
+    ``files`` is empty.
 
-    A TSV row has a source, a target and, if the file has them, gold links in a third column, which is not read here.
-    Raises UserError for a row with other columns, for parallel files of unequal lengths, and for more than two files.
+    A TSV row has a source, a target and perhaps gold links in a third column, which is not read here. Raises UserError
+    for a row with another number of columns, for parallel files of unequal lengths, and for more than two files.
     """
     if len(files) > 2:
         raise UserError(f"{len(files)} files to align: expected one TSV file, or a file of sources and one of targets")
@@ -225,9 +232,10 @@ def read_pairs(files: Sequence[Path]) -> list[tuple[str, str]]:
 
 
 def read_gold(path: Path, pairs: int) -> Gold:
-    """The gold links of a file: a line in Pharaoh format for each pair, or a TSV file with links in the third column.
+    """The gold links of a file: a line in Pharaoh format for each pair, or links in the third column if the name ends
+    in .tsv or .tsv.gz.
 
-    Raises UserError, with file and line, for anything else, and unless there are as many lines as ``pairs``.
+    Raises UserError, with file and line, for anything else, and unless there are exactly ``pairs`` lines.
     """
     from transduce.links import Gold
 
@@ -256,7 +264,9 @@ def _check_options(format: str, gold: Path | None, by_head: bool, out: Path | No
 
 
 def _run_and_files(paths: Sequence[Path]) -> tuple[Path | None, Sequence[Path]]:
-    """The run and the files. The first path is a run if it is a folder, or several runs joined by +."""
+    """The run (None if there is none) and the files. The first path is the run if it is a folder. A path that does not
+    exist and contains + is several runs joined by +.
+    """
     if paths and (paths[0].is_dir() or (not paths[0].exists() and "+" in str(paths[0]))):
         return paths[0], paths[1:]
     return None, paths

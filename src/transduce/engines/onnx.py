@@ -55,8 +55,8 @@ class OnnxModel(nn.Module):
 
 
 class OnnxAutoregressive(OnnxModel):
-    """``Autoregressive`` by the graphs "start" and "step". The features of a position are the logits of the token after
-    it.
+    """``Autoregressive`` by the graphs "start" and "step". ``extend`` returns the logits of the next token after each
+    position, and ``readout`` only selects ``candidates`` from them.
 
     The state is a tuple of leaves. Each is ``Shared``, a ``Buffer`` or a tensor, as export.json says.
     """
@@ -123,8 +123,8 @@ class OnnxChain(OnnxModel):
 
 
 class OnnxLabels(OnnxModel):
-    """``Parallel`` if the source decides the lengths: the graph "emit" gives the logits and the lengths. ``emit``
-    raises UserError for other lengths.
+    """``Parallel`` for models whose output length is given by the source: the graph "emit" gives the logits and the
+    lengths. ``emit`` raises UserError for other lengths.
     """
 
     def start(self, source: Padded) -> Padded:

@@ -58,7 +58,9 @@ def write_ctranslate2(model: Any, settings: dict[str, Any], folder: Path, precis
 
 
 def _stack(spec: Any, stack: Any, embeddings: Any) -> None:
-    """Copies the tables, the layers and the last norm of ``stack``, an encoder or a decoder, into its specification."""
+    """Copies the embeddings, the table of positions, the layers and, if the specification has one, the last norm of
+    ``stack``, an encoder or a decoder, into its specification.
+    """
     embeddings.weight = stack.embedding.weight.float().numpy()
     most = getattr(stack.positions, "weight", torch.empty(MOST_POSITIONS, 0)).shape[0]
     places = stack.positions(torch.arange(most)[None])

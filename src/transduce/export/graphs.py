@@ -1,6 +1,6 @@
 """The graphs of a model: functions of tensors alone, which an engine can run.
 
-B sources, K hypotheses of each, N = B * K rows, S source positions, V vocabulary.
+B sources, K hypotheses of each, N = B * K rows, S source positions, T output positions, V vocabulary.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Graph:
 
 
 def graphs_of(model: Any, source: Padded, longer: Padded) -> tuple[str, dict[str, Graph]]:
-    """The kind of a model, as ``engines.onnx.CLASSES`` names it, and its graphs by name.
+    """The name of the model's kind (a key of ``engines.onnx.CLASSES``), and its graphs by name.
 
     ``source`` is an example with several rows. ``longer`` has the same rows with more padding: it shows which axes vary
     with the source. Raises UserError for a model that cannot be a graph.
@@ -180,8 +180,8 @@ class Step(nn.Module):
 
 
 class Write(nn.Module):
-    """The logits [N, T, V] of outputs of N rows at T positions. ``forward`` takes a tensor [T] whose values are not
-    used, the outputs' lengths [N], and the leaves of the state.
+    """The logits [N, T, V] of N outputs at T positions. ``forward`` takes a tensor [T] whose values are not used, the
+    outputs' lengths [N], and the leaves of the state.
     """
 
     def __init__(self, model: nn.Module, state: Any) -> None:

@@ -1,6 +1,6 @@
 """Translations of this package's operators to ONNX.
 
-G gates * width, W the cell's width.
+B rows, T positions, D input numbers, W the cell's width, G the number of gates times W.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def _width(params: Sequence[Any]) -> int:
 
 
 def _parameters(params: Sequence[Any], gates: Sequence[int]) -> tuple[Any, Any, Any]:
-    """The matrices of the input and of the state, and both biases as one vector, with the gates in ONNX's order and one
-    more first axis, of size 1.
+    """ONNX's parameters of a cell: the matrix of the input [1, G, D], the matrix of the state [1, G, W], and both
+    biases as one vector [1, 2 * G]. The gates are in ONNX's order.
     """
     W = _width(params)
     order = [gate * W + unit for gate in gates for unit in range(W)]

@@ -41,11 +41,12 @@ def export_run(
 ) -> tuple[Path, Parity]:
     """Writes a run's model for another engine. Returns the folder, and how its outputs compare with PyTorch's.
 
-    ``to`` is "onnx" or "ctranslate2". ``out`` is by default the folder exports/onnx (or exports/ctranslate2) of the run
-    directory; an export in it is replaced. Both engines decode a sample: the first 32 of ``sources``, by default of the
-    different sources of the run's validation split. For ctranslate2 both search greedily. Raises UserError if the model
-    cannot be exported, if ``out`` has files and is no export, or if the outputs differ (``parity.check``); then nothing
-    is written. Raises MissingPackageError if a package of the engine is missing.
+    ``path`` is the run directory. ``to`` is "onnx" or "ctranslate2". ``out`` is by default the folder exports/onnx (or
+    exports/ctranslate2) of the run directory; an export in it is replaced. Both engines decode a sample: the first 32
+    of ``sources``, by default of the different sources of the run's validation split. For ctranslate2 both search
+    greedily. Raises UserError if the model cannot be exported, if ``out`` has files and is no export, or if the outputs
+    differ (``parity.check``); then nothing is written. Raises MissingPackageError if a package of the engine is
+    missing.
 
     ``precision`` int8 is for ctranslate2. Its outputs may differ: the result says how many.
     """

@@ -1,4 +1,4 @@
-"""The tree of a beam search: every continuation that it considered.
+"""The tree of a beam search: the candidates of every step.
 
 A child extends its parent by one token. Its fate is "lived" (it was in the next beam), "pruned" or "finished".
 """
@@ -25,13 +25,13 @@ Fate = Literal["lived", "pruned", "finished"]
 class Node:
     """A prefix of an output, named by its last token.
 
-    ``log_prob`` is the log-probability of this token, given the prefix before it. ``total`` is the score of the whole
-    prefix by which the beam compares prefixes. Both are 0 for the root and for the tokens of a forced prefix. If the
-    search returned the finished prefix, ``rank`` is its place (0 is the best) and ``score`` its final score; otherwise
-    both are None.
+    ``log_prob`` is the natural log-probability of this token, given the prefix before it. ``total`` is the score of the
+    whole prefix by which the beam compares prefixes. Both are 0 for the root and for the tokens of a forced prefix. If
+    the search returned the finished prefix, ``rank`` is its place (0 is the best) and ``score`` its final score;
+    otherwise both are None.
 
     ``best`` is True on the path to the best output. The child on that path is the first of ``children``; the others
-    follow by falling total.
+    follow, highest total first.
     """
 
     token: str
@@ -57,7 +57,9 @@ class Node:
         return made[id(self)]
 
     def chain(self) -> tuple[list[Node], tuple[Node, ...]]:
-        """Two values: the nodes from this one down to the first fork or leaf, and the children of the last of them."""
+        """Follows single children from this node. Returns the nodes down to the first fork or leaf, this one included,
+        and the children of the last of them.
+        """
         nodes, node = [self], self
         while len(node.children) == 1:
             node = node.children[0]
@@ -85,7 +87,8 @@ class BeamTree:
 
 
 def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = None) -> BeamTree:
-    """Searches for the output of ``source`` and records the tree. ``search`` replaces the transducer's own search.
+    """Searches for the output of ``source`` and records the tree. ``search`` replaces the transducer's own search; None
+    keeps the transducer's own.
 
     Greedy search counts as a beam of size 1. Raises UserError for any other search, and for a model that does not write
     token by token.
@@ -207,7 +210,7 @@ MARKS = {"lived": "", "pruned": " ×", "finished": " ■"}
 
 
 def _branches(root: Node) -> Iterator[str]:
-    """One line for each chain of nodes without a fork. It is indented below the fork that the chain starts at."""
+    """Yields one line for each chain of nodes without a fork, indented below the fork that the chain starts from."""
     waiting = [(root, "", "")]
     while waiting:
         node, first, later = waiting.pop()

@@ -24,8 +24,10 @@ Path = tuple[int, Any] | None  # arcs from some node on to the goal: the first a
 
 @dataclass(frozen=True)
 class Graph:
-    """The arcs of all sources, sorted by node, best first. ``first`` [nodes + 1]: the arcs into node n are those from
-    ``first[n]`` to ``first[n + 1]``.
+    """The arcs of the searches for all sources, sorted by the node that they lead to (``node_A``). The arcs to one node
+    are sorted by score, best first.
+
+    ``first`` [nodes + 1]: the arcs into node n are those from ``first[n]`` to ``first[n + 1]`` (exclusive).
     """
 
     tables: Tables
@@ -39,10 +41,12 @@ class Graph:
         return cls(tables, ordered, np.searchsorted(ordered.node_A, np.arange(nodes + 1)).tolist())
 
     def paths(self, goal: int) -> Iterator[list[int]]:
-        """The arcs of each derivation that ends at a goal, first phrase first; derivations best first.
+        """Yields each derivation that ends at the node ``goal``, best first, as the indices of its arcs, first phrase
+        first. Yields nothing if no arc leads to ``goal``.
 
-        A path takes the best arc into each node, but for some detours. The next best path is an earlier one with one
-        detour more, nearer to the beginning than its others: so a queue of these holds each path once.
+        A path takes the best arc into each node, except at some nodes, its detours. Each path after the first is an
+        earlier path with one more detour, nearer to the beginning than its other detours. So the queue holds each path
+        once.
         """
         if self.first[goal] == self.first[goal + 1]:
             return
@@ -61,7 +65,11 @@ class Graph:
             yield _listed(path)
 
     def derivation(self, path: list[int]) -> Derivation:
-        """A path as a derivation."""
+        """The Derivation of a path (indices of arcs, first phrase first). Each arc becomes a step; the last one writes
+        EOS.
+
+        The score is the weighted sum of the features, plus the weighted log-probability of a second language model.
+        """
         tables, steps, written = self.tables, list[Step](), 0
         features_TF = self.features_AF[path]
         for arc, option, features in zip(path, self.arcs.option_A[path].tolist(), features_TF.tolist(), strict=True):
@@ -81,7 +89,9 @@ class Graph:
 
     @cached_property
     def option_N(self) -> Ids:
-        """[N]: the last phrase of each node, -1 at the beginning."""
+        """[N], for N nodes: the option of the best arc into each node. It is -1 for nodes before the first phrase and
+        for goals.
+        """
         option_N = np.full(len(self.first) - 1, -1, np.int64)
         option_N[self.arcs.node_A[::-1]] = self.arcs.option_A[::-1]  # of several, the best one's, which comes first
         return option_N
@@ -92,7 +102,7 @@ class Graph:
 
     @cached_property
     def written_A(self) -> list[tuple[int, ...]]:
-        """The target tokens of each arc."""
+        """The target tokens of each arc; only EOS for an arc to a goal."""
         tables = self.tables
         tokens = [
             tuple(row[:length]) for row, length in zip(tables.tokens_OP.tolist(), tables.length_O.tolist(), strict=True)
@@ -100,13 +110,16 @@ class Graph:
         return [tokens[option] if option >= 0 else (EOS,) for option in self.arcs.option_A.tolist()]
 
     def tokens(self, path: list[int]) -> tuple[int, ...]:
-        """The target tokens of a path."""
+        """The target tokens of a path, with EOS at the end."""
         written = self.written_A
         return tuple(token for arc in path for token in written[arc])
 
     @cached_property
     def features_AF(self) -> Numbers:
-        """The features of each arc: those of its phrase, and those that depend on the phrase before it."""
+        """[A, F]: the features of each arc, before they are weighted. They are the features of its phrase, those that
+        depend on the phrase before it, and the log-probability of its tokens by the model's own language model, in the
+        order of ``Deriving.feature_names``.
+        """
         tables, arcs = self.tables, self.arcs
         option_A, before_A, ends_A = arcs.option_A, self.option_N[arcs.parent_A], arcs.option_A < 0
         start_A = np.where(ends_A, tables.lengths_B[tables.row_O[before_A]], tables.start_O[option_A])

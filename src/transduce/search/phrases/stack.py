@@ -25,22 +25,27 @@ TRIES = 20  # derivations to look at for each wanted output: many write the same
 
 @dataclass(frozen=True)
 class StackSearch:
-    """The ``nbest`` outputs of a phrase-based model, each with its best derivation.
+    """Stack decoding: returns for each source at most ``nbest`` different outputs of a phrase-based model, best first,
+    each with its best derivation.
 
     A derivation covers the source phrase by phrase, in any order, and writes the output from left to right. Hypotheses
-    that cover equally many source tokens share a stack, and each stack keeps the best ``size``. They are compared by
-    their score plus a guess for the rest of the source. ``distortion`` is the most source tokens between the end of a
-    phrase and the beginning of the next (null in JSON, -1 here: no limit). ``pool`` is the number of expansions of a
-    stack that the language model scores. Expansions that are more than ``threshold`` below the best are dropped before
-    that (natural logarithm).
+    that cover equally many source tokens share a stack. For each source, a stack keeps the best ``size`` hypotheses, by
+    their score plus a guess for the rest of the source.
 
-    With ``recombination``, hypotheses that no later phrase can tell apart are merged. That loses nothing: the n best
-    outputs include the derivations of merged hypotheses. With a large enough ``size``, ``pool`` and ``threshold`` the
-    search is exact.
+    ``distortion`` is the largest number of source tokens between the end of a phrase and the beginning of the next; -1
+    means no limit. ``threshold`` first drops expansions of a stack whose score plus guess is more than this (natural
+    logarithm) below the best. Then the best ``pool`` expansions are kept (at least ``size``), and the language models
+    score them.
 
-    ``language_model`` is a second language model beside the model's own: the path of an n-gram run with the same target
-    vocabulary, from Python also a model. Its log-probability times ``weight`` is added to the score. Raises UserError
-    for a language model of another kind, for a prefix, and for a target to score.
+    If ``recombination`` is True, hypotheses that no later phrase can tell apart are merged. No derivation is lost: the
+    n best outputs include the derivations of merged hypotheses. The search is exact if ``size``, ``pool`` and
+    ``threshold`` are large enough and ``distortion`` is -1. It takes the outputs from the best 20 * ``nbest``
+    derivations, so there can be fewer than ``nbest``.
+
+    ``language_model`` is a second language model, added to the model's own: the path of an n-gram run with the same
+    target vocabulary, or from Python a model. Its log-probability times ``weight`` is added to the score. Without it,
+    only the model's own language model counts. Raises UserError for a language model of another kind, for a prefix, and
+    for a target to score.
     """
 
     size: int = 100

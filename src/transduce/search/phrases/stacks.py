@@ -1,6 +1,7 @@
 """Stack decoding for a batch of sources at once: all hypotheses of one stack grow together.
 
-B sources, S source positions, H hypotheses of a stack, E expansions, G all hypotheses so far.
+B sources, S source positions, H hypotheses of a stack, E expansions, U expansions that differ after recombination, A
+arcs. A row is the index of a source.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ BITS = 62  # positions in one integer
 
 @dataclass(frozen=True)
 class Pruning:
-    """The limits of the search; None means no limit.
+    """The limits of a stack search; None means no limit. They apply to each source separately.
 
-    A stack keeps ``size`` hypotheses. Before the language model is asked, it keeps ``pool`` expansions. ``threshold``
-    drops expansions whose score is more than this below the best of the stack (natural logarithm). ``distortion`` is
-    the largest jump in source tokens. With ``recombination``, of hypotheses that no later step can tell apart only the
-    best goes on.
+    ``threshold`` first drops expansions whose score plus guess is more than this below the best of the stack (natural
+    logarithm). Then the best ``pool`` expansions are scored by the language models, and the stack keeps the best
+    ``size`` hypotheses. ``distortion`` is the largest jump, in source tokens. If ``recombination`` is True, only the
+    best of the hypotheses that no later step can tell apart is extended.
     """
 
     size: int | None
@@ -41,10 +42,12 @@ class Pruning:
 
 @dataclass(frozen=True)
 class Arcs:
-    """Phrases that were added to hypotheses. ``node_A`` is the number of the resulting hypothesis, ``parent_A`` that of
-    the hypothesis before, ``option_A`` the phrase (-1: the end of the sentence), ``score_A`` the score of the best
-    derivation that ends with this arc. ``language_A`` is the log-probability of the phrase's tokens, and ``outside_A``
-    what a second language model adds to the score for them.
+    """Phrases that were added to hypotheses. A hypothesis is a node with a number.
+
+    Arc a leads from node ``parent_A`` to node ``node_A`` by the phrase option ``option_A``; -1 is the end of the
+    sentence. ``score_A`` is the score of the best derivation that ends with this arc. ``language_A`` is the
+    log-probability of the phrase's tokens by the model's own language model. ``outside_A`` is the weighted
+    log-probability by a second language model, 0 without one.
     """
 
     node_A: Ids
@@ -63,9 +66,9 @@ class Arcs:
 class Stack:
     """Hypotheses that cover the same number of source positions, sorted by row.
 
-    ``node_H`` are their numbers among all hypotheses. ``covered_HS`` is True at the covered positions. ``option_H`` is
-    the last phrase, -1 for none. ``language_H2`` are the states of both language models. ``future_H`` is the best guess
-    for what is not covered.
+    ``node_H`` are their numbers among all hypotheses. ``row_H`` are their sources. ``covered_HS`` is True at the
+    covered positions. ``option_H`` is the last phrase option, -1 if there is none. ``language_H2`` are the states of
+    both language models. ``future_H`` is the best guess of the score that the uncovered positions will add.
     """
 
     tables: Tables
@@ -87,20 +90,22 @@ class Stack:
 
     @cached_property
     def next_HS(self) -> Ids:
-        """The first covered position from each position on; the source's length if there is none."""
+        """[H, S]: the first covered position at or after each position; the source's length if there is none."""
         length_H1 = self.tables.lengths_B[self.row_H][:, None]
         places = np.where(self.covered_HS, np.arange(self.covered_HS.shape[1]), length_H1)
         return np.minimum.accumulate(places[:, ::-1], 1)[:, ::-1]
 
     @cached_property
     def free_HS(self) -> Ids:
-        """The first position of the uncovered stretch that each uncovered position lies in."""
+        """[H, S]: for each uncovered position, the first position of the uncovered stretch that contains it. Values at
+        covered positions have no meaning.
+        """
         places = np.where(self.covered_HS, np.arange(self.covered_HS.shape[1]) + 1, 0)
         return np.maximum.accumulate(places, 1)
 
     @cached_property
     def gap_H(self) -> Ids:
-        """The first uncovered position; S if there is none."""
+        """[H]: the first uncovered position; the source's length if all its positions are covered."""
         ended = np.pad(self.covered_HS, ((0, 0), (0, 1)))
         gap_H: Ids = ended.argmin(1)
         return gap_H
@@ -108,10 +113,12 @@ class Stack:
 
 @dataclass(frozen=True)
 class Expansions:
-    """Hypotheses of one stack and the spans that they could cover next: E of them.
+    """E pairs of a hypothesis of one stack and a source span that it may cover next.
 
-    ``parent_E`` is the place in the stack. ``score_E`` is the parent's score with the distortion, and with the
-    orientation by the parent's phrase. ``future_E`` is the guess for what stays uncovered.
+    ``parent_E`` is the index of the hypothesis in the stack. ``start_E`` and ``end_E`` (exclusive) are the span.
+    ``kind_E`` is its ``orientation`` to the hypothesis' last phrase. ``score_E`` is the hypothesis' score, plus the
+    weighted distortion and the weighted log-probability of the orientation by the last phrase. ``future_E`` is the
+    guess for the positions that stay uncovered.
     """
 
     stack: Stack
@@ -124,8 +131,8 @@ class Expansions:
 
 
 def decoded(tables: Tables, pruning: Pruning) -> tuple[Arcs, Ids]:
-    """All arcs of the search, and for each source the number of its goal [B]: the node that all complete derivations
-    lead to.
+    """All arcs of the search, and the number of each source's goal [B]. The goal is the node that all complete
+    derivations of a source lead to.
     """
     B, S = tables.lengths_B.shape[0], tables.positions
     begun = Stack(
@@ -156,7 +163,9 @@ def decoded(tables: Tables, pruning: Pruning) -> tuple[Arcs, Ids]:
 
 
 def _spans(stack: Stack, length: int, pruning: Pruning) -> Expansions:
-    """The spans of ``length`` tokens that each hypothesis of the stack may cover next."""
+    """The expansions by all uncovered spans of ``length`` tokens that have phrase options and lie within the distortion
+    limit.
+    """
     tables, starts = stack.tables, np.arange(max(0, stack.tables.positions - length + 1))
     possible = tables.count[stack.row_H][:, : len(starts), length - 1] > 0
     possible &= stack.next_HS[:, : len(starts)] >= starts + length
@@ -181,7 +190,9 @@ def _spans(stack: Stack, length: int, pruning: Pruning) -> Expansions:
 
 
 def _after(stack: Stack, parent_E: Ids, kind_E: Ids) -> Numbers:
-    """[E]: the weighted log-probability of the orientation by the earlier phrase; 0 at the beginning."""
+    """[E]: the weighted log-probability of the orientation ``kind_E`` by the earlier phrase; 0 if there is no earlier
+    phrase.
+    """
     tables = stack.tables
     after_E: Numbers = tables.after_weights[kind_E] * tables.orientation_O6[stack.option_H[parent_E], 3 + kind_E]
     return after_E
@@ -229,7 +240,7 @@ def _chosen(
     """Scores the expansions exactly, recombines them, and keeps the best."""
 
     def of_parents(name: str) -> NDArray[Any]:
-        """A column of the parents' stacks, by expansion."""
+        """For each expansion, the value of the attribute ``name`` of its parent's stack."""
         bounds = np.cumsum([0, *(len(each.stack.row_H) for each in spans)])
         whole = np.concatenate([getattr(each.stack, name) for each in spans])
         column_E: NDArray[Any] = whole[bounds[columns["stack"]] + columns["parent_E"]]
@@ -278,7 +289,9 @@ def _chosen(
 
 
 def _options(tables: Tables, row_E: Ids, start_E: Ids, end_E: Ids) -> tuple[Ids, Ids]:
-    """All options of the spans: the place of its span, and its number."""
+    """Two arrays with an entry for each phrase option of the E spans: the index of its span (0 to E - 1), and the
+    option's number.
+    """
     count_E = tables.count[row_E, start_E, end_E - start_E - 1]
     span = np.repeat(np.arange(len(row_E)), count_E)
     within = np.arange(len(span)) - np.repeat(np.cumsum(count_E) - count_E, count_E)
@@ -286,7 +299,11 @@ def _options(tables: Tables, row_E: Ids, start_E: Ids, end_E: Ids) -> tuple[Ids,
 
 
 def _written(tables: Tables, state_E2: Ids, option_E: Ids) -> tuple[Numbers, Ids]:
-    """[2, E] and [E, 2]: what both language models say of each option's tokens, and their states after them."""
+    """Scores the tokens of options by both language models, from the states ``state_E2`` on, which are not changed.
+
+    Returns [2, E]: the log-probability by the model's own language model, and the weighted log-probability by the
+    second. Also returns the states after the tokens [E, 2].
+    """
     language_E2, state_E2 = np.zeros((len(option_E), 2)), state_E2.copy()
     length_E = tables.length_O[option_E]
     for place in range(int(length_E.max(initial=0))):
@@ -311,14 +328,16 @@ def _indistinguishable(tables: Tables, row_E: Ids, covered_ES: Mask, state_E2: I
 
 
 def _paired(one_E: Ids, other_E: Ids) -> Ids:
-    """[E]: equal numbers where both are equal."""
+    """[E]: one number for each pair of values. Equal pairs have equal numbers, and different pairs different ones."""
     _, other_E = np.unique(other_E, return_inverse=True)
     return np.unique(one_E * (1 + other_E.max(initial=0)) + other_E, return_inverse=True)[1].astype(np.int64)
 
 
 def _largest(row_E: Ids, value_E: Numbers, count: int | None, rows: int) -> Ids:
-    """The places of the ``count`` largest values of each row; ``row_E`` ascends. Of equal values the first counts, so
-    that the choice does not depend on other rows.
+    """The indices of the ``count`` largest values of each row, ascending; all indices if ``count`` is None. ``row_E``
+    must ascend.
+
+    The first of equal values is chosen, so that the choice does not depend on other rows.
     """
     if count is None:
         return np.arange(len(row_E))
@@ -336,7 +355,7 @@ def _largest(row_E: Ids, value_E: Numbers, count: int | None, rows: int) -> Ids:
 
 
 def _largest_anywhere(row_U: Ids, value_U: Numbers, count: int | None) -> Ids:
-    """As ``_largest``, for rows in any order. Sorted by row, then by value, the largest first."""
+    """As ``_largest``, for rows in any order. Returns the indices sorted by row, then by value, largest first."""
     order = np.lexsort((-value_U, row_U))
     if count is None:
         return order
@@ -345,8 +364,8 @@ def _largest_anywhere(row_U: Ids, value_U: Numbers, count: int | None) -> Ids:
 
 
 def _ended(stack: Stack, complete_H: Mask, goal_B: Ids) -> Arcs:
-    """The arcs from complete hypotheses to the goal: the end of the sentence by the language model, and the orientation
-    of the last phrase to the end.
+    """The arcs from the hypotheses where ``complete_H`` is True to their goals. They add EOS by the language models,
+    and the orientation of the last phrase to the end of the source.
     """
     tables, at = stack.tables, np.flatnonzero(complete_H)
     length = tables.lengths_B[stack.row_H[at]]

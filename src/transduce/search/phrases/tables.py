@@ -1,6 +1,7 @@
-"""What stack decoding knows of a batch before it begins: phrase options by span, and future scores.
+"""Arrays that stack decoding computes for a batch before the search: phrase options by span, and future scores.
 
-B sources, S source positions, L tokens of the longest phrase, O options. A span goes from a start to an exclusive end.
+B sources, S source positions, L tokens of the longest source phrase, P tokens of the longest target phrase, O options,
+F features. A span goes from a start to an exclusive end.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Tables:
-    """A batch of sources, as NumPy arrays.
+    """The phrase options of a batch of sources, and their scores, as NumPy arrays.
 
-    ``first`` and ``count`` [B, S, L] give, for the span that starts at s and has 1 + l tokens, its first option and the
-    number of its options. The fields of options are those of ``PhraseOptions``, and after the last option one that
-    stands for the beginning of a sentence: it has no tokens, its span is empty and all its numbers are 0. ``own_O`` is
-    the weighted sum of each option's own features, and ``guess_O`` that plus the weighted estimate of its language
-    model score. ``weights`` [F] are all weights.
-    ``companion`` is a second language model, None for none.
+    ``first`` and ``count`` [B, S, L] describe the span that starts at s and has 1 + l tokens: the number of its first
+    option, and how many options it has. The arrays of options have the names and meanings of ``PhraseOptions``. After
+    the last option there is one more, for the beginning of a sentence: it has no tokens, its span is empty and all its
+    numbers are 0.
+
+    ``own_O`` is the weighted sum of each option's own features. ``guess_O`` is ``own_O`` plus the weighted estimates of
+    the option's language model scores. ``weights`` [F] are the weights of all features. ``companion`` is a second
+    language model, or None.
     """
 
     model: Deriving
@@ -92,12 +95,12 @@ class Tables:
 
     @property
     def before_weights(self) -> Numbers:
-        """[3]: of the orientation's log-probability by the later phrase."""
+        """[3]: the weights of the features monotone, swap and discontinuous by the later of two phrases."""
         return self.weights[-7:-4]
 
     @property
     def after_weights(self) -> Numbers:
-        """[3]: of the orientation's log-probability by the earlier phrase."""
+        """[3]: the weights of the features monotone, swap and discontinuous by the earlier of two phrases."""
         return self.weights[-4:-1]
 
     @property
@@ -106,7 +109,7 @@ class Tables:
 
     @cached_property
     def best_guess(self) -> Numbers:
-        """[B, S, L]: the largest ``guess_O`` of each span; minus infinity without options."""
+        """[B, S, L]: the largest ``guess_O`` of each span; minus infinity for a span without options."""
         best = np.full(self.first.size, -np.inf)
         cell_O = np.repeat(np.arange(self.first.size), self.count.ravel())
         np.maximum.at(best, cell_O, self.guess_O[:-1])
@@ -114,8 +117,9 @@ class Tables:
 
     @cached_property
     def future(self) -> Numbers:
-        """[B, S + 1, S + 1]: the best guess for a translation of the span from the first to the second index, by
-        dynamic programming over its parts; 0 for an empty span. It leaves out reordering.
+        """[B, S + 1, S + 1]: the best guess for a translation of the span from the first index to the second
+        (exclusive), by dynamic programming over its parts; 0 for an empty span. Distortion and orientation are left
+        out.
         """
         B, S, L = self.first.shape
         best = np.full((B, S + 1, S + 1), -np.inf)
@@ -130,7 +134,9 @@ class Tables:
 
     @cached_property
     def orientation_kind_O(self) -> Ids:
-        """[O]: options with the same number have the same orientation to the phrase after them."""
+        """[O]: a number for each option. Options with equal numbers give equal scores to every orientation of the
+        phrase after them.
+        """
         if not self.after_weights.any():
             return np.zeros(len(self.start_O), np.int64)
         rows = np.ascontiguousarray(self.orientation_O6[:, 3:])
@@ -138,13 +144,17 @@ class Tables:
         return np.unique(whole, return_inverse=True)[1].astype(np.int64)
 
     def language_start(self) -> Ids:
-        """[B, 2]: the states before the first token, of the model's language model and of ``companion`` (else 0)."""
+        """[B, 2]: the states before the first output token, of the model's own language model and of ``companion``; the
+        second is 0 without a companion.
+        """
         own_B = _array(self.model.language_start(len(self.lengths_B)))
         return np.stack([own_B, np.zeros_like(own_B) if self.companion is None else self.companion.begun_B], 1)
 
     def language_step(self, state_N2: Ids, token_N: Ids) -> tuple[Numbers, Ids]:
-        """[N, 2] both: the log-probability by the model's language model beside what ``companion`` adds to the score,
-        and the states after the token.
+        """Two arrays [N, 2]: the scores of the tokens, and the states after them.
+
+        The first score is the log-probability by the model's own language model, not weighted. The second is the
+        weighted log-probability by ``companion``, 0 without one.
         """
         device = self.model.weights.device
         own_N, own_state_N = self.model.language_step(
@@ -158,14 +168,18 @@ class Tables:
 
 
 def orientation(start_E: Ids, end_E: Ids, before_start_E: Ids, before_end_E: Ids) -> Ids:
-    """[E]: 0 (monotone), 1 (swap) or 2 (discontinuous): where a phrase lies in the source, seen from the phrase before
-    it in the target.
+    """[E]: where a phrase lies in the source, compared with the phrase before it in the target.
+
+    0 (monotone): it starts where the earlier phrase ends. 1 (swap): it ends where the earlier phrase starts. 2
+    (discontinuous): otherwise.
     """
     return np.where(start_E == before_end_E, 0, np.where(end_E == before_start_E, 1, 2))
 
 
 def _with_beginning(values_O: NDArray[Any]) -> NDArray[Any]:
-    """Adds the option of the beginning. Floating-point numbers become double precision."""
+    """A copy with one more row of zeros at the end: the option of the beginning. Floating-point numbers become double
+    precision.
+    """
     padded = np.concatenate([values_O, np.zeros((1, *values_O.shape[1:]), values_O.dtype)])
     return padded.astype(np.float64) if padded.dtype.kind == "f" else padded
 

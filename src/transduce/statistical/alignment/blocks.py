@@ -24,7 +24,7 @@ CELLS = 2**18  # B * T * I of a block, at most; a block of a single pair may hav
 
 @dataclass(frozen=True)
 class Sentences:
-    """N sentences without EOS. Sentence n is ``ids[start_N[n] : start_N[n] + length_N[n]]``."""
+    """N sentences of token ids without EOS, in one array. Sentence n is ``ids[start_N[n] : start_N[n] + length_N[n]]``."""
 
     ids: NDArray[np.integer]
     start_N: Ids
@@ -40,7 +40,7 @@ class Sentences:
         return cls(rows.values.cpu().numpy().reshape(-1), S * np.arange(B), rows.lengths.cpu().numpy() - 1)
 
     def padded(self, rows_B: Ids) -> Padded:
-        """The sentences with these numbers, padded with PAD."""
+        """The sentences with the numbers ``rows_B``, in this order, padded with PAD at the end."""
         length_B = self.length_N[rows_B]
         place_T = np.arange(length_B.max(initial=0))
         real_BT = place_T < length_B[:, None]
@@ -59,7 +59,7 @@ class Block:
 
     @cached_property
     def real_BTS(self) -> Tensor:
-        """True where both words are real."""
+        """[B, T, S]: True where both words are real, not padding."""
         return self.target.mask[..., None] & self.source.mask[:, None]
 
     def turned(self) -> Block:
@@ -71,10 +71,10 @@ class Block:
 
 
 def blocks(source: Sentences, target: Sentences, rows: Ids | None = None, cells: int = CELLS) -> Iterator[Block]:
-    """The pairs with the numbers ``rows`` (all by default), sorted by length, with at most ``cells`` cells B * T * I in
-    a block.
+    """Yields the pairs with the numbers ``rows`` (None: all) in blocks, sorted by source length, then by target length.
 
-    Pairs with an empty side are left out: they have no words to link.
+    A block has at most ``cells`` cells B * T * I; only a block of a single pair may have more. Pairs with an empty side
+    are left out: they have no words to link.
     """
     S_N, T_N = source.length_N, target.length_N
     order = np.arange(len(S_N)) if rows is None else rows

@@ -22,11 +22,13 @@ def align_corpus(
     prior: float = 0.0,
     heuristic: Heuristic = "grow-diag-final-and",
 ) -> Links:
-    """The links of all pairs by an aligner of each direction that learns from these pairs, symmetrised.
+    """The links of all pairs. One aligner for each direction learns from these pairs, and then both directions' links
+    are symmetrised by ``heuristic``.
 
-    Rows end with EOS, which is not linked. ``position`` makes the model: ``Jumps`` (a hidden Markov model),
-    ``Uniform``, ``Absolute`` or ``Diagonal``. Its ``passes`` follow ``warm_up`` passes of IBM model 1. ``TwoWayCounts``
-    explains ``agreement`` and ``prior``. A pair with an empty side gets no links.
+    Rows end with EOS, which is not linked. ``position`` makes the model of positions: ``Jumps`` (a hidden Markov model,
+    the default), ``Fertility``, ``Uniform``, ``Absolute`` or ``Diagonal``. It is trained for ``passes`` passes over the
+    pairs, after ``warm_up`` passes of IBM model 1. ``TwoWayCounts`` explains ``agreement`` and ``prior``. A pair with
+    an empty side gets no links.
 
     Raises UserError if no pair has words on both sides.
     """

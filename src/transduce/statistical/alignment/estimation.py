@@ -23,13 +23,16 @@ NEGLIGIBLE = 1e-6  # pairs of words that are less probable in both directions ar
 
 
 class TwoWayCounts:
-    """Expected counts of both directions over a corpus: ``statistical.counted.Counts``.
+    """Expected counts of word aligners in both directions over a corpus. It follows the protocol
+    ``statistical.counted.Counts`` and changes ``model`` in place.
 
-    The constructor does ``warm_up`` passes of IBM model 1, then the passes of ``Position.earlier``. With ``agreement``,
-    the lexicons count each link with the product of both directions' posteriors (Liang et al. 2006); then the
-    likelihood may fall. ``prior`` is that of ``LexicalCounts``.
+    The constructor does ``warm_up`` passes of IBM model 1, then one pass of each model of ``Position.earlier``. If
+    ``agreement`` is True, the lexicons count each link with the product of both directions' posteriors (Liang et al.
+    2006); then the likelihood may fall. ``LexicalCounts`` explains ``prior``; 0 gives maximum likelihood.
 
-    Raises UserError if no pair has words on both sides.
+    Pairs with an empty side are not counted. If the corpus has more than ``MOST`` pairs of words, only every n-th
+    sentence pair is counted. ``report`` has a line for each of these two cases. Raises UserError if no pair has words
+    on both sides.
     """
 
     def __init__(self, model: TwoWays, pairs: Pairs, warm_up: int, agreement: bool, prior: float) -> None:
@@ -55,11 +58,15 @@ class TwoWayCounts:
             self._pass(earlier)
 
     def reestimate(self) -> float:
-        """One pass. Returns the sum of both directions' log-probabilities before it."""
+        """One pass of expectation maximisation over the counted pairs. Returns the log-probability of their words
+        before the pass (natural logarithm), summed over both directions.
+        """
         return self._pass((self.model.forth.position, self.model.back.position))
 
     def store(self) -> None:
-        """Keeps the model in single precision, without ``NEGLIGIBLE`` pairs of words."""
+        """Removes the pairs of words whose probability is at most ``NEGLIGIBLE`` in both directions, and converts the
+        model to single precision, in place.
+        """
         lexicons = (self.model.forth.lexicon, self.model.back.lexicon)
         kept_U = torch.maximum(*(lexicon.probability for lexicon in lexicons)) > NEGLIGIBLE
         for parameter in (self.model.keys, *(lexicon.probability for lexicon in lexicons)):
@@ -67,11 +74,13 @@ class TwoWayCounts:
         self.model.float()
 
     def links(self, heuristic: Heuristic) -> Links:
-        """The best links of all pairs, symmetrised."""
+        """The best links of the counted pairs, symmetrised by ``heuristic``. A pair that was not counted has no links."""
         return symmetrise(*self.directions(), heuristic)
 
     def directions(self) -> tuple[Links, Links]:
-        """The best links of all pairs by each direction; both have source and target in the same order."""
+        """The best links of the counted pairs, by ``forth`` and by ``back``. Both results have the corpus' source as
+        source and its target as target.
+        """
         chosen: tuple[list[tuple[Ids, Tensor]], ...] = ([], [])
         for number, block in enumerate(self.blocks):
             sides = ((self.places[number], block), (self.places[number].transpose(1, 2), block.turned()))
@@ -103,7 +112,9 @@ class TwoWayCounts:
 
 
 def agreed(forth_BTI: Tensor, back_BSI: Tensor) -> list[Tensor]:
-    """Both posteriors with each link's probabilities replaced by their product; the null words keep their own."""
+    """Both posteriors, with the probability of each link replaced by the product of both directions' probabilities. The
+    null words keep their own. The results are not normalised.
+    """
     both_BTS = forth_BTI[..., 1:] * back_BSI[..., 1:].transpose(1, 2)
     return [
         torch.cat([forth_BTI[..., :1], both_BTS], -1),
@@ -112,7 +123,8 @@ def agreed(forth_BTI: Tensor, back_BSI: Tensor) -> list[Tensor]:
 
 
 def chosen_links(pairs: int, chosen: list[tuple[Ids, Tensor]]) -> Links:
-    """Links from, for each block, its rows [B] and the source position of each target word [B, T].
+    """The Links of a corpus of ``pairs`` pairs. ``chosen`` has for each block the numbers of its pairs [B], and the
+    source position of each target word [B, T].
 
     Source word s is position s + 1. Position 0, the null word, makes no link.
     """
@@ -128,7 +140,7 @@ def _added(total: tuple[Tensor, ...], statistics: tuple[Tensor, ...]) -> tuple[T
 
 
 def _countable(source: Sentences, target: Sentences) -> tuple[Ids, tuple[str, ...]]:
-    """The numbers of the pairs to count, and lines about those that are not."""
+    """The numbers of the pairs to count, and for each reason why others are left out a line for the report."""
     S_N, T_N = source.length_N, target.length_N
     rows = np.flatnonzero(np.minimum(S_N, T_N) > 0)
     if not len(rows):

@@ -1,4 +1,5 @@
-"""The hidden Markov model with fertilities: also how many target words a source word has is a probability.
+"""The hidden Markov model with fertilities. A fertility is the number of target words that a source word has; it has a
+probability too.
 
 B, S, T and I as in blocks.py. V source words; F = 1 + ``most`` fertilities.
 """
@@ -28,8 +29,8 @@ class Fertility(nn.Module):
     neighbourhood of the alignment that it reaches (Brown et al. 1993, section 5.2; Och and Ney 2003, section 3.3).
     Hence the likelihood may fall. The jumps learn from the exact posteriors without fertilities.
 
-    ``most`` or more target words have one probability. n(phi | x_i) is smoothed by ``smoothing`` counts of the
-    fertilities of all words.
+    Fertilities of ``most`` and more share one probability. n(phi | x_i) is smoothed by ``smoothing`` counts,
+    distributed like the fertilities of all words.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Fertility(nn.Module):
         self.probability = empty(torch.float32, 1 + most)  # [V + 1, F]; the last row is for other words
 
     def begin(self, source_length_N: Ids, target_length_N: Ids, source_words: int) -> None:
-        """All fertilities are equally probable."""
+        """Makes all fertilities equally probable, and begins ``jumps``. ``source_words``: all source ids are below it."""
         self.jumps.begin(source_length_N, target_length_N, source_words)
         self.probability.data = torch.full((source_words + 1, 1 + self.most), 1 / (1 + self.most), dtype=torch.float64)
 
@@ -77,7 +78,7 @@ class Fertility(nn.Module):
         return Expectation(posterior_BTI, log_prob_BT.to(emission_BTI), statistics)
 
     def landscape(self, block: Block, emission_BTI: Tensor) -> Landscape:
-        """The factors of all alignments of a block, in single precision."""
+        """The factors of the probabilities of all alignments of a block, as single-precision logarithms."""
         transitions = self.jumps.jumps(block, emission_BTI)
         jump_BMS = transitions.near_BM[..., None] * transitions.weight_MS + transitions.far_BS[:, None]
         choice_I = torch.ones_like(emission_BTI[0, 0])

@@ -1,7 +1,8 @@
-"""The hidden Markov model of word alignment: where a target word comes from depends on where the one before came from.
+"""The hidden Markov model of word alignment: the source position of a target word depends on that of the target word
+before it.
 
-B, S, T and I as in blocks.py. M = 1 + S: the positions that a jump starts from, which are the begin (0) and the words
-of the source. W different widths of jumps.
+B, S, T and I as in blocks.py. M = 1 + S positions from which a jump can start: the begin (0) and the words of the
+source. W different widths of jumps.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ ROUNDS = 10  # of the iteration in ``learn``
 
 
 class Jumps(nn.Module):
-    """p(i_t | i_t-1, S) is proportional to the weight of the jump's width i_t - i_t-1 (Vogel et al. 1996).
+    """p(i_t | i_t-1, S) is proportional to the weight of the jump's width i_t - i_t-1 (Vogel et al. 1996). The first
+    jump starts from position 0.
 
-    A target word comes from the null word with probability ``null``; the next jump then starts where the last one ended
-    (Och and Ney 2003, section 2.2.1). With probability ``uniform``, a jump goes to any source word, all equally
-    probable. Jumps of more than ``window`` words have the weight of a jump of ``window`` words.
+    A target word comes from the null word with probability ``null``; the next jump then starts from the same position
+    as if the null word were not there (Och and Ney 2003, section 2.2.1). Of the other jumps, a share ``uniform`` goes
+    to any source word, all equally probable. Jumps of more than ``window`` words have the weight of a jump of
+    ``window`` words.
     """
 
     def __init__(self, null: float = 0.1, uniform: float = 0.01, window: int = 50) -> None:
@@ -39,7 +42,7 @@ class Jumps(nn.Module):
         self.weight = empty()  # [W = 2 * window + 1]
 
     def begin(self, source_length_N: Ids, target_length_N: Ids, source_words: int) -> None:
-        """All widths are equally probable. Only the source's lengths matter."""
+        """Makes all widths of jumps equally probable. Only the lengths of the sources matter."""
         self.longest = int(source_length_N.max(initial=1))
         self.weight.data = torch.full((2 * self.window + 1,), 1.0 / (2 * self.window + 1), dtype=torch.float64)
 
@@ -76,10 +79,12 @@ class Jumps(nn.Module):
         return width_MS.clamp(-self.window, self.window) + self.window
 
     def learn(self, statistics: tuple[Tensor, ...]) -> None:
-        """Maximises sum over widths of count_W log weight_W - sum over S and M of left_SM log(sum of the S weights).
+        """Sets the weights of the widths, in place, from the sums of ``Chain.statistics``.
 
-        Each round divides a width's count by the sum of left_SM / (sum of the S weights) over the jumps of this width:
-        the likelihood does not fall (Hunter 2004, on the same likelihood of choices).
+        Maximises the sum over widths of count_W log weight_W, minus the sum over S and M of left_SM log(the sum of the
+        weights of the jumps from M to the S words). Each of ``ROUNDS`` rounds divides a width's count by the sum of
+        left_SM / (that sum of weights) over the jumps of this width. The likelihood does not fall (Hunter 2004, on the
+        same likelihood of choices).
         """
         count_W, left_SM = statistics
         L = self.longest
@@ -98,7 +103,9 @@ SMALLEST = 1e-12  # weight of a width
 
 @dataclass(frozen=True)
 class Transitions:
-    """Jumps from M to S. The probability of a jump in row b is ``near_BM * weight_MS + far_BS``; ``null`` stays."""
+    """The probabilities of jumps from M positions to S source words, for each row b of a block: ``near_BM * weight_MS +
+    far_BS``. With probability ``null`` there is no jump: the target word comes from the null word.
+    """
 
     weight_MS: Tensor
     near_BM: Tensor
@@ -117,11 +124,12 @@ class Transitions:
 
 
 class Chain:
-    """The forward and backward recursions of a block, scaled so that probabilities sum to 1 at each target position.
+    """The forward and backward recursions of a block. They are scaled so that the forward probabilities sum to 1 at
+    each target position.
 
-    ``word_TBS`` and ``null_TBM`` are the forward probabilities of a target word that comes from each source word, and
-    from the null word after position m. ``norm_TB1`` is p(y_t | y_<t, x). ``later_TBM`` is the backward probability
-    after a jump to m, or after the null word at m.
+    ``word_TBS`` is the forward probability of a target word that comes from each source word. ``null_TBM`` is that of a
+    target word that comes from the null word while the last source word was m (0: none). ``norm_TB1`` is p(y_t | y_<t,
+    x). ``later_TBM`` is the backward probability after a jump to m, or after the null word at m.
     """
 
     def __init__(self, jumps: Transitions, emission_TBI: Tensor, real_TB1: Tensor) -> None:
@@ -160,8 +168,8 @@ class Chain:
         self.later_TBM, self.end_TBS = torch.stack(laters[::-1]), torch.stack(ends[::-1])
 
     def statistics(self, model: Jumps, block: Block) -> tuple[Tensor, Tensor]:
-        """The expected number of jumps of each width [W], and of jumps from each position of each length S [1 + longest
-        S, 1 + longest S]. Uniform jumps do not count.
+        """The expected number of jumps of each width [W]; and the expected number of jumps that start at each position
+        of sources of each length, [1 + longest S, 1 + longest S]. Uniform jumps do not count.
         """
         start_TBM = self.start_TBM * self.transitions.near_BM
         end_TBS = self.end_TBS * self.real_TB1

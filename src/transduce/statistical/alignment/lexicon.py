@@ -19,15 +19,14 @@ WIDTH = 2**31  # a pair of words has the key source * WIDTH + target
 
 
 def word_pairs(block: Block) -> Tensor:
-    """[B, T, S]: the key of each pair of words; -1 at padding."""
+    """[B, T, S]: the key of each pair of words, source * ``WIDTH`` + target; -1 at padding."""
     keys_BTS = block.source.values[:, None] * WIDTH + block.target.values[..., None]
     return keys_BTS.masked_fill_(~block.real_BTS, -1)
 
 
 def number_pairs(parts: Sequence[Block]) -> tuple[Tensor, list[Tensor]]:
-    """The U different keys of the blocks, sorted; and for each block the index of each key, [B, T, S] (int32).
-
-    Padding has the index U.
+    """The U different keys of all blocks, sorted [U]; and for each block the index of each of its keys in them [B, T,
+    S] (int32). Padding has the index U.
     """
     found = [np.unique(word_pairs(block).numpy(), return_inverse=True) for block in parts]
     unique = np.unique(np.concatenate([np.full(1, -1), *(keys for keys, _ in found)]))
@@ -40,11 +39,11 @@ def number_pairs(parts: Sequence[Block]) -> tuple[Tensor, list[Tensor]]:
 
 
 class Lexicon(nn.Module):
-    """t(target word | source word).
+    """Translation probabilities t(target word | source word).
 
-    ``probability`` [U] are those of the pairs of words that occur together, in the order of their keys. ``null`` [V]
-    are those of the null word, by target word. If a target word is unknown, all source words and the null word have
-    the probability ``RARE``.
+    ``probability`` [U] has those of the pairs of words that occur in the same sentence pair, in the order of their
+    keys. ``null`` [V] has those given the null word, for V target ids. Pairs that do not occur together and unknown
+    target words have the probability ``RARE``, which is also the least of all others.
     """
 
     def __init__(self) -> None:
@@ -54,8 +53,8 @@ class Lexicon(nn.Module):
     def forward(self, place_BTS: Tensor, block: Block) -> Tensor:
         """[B, T, I]: the probability of each target word given the null word (first) and given each source word.
 
-        ``place_BTS`` are the indices of the pairs of words; U means an unknown pair. Padding of the target has
-        probability 1, and padding of the source 0.
+        ``place_BTS`` are the indices of the pairs of words in ``probability``; U means an unknown pair. Padding of the
+        target has probability 1, and padding of the source 0.
         """
         pair_BTS = _with_rare(self.probability)[place_BTS]
         null_BT = _with_rare(self.null)[block.target.values.clamp(max=len(self.null))]
@@ -65,16 +64,17 @@ class Lexicon(nn.Module):
 
 
 def _with_rare(probability_U: Tensor) -> Tensor:
-    """[U + 1]: at least ``RARE``, which is also the last entry."""
+    """[U + 1]: the probabilities, each at least ``RARE``, with ``RARE`` as one more entry at the end."""
     return torch.cat([probability_U, probability_U.new_zeros(1)]).clamp(min=RARE)
 
 
 class LexicalCounts:
-    """Expected counts of a lexicon's ``targets`` target words given the source words ``source_U`` of its U pairs.
+    """Expected counts of a ``lexicon``, of which ``maximise`` makes probabilities. ``source_U`` is the source word of
+    each of the U pairs of words; all target ids are below ``targets``.
 
     ``prior`` is the concentration of a symmetric Dirichlet prior over the target words of each source word: then
-    ``maximise`` is a step of variational Bayes (Johnson 2007). 0 gives maximum likelihood. At the start, all pairs have
-    the same probability.
+    ``maximise`` is a step of variational Bayes (Johnson 2007). 0 gives maximum likelihood. The constructor sets all
+    probabilities of ``lexicon`` to 1 / ``targets``.
     """
 
     def __init__(self, lexicon: Lexicon, source_U: Tensor, targets: int, prior: float) -> None:
@@ -94,7 +94,9 @@ class LexicalCounts:
         self.null_V.index_add_(0, block.target.values.reshape(-1), posterior_BTI[..., 0].reshape(-1))
 
     def maximise(self) -> None:
-        """Sets the probabilities from the expected counts since the last call."""
+        """Sets the lexicon's probabilities, in place, from the expected counts since the last call. The counts then
+        start at 0 again.
+        """
         count_U = self.count_U[:-1]
         total_W = torch.zeros(self.words, dtype=torch.float64).index_add_(0, self.word_U, count_U)
         self.lexicon.probability.data = self._share(count_U, total_W[self.word_U])

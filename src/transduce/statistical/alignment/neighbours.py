@@ -19,10 +19,11 @@ STEPS = 3  # for each target word, at most; a limit for safety
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """The probabilities of the alignments around one, which sum to 1 for each pair: of ``alignment_BT`` itself [B], of
-    its moves [B, T, I] and of its swaps [B, T, T], later target words in columns.
+    """The probabilities of an alignment ``alignment_BT`` and of its neighbours. They sum to 1 for each sentence pair.
 
-    ``log_total_B`` is the logarithm of their sum before the division.
+    ``own_B`` is the alignment's own probability. ``move_BTI`` has those of its moves, and ``swap_BTT`` those of its
+    swaps: the earlier of the two target words is the row, the later one the column. ``log_total_B`` is the natural
+    logarithm of the sum before it was scaled to 1.
     """
 
     alignment_BT: Tensor
@@ -55,11 +56,11 @@ class Neighbourhood:
 
 @dataclass(frozen=True)
 class Landscape:
-    """p(target, alignment | source) of all alignments of a block, as logarithms of its factors.
+    """p(target, alignment | source) of all alignments of a block, as natural logarithms of its factors.
 
     ``emission_BTI`` has each target word given each source position; the null word's column includes the probability of
-    choosing it. ``jump_BMS`` has the jumps, ``fertility_BIF`` the fertilities of each source position, with zeros for
-    the null word; higher fertilities have the probability of the last one. ``real_BT`` is True at target words.
+    choosing it. ``jump_BMS`` has the jumps. ``fertility_BIF`` has the fertilities of each source position, 0 for the
+    null word; higher fertilities have the probability of the last one. ``real_BT`` is True at target words.
     """
 
     emission_BTI: Tensor
@@ -81,7 +82,10 @@ class Landscape:
         )
 
     def climb(self, alignment_BT: Tensor) -> Tensor:
-        """The alignment [B, T] that is reached by steps to the most probable neighbour while that is more probable."""
+        """Hill climbing from an alignment [B, T]: goes to the most probable neighbour while that raises the
+        log-probability by more than ``GAIN``, for at most ``STEPS`` * T steps. Returns the alignment that it reaches;
+        ``alignment_BT`` is not changed.
+        """
         alignment_BT, climbing = alignment_BT.clone(), torch.arange(len(alignment_BT), device=alignment_BT.device)
         for _ in range(STEPS * alignment_BT.shape[1]):
             part, found_BT = self[climbing], alignment_BT[climbing]
@@ -101,7 +105,7 @@ class Landscape:
         return alignment_BT
 
     def neighbourhood(self, alignment_BT: Tensor) -> Neighbourhood:
-        """The alignment with all its neighbours."""
+        """The probabilities of the alignment and of all its neighbours."""
         move_BTI = self.moves(alignment_BT).scatter(2, alignment_BT[..., None], -torch.inf)
         swap_BTT = self.swaps(alignment_BT)
         ratios = [torch.zeros_like(move_BTI[:, 0, :1]), move_BTI.flatten(1), swap_BTT.flatten(1)]
@@ -116,9 +120,8 @@ class Landscape:
         )
 
     def moves(self, alignment_BT: Tensor) -> Tensor:
-        """[B, T, I]: how much the log-probability rises if target word t moves to source position i.
-
-        0 where it stays, minus infinity at padding.
+        """[B, T, I]: how much the log-probability rises if target word t moves to source position i. It is 0 at the
+        word's present position, and minus infinity at padding.
         """
         around, positions = _Around(alignment_BT), self.emission_BTI.shape[-1]
         word_BTS = self.jump_BMS.gather(1, around.before_BT[..., None].expand(-1, -1, positions - 1))
@@ -151,9 +154,10 @@ class Landscape:
         return (emission_BTT + new_BTT - old_BTT).masked_fill(~swapped_BTT, -torch.inf)
 
     def _path(self, around: _Around, one_BTT: Tensor, other_BTT: Tensor) -> Tensor:
-        """[B, T, T]: the jumps at t, between t and u, and at u, if these two words have other positions.
+        """[B, T, T]: the log-probability of the jumps that change if the source positions of target words t and u
+        become ``one_BTT`` and ``other_BTT``. These are the jumps to and from t and u.
 
-        Jumps between the words in the middle are left out: they stay.
+        Jumps between the words in the middle are left out: they do not change.
         """
         T = one_BTT.shape[1]
         places = torch.arange(T, device=one_BTT.device)
@@ -174,19 +178,22 @@ class Landscape:
         return self.jump_BMS.reshape(B, -1).gather(1, place).reshape(start.shape).masked_fill(end == 0, 0.0)
 
     def _jumps_to(self, end_BT: Tensor) -> Tensor:
-        """[B, T, M]: the jumps from each position; 0 without an end."""
+        """[B, T, M]: the log-probability of the jump from each position to ``end_BT``; 0 where ``end_BT`` is 0 (no next
+        linked word).
+        """
         place_BTM = (end_BT - 1).clamp(min=0)[..., None].expand(-1, -1, self.jump_BMS.shape[1])
         return self.jump_BMS.transpose(1, 2).gather(1, place_BTM).masked_fill((end_BT == 0)[..., None], 0.0)
 
     def _fertility(self, fertility_BI: Tensor) -> Tensor:
-        """[B, I]: log-probabilities of the fertilities."""
+        """[B, I]: the log-probability of each source position's fertility; 0 for the null word."""
         most = self.fertility_BIF.shape[-1] - 1
         return self.fertility_BIF.gather(2, fertility_BI.clamp(max=most)[..., None])[..., 0]
 
 
 class _Around:
-    """For each target word of alignments: the source position of the nearest linked word before it (0: the begin) and
-    after it (0: none), and the place of the latter in the target (T: none).
+    """For each target word of alignments: the source position of the nearest linked word before it (``before_BT``, 0:
+    the begin) and after it (``after_BT``, 0: none). ``after_place_BT`` is the index of the latter word in the target
+    (T: none).
     """
 
     def __init__(self, alignment_BT: Tensor) -> None:
@@ -201,6 +208,8 @@ class _Around:
 
 
 def fertilities(alignment_BT: Tensor, positions: int) -> Tensor:
-    """[B, positions]: how many target words each source position has. Padding counts for the null word."""
+    """[B, positions]: the number of target words that come from each source position. Target padding counts for the
+    null word.
+    """
     found_BI = alignment_BT.new_zeros(len(alignment_BT), positions)
     return found_BI.scatter_add_(1, alignment_BT, torch.ones_like(alignment_BT))

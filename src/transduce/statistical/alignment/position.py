@@ -31,8 +31,8 @@ class Expectation:
     """The result of an E-step for a block.
 
     ``posterior_BTI`` is p(target position t comes from source position i | both sentences), 0 at padding. The sum of
-    ``log_prob_BT`` over T is log p(target | source, its length). ``statistics`` computes sums over the block's pairs,
-    from which the model learns.
+    ``log_prob_BT`` over T is log p(target | source, its length). ``statistics`` computes sums over the block's pairs
+    for ``Position.learn``; by default there are none. The logarithm is natural.
     """
 
     posterior_BTI: Tensor
@@ -41,12 +41,12 @@ class Expectation:
 
 
 class Position(Protocol):
-    """A model of alignments without its lexicon; an ``nn.Module``.
+    """A model of which source position each target word comes from, without the lexicon. It is an ``nn.Module``.
 
-    ``begin`` sets the first parameters, from the lengths of all pairs [N] and the number of source words, which are
-    the ids below it. ``earlier`` are simpler models that this one starts from: each is trained for one pass, in order.
-    ``expect`` is the E-step, from the ``emission_BTI`` of ``Lexicon``. ``learn`` is the M-step, from the sums of
-    ``Expectation.statistics``.
+    ``begin`` sets the first parameters, from the lengths of all pairs [N]; all source ids are below ``source_words``.
+    ``earlier`` are simpler models that this one starts from: each is trained for one pass, in order. ``expect`` is the
+    E-step for a block, from the ``emission_BTI`` of ``Lexicon``. ``learn`` is the M-step, in place, from the sums of
+    ``Expectation.statistics`` over all blocks.
     """
 
     def begin(self, source_length_N: Ids, target_length_N: Ids, source_words: int) -> None: ...
@@ -76,7 +76,7 @@ class Independent(nn.Module, ABC):
         self.null = null
 
     def begin(self, source_length_N: Ids, target_length_N: Ids, source_words: int) -> None:
-        """Nothing to set."""
+        """Does nothing: there are no parameters to set."""
 
     def earlier(self) -> Sequence[Position]:
         return ()
@@ -97,7 +97,7 @@ class Independent(nn.Module, ABC):
         return ()
 
     def learn(self, statistics: tuple[Tensor, ...]) -> None:
-        """Nothing to learn."""
+        """Does nothing: there are no parameters to learn."""
 
 
 def with_null(words_BTS: Tensor, null: float) -> Tensor:
@@ -136,7 +136,9 @@ class Lengths:
         return cls(torch.from_numpy(both[both.min(1) > 0].astype(np.int64)))
 
     def find(self, block: Block) -> tuple[Tensor, Tensor]:
-        """The number of each pair's lengths [B], and whether there are such lengths [B]."""
+        """The index k of each pair's lengths in ``S_K`` and ``T_K`` [B], and whether they are there [B]. An index of
+        lengths that are not there has no meaning.
+        """
         S_B, T_B = block.source.lengths, block.target.lengths
         if not len(self.S_K):
             return torch.zeros_like(S_B), torch.zeros_like(S_B, dtype=torch.bool)
@@ -145,9 +147,10 @@ class Lengths:
 
 
 class Absolute(Independent):
-    """IBM model 2 (Brown et al. 1993, section 4.2): a table p(i | t, S, T), counted. Its column 0 is the null word.
+    """IBM model 2 (Brown et al. 1993, section 4.2): a table p(i | t, S, T), counted. Its column i = 0 is the null word.
 
-    ``null`` is the null word's first probability. Lengths that were not counted have the probabilities of ``Uniform``.
+    ``null`` is the null word's probability before the first pass; it is then learned. Lengths that were not counted
+    have the probabilities of ``Uniform``.
     """
 
     def __init__(self, null: float = 0.1) -> None:
@@ -184,7 +187,8 @@ class Absolute(Independent):
         self.probability.data = count_C / total_R[row_C]
 
     def _places(self, block: Block) -> tuple[Tensor, Tensor]:
-        """Each position's index in the table [B, T, I], and whether the lengths of each pair were counted [B].
+        """The index in ``probability`` of each target word and source position [B, T, I], and whether the lengths of
+        each pair were counted [B].
 
         Indices at padding, and of lengths that were not counted, have no meaning.
         """
@@ -201,7 +205,8 @@ class Absolute(Independent):
 class Diagonal(Independent):
     """p(i | t, S, T) is proportional to exp(-tension * |i / S - t / T|), words counted from 1 (Dyer et al. 2013).
 
-    ``tension`` is the first value. It is then learned by Newton's method, between 0.1 and 50.
+    ``tension`` is the value before the first pass, from 0.1 to 50. It is then learned by Newton's method, within the
+    same bounds. The null word has the probability ``null``.
     """
 
     def __init__(self, null: float = 0.1, tension: float = 4.0) -> None:
@@ -221,8 +226,8 @@ class Diagonal(Independent):
         return with_null(weight_BTS, self.null)
 
     def statistics(self, block: Block, posterior_BTI: Tensor) -> tuple[Tensor, ...]:
-        """The expected sum of distances, and the expected number of target words at each t of each pair of lengths that
-        have a source word, [R].
+        """The expected sum of distances; and the expected number of target words that come from a source word [R], for
+        each target position of each pair of lengths.
         """
         words_BTS = posterior_BTI[..., 1:]
         number_B, _ = self.lengths.find(block)
@@ -232,8 +237,9 @@ class Diagonal(Independent):
         return (words_BTS * _distance(block)).sum(), count_R
 
     def learn(self, statistics: tuple[Tensor, ...]) -> None:
-        """The likelihood is concave in the tension: Newton steps, and halving where a step leaves the interval that
-        holds the maximum."""
+        """Sets the tension by Newton steps, in place. The likelihood is concave in the tension. If a step leaves the
+        interval that holds the maximum, the middle of the interval is taken instead.
+        """
         total, count_R = statistics
         S_R, T_R = (column.repeat_interleave(self.lengths.T_K) for column in (self.lengths.S_K, self.lengths.T_K))
         t_R = torch.arange(len(S_R)) - self.lengths.row_K.repeat_interleave(self.lengths.T_K)
@@ -252,7 +258,7 @@ class Diagonal(Independent):
 
 
 def _distance(block: Block) -> Tensor:
-    """|i / S - t / T| for all target and source words, [B, T, S]."""
+    """[B, T, S]: |i / S - t / T| for all target words t and source words i, both counted from 1."""
     t_BT, i_BS = (
         torch.arange(1, side.values.shape[1] + 1, device=side.lengths.device) / side.lengths[:, None].double()
         for side in (block.target, block.source)

@@ -20,7 +20,7 @@ from transduce.types import Factory, Padded
 
 
 class Direction(nn.Module):
-    """p(target | source): a lexicon and a model of positions."""
+    """p(target | source) in one direction: a ``Lexicon`` and a model of positions."""
 
     def __init__(self, position: Position) -> None:
         super().__init__()
@@ -34,9 +34,9 @@ class Direction(nn.Module):
 
 class TwoWays(nn.Module):
     """Word aligners of both directions. ``forth`` aligns target words to source words, ``back`` source words to target
-    words.
+    words. ``position`` makes the model of positions of each.
 
-    ``keys`` [U] are the pairs of words that were counted, sorted: source * WIDTH + target.
+    ``keys`` [U] are the pairs of words that were counted, sorted: source * ``WIDTH`` + target.
     """
 
     def __init__(self, position: Factory[Position]) -> None:
@@ -45,7 +45,8 @@ class TwoWays(nn.Module):
         self.forth, self.back = Direction(position()), Direction(position())
 
     def expect(self, block: Block, turned: bool) -> Expectation:
-        """The alignment of a block by ``forth``, or if ``turned`` by ``back``: then its target is the block's source.
+        """The E-step of a block by ``forth``. If ``turned``, that of the block with source and target exchanged, by
+        ``back``.
 
         Raises UserError if nothing was counted.
         """
