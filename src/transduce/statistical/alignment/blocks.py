@@ -24,7 +24,9 @@ CELLS = 2**18  # B * T * I of a block, at most; a block of a single pair may hav
 
 @dataclass(frozen=True)
 class Sentences:
-    """N sentences of token ids without EOS, in one array. Sentence n is ``ids[start_N[n] : start_N[n] + length_N[n]]``."""
+    """N sentences of token ids without EOS, in one array. Sentence n is ``ids[start_N[n] : start_N[n] +
+    length_N[n]]``.
+    """
 
     ids: NDArray[np.integer]
     start_N: Ids

@@ -74,7 +74,9 @@ class TwoWayCounts:
         self.model.float()
 
     def links(self, heuristic: Heuristic) -> Links:
-        """The best links of the counted pairs, symmetrised by ``heuristic``. A pair that was not counted has no links."""
+        """The best links of the counted pairs, symmetrised by ``heuristic``. A pair that was not counted has no
+        links.
+        """
         return symmetrise(*self.directions(), heuristic)
 
     def directions(self) -> tuple[Links, Links]:

@@ -54,7 +54,7 @@ class Fertility(nn.Module):
         self.probability = empty(torch.float32, 1 + most)  # [V + 1, F]; the last row is for other words
 
     def begin(self, source_length_N: Ids, target_length_N: Ids, source_words: int) -> None:
-        """Makes all fertilities equally probable, and begins ``jumps``. ``source_words``: all source ids are below it."""
+        """Makes all fertilities equally probable, and begins ``jumps``. All source ids are below ``source_words``."""
         self.jumps.begin(source_length_N, target_length_N, source_words)
         self.probability.data = torch.full((source_words + 1, 1 + self.most), 1 / (1 + self.most), dtype=torch.float64)
 

@@ -1,5 +1,5 @@
-"""The hidden Markov model of word alignment: the source position of a target word depends on that of the target word
-before it.
+"""The hidden Markov model of word alignment: the source position of a target word depends on the position of the target
+word before it.
 
 B, S, T and I as in blocks.py. M = 1 + S positions from which a jump can start: the begin (0) and the words of the
 source. W different widths of jumps.
@@ -27,9 +27,9 @@ class Jumps(nn.Module):
     jump starts from position 0.
 
     A target word comes from the null word with probability ``null``; the next jump then starts from the same position
-    as if the null word were not there (Och and Ney 2003, section 2.2.1). Of the other jumps, a share ``uniform`` goes
-    to any source word, all equally probable. Jumps of more than ``window`` words have the weight of a jump of
-    ``window`` words.
+    as if the null word were not there (Och and Ney 2003, section 2.2.1). A share ``uniform`` of the other jumps goes to
+    any source word, all equally probable. Jumps of more than ``window`` words have the weight of a jump of ``window``
+    words.
     """
 
     def __init__(self, null: float = 0.1, uniform: float = 0.01, window: int = 50) -> None:
@@ -127,9 +127,9 @@ class Chain:
     """The forward and backward recursions of a block. They are scaled so that the forward probabilities sum to 1 at
     each target position.
 
-    ``word_TBS`` is the forward probability of a target word that comes from each source word. ``null_TBM`` is that of a
-    target word that comes from the null word while the last source word was m (0: none). ``norm_TB1`` is p(y_t | y_<t,
-    x). ``later_TBM`` is the backward probability after a jump to m, or after the null word at m.
+    ``word_TBS`` is the forward probability of a target word that comes from each source word. ``null_TBM`` is the
+    forward probability of a target word that comes from the null word after source position m (0: none). ``norm_TB1``
+    is p(y_t | y_<t, x). ``later_TBM`` is the backward probability after a jump to m, or after the null word at m.
     """
 
     def __init__(self, jumps: Transitions, emission_TBI: Tensor, real_TB1: Tensor) -> None:

@@ -41,9 +41,9 @@ def number_pairs(parts: Sequence[Block]) -> tuple[Tensor, list[Tensor]]:
 class Lexicon(nn.Module):
     """Translation probabilities t(target word | source word).
 
-    ``probability`` [U] has those of the pairs of words that occur in the same sentence pair, in the order of their
-    keys. ``null`` [V] has those given the null word, for V target ids. Pairs that do not occur together and unknown
-    target words have the probability ``RARE``, which is also the least of all others.
+    ``probability`` [U] is for the pairs of words that occur in the same sentence pair, in the order of their keys.
+    ``null`` [V] is for V target ids, given the null word. Pairs that do not occur together and unknown target words
+    have the probability ``RARE``, which is also the least of all others.
     """
 
     def __init__(self) -> None:

@@ -21,9 +21,9 @@ STEPS = 3  # for each target word, at most; a limit for safety
 class Neighbourhood:
     """The probabilities of an alignment ``alignment_BT`` and of its neighbours. They sum to 1 for each sentence pair.
 
-    ``own_B`` is the alignment's own probability. ``move_BTI`` has those of its moves, and ``swap_BTT`` those of its
-    swaps: the earlier of the two target words is the row, the later one the column. ``log_total_B`` is the natural
-    logarithm of the sum before it was scaled to 1.
+    ``own_B`` is the alignment's own probability. ``move_BTI`` has the probabilities of its moves. ``swap_BTT`` has the
+    probabilities of its swaps: the earlier of the two target words is the row, the later one the column.
+    ``log_total_B`` is the natural logarithm of the sum before it was scaled to 1.
     """
 
     alignment_BT: Tensor

@@ -45,8 +45,8 @@ class TwoWays(nn.Module):
         self.forth, self.back = Direction(position()), Direction(position())
 
     def expect(self, block: Block, turned: bool) -> Expectation:
-        """The E-step of a block by ``forth``. If ``turned``, that of the block with source and target exchanged, by
-        ``back``.
+        """The E-step of a block by ``forth``. If ``turned`` is True, ``back`` does the E-step of the block with source
+        and target exchanged.
 
         Raises UserError if nothing was counted.
         """
