@@ -41,7 +41,8 @@ def train(
     init: str | Path | None = None,
     teacher: str | Path | None = None,
 ) -> Transducer:
-    """Trains a recipe, or a .toml file, and returns the best model.
+    """Trains ``recipe``, the name of a shipped recipe or the path of a .toml file. Returns the best model with the
+    run's own search.
 
     ``settings`` override the recipe's: ``{"training.steps": 1000}`` or ``["training.steps=1000"]``. A budget among them
     (steps, epochs, minutes) replaces the recipe's whole budget.
@@ -57,9 +58,10 @@ def train(
     ``device`` is cpu, cuda (or cuda:1), mps, or "auto" for the first available of cuda, mps and cpu. ``threads`` is the
     number of processor threads (default: PyTorch's own number).
 
-    ``progress`` draws a bar on standard error. SIGINT, SIGTERM and SIGHUP save a checkpoint before they end the
-    program. ``init`` is a run to start from, and ``teacher`` one to learn from (``[init]`` and ``[distillation]`` in
-    docs/configuration.md).
+    ``callbacks`` receive the events of training. If TensorBoard is installed, its events are written into the run
+    directory too. ``progress`` draws a bar on standard error. SIGINT, SIGTERM and SIGHUP save a checkpoint before they
+    end the program. ``init`` is a run to start from, and ``teacher`` one to learn from (``[init]`` and
+    ``[distillation]`` in docs/configuration.md).
     """
     run = train_run(
         recipe, out, settings, pairs, resume, overwrite, callbacks, device, threads, progress, init, teacher
@@ -121,8 +123,8 @@ def run_folder(recipe: str | Path, out: str | Path | None) -> Path:
 
 
 def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> config.Table:
-    """Changes the settings of a run. Returns a new table with ``settings``, in the form that ``train`` takes them. If
-    they name a budget (steps, epochs, minutes), the table's own budget is removed first.
+    """A new table: ``table`` with the changes ``settings``, in one of the two forms of ``train``. If they name a budget
+    (steps, epochs, minutes), the table's own budget is removed first.
     """
     if isinstance(settings, str):
         settings = [settings]
@@ -155,8 +157,8 @@ def _with_pairs(
     settings: Mapping[str, Any] | Sequence[str],
     run: Path,
 ) -> tuple[OwnPairs, config.Table]:
-    """Puts a user's pairs in the place of a recipe's data. Returns the pairs, divided into splits, and the table with
-    their files. Splits that ``settings`` name stay.
+    """Puts a user's pairs in the place of a recipe's data. Returns the pairs, divided into splits, and a new table that
+    names their files in the directory ``run``. Nothing is written yet. Splits that ``settings`` name stay.
     """
     kept = _splits_set(settings)
     data = table.get("data", {})

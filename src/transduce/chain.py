@@ -76,7 +76,7 @@ class Trellis:
         return nn.functional.pad(target_BT, (0, missing))[:, :positions]
 
     def clamped(self, labels_BT: Tensor, known_BT: Tensor) -> Trellis:
-        """The trellis of the sequences that have the label ``labels_BT`` wherever ``known_BT`` [B, T] is True.
+        """A new trellis of the sequences that have the label ``labels_BT`` wherever ``known_BT`` [B, T] is True.
 
         All other sequences have score minus infinity.
         """

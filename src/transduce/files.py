@@ -29,7 +29,8 @@ SCRATCH = re.compile(r"\.(?P<name>.+)-[0-9a-f]{8}")
 
 
 def write_file(path: Path, fill: Callable[[Path], None]) -> None:
-    """Replaces ``path`` by the file that ``fill`` writes to the path that it is given. Makes missing folders.
+    """Replaces ``path`` by a file that ``fill`` writes: ``fill`` is called with the path of a scratch file. Makes
+    missing folders.
 
     Raises OSError, which names ``path``, if the file cannot be written: a full disk, for example.
     """
@@ -72,7 +73,8 @@ def _put(path: Path, texts: Iterable[str]) -> None:
 
 
 def make_folder(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Makes ``folder`` unless it exists: ``fill`` writes the content into an empty folder whose path it is given.
+    """Makes ``folder`` unless it exists. ``fill`` is called with the path of an empty folder, and writes the content
+    there.
 
     Several processes may make the same folder at once. They must write the same content: the first one wins.
     """
@@ -88,7 +90,7 @@ def make_folder(folder: Path, fill: Callable[[Path], None]) -> None:
 
 
 def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Replaces ``folder`` by the content that ``fill`` writes into the empty folder whose path it is given.
+    """Replaces ``folder``. ``fill`` is called with the path of an empty folder, and writes the new content there.
 
     Only one process may do so at a time. A folder cannot be renamed over another one, so the earlier one is renamed
     first. A process that is killed between the two renames leaves the earlier folder under its other name: read
@@ -157,8 +159,10 @@ def _earlier(folder: Path) -> Path:
 
 
 def scratch_of(name: str) -> str | None:
-    """The name that a scratch name stands for: files and folders are written under a scratch name, ".NAME-" and eight
-    hexadecimal digits, before they get the name NAME. Returns None if ``name`` is no scratch name.
+    """The name that a scratch name stands for, or None if ``name`` is no scratch name.
+
+    Files and folders are written under a scratch name, ".NAME-" and eight hexadecimal digits, before they get the name
+    NAME.
     """
     found = SCRATCH.fullmatch(name)
     return found["name"] if found else None

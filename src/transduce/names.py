@@ -306,7 +306,9 @@ def register(protocol: str, name: str, cls: type) -> None:
 
 
 def find(protocol: str, name: str) -> type:
-    """The class of a name, imported if necessary. Raises KeyError if the name is not in ``NAMES[protocol]``."""
+    """The class with this name for a protocol, imported if necessary. Raises KeyError if the name is not in
+    ``NAMES[protocol]``.
+    """
     if (protocol, name) in _registered:
         return _registered[protocol, name]
     module, _, cls = NAMES[protocol][name].partition(":")
@@ -315,7 +317,7 @@ def find(protocol: str, name: str) -> type:
 
 
 def name_of(protocol: str, cls: type) -> str | None:
-    """The name of a class, the inverse of ``find``; None if it has no name."""
+    """The name of a class for a protocol: the inverse of ``find``. None if the class has no name there."""
     place = _import_path(cls)
     return next((name for name, where in NAMES.get(protocol, {}).items() if where == place), None)
 

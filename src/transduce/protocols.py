@@ -140,8 +140,8 @@ class Deriving(Model, Protocol):
     ``options`` lists the translations of all source phrases. ``language_start`` returns the language model's state [N]
     before the first token, as numbers: states are equal if all later probabilities are equal. ``language_step`` returns
     log p(token) [N] and the next state [N]; EOS ends. ``language_estimate`` guesses the log-probability [O] of the
-    first ``length_O`` tokens of each row, without knowing the tokens before them. ``language_log_prob`` is that of
-    whole targets [B], which end with EOS.
+    first ``length_O`` tokens of each row, although the tokens before them are unknown. ``language_log_prob`` returns
+    the log-probability [B] of whole targets, which end with EOS. All logarithms are natural.
     """
 
     feature_names: tuple[str, ...]
@@ -243,8 +243,8 @@ def lacking_for(user: type, model: type) -> list[str]:
     """The names of the methods that a search or an objective (the class ``user``) requires and the class ``model``
     lacks.
 
-    The annotation of the parameter ``model`` of ``user.__call__`` names the required protocol. Without an annotation,
-    nothing is required.
+    The annotation of the parameter ``model`` of ``user.__call__`` names the required protocol. If there is no
+    annotation, nothing is required. A ``Searching`` model lacks nothing.
     """
     if can(model, Searching):
         return []
@@ -450,8 +450,9 @@ class Positions(Protocol):
 class Relative(Protocol):
     """How relative positions enter self-attention. Made with ``heads``, the ``width`` of a head and ``causal``.
 
-    ``turn`` returns query and key, turned by their places. ``bias`` returns the bias [B, 1, T, S] with its own terms
-    added. ``read`` returns a function from the weights [B, H, T, S] to what is added to the values' sum, or None.
+    H heads, T queries, S keys. ``turn`` returns query and key, turned by their places. ``bias`` returns the given bias
+    plus its own terms, [B, 1 or H, T, S]. ``read`` returns a function that maps the weights [B, H, T, S] to a term that
+    is added to the weighted sum of the values; None if there is no such term.
     """
 
     def turn(self, query_BHTD: Tensor, key_BHTD: Tensor, places_BT: Tensor) -> tuple[Tensor, Tensor]: ...
@@ -504,8 +505,8 @@ class Search(Protocol[M_contra]):
     ``prefix`` ids [B, P] are the first tokens of each row's outputs: a language tag, a prompt or a text that already
     exists. Length 0 means no prefix. Outputs contain the prefix, and their scores include it. ``force`` does not
     search: it returns the model's own log-probability of ``target``, ids [B, T] that end with EOS. ``resized`` returns
-    the same search with another beam ``size`` and number of results ``nbest``. A value that is not given stays the
-    same if the other value allows it.
+    the same search with another beam ``size`` and number of results ``nbest``. A value that is None stays the same if
+    the other value allows it.
     """
 
     def __call__(

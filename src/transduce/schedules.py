@@ -14,8 +14,8 @@ from transduce.errors import UserError
 
 
 class Probability(Protocol):
-    """The contract of schedules: maps ``progress`` in [0, 1], the share of the training budget that is used, to a
-    number in [0, 1].
+    """The contract of schedules: maps ``progress``, the share of the training budget that is used, to a number. Both
+    are in [0, 1].
     """
 
     def __call__(self, progress: float) -> float: ...

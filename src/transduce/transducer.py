@@ -95,18 +95,19 @@ class Transducer(Pipeline):
         """For each source, in order, the search's hypotheses, best first.
 
         ``prefix`` is the text that the outputs begin with. ``constraints`` are phrases that they must contain, or must
-        not. Both are one value for all sources, or one for each. The generator reads up to 64 batches ahead, to put
-        sources of similar length in one batch. With ``batch_size`` 1 it answers each source before it reads the next.
+        not. Both are one value for all sources, or one for each. ``search`` replaces the transducer's own search; None
+        keeps the own search. The generator reads up to 64 batches ahead, to put sources of similar length in one batch.
+        If ``batch_size`` is 1, it answers each source before it reads the next.
         """
         requests = requests_for(sources, prefix=prefix, constraints=constraints)
         for answer in with_warnings(self.answer(requests, search, batch_size)):
             yield list(answer.outputs)
 
     def stream(self, source: str, search: Search[Any] | None = None) -> Iterator[str]:
-        """The best output for one source in pieces, each as soon as the search has decided it.
+        """Yields the best output for one source in pieces of text, each as soon as the search has decided it.
+        ``search`` replaces the transducer's own search; None keeps the own search.
 
-        Greedy search and sampling decide at each step, a beam when all its hypotheses agree, other searches at the
-        end.
+        Greedy search and sampling decide at each step, a beam when all its hypotheses agree, other searches at the end.
         """
         given, tokens = "", tuple[Any, ...]()
         decided = stream(search or self.search, self.model, self.padded([self.read_one(source)]))
@@ -125,8 +126,9 @@ class Transducer(Pipeline):
     def complete(self, prefixes: Sequence[str], k: int = 5, begun: str | Sequence[str] = "") -> list[list[Word]]:
         """For each prefix, in order, the ``k`` most probable next words, best first, as ``NextWords`` finds them.
 
-        ``begun`` are the letters that the next word begins with, one text for all prefixes or one for each. Raises
-        RequestError if the model is not a language model that writes token by token, and UserError if ``k`` < 1.
+        ``begun`` are the letters that the next word begins with: one text for all prefixes, or one for each. By default
+        it may begin with any letter. Raises RequestError if the model is not a language model that writes token by
+        token, and UserError if ``k`` < 1.
         """
         if isinstance(prefixes, str):
             raise RequestError(f"prefixes = {prefixes!r}: a list of texts was expected; write [{prefixes!r}]")
@@ -147,9 +149,10 @@ class Transducer(Pipeline):
         clock: Callable[[], float] = time.perf_counter,
         forcing: bool = False,
     ) -> Evaluation:
-        """The metrics of the best output for each example; ``clock`` measures the search, in seconds.
+        """The metrics of the best output for each example. ``clock`` measures the search, in seconds. ``search``
+        replaces the transducer's own search; None keeps the own search.
 
         If every metric needs only the scored references, nothing is searched. References are scored (teacher-forced) if
-        a metric needs that, or with ``forcing``.
+        a metric needs that, or if ``forcing`` is True.
         """
         return evaluate(self, examples, metrics, clock, search, batch_size, forcing)

@@ -48,8 +48,8 @@ class Buffer:
     def write(self, new_NHTD: Tensor, places_NT: Tensor) -> Buffer:
         """Returns the buffer with T new positions [rows, heads, T, D], written at ``places_NT`` of each row.
 
-        A buffer of capacity 0 ignores the places: the result holds exactly the new positions. Without gradients, the
-        call writes into a reserved buffer in place: the old buffer must not be used again.
+        A buffer of capacity 0 ignores the places: the result holds exactly the new positions. If gradients are off, the
+        call may write in place: the old buffer must not be used again.
         """
         if not self.capacity:
             return Buffer(new_NHTD)
@@ -73,7 +73,9 @@ def reserve(tree: T, capacity: int) -> T:
 
 
 def map(function: Callable[[Tensor], Tensor], tree: T, shared: Callable[[Tensor], Tensor] | None = None) -> T:
-    """Applies ``function`` to each tensor, and ``shared`` (default: the same) to each tensor inside ``Shared``."""
+    """A new tree: applies ``function`` to each tensor, values of buffers included, and ``shared`` to each tensor inside
+    ``Shared``. If ``shared`` is None, ``function`` is applied there too.
+    """
     mapped: T = _map(function, function if shared is None else shared, tree)
     return mapped
 
@@ -132,8 +134,8 @@ def rows(tree: Any) -> int:
 def select(tree: T, rows_N: Tensor, sources_B: Tensor | None = None) -> T:
     """A copy with the given rows, in the given order. A row may occur several times.
 
-    ``sources_B`` are the rows to select inside ``Shared`` (default: ``rows_N``). A model gives each selected row the
-    same result as the row in its old batch.
+    ``sources_B`` are the rows to select inside ``Shared``; None selects ``rows_N`` there too. A model gives each
+    selected row the same result as the row in its old batch.
     """
     shared = rows_N if sources_B is None else sources_B
     return map(lambda leaf: leaf.index_select(0, rows_N), tree, lambda leaf: leaf.index_select(0, shared))
@@ -145,7 +147,9 @@ def reorder(tree: T, rows_N: Tensor) -> T:
 
 
 def repeat(tree: T, times: int) -> T:
-    """Each row ``times`` times, the copies adjacent. Tensors inside ``Shared`` stay as they are."""
+    """A tree with each row ``times`` times; the copies of a row are adjacent. Tensors inside ``Shared`` stay as they
+    are.
+    """
     return map(lambda leaf: leaf.repeat_interleave(times, 0), tree, lambda leaf: leaf)
 
 

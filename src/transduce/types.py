@@ -24,7 +24,8 @@ SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 
 
 class Factory(Protocol[T_co]):
-    """A constructor with some arguments already given. N layers need N cells, so they receive a factory of cells.
+    """A constructor with some arguments already given. For example, a stack of N layers needs N cells, so it receives a
+    factory of cells.
 
     A parameter annotated ``Factory[T]`` receives a configuration's table as a partial constructor. The holder calls it
     with the arguments that only the holder knows (widths, parameters).
@@ -39,7 +40,9 @@ def real_mask(lengths_B: Tensor, size: int) -> Tensor:
 
 
 def widened(dtype: torch.dtype) -> torch.dtype:
-    """The type itself, or float32 if it has fewer bits: positions, sums and log-probabilities need more than 16."""
+    """float32 for a type of fewer bits, otherwise the type itself. Positions, sums and log-probabilities need more than
+    16 bits.
+    """
     return torch.promote_types(dtype, torch.float32)
 
 
@@ -57,7 +60,7 @@ class Padded:
     def of(cls, rows: Sequence[Any], dtype: torch.dtype | None = None) -> Padded:
         """Pads rows at their end with PAD (0) to one batch on the CPU. A row has ids or numbers [S], or steps [S, D].
 
-        Without ``dtype``, the type follows from the rows.
+        If ``dtype`` is None, the type follows from the rows.
         """
         values = pad_sequence([torch.as_tensor(row, dtype=dtype) for row in rows], batch_first=True, padding_value=PAD)
         return cls(values, torch.tensor([len(row) for row in rows]))
@@ -161,11 +164,11 @@ class PhraseOptions:
     """The translations of all source phrases of B sources: O options, sorted by row, start and end.
 
     Option o translates the source tokens from ``start_O`` to ``end_O`` (exclusive) of row ``row_O`` by the first
-    ``length_O`` (at least 1) of the target ids ``tokens_OP``. ``links_OP`` has the source token, counted from the
-    option's first, that each of them comes from, -1 for none. ``features_OF`` are its own features. ``orientation_O6``
-    are log-probabilities of monotone, swap and discontinuous: three for its place after the phrase before it, and three
-    for the place of the phrase after it. ``lengths_B`` are the lengths of the sources without EOS. Each token of a
-    source is an option of its own, so each source has a translation.
+    ``length_O`` (at least 1) of the target ids ``tokens_OP``. ``links_OP`` has for each target id the source token that
+    it comes from, counted from the option's first; -1 for none. ``features_OF`` are the option's own features.
+    ``orientation_O6`` are log-probabilities of monotone, swap and discontinuous: three for the option's own place after
+    the phrase before it, then three for the place of the phrase after it. ``lengths_B`` are the lengths of the sources
+    without EOS. Each token of a source is an option of its own, so each source has a translation.
     """
 
     row_O: Tensor
@@ -181,10 +184,12 @@ class PhraseOptions:
 
 @dataclass(frozen=True)
 class Step:
-    """One phrase of a derivation: the ``source`` tokens and the ``target`` tokens (start, exclusive end), and the
-    ``features`` that the step adds. ``links`` has the source token that each target token comes from, -1 for none. The
-    last step writes EOS; its source span is empty. ``outside`` is what a language model of the search adds to the
-    score, weighted; it is no feature of the model.
+    """One phrase of a derivation. ``source`` and ``target`` are its spans of tokens (start, exclusive end), and
+    ``features`` are the features that the step adds.
+
+    ``links`` has for each target token the source token that it comes from, -1 for none. The last step writes EOS; its
+    source span is empty. ``outside`` is the weighted log-probability by a language model of the search, which is no
+    feature of the model.
     """
 
     source: tuple[int, int]
@@ -198,10 +203,9 @@ class Step:
 class Derivation:
     """One output of a model that is ``Deriving``: its ``tokens`` including EOS, and the ``steps`` that wrote them.
 
-    ``score`` is the weighted sum of the ``features``, which are the sums over the steps, plus what a language model of
-    the search adds (``outside`` of the steps). It is no log-probability of
-    the output: several derivations may write the same tokens, and scores are not normalised. So a derivation has no
-    ``log_prob``.
+    ``features`` are summed over the steps. ``score`` is the weighted sum of the features, plus the sum of the steps'
+    ``outside``. It is no log-probability of the output: several derivations may write the same tokens, and scores are
+    not normalised. So a derivation has no ``log_prob``.
     """
 
     tokens: tuple[int, ...]

@@ -84,7 +84,7 @@ class ErrorBreakdown:
 
 
 def error_rates(metrics: Sequence[Metric]) -> list[ErrorRate]:
-    """Those of the metrics that are error rates, in order. Raises UserError if there is none."""
+    """The metrics that are error rates, in order. Raises UserError if there is none."""
     rates = [metric for metric in metrics if isinstance(metric, ErrorRate)]
     if not rates:
         raise UserError(

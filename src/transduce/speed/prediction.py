@@ -31,12 +31,12 @@ class Throughput:
 
     @property
     def sentences_per_second(self) -> float:
-        """Of the median round."""
+        """The number of sentences per second in the median round."""
         return self.sentences / median(self.seconds)
 
     @property
     def tokens_per_second(self) -> float:
-        """Of the median round."""
+        """The number of tokens of the best outputs per second in the median round."""
         return self.tokens / median(self.seconds)
 
     @property
@@ -78,7 +78,8 @@ def measure_throughput(
 
 
 def measure_latency(transducer: Transducer, sources: Sequence[str], requests: int = 100) -> Latency:
-    """Sends ``requests`` sources, one after the other and from the first again if there are fewer.
+    """Measures ``requests`` requests of one source each, one after the other. If there are fewer sources, they are
+    repeated from the first. ``WARM_UP`` requests before them are not measured.
 
     Raises UserError if there are no sources.
     """

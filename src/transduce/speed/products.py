@@ -19,7 +19,7 @@ Shape = torch.Size
 def counter() -> FlopCounterMode:
     """A context that counts the operations of the products inside it; ``get_total_flops`` returns their number.
 
-    It sees this process only, and no kernel that it has no formula for. It slows the code down.
+    It counts in this process only. Kernels without a formula are not counted. It slows the code down.
     """
     return FlopCounterMode(display=False, custom_mapping=_formulas())
 
@@ -41,7 +41,9 @@ def _linear(x: Shape, weight: Shape, *_: Any, **__: Any) -> int:
 
 
 def _lstm(x: Shape, inputs: Shape, states: Shape, *_: Any, **__: Any) -> int:
-    """Of one layer in one direction: x [T, B, D] times the weights [4 W, D] of inputs and [4 W, W] of states."""
+    """The operations of one LSTM layer in one direction: x [T, B, D] times the weights [4 W, D] of inputs and [4 W, W]
+    of states.
+    """
     return 2 * x[0] * x[1] * (prod(inputs) + prod(states))
 
 
@@ -50,10 +52,10 @@ def _lstm_backward(x: Shape, inputs: Shape, states: Shape, *_: Any, **__: Any) -
 
 
 def _attention(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
-    """Of query [B, H, T, D], key [B, H, S, D] and value [B, H, S, D']: energies and contexts."""
+    """The operations of query [B, H, T, D], key [B, H, S, D] and value [B, H, S, D']: energies and contexts."""
     return 2 * prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
 
 
 def _attention_backward(_: Shape, query: Shape, key: Shape, value: Shape, *__: Any, **___: Any) -> int:
-    """Five products: the energies again, and the gradients of weights, query, key and value."""
+    """The operations of five products: the energies again, and the gradients of weights, query, key and value."""
     return 2 * prod(query[:-1]) * key[-2] * (3 * query[-1] + 2 * value[-1])

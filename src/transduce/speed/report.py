@@ -17,9 +17,10 @@ PERCENTILES = (50, 95, 99)
 
 @dataclass(frozen=True)
 class SpeedReport:
-    """The measured parts, None for each part that was not measured.
+    """The speeds of a run on a machine; None for each part that was not measured.
 
-    ``precision`` is that of the answers. ``memory`` is the largest resident memory of this process so far, in MiB.
+    ``name`` is the run's name. ``precision`` is the precision of the answers. ``memory`` is the largest resident memory
+    of this process so far, in MiB.
     """
 
     name: str

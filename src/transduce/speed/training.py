@@ -25,9 +25,10 @@ COUNTED = 4  # updates whose operations are counted, before the clock starts
 
 @dataclass(frozen=True)
 class TrainingSpeed:
-    """``tokens_per_second`` counts target tokens without padding; ``updates`` is how many updates the clock saw.
+    """The speed of training. ``tokens_per_second`` counts target tokens without padding. ``updates`` is the number of
+    updates that were timed.
 
-    ``operations`` is the number of floating-point operations of the products for one target token.
+    ``operations`` is the number of floating-point operations in products for one target token.
     """
 
     tokens_per_second: float
@@ -37,12 +38,13 @@ class TrainingSpeed:
 
     @property
     def gflops(self) -> float:
-        """Billions of operations a second."""
+        """Billions of floating-point operations in products per second."""
         return self.tokens_per_second * self.operations / 1e9
 
 
 def measure_training(run: Run, seconds: float, device: str = "auto") -> TrainingSpeed:
-    """Trains with the settings and the data of ``run``, from random weights, for about ``seconds``.
+    """Trains a new model with the settings and the data of ``run``, from random weights, for about ``seconds``. Before
+    that it trains another one for ``COUNTED`` updates, to count operations.
 
     The run itself does not change. Raises UserError for a counted model, which makes no updates, and if the time was
     too short for two reports.

@@ -32,10 +32,11 @@ class Affixes(nn.Module):
         self.log_prob = empty(torch.float32, labels)  # [M, L]
 
     def learn(self, pieces_NC: Ids, counts_NL: Numbers, prior_L: Numbers, strength: float) -> None:
-        """Learns from words: rows of pieces padded with PAD at the end, and the count of each label for each word.
+        """Learns from words, in place. ``pieces_NC`` are rows of pieces padded with PAD at the end, and ``counts_NL``
+        the count of each label for each word.
 
-        ``prior_L`` is p(label) of the empty affix before counting. Affixes have at most C pieces. Affixes that occur
-        once are dropped, because they add nothing to shorter ones.
+        ``prior_L`` is p(label) of the empty affix before counting. ``strength`` is s. Affixes have at most C pieces.
+        Affixes that occur once are dropped, because they add nothing to shorter ones.
         """
         alphabet = int(pieces_NC.max(initial=0)) + 1
         total = counts_NL.sum(0)

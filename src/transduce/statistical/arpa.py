@@ -46,15 +46,16 @@ class Arpa:
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """The words but for the begin, the end and the unknown word, in file order."""
+        """The words in file order, without the begin, the end and the unknown word."""
         return tuple(word for word in self.words if _special(word) is None)
 
     def ngrams(self, vocabulary: Sequence[str]) -> tuple[NGrams, tuple[int, int]]:
         """The n-grams over the words of a vocabulary [V], whose first word is the unknown one; then come an end and a
         begin (``NGrams``).
 
-        Also returns two numbers: words of the file that the vocabulary lacks, whose n-grams are left out, and words of
-        the vocabulary that the file lacks. The latter get the probability of the unknown word, without history.
+        Also returns two counts: of words of the file that the vocabulary lacks, and of words of the vocabulary that the
+        file lacks. n-grams with the former are left out. The latter get the probability of the unknown word, without
+        history.
         """
         number = {word: index for index, word in enumerate(vocabulary)}
         number |= {UNKNOWN: 0, END: len(vocabulary), BEGIN: len(vocabulary) + 1}
@@ -96,7 +97,7 @@ def read(path: Path) -> Arpa:
 
 
 class _Reader:
-    """Reads one file line by line. ``number`` is that of the last line."""
+    """Reads one file line by line. ``number`` is the number of the last line that was read."""
 
     def __init__(self, path: Path, file: IO[bytes] | BufferedReader) -> None:
         self.path, self.file, self.number = path, file, 0
@@ -226,7 +227,9 @@ class _Reader:
     _peeked: bytes | None = None
 
     def _next(self, peek: bool = False) -> bytes | None:
-        """The next line that is not empty, without white space around it; None at the end of the file."""
+        """The next line that is not empty, without white space around it. If ``peek`` is True, the next call returns it
+        again. Raises UserError at the end of the file.
+        """
         line = self._peeked
         while not line:
             following = self._line()
@@ -285,7 +288,9 @@ def write(ngrams: NGrams, names: Sequence[str], path: Path) -> None:
 
 
 def written(word: str) -> str:
-    """A word as it stands in an ARPA file, whose fields white space divides."""
+    """A word in the form of an ARPA file, whose fields are separated by white space: a space becomes "▁", and a tab or
+    a line break "<U+0009>" and the like.
+    """
     return re.sub(r"[\t-\r\0]", lambda found: f"<U+{ord(found[0]):04X}>", word.replace(" ", "▁"))
 
 

@@ -12,11 +12,11 @@ from transduce.statistical.ngrams import NGrams
 
 
 class BackOff(nn.Module):
-    """log p(w | h) and the next history, both [E], for histories and words [E].
+    """A call returns log p(w | h) (natural logarithm) and the next history, both [E], for histories h and words w [E].
 
     If h w was counted, p is its own probability; otherwise it is the back-off weight of h times p(w | suffix of h).
-    Histories are indices of n-grams (ngrams.py). ``begun`` is the history at the beginning of a sequence, and
-    ``end`` is the word that ends it.
+    Histories are indices of n-grams (ngrams.py). ``begun`` is the history at the beginning of a sequence, and ``end``
+    is the word that ends it.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class BackOff(nn.Module):
         return len(self.log_prob)
 
     def every(self, history_N: Tensor) -> Tensor:
-        """[N, W]: log p of each word after each history. The last two words are the end and the begin."""
+        """[N, W]: the log-probability of each word after each history. The last two words are the end and the begin."""
         W, left_N = self.end + 2, torch.zeros_like(history_N, dtype=self.log_prob.dtype)
         chain: list[tuple[Tensor, Tensor]] = []  # each history and its suffixes, and what longer ones have left of all
         while bool(history_N.any()):

@@ -15,11 +15,11 @@ from transduce.protocols import Model
 
 
 class Counts(Protocol):
-    """The counts of a model over all pairs that it can count.
+    """The counts of a model over the pairs that it can count.
 
-    ``report`` are lines for the user. ``tokens`` is the number of target tokens, including ends. ``reestimate`` is one
-    pass of expectation maximisation; it returns the log-probability (natural) of the pairs before the pass. ``store``
-    writes the counts into the model.
+    ``report`` has lines for the user. ``tokens`` is the number of target tokens, including ends. ``reestimate`` does
+    one pass of expectation maximisation, and returns the log-probability (natural logarithm) of the pairs before the
+    pass, summed over them. ``store`` writes the counts into the model.
     """
 
     report: tuple[str, ...]
@@ -31,10 +31,10 @@ class Counts(Protocol):
 
 
 class OnePass(ABC):
-    """``Counts`` that are final after one pass. Later passes only measure them.
+    """``Counts`` that are final after one pass.
 
-    The first ``reestimate`` counts, and returns the log-probability before it: each of the ``places`` has ``choices``
-    equally probable choices. Later ones return ``log_prob()``.
+    The first call of ``reestimate`` counts. It returns the log-probability of the uniform model before it: ``places``
+    tokens with ``choices`` equally probable choices each. Later calls only return ``log_prob()``.
     """
 
     report: tuple[str, ...] = ()

@@ -17,9 +17,10 @@ Piece = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Cut:
-    """Aligned pieces in order: (source tokens, target tokens) each. A source token may be aligned to no target token.
+    """A segmentation: pairs (source tokens, target tokens) in order. A source token may have no target token.
 
-    ``log_prob`` is the log-probability of the sequence of units: p(x, y) with this segmentation.
+    ``log_prob`` is the log-probability of its sequence of units, the end included: p(x, y) by this segmentation
+    (natural logarithm).
     """
 
     pieces: tuple[tuple[Piece, Piece], ...]

@@ -12,7 +12,8 @@ from transduce.statistical.ngrams import Ids, NGrams, Numbers, Truths, with_pare
 
 
 def estimate(sequences: Sequences | Sequence[Ids], words: int, order: int, cutoffs: Sequence[int] = ()) -> NGrams:
-    """Counts sequences of words, and adds an end (the word ``words``) and a begin (``words`` + 1) to each.
+    """The model of n-grams of up to ``order`` words of the sequences. Each sequence gets an end (the word ``words``)
+    and a begin (``words`` + 1).
 
     Words are 0 to ``words`` - 1. p(w | h) = (c(h w) - D(c(h w))) / c(h) + b(h) p(w | suffix of h). Below the highest
     order c counts different predecessors. b(h) is the weight that the discounts D leave. The empty n-gram gives all
@@ -56,8 +57,9 @@ def check_cutoffs(cutoffs: Sequence[int], order: int) -> None:
 
 
 def _adjusted(counted: Counts, words: int, bounds: Ids) -> list[Numbers]:
-    """Kneser-Ney's counts of each order: of occurrences in the highest order and at the beginning of a sequence, else
-    of different predecessors. Those of begins are 0, because nothing is followed by a begin.
+    """Kneser-Ney's counts of each order. They count occurrences in the highest order and at the beginning of a
+    sequence, and different predecessors elsewhere. n-grams that end with a begin have 0, because nothing is followed by
+    a begin.
     """
     found = list[Numbers]()
     for n, (keys, counts, first) in enumerate(zip(counted.keys, counted.counts, counted.first, strict=True), 1):

@@ -32,7 +32,7 @@ class Sequences:
 
     @classmethod
     def of(cls, rows: Sequence[Ids]) -> Sequences:
-        """Sequences that have no item for their ends yet."""
+        """Makes ``Sequences`` of arrays that have no item for their ends: adds one to each."""
         offsets = np.cumsum([0, *(len(row) + 1 for row in rows)])
         flat = np.zeros(offsets[-1], np.int64)
         own = np.ones(len(flat), bool)
@@ -42,12 +42,14 @@ class Sequences:
 
     @property
     def total(self) -> int:
-        """The number of words, with an end and a begin for each sequence."""
+        """The number of words of all sequences, with one end and one begin for each."""
         return int(self.offsets[-1]) + len(self.offsets) - 1
 
     def chunks(self, words: int) -> Iterator[tuple[Ids, Ids]]:
-        """The text with its ends (the word ``words``) and begins (``words`` + 1), and each word's place in its
-        sequence. Yields whole sequences of about ``CHUNK`` words together.
+        """Yields the text in chunks of whole sequences, about ``CHUNK`` words each: the words of the text, and the
+        place of each word in its sequence, counted from its begin (0).
+
+        Each sequence has a begin (the word ``words`` + 1) before it and an end (the word ``words``) after it.
         """
         sizes = self.offsets + np.arange(len(self.offsets))
         bounds = np.unique(np.searchsorted(sizes, np.arange(0, self.total + CHUNK, CHUNK)).clip(max=len(sizes) - 1))

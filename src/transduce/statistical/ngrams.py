@@ -25,10 +25,10 @@ class NGrams:
     """The n-grams and their probabilities.
 
     ``keys`` [L - 1] are parent * W + last word of the n-grams 1 to L - 1, ascending. All words are n-grams of order 1.
-    ``suffix`` [L] is the index of each suffix, or of the longest shorter one that is there. ``probability`` [L], not
-    its logarithm, is that of the last word after the others. ``back_off`` [L] is the weight of the suffix for words
-    that were not seen after this n-gram. ``after`` [L] is the next history: the n-gram itself or its longest suffix
-    that says something about a next word. A history is shorter than the order.
+    ``suffix`` [L] is the index of each suffix, or of the longest shorter one that is there. ``probability`` [L] is the
+    probability, not its logarithm, of the last word after the others. ``back_off`` [L] is the weight of the suffix for
+    words that were not seen after this n-gram. ``after`` [L] is the next history: the n-gram itself or its longest
+    suffix that says something about a next word. A history is shorter than the order.
     """
 
     words: int
@@ -71,12 +71,12 @@ class NGrams:
 
     @property
     def parent(self) -> Ids:
-        """[L]: the n-gram without its last word. That of the empty one is itself."""
+        """[L]: the index of each n-gram without its last word. The parent of the empty n-gram is itself."""
         return np.concatenate([[0], self.keys // self.words])
 
     @property
     def last(self) -> Ids:
-        """[L]: the last word of each n-gram. The empty one has 0, which has no meaning."""
+        """[L]: the last word of each n-gram. The value 0 of the empty n-gram has no meaning."""
         return np.concatenate([[0], self.keys % self.words])
 
     def rows(self, first: int, stop: int) -> Ids:
@@ -88,7 +88,8 @@ class NGrams:
         return np.stack(columns, 1) if columns else np.zeros((stop - first, 0), np.int64)
 
     def select(self, keep: Truths, back_off: Numbers | None = None) -> NGrams:
-        """The n-grams with ``keep`` [L], with their ``back_off`` [L] or the old ones.
+        """The n-grams where the mask ``keep`` [L] is True, as new arrays. ``back_off`` [L] replaces their back-off
+        weights; None keeps them.
 
         The empty n-gram, all words and the parent of each kept n-gram must be kept, which is not checked.
         """
@@ -108,7 +109,7 @@ class NGrams:
 
 
 def with_parents(keep: Truths, keys: Ids, words: int) -> Truths:
-    """``keep`` [L], and all n-grams that others of them begin with."""
+    """A copy of the mask ``keep`` [L] that is also True for all n-grams that kept n-grams begin with."""
     keep = keep.copy()
     for first, stop in [*pairwise(_bounds(words, keys))][:0:-1]:
         own = keys[first - 1 : stop - 1]

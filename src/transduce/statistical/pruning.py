@@ -13,8 +13,9 @@ from transduce.statistical.ngrams import NGrams, Numbers, with_parents
 
 
 def prune(ngrams: NGrams, threshold: float) -> NGrams:
-    """Removes each n-gram of two or more words without which the model's perplexity rises by a share of less than
-    ``threshold``, such as 1e-8, and that no kept n-gram begins with. Each n-gram is judged as if it alone were removed.
+    """A model without its least useful n-grams. It removes an n-gram of two or more words if the model's perplexity
+    without it rises by a share of less than ``threshold``, such as 1e-8, and if no kept n-gram begins with it. 0
+    removes nothing. Each n-gram is judged as if all others stayed.
 
     The back-off weights of the result make all words after each history sum to 1 again. Raises UserError for a
     threshold below 0.
@@ -73,7 +74,9 @@ def _entropy_gains(ngrams: NGrams) -> Numbers:
 
 
 def _log_totals(ngrams: NGrams) -> Numbers:
-    """[L]: the log-probability of all the words of each n-gram. A begin has that of an end, as there are as many."""
+    """[L]: the log-probability of all the words of each n-gram. A begin has the probability of an end, as there are
+    equally many.
+    """
     step, parent, total = np.log(ngrams.probability), ngrams.parent, np.zeros(len(ngrams))
     step[ngrams.words] = step[ngrams.words - 1]
     for first, stop in pairwise(ngrams.bounds):

@@ -27,7 +27,8 @@ ROUNDING = 1e-6  # relative to a reading's log-probability, summed from either s
 
 @dataclass(frozen=True)
 class Readings:
-    """A process that writes outputs: it starts at node 0 of a source and takes arc after arc.
+    """A random process that writes an output for each source: it starts at node 0 of the source and takes arc after
+    arc. A silent arc writes no token.
 
     Arcs that write a token have ``start``, ``end``, ``token`` and ``chance`` [B, E]; nodes are numbered within their
     source. Each node [B, Q] has at most one ``silent`` arc, to ``silent_end``, and the chance ``ending`` to stop. At
@@ -47,7 +48,9 @@ class Readings:
 
 @dataclass(frozen=True)
 class _Nodes:
-    """For each node its source, its place, its history, and ``reached``: log p of all paths to it."""
+    """For each node its source, its place in the source, its history, and ``reached_Q``: the log-sum of the
+    probabilities of all paths to it.
+    """
 
     row_Q: Tensor
     place_Q: Tensor
@@ -57,8 +60,8 @@ class _Nodes:
 
 @dataclass(frozen=True)
 class _Steps:
-    """Arcs before pruning: the first node and its source, the unit (U for none), the next history, and log p
-    ``reached``.
+    """Arcs before pruning: their first node and its source, their unit (U for none), the next history, their
+    log-probability, and ``reached_E``: the log-sum of all paths that end with the arc.
     """
 
     start_E: Tensor
@@ -211,7 +214,9 @@ class Reader:
         ]
 
     def _ahead(self, nodes: _Nodes, arcs: Sequence[_Arcs], lengths_B: Tensor, semiring: _Semiring) -> Tensor:
-        """[Q]: log p of all paths (``_SUM``) or the best path (``_BEST``) from each node to the end of its source."""
+        """[Q]: the log-sum of all paths (``_SUM``) or the log-probability of the best path (``_BEST``) from each node
+        to the end of its source.
+        """
         last_Q = nodes.place_Q == lengths_B[nodes.row_Q]
         ahead_Q = torch.full_like(nodes.reached_Q, -torch.inf)
         ending, _ = self.ngrams(nodes.history_Q[last_Q], torch.full_like(nodes.place_Q[last_Q], self.ngrams.end))

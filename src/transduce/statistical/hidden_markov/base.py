@@ -29,9 +29,9 @@ class Estimation(Protocol):
 class Emissions(Protocol):
     """log p(x_t | state), up to a term that is the same for all states of a step.
 
-    A call returns [B, T, S]; T is at least 1. ``lengths`` [B] counts the steps of each row. ``estimation`` makes a
-    first estimate from the ``batches``. Only the states ``free`` [S] may emit steps whose states are unknown. If no
-    state of any step is known, the estimate is random.
+    A call returns [B, T, S]; T is at least 1. ``lengths`` returns the number of steps of each row [B]. ``estimation``
+    makes a first estimate from the ``batches``, in place. ``free`` [S] is True for the states that may emit steps whose
+    states are unknown. If no state of any step is known, the estimate is random.
     """
 
     def __call__(self, source: Any) -> Padded: ...

@@ -23,11 +23,11 @@ ROWS, CELLS = 1024, 2**23  # most rows of a batch, and most numbers of a table o
 
 
 class HiddenStates(Protocol):
-    """A model of sources with hidden states, as ``BaumWelch`` sees it.
+    """A model of sources with hidden states, as ``BaumWelch`` uses it.
 
-    ``states`` returns the trellis of its states: its scores are log p(x, states), up to a term that does not depend on
-    them. ``allowed`` returns which states a target allows at each step [B, T, S]. ``table`` are the logarithms of the
-    transitions.
+    ``states`` returns the trellis of a source's states. Its scores are log p(x, states), up to a term that does not
+    depend on the states. ``allowed`` returns [B, T, S], True for the states that a target allows at each step.
+    ``table`` [1 + H, S + 1] are the natural logarithms of the transitions.
     """
 
     emission: Emissions
@@ -39,12 +39,14 @@ class HiddenStates(Protocol):
 
 
 class BaumWelch:
-    """Passes of expectation maximisation over sources whose states are known in part (Baum et al. 1970).
+    """Passes of expectation maximisation over sources whose states are partly known (Baum et al. 1970). Changes
+    ``model`` in place.
 
-    The posteriors of the states, given what is known of them, count instead of the states (Rabiner 1989, section III).
-    ``table`` [1 + H, S + 1] are the first transitions: probabilities, 0 for what cannot be. They are also the prior,
-    like ``strength`` transitions from each row that were seen (Dirichlet). So no pass lowers the log-density of the
-    sources and the parameters. ``shares`` are the batches of row numbers and their weights (Nigam et al. 2000).
+    The posteriors of the states, given the known states, are counted in place of the states (Rabiner 1989, section
+    III). ``table`` [1 + H, S + 1] has the first transitions as probabilities; 0 means impossible. It is also a
+    Dirichlet prior: it counts like ``strength`` transitions from each row. So no pass lowers the log-density of the
+    sources and the parameters. ``shares`` are batches of row numbers of ``pairs``, each with the weight of its counts
+    (Nigam et al. 2000).
     """
 
     def __init__(
@@ -61,8 +63,8 @@ class BaumWelch:
         self._maximise(torch.zeros_like(self.prior))
 
     def reestimate(self) -> float:
-        """One pass. Returns the log-density of the sources, of what is known of their states, and of the parameters,
-        all before the pass.
+        """One pass. Returns the log-density, before the pass, of the sources, of their known states and of the
+        parameters. The weights of ``shares`` count.
         """
         counts = torch.zeros_like(self.prior)
         total = self.log_prior()
@@ -96,7 +98,7 @@ class BaumWelch:
 
 
 def constrained(model: HiddenStates, batch: Batch) -> Trellis:
-    """The trellis of the batch's sources, in float64, with only those states that its targets allow."""
+    """The trellis of the batch's sources, in float64. Only the states that the batch's targets allow are possible."""
     trellis = model.states(batch.source)
     allowed_BTS = model.allowed(batch.target, trellis.lengths, trellis.unary.shape[1])
     wide = {name: getattr(trellis, name).double() for name in ("unary", "transition", "start", "end")}
@@ -104,7 +106,9 @@ def constrained(model: HiddenStates, batch: Batch) -> Trellis:
 
 
 def batches_of(lengths_N: np.ndarray[Any, Any], states: int) -> list[np.ndarray[Any, Any]]:
-    """All row numbers in batches of similar length. A table of a number for each step and history fits in memory."""
+    """All row numbers, in batches of rows of similar length: at most ``ROWS`` rows, and at most ``CELLS`` numbers in a
+    table of ``states`` numbers for each step. A batch of one row may exceed this.
+    """
     order_N = np.argsort(lengths_N, kind="stable")
     batches, first = [], 0
     while first < len(order_N):
@@ -120,7 +124,9 @@ Weigh = Callable[[Batch], Padded]
 
 
 def weighted(pairs: Pairs, batches: list[np.ndarray[Any, Any]], weigh: Weigh, device: Any) -> Iterator[Weighted]:
-    """The sources with the weights of their states from ``weigh``."""
+    """Yields the sources of each batch of row numbers on ``device``, with the weights of their states from
+    ``weigh``.
+    """
     for rows in batches:
         batch = pairs.batch(rows).to(device)
         yield batch.source, weigh(batch)

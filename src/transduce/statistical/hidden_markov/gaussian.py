@@ -69,7 +69,7 @@ class GaussianEmissions(nn.Module):
         return GaussianEstimation(self, batches, free)
 
     def read(self, source: Padded) -> Padded:
-        """The steps [B, T, D] of a source; T is at least 1. Raises UserError for missing numbers."""
+        """The steps [B, T, D] of a source, 0 at padding; T is at least 1. Raises UserError for missing numbers."""
         steps = source if source.values.ndim == 3 else grouped(source, self.channels)
         values_BTD = steps.values[:, : max(1, int(steps.lengths.max()))]
         if not values_BTD.shape[1]:
@@ -80,7 +80,9 @@ class GaussianEmissions(nn.Module):
         return Padded(values_BTD, steps.lengths)
 
     def log_density(self, x_ND: Tensor) -> Tensor:
-        """[N, S]: log N(x; mean, covariance) = -|z|^2 / 2 + log |det W| - D / 2 log(2 pi), where z = W (x - mean)."""
+        """[N, S]: log N(x; mean, covariance) = -|z|^2 / 2 + log |det W| - D / 2 log(2 pi), where z = (x - mean) W and W
+        is the state's ``whitening``.
+        """
         found = []
         for mean_D, W_DC in zip(self.mean.double(), self.whitening.double(), strict=True):
             z_ND = (x_ND - mean_D) @ W_DC if self.covariance == "full" else (x_ND - mean_D) * W_DC[:, 0]
@@ -150,7 +152,9 @@ class GaussianEstimation:
         model.mean.data, model.whitening.data = mean.to(model.mean), whitening.to(model.whitening)
 
     def _whitening(self, covariance_SDC: Tensor) -> Tensor:
-        """W of ``log_density``: a triangular [S, D, D] with covariance = (W W^T)^-1, or 1 / deviation [S, D, 1]."""
+        """The ``whitening`` W of covariances: a triangular W [S, D, D] with covariance = (W W^T)^-1, or 1 / deviation
+        [S, D, 1] for variances. The floor is applied first.
+        """
         floor, scale_D = self.model.floor, self.scale_D
         if self.model.covariance == "diagonal":
             return (covariance_SDC / scale_D[:, None] ** 2).clamp(min=floor).rsqrt() / scale_D[:, None]
@@ -163,7 +167,9 @@ class GaussianEstimation:
 
 
 class _Moments:
-    """Weighted sums of steps, in float64: the count, the sum and the squares (or products) about ``centre`` [D]."""
+    """Weighted sums of steps for each state, in float64: the weights, the steps, and their squares (products of all
+    pairs of numbers if ``full``). Steps are measured from ``centre`` [D]; None means 0.
+    """
 
     def __init__(self, states: int, channels: int, full: bool, centre: Tensor | None = None) -> None:
         self.full = full
@@ -184,7 +190,7 @@ class _Moments:
             self.square_SDC[state] += (x_ND[own_N] * weight_NS[own_N, state, None]).T @ x_ND[own_N]
 
     def estimates(self) -> tuple[Tensor, Tensor]:
-        """The means [S, D], and the covariances [S, D, D] or variances [S, D, 1]."""
+        """The weighted means [S, D], and the covariances [S, D, D] or variances [S, D, 1]."""
         count_S1 = self.count_S.clamp(min=SEEN)[:, None]
         mean_SD = self.sum_SD / count_S1
         outer_SDC = mean_SD[..., None] * (mean_SD[:, None] if self.full else mean_SD[..., None])
@@ -192,7 +198,9 @@ class _Moments:
 
 
 def apart(x_ND: Tensor, count: int) -> Tensor:
-    """[count, D]: random steps, each drawn in proportion to its squared distance from those before it."""
+    """[count, D]: rows of ``x_ND`` drawn at random. Each is drawn in proportion to its squared distance from the
+    nearest row drawn before it (k-means++).
+    """
     chosen = [x_ND[torch.randint(len(x_ND), (1,))[0]]]
     distance_N = torch.full((len(x_ND),), math.inf, dtype=x_ND.dtype)
     for _ in range(count - 1):

@@ -34,8 +34,10 @@ SPELLED = (
 
 @dataclass(frozen=True)
 class Words:
-    """The words of B rows: their rows in the table of known words (0: unknown), shapes and pieces, [B, T] and
-    [B, T, C]. ``lengths`` [B] counts words, without EOS. Tokens that are words have no pieces (C is 0).
+    """The words of B rows. ``row`` [B, T] is their row in the table of known words (0: unknown), ``shape`` [B, T] their
+    shape, and ``pieces`` [B, T, C] their pieces. ``lengths`` [B] counts words, without EOS.
+
+    If tokens are words, they have no pieces: C is 0.
     """
 
     row: Tensor
@@ -52,14 +54,16 @@ class Words:
 
 
 class WordEmissions(nn.Module):
-    """p(x | y) = p(y | x) p(x) / p(y) of words x: from counts, and from spelling. p(x) is left out.
+    """The emission probability of words x by label y: p(x | y) = p(y | x) p(x) / p(y). Counts and spelling give p(y |
+    x). p(x) is left out, because it is the same for all labels.
 
     If the source is spelled, the first ``prefix`` and the last ``suffix`` pieces of a word predict its label (after
     Brants 2000, section 2.3). First pieces are counted apart at the beginning of a line, and last pieces apart for each
     shape, if the unit ``spelled`` has shapes. Affixes are learned from words that occur at most ``rare`` times. A
     longer affix must occur ``abstraction`` times to weigh as much as the shorter ones. The spelling alone decides for
-    unknown words. For known words it counts like ``strength`` more occurrences. At the beginning of a line, words that
-    differ only in shape share their counts. With neither prefix nor suffix, each token of the source is a word.
+    unknown words. For known words it counts like ``strength`` more occurrences. An unknown form at the beginning of a
+    line also uses the counts of words that differ from it only in shape. If ``prefix`` and ``suffix`` are 0, each token
+    of the source is a word.
     """
 
     def __init__(
@@ -118,8 +122,8 @@ class WordEmissions(nn.Module):
         return WordEstimation(self, batches, free)
 
     def read(self, source: Padded) -> Words:
-        """The words of a source. Raises UserError if it is spelled and there is neither prefix nor suffix, or if it is
-        not spelled and there is one.
+        """The words of a source. Raises UserError for numbers, for a spelled source if ``prefix`` and ``suffix`` are 0,
+        and for a source that is not spelled if one of them is not 0.
         """
         if source.values.is_floating_point():
             raise UserError(
@@ -142,7 +146,9 @@ class WordEmissions(nn.Module):
         return Words(row_BT, shape_BT, ids_BTC[..., 2:], lengths_B)
 
     def place(self, read: Words) -> tuple[Tensor, Tensor]:
-        """The index of each word among the known forms [B, T], and whether it is one of them."""
+        """The index in ``forms`` of each word's form [B, T], and whether the form is known [B, T]. An index of an
+        unknown form has no meaning.
+        """
         form_BT = self.form(read.row, read.shape)
         place_BT = torch.searchsorted(self.forms, form_BT).clamp(max=len(self.forms) - 1)
         return place_BT, (self.forms[place_BT] == form_BT) & (read.row > 0)
@@ -151,8 +157,8 @@ class WordEmissions(nn.Module):
         return row * max(1, self.shapes) + shape
 
     def guess(self, first_N: Tensor, row_N: Tensor, shape_N: Tensor, pieces_NC: Tensor) -> Tensor:
-        """[N, L]: p(y | x) of words whose form is not known: from their spelling, and at the beginning of a line from
-        words that differ in shape.
+        """[N, L]: p(y | x) of words whose form is not known, from their spelling. For the first word of a line
+        (``first_N`` is 1), the counts of words that differ only in shape are used too.
         """
         guess_NL = self.spelled(first_N, shape_N, pieces_NC).exp()
         if not len(self.rows):
@@ -175,7 +181,7 @@ class WordEmissions(nn.Module):
 
 
 def _after(class_N: Tensor, pieces_NC: Tensor) -> Tensor:
-    """The pieces after one that stands for a class of words."""
+    """The pieces, after one more piece that stands for a class of words (1 + ``class_N``)."""
     return torch.cat([1 + class_N[:, None], pieces_NC], 1)  # 0 is padding
 
 
@@ -188,8 +194,8 @@ def backward(pieces_NC: Tensor) -> Tensor:
 
 
 class WordEstimation:
-    """``Estimation`` of words. Affixes are learned once, from known labels. They give the prior: a form x has
-    ``strength`` times p(y | spelling of x) more occurrences with label y (Dirichlet).
+    """``Estimation`` of words. Affixes are learned once, from known labels. They give a Dirichlet prior: a form x
+    counts as if it occurred ``strength`` times more, with label y in the share p(y | spelling of x).
     """
 
     def __init__(self, model: WordEmissions, batches: Iterable[Weighted], free: Tensor) -> None:
@@ -231,7 +237,9 @@ class WordEstimation:
         return float((self.pseudo_FL * (self.model.known.double().cpu().numpy() + np.log(self.share_F1))).sum())
 
     def _store(self, counts_FL: Numbers) -> None:
-        """Stores log p(x | y) - log p(x), from how often each form has each label."""
+        """Sets ``known`` of the model, log p(x | y) - log p(x), from the number of times that each form has each
+        label.
+        """
         both_FL = counts_FL + self.pseudo_FL
         _set(self.model.known, np.log(both_FL / both_FL.sum(0)) - np.log(self.share_F1))
 
@@ -249,8 +257,8 @@ class WordEstimation:
 
 
 def _distinct_words(model: WordEmissions, batches: Iterable[Weighted]) -> tuple[Ids, Numbers, Ids]:
-    """Each different word once, as a row of ``_columns`` [U, 3 + C], its weight for each label [U, L], and the number
-    of its occurrences [U].
+    """Each different word once: its row for ``_columns`` [U, 3 + C], its total weight for each label [U, L], and its
+    number of occurrences [U].
     """
     found: list[tuple[Ids, Numbers, Ids]] = []
     for source, weights in batches:

@@ -18,10 +18,10 @@ from transduce.errors import UserError
 
 @dataclass(frozen=True)
 class Block:
-    """A component's part of the matrices (filtering.py), with first guesses for what is estimated.
+    """A component's part of the matrices (filtering.py), with first guesses of the entries to estimate.
 
-    ``transition`` [N, N] and ``observation`` [C, N] with masks of their estimated entries, ``transition_free`` and
-    ``observation_free``. ``state_noise`` [N, N] is estimated where it is not 0.
+    ``transition`` is [N, N] and ``observation`` [C, N]. ``transition_free`` and ``observation_free`` are True at their
+    entries to estimate. ``state_noise`` [N, N] is a covariance; its entries that are not 0 are estimated.
     """
 
     transition: Tensor
@@ -122,10 +122,10 @@ def _matrix(rows: list[list[float]]) -> Tensor:
 
 
 def _each(transition: Tensor, free: Tensor, noise: list[float], channels: int) -> Block:
-    """A block of states that each channel has for itself. ``free`` is 1 at entries of ``transition`` to estimate.
-    ``noise`` are first guesses of the states' variances.
+    """A block of states that each channel has for itself. ``free`` is 1 at the entries of ``transition`` to estimate.
+    ``noise`` has first guesses of the states' variances.
 
-    The copies of a state in all channels are adjacent. The first state is what the series shows.
+    The copies of a state in all channels are adjacent. Each channel of the series is its copy of the first state.
     """
     own, every = torch.eye(channels, dtype=torch.float64), torch.ones(channels, channels, dtype=torch.float64)
     variance = torch.diag(torch.tensor(noise, dtype=torch.float64))

@@ -20,9 +20,10 @@ SMALLEST = 1e-12  # variance that a covariance keeps in each direction, so that 
 
 @dataclass(frozen=True)
 class Estimated:
-    """Masks of the entries that are estimated: ``transition`` [N, N], ``state_noise`` [N, N], ``observation`` [C, N].
+    """Which parameters are estimated: masks of the entries of ``transition`` [N, N], ``state_noise`` [N, N] and
+    ``observation`` [C, N]. If ``start`` is True, the mean and covariance of the first state are estimated too.
 
-    The noise R is always estimated. ``start`` says whether the mean and covariance of the first state are.
+    The noise R is always estimated.
     """
 
     transition: Tensor
@@ -32,7 +33,7 @@ class Estimated:
 
 
 def log_likelihood(model: Parameters, groups: Sequence[Observed]) -> Tensor:
-    """The log-density (natural logarithm) of all known numbers of all groups of series."""
+    """The log-density (natural logarithm) of all known numbers, summed over all groups of series."""
     return torch.stack([kalman_filter(model, each).log_density.sum() for each in groups]).sum()
 
 
@@ -41,11 +42,12 @@ def log_likelihood(model: Parameters, groups: Sequence[Observed]) -> Tensor:
 
 @dataclass
 class Moments:
-    """Sums of expected products over all series and steps, given all numbers. v is the noise of an observation.
+    """Sums of expected products over all series and steps, given all numbers. x is a state, v the noise of an
+    observation, and ' the transpose.
 
-    ``series`` counts series and ``steps`` counts their steps. ``first`` [N] and ``first_square`` [N, N] are of the
-    first states. ``before`` and ``after`` [N, N] are of x_t x_t' and x_t+1 x_t+1' over all transitions, ``across`` of
-    x_t+1 x_t'. ``state`` [N, N] is of x x' at all steps, ``noise_state`` [C, N] of v x', ``noise`` [C, C] of v v'.
+    ``series`` counts series, and ``steps`` counts their steps. ``first`` [N] sums x_1 and ``first_square`` [N, N] sums
+    x_1 x_1'. Over all transitions, ``before`` [N, N] sums x_t x_t', ``after`` x_t+1 x_t+1' and ``across`` x_t+1 x_t'.
+    Over all steps, ``state`` [N, N] sums x x', ``noise_state`` [C, N] v x' and ``noise`` [C, C] v v'.
     """
 
     series: int
@@ -111,7 +113,7 @@ def moments(model: Parameters, observed: Observed, smoothed: Smoothed) -> Moment
 
 
 def maximised(model: Parameters, estimated: Estimated, sums: Moments) -> Parameters:
-    """The parameters that maximise the expected log-likelihood; those that are not estimated stay the same."""
+    """New parameters that maximise the expected log-likelihood. Parameters that are not estimated stay the same."""
     transitions = sums.steps - sums.series
     F, Q = model.transition, model.state_noise
     if transitions:
@@ -133,9 +135,11 @@ def maximised(model: Parameters, estimated: Estimated, sums: Moments) -> Paramet
 
 
 def _regressed(matrix_RN: Tensor, free_RN: Tensor, products_RN: Tensor, squares_NN: Tensor) -> Tensor:
-    """The matrix whose free entries predict R variables from N best, in squared error, given its other entries.
+    """The matrix whose free entries predict R variables from N best, in squared error. The other entries keep their
+    values.
 
-    ``products_RN`` are expected products of both, ``squares_NN`` of the predictors.
+    ``products_RN`` are the expected products of variables and predictors. ``squares_NN`` are the expected products of
+    the predictors with each other.
     """
     new_RN = matrix_RN.clone()
     for masks in torch.unique(free_RN, dim=0):
@@ -149,7 +153,7 @@ def _regressed(matrix_RN: Tensor, free_RN: Tensor, products_RN: Tensor, squares_
 
 
 def _positive(covariance_NN: Tensor, mask_NN: Tensor) -> Tensor:
-    """The covariance's entries in ``mask_NN``, made symmetric, and not below ``SMALLEST`` on the diagonal."""
+    """The covariance made symmetric, 0 outside ``mask_NN``, with ``SMALLEST`` added to its diagonal inside the mask."""
     kept_NN = (covariance_NN + covariance_NN.T) / 2 * mask_NN
     return kept_NN + SMALLEST * torch.diag(mask_NN.diagonal().to(kept_NN.dtype))
 
@@ -158,9 +162,10 @@ def _positive(covariance_NN: Tensor, mask_NN: Tensor) -> Tensor:
 
 
 class GradientAscent:
-    """Ascent of the log-likelihood by L-BFGS (Liu and Nocedal 1989), with derivatives through the filter.
+    """Ascent of the log-likelihood by L-BFGS (Liu and Nocedal 1989), with derivatives through the filter. Each call
+    does one pass of at most ``ITERATIONS`` steps.
 
-    Covariances are L L', so that they stay positive. Call it for one pass of ``ITERATIONS`` steps.
+    Covariances are L L' with a lower triangular L, so they stay positive.
     """
 
     def __init__(self, model: Parameters, estimated: Estimated) -> None:
@@ -186,14 +191,14 @@ class GradientAscent:
         self.optimizer = torch.optim.LBFGS(self.free, max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
     def parameters(self) -> Parameters:
-        """The current parameters, with derivatives."""
+        """The current parameters, as tensors with derivatives by the estimated entries."""
         F, Q, H, R, mean, P = (
             part.masked_scatter(mask, free) for part, mask, free in zip(self.parts, self.masks, self.free, strict=True)
         )
         return Parameters(F, Q @ Q.T, H, _square(R), mean, P @ P.T)
 
     def __call__(self, groups: Sequence[Observed]) -> float:
-        """One pass. Returns the log-likelihood before it."""
+        """One pass. Returns the log-likelihood of all known numbers before the pass."""
         numbers = max(1, sum(int(each.known.sum()) for each in groups))
         losses: list[float] = []
 

@@ -19,10 +19,10 @@ from transduce.errors import UserError
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters of a linear-Gaussian model, in float64.
+    """The parameters of a linear-Gaussian model, in float64, with the letters of the formulas above.
 
-    ``transition`` F [N, N], ``state_noise`` Q [N, N], ``observation`` H [C, N], ``noise`` R [C, C], ``mean`` m [N] and
-    ``covariance`` P [N, N] of the first state.
+    ``transition`` is F [N, N], ``state_noise`` Q [N, N], ``observation`` H [C, N] and ``noise`` R [C, C]. ``mean`` m
+    [N] and ``covariance`` P [N, N] are of the first state.
     """
 
     transition: Tensor
@@ -58,13 +58,15 @@ class Observed:
 
 @dataclass(frozen=True)
 class Filtered:
-    """What the filter knows at each step, before it reads the step's numbers. Lists have T entries unless noted.
+    """The filter's predictions for each step, before it reads the step's numbers. Lists have T entries.
 
-    ``mean`` [B, N] and ``covariance`` [U, N, N] of the state; both lists have one more entry, for the step after the
-    last. ``error`` [B, C] is y - H x, 0 where y is missing. ``precision`` [U, C, C] is the inverse of the error's
-    covariance, with rows and columns of 0 for missing channels. ``onward`` [U, N, N] is F (I - K H), which maps an
-    error of this mean to the error of the next one. ``log_density`` [B, T, C] is of each number given all numbers
-    before it, in the order of steps and then of channels; it is 0 where the number is missing.
+    ``mean`` [B, N] and ``covariance`` [U, N, N] are of the state; both lists have one more entry, for the step after
+    the last. ``error`` [B, C] is y - H x, and 0 where y is missing. ``precision`` [U, C, C] is the inverse of the
+    error's covariance, with rows and columns of 0 for missing channels. ``onward`` [U, N, N] is F (I - K H) with the
+    gain K: it maps an error of this step's mean to the error of the next mean.
+
+    ``log_density`` [B, T, C] is the log-density of each number given all numbers before it, in the order of steps and
+    then of channels; 0 where the number is missing.
     """
 
     mean: list[Tensor]

@@ -14,13 +14,14 @@ Discount = Literal["none", "good-turing", "kneser-ney"]
 
 
 def probabilities(count_U: Ids, given_U: Ids, chosen_U: Ids, discount: Discount) -> Numbers:
-    """[U]: p(chosen | given) of each phrase pair. ``given_U`` and ``chosen_U`` are the numbers of its two phrases.
+    """[U]: p(chosen | given) of each phrase pair. ``given_U`` and ``chosen_U`` are the numbers of its two phrases,
+    ``count_U`` its count. n(c) is the number of pairs with the count c.
 
-    "none" is count / total of the given phrase. "good-turing" replaces each count c below 6 by (c + 1) n(c + 1) / n(c),
-    where n(c) is the number of pairs with the count c (their section 3.1; where an n is 0 or the result is not between
-    0 and c, c stays). "kneser-ney" subtracts D = n(1) / (n(1) + 2 n(2)) from each count, and distributes what it took
-    from the given phrase's pairs in proportion to the number of phrases that each chosen phrase was seen with (section
-    3.2).
+    "none" divides the count by the total of the given phrase. "good-turing" first replaces each count c below 6 by (c +
+    1) n(c + 1) / n(c) (their section 3.1). c stays if n(c) or n(c + 1) is 0, or if the result is above c.
+
+    "kneser-ney" subtracts D = n(1) / (n(1) + 2 n(2)) from each count (D = 0.5 if n(1) or n(2) is 0). The given phrase's
+    share of D is distributed in proportion to the number of phrases that each chosen phrase occurs with (section 3.2).
     """
     count = count_U.astype(np.float64)
     total_U = np.bincount(given_U, count)[given_U]

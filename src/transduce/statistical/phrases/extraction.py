@@ -113,7 +113,7 @@ def _reach(from_L: Ids, to_L: Ids, places: int) -> tuple[Ids, Ids]:
 
 
 def _over(start_C: Ids, length: int, first_P: Ids, last_P: Ids) -> tuple[Ids, Ids]:
-    """The first and the last linked place over ``length`` places from each start."""
+    """The first and the last place of the other side that the ``length`` places from each start on are linked with."""
     low_C, high_C = first_P[start_C], last_P[start_C]
     for step in range(1, length):
         low_C = np.minimum(low_C, first_P[start_C + step])
@@ -122,7 +122,7 @@ def _over(start_C: Ids, length: int, first_P: Ids, last_P: Ids) -> tuple[Ids, Id
 
 
 def _free_before(free_Q: NDArray[np.bool_], begun_Q: Ids) -> Ids:
-    """[Q]: how many places directly before each one, in its sentence, have no link."""
+    """[Q]: the number of places without a link directly before each place, in the same sentence."""
     place_Q = np.arange(len(free_Q))
     blocked_Q = np.maximum.accumulate(np.where(free_Q, -1, place_Q)) if len(free_Q) else place_Q
     before_Q = np.concatenate([[-1], blocked_Q[:-1]])[: len(free_Q)]

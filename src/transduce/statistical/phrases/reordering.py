@@ -22,12 +22,15 @@ MONOTONE, SWAP, DISCONTINUOUS = 0, 1, 2
 def orientations(
     source: Corpus, target: Corpus, links: Links, found: Extracted, model: Literal["phrase", "word"]
 ) -> Orientation:
-    """[X] each: the orientation of each phrase pair to what is before it in the target, and to what is after it.
+    """Two arrays [X]: the orientation of each phrase pair to the phrase before it in the target, and to the phrase
+    after it.
 
-    It is monotone to the left if a phrase pair ends directly before it on both sides, or if it begins both sentences.
-    It is a swap if a phrase pair ends directly before it in the target and begins directly after it in the source.
-    Otherwise it is discontinuous. To the right it is the same with the sides exchanged. With "word", a link at the
-    corner takes the place of the phrase pair.
+    Before: monotone if a phrase pair ends directly before it on both sides, or if it begins both sentences. Swap if a
+    phrase pair ends directly before it in the target and begins directly after it in the source. After: monotone if a
+    phrase pair begins directly after it on both sides, or if it ends both sentences. Swap if a phrase pair begins
+    directly after it in the target and ends directly before it in the source. Otherwise discontinuous.
+
+    ``model`` "phrase" looks for these phrase pairs among the extracted ones. "word" looks for single links instead.
     """
     if model == "word":
         source_L = source.offsets[links.pair_L] + links.source_L

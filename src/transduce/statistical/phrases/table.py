@@ -27,12 +27,12 @@ RARE = 1e-7  # the smallest lexical probability
 
 @dataclass(frozen=True)
 class PhraseTable:
-    """The options of source phrases.
+    """The options of source phrases. Logarithms are natural.
 
-    ``sources`` is the trie of source phrases. The options of phrase n are those from ``first[n]`` to ``first[n + 1]``,
-    best first. ``targets`` [O, longest] are their words, padded with 0, and ``lengths`` [O] their number. ``scores``
-    [O, 4] are logarithms in the order of ``SCORES``. ``orientation`` [O, 6] are log-probabilities of monotone, swap and
-    discontinuous: first three with respect to the phrase before it, then three with respect to the phrase after it.
+    ``sources`` is the trie of source phrases. Phrase n has the options from ``first[n]`` to ``first[n + 1]``
+    (exclusive), best first. ``targets`` [O, longest] are their words, padded with 0, and ``lengths`` [O] their number.
+    ``scores`` [O, 4] are logarithms in the order of ``SCORES``. ``orientation`` [O, 6] are log-probabilities of
+    monotone, swap and discontinuous: first three for the phrase before the option, then three for the phrase after it.
     ``links`` [O, longest] are the source words, counted from the phrase's first, that the target words are linked with,
     by the most probable of the phrase pair's alignments; -1 for a word without a link.
     """
@@ -55,7 +55,12 @@ def estimate(
     discount: Discount,
     orientation: Literal["phrase", "word"],
 ) -> PhraseTable:
-    """Extracts all phrase pairs, and keeps for each source phrase the ``limit`` ones with the largest sum of scores."""
+    """The phrase table of a word-aligned corpus. Extracts all phrase pairs of at most ``longest`` words on either side.
+    Keeps for each source phrase the ``limit`` pairs with the largest sum of ``SCORES``.
+
+    ``discount`` smooths the translation probabilities (``probabilities``). ``orientation`` is the ``model`` of
+    ``orientations``.
+    """
     found = extract(source, target, links, longest)
     sources, source_PN = Trie.of(source.ids, source.left, source.words, longest)
     targets, target_QN = Trie.of(target.ids, target.left, target.words, longest)
@@ -93,8 +98,9 @@ def lexical_weights(source: Corpus, target: Corpus, links: Links, found: Extract
     """[X] each: log p_w(target | source) and log p_w(source | target) of the extracted pairs (Koehn et al. 2003,
     section 3.3).
 
-    p_w is the product over the words of the one side of the mean over their links of w(word | linked word). A word
-    without a link has w(word | nothing). w are relative frequencies of the links.
+    p_w is a product over the words of one side. Each factor is the mean of w(word | linked word) over the word's links,
+    or w(word | nothing) for a word without a link. w is the relative frequency of the corpus' links. A factor is at
+    least ``RARE``.
     """
     source_L = source.offsets[links.pair_L] + links.source_L
     target_L = target.offsets[links.pair_L] + links.target_L
@@ -111,7 +117,7 @@ def lexical_weights(source: Corpus, target: Corpus, links: Links, found: Extract
 
 
 def _word_weights(given_P: Ids, given_L: Ids, word_Q: Ids, word_L: Ids) -> Numbers:
-    """[Q]: the logarithm of the mean over the links of each word of w(word | linked word)."""
+    """[Q]: for each word, the logarithm of the mean of w(word | linked word) over its links (``lexical_weights``)."""
     free_Q = np.ones(len(word_Q), bool)
     free_Q[word_L] = False
     given = np.concatenate([given_P[given_L], np.full(int(free_Q.sum()), NULL)])
@@ -125,15 +131,17 @@ def _word_weights(given_P: Ids, given_L: Ids, word_Q: Ids, word_L: Ids) -> Numbe
 
 
 def _largest(weight_X: Numbers, pair_X: Ids, pairs: int) -> Numbers:
-    """[U]: the largest weight of each pair: several alignments of a pair have different weights."""
+    """[U]: the largest weight of each phrase pair. Occurrences of a pair with different links have different
+    weights.
+    """
     largest_U = np.full(pairs, -np.inf)
     np.maximum.at(largest_U, pair_X, weight_X)
     return largest_U
 
 
 def _inner_links(source: Corpus, target: Corpus, links: Links, found: Extracted, chosen_O: Ids, longest: int) -> Ids:
-    """[O, longest]: the source word of each target word of the extracted pairs with these numbers, counted from the
-    pair's first; -1 for none. Of several links the first counts.
+    """[O, longest]: the source word of each target word of the extracted pairs with the numbers ``chosen_O``, counted
+    from the pair's first; -1 for none. If a word has several links, the first counts.
     """
     first_Q = np.full(len(target.ids) + longest, -1, np.int64)
     target_L = (target.offsets[links.pair_L] + links.target_L)[::-1]
@@ -152,7 +160,7 @@ def _best(source_U: Ids, score_U: Numbers, limit: int) -> Ids:
 
 
 def _smoothed(orientation_X: Orientation, pair_X: Ids, pairs: int) -> Numbers:
-    """[U, 6]: log((count + 0.5) / (total + 1.5)) of the three orientations to the phrase before, then after."""
+    """[U, 6]: log((count + 0.5) / (total + 1.5)) of the three orientations before, then of the three after."""
     columns = []
     for side_X in orientation_X:
         count_U3 = np.bincount(pair_X * 3 + side_X, minlength=3 * pairs).reshape(pairs, 3) + 0.5

@@ -28,7 +28,7 @@ class Trie:
     @classmethod
     def of(cls, ids_P: Ids, left_P: Ids, words: int, longest: int) -> tuple[Trie, Ids]:
         """All phrases of a corpus, and the number [P, longest] of the phrase of 1, 2, ... words at each place; -1 where
-        the sentence is too short. ``left_P`` are the words from a place to the end of its sentence.
+        the sentence is too short. ``left_P`` are the numbers of words from each place to the end of its sentence.
         """
         numbers = np.full((len(ids_P), longest), -1, np.int64)
         shorter_P, levels, known = np.full(len(ids_P), -1, np.int64), [], 0
@@ -41,8 +41,8 @@ class Trie:
         return cls(np.concatenate(levels), words, longest), numbers
 
     def find(self, ids_P: Ids, left_P: Ids) -> Ids:
-        """[P, longest]: the number of the phrase of 1, 2, ... words at each place, as in ``of``; -1 if there is
-        none.
+        """[P, longest]: the number of the phrase of 1, 2, ... words that begins at each place; -1 if the trie has no
+        such phrase. ``of`` explains the arguments.
         """
         found, number_P = (np.full(shape, -1, np.int64) for shape in ((len(ids_P), self.longest), len(ids_P)))
         open_O = np.arange(len(ids_P))

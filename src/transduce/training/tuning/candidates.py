@@ -24,9 +24,8 @@ DIGITS = 6  # features that are equal in this many decimal places are of the sam
 
 @dataclass(frozen=True)
 class Candidates:
-    """Candidate outputs, sorted by example: ``example_C`` ascends, and each of the N examples has at least one.
-
-    ``statistics_CK`` are those of ``metric``.
+    """Candidate outputs, sorted by example: ``example_C`` ascends, and each of the N examples has at least one. Each
+    candidate has features and the statistics of ``metric``.
     """
 
     metric: Metric
@@ -40,8 +39,8 @@ class Candidates:
         return np.flatnonzero(np.diff(self.example_C, prepend=-1))
 
     def score(self, weights_F: Numbers) -> float:
-        """The metric's corpus score, negated if lower is better, of one candidate of each example: the one with the
-        largest weighted sum of features.
+        """The metric's corpus score of the best candidates, negated if lower is better. The best candidate of an
+        example has the largest weighted sum of features.
         """
         return self.quality(self.statistics_CK[first_largest(self.features_CF @ weights_F, self.first_N)].sum(0))
 
@@ -52,8 +51,8 @@ class Candidates:
 
 
 def first_largest(values_C: Numbers, first_N: Ids) -> Ids:
-    """[N]: the index of the largest value of each segment; segment n begins at ``first_N[n]``. Of equal values the
-    first counts.
+    """[N]: the index of the largest value of each segment; segment n begins at ``first_N[n]``. If several values are
+    equal, the first counts.
     """
     size_N = np.diff(first_N, append=len(values_C))
     segment_C = np.repeat(np.arange(len(first_N)), size_N)
@@ -67,7 +66,7 @@ def first_largest(values_C: Numbers, first_N: Ids) -> Ids:
 @dataclass
 class Merged:
     """The merged n-best lists, which grow. For each example, ``known`` has its different outputs, as text and rounded
-    features, and ``statistics`` has the metric's statistics of each text.
+    features. ``statistics`` has the metric's statistics of each text.
     """
 
     metric: Metric
@@ -95,7 +94,7 @@ class Merged:
         return sum(map(len, self.known))
 
     def best(self, answers: Sequence[Answer]) -> Numbers:
-        """[N, K]: the statistics of the best output of each answer that was added."""
+        """[N, K]: the statistics of the best output of each answer. The answers must have been added before."""
         rows = [measured[answer.best.text] for answer, measured in zip(answers, self.statistics, strict=True)]
         return np.array(rows, float)
 

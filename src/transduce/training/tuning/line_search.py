@@ -22,10 +22,10 @@ SPOTS = 512  # places of a line whose score is computed, at most; they are sprea
 
 @dataclass(frozen=True)
 class Envelope:
-    """The best candidate of each example along a line.
+    """The best candidate of each example along a line, for each step g.
 
-    ``first_N`` are the best ones at g = minus infinity. At ``step_X`` (ascending), candidate ``after_X`` takes the
-    place of candidate ``before_X``.
+    ``first_N`` are the best candidates at g = minus infinity. Candidate ``after_X`` becomes the best in place of
+    ``before_X`` at g = ``step_X`` (ascending).
     """
 
     first_N: Ids
@@ -78,8 +78,8 @@ def best_step(candidates: Candidates, weights_F: Numbers, direction_F: Numbers) 
 
 
 def _first_by(largest_A: Numbers, then_largest_A: Numbers, places_A: Ids, first_N: Ids) -> Ids:
-    """[N]: of each segment, the place with the largest first value; if several have it, the one with the largest
-    second value among them.
+    """[N]: the entry of ``places_A`` with the largest first value in each segment. If several have it, the one with the
+    largest second value.
     """
     segment_A = np.repeat(np.arange(len(first_N)), np.diff(first_N, append=len(largest_A)))
     best_A = np.maximum.reduceat(largest_A, first_N)[segment_A]

@@ -16,8 +16,9 @@ LEAST_GAIN = 0.005  # of the score; a round that gains less is the last
 def optimise(
     candidates: Candidates, weights_F: Numbers, starts: int, rounds: int, random: np.random.Generator
 ) -> tuple[Numbers, float]:
-    """The best weights found from ``weights_F`` and from ``starts`` random changes of them, and their score (negated
-    if lower is better). The sum of the absolute weights stays the same.
+    """The best weights that climbs from ``weights_F`` and from ``starts`` random changes of them find, and their score
+    (negated if lower is better). A climb has at most ``rounds`` rounds. The weights are scaled so that the sum of their
+    absolute values stays the same.
     """
     size = np.abs(weights_F).sum()
     spread = size / len(weights_F)

@@ -14,11 +14,12 @@ class Tuning:
     """Minimum error rate training of the weights of a phrase-based model (Och 2003), for the corpus score of ``metric``
     on ``data.valid``.
 
-    An iteration searches for ``nbest`` outputs of each example with the run's own search, adds them to those of all
-    earlier iterations, and chooses the weights with which the best outputs of these lists score best. It climbs from
-    the last weights and from ``starts`` random changes of them, at most ``rounds`` times along each weight and along
-    random directions. Tuning ends after ``iterations`` (0: none, the first weights stay), if an iteration finds no new
-    output, or if the weights hardly change. The weights whose search scored best stay.
+    An iteration searches for ``nbest`` outputs of each example with the run's own search, and adds them to the outputs
+    of all earlier iterations. It then chooses the weights with which the best outputs of these lists score best. It
+    climbs from the last weights and from ``starts`` random changes of them, in at most ``rounds`` rounds along each
+    weight and along random directions. Tuning ends after ``iterations`` iterations, if an iteration finds no new
+    output, or if the weights hardly change. The weights whose search scored best stay. If ``iterations`` is 0, the
+    first weights stay.
     """
 
     metric: str = "bleu"

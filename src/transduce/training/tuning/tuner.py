@@ -31,8 +31,9 @@ ENOUGH = 1e-4  # weights that change by less than this share of the largest stay
 
 @dataclass(frozen=True)
 class Tuned:
-    """The result of an iteration: the ``score`` by ``metric`` of the outputs that the search found with the weights
-    ``weights_F``, and the number of different ``outputs`` in all lists so far.
+    """The result of an iteration (0 is the search with the first weights). ``score`` is the score by ``metric`` of the
+    outputs that the search found with the weights ``weights_F``. ``outputs`` is the number of different outputs in all
+    lists so far.
     """
 
     iteration: int
@@ -85,8 +86,8 @@ class Tuner:
 
 
 def tuner_of(model: Any, settings: Settings, prepared: Prepared, cache: Path) -> Tuner | None:
-    """The tuner that a run's settings describe; None if they do not ask for tuning. Raises ConfigError without
-    validation data.
+    """The tuner that a run's settings describe; None if they do not ask for tuning. Raises ConfigError if there is no
+    validation data, or if the search has a language model of its own. ``cache`` is the folder of prepared data.
     """
     if settings.tuning is None:
         return None
