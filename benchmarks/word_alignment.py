@@ -34,7 +34,7 @@ from report import Report, add_options, machine
 
 import transduce
 from transduce.answers.attention_weights import AttentionChoice
-from transduce.evaluation.word_alignment import HeadScores, align, scores_by_head
+from transduce.evaluation.word_alignment import HeadScores, scores_by_head
 from transduce.links import Gold, Links, symmetrise
 from transduce.metrics.alignment_error import link_statistics
 from transduce.recipes.origins.word_alignment import WordAlignment
@@ -160,7 +160,7 @@ def attention(text: Text, run: Path) -> tuple[dict[str, Found], HeadScores]:
     rows: dict[str, Found] = {}
     for when, after in (("before", False), ("after", True)):
         begun = time.process_time()
-        links = align(model, text.test, "forward", AttentionChoice(after=after)).links
+        links = model.align(text.test, "forward", AttentionChoice(after=after)).links
         rows[f"attention, mean, {when} the word"] = {"forward": links}, time.process_time() - begun
     return rows, scores_by_head(model, text.test, text.gold)
 

@@ -296,6 +296,15 @@ COUNTED: dict[str, config.Table] = {
 }
 """Those that have no gradients: tests/test_laws.py, and tests/test_joint_ngram.py."""
 
+ALIGNERS: dict[str, config.Table] = {
+    "ibm model 1": {"type": "word-aligner", "position": "ibm1", "warm_up": 0, "agreement": False},
+    "ibm model 2, a prior": {"type": "word-aligner", "position": "ibm2", "agreement": False, "prior": 0.1},
+    "diagonal": {"type": "word-aligner", "position": "diagonal"},
+    "hidden Markov model": {"type": "word-aligner", "position": "hmm"},
+    "fertilities": {"type": "word-aligner", "position": {"type": "fertility", "jumps": 1}},
+}
+"""Those that align two texts and write nothing: tests/test_aligners.py."""
+
 SHORTEST = {
     "context of labels and text, no attention": 2,
     "context of labels, no attention": 2,

@@ -15,11 +15,12 @@ from torch import Tensor, nn
 from families import FAMILIES, build
 from transduce.answers.alignments import pair_alignments
 from transduce.answers.attention_weights import AttentionChoice, attention_weights
+from transduce.answers.corpus_alignment import align
 from transduce.answers.request import Extras, Request
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Symbols, Words
 from transduce.errors import UserError
-from transduce.evaluation.word_alignment import HeadScores, align, scores_by_head
+from transduce.evaluation.word_alignment import HeadScores, scores_by_head
 from transduce.inspect.attention import attention
 from transduce.links import Gold
 from transduce.reports.word_links import PairLinks, page, write

@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from families import FAMILIES, PARALLEL, build
-from transduce.answers.alignments import Reading, Side, TokenAlignment, check_unknowns, readings, words_of
 from transduce.answers.answer import Answer, Output
 from transduce.answers.attention_weights import AttentionChoice, attention_weights
+from transduce.answers.readings import Reading, check_unknowns, readings
 from transduce.answers.request import Request
+from transduce.answers.sides import Side, words_of
+from transduce.answers.token_alignment import TokenAlignment
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import Tokenizer, Unit
 from transduce.data.tokenizers.factors import FactoredTokenizer

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import transduce
-from families import CHAINS, COUNTED, FAMILIES, NUMBERS, PARALLEL, SIGNALS, build, facts, sources
+from families import ALIGNERS, CHAINS, COUNTED, FAMILIES, NUMBERS, PARALLEL, SIGNALS, build, facts, sources
 from selection import mostly_slow
 from transduce import api, config, recipes
 from transduce.engines.ctranslate2 import CTranslate2Model, open_ctranslate2
@@ -32,7 +32,7 @@ from transduce.search.ranking import Wu
 from transduce.search.viterbi import Viterbi
 from transduce.types import Padded
 
-EVERY = {**FAMILIES, **SIGNALS, **COUNTED, **PARALLEL, **CHAINS, **NUMBERS}
+EVERY = {**FAMILIES, **SIGNALS, **COUNTED, **PARALLEL, **CHAINS, **NUMBERS, **ALIGNERS}
 EXPORTED = [
     "luong, ssru, residual",
     "transformer, rotary, gated, rms",
@@ -75,7 +75,12 @@ def test_an_exported_model_finds_and_scores_what_pytorch_does(family: str, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("family", "reason"), [("n-grams", "Ngram cannot be exported"), ("kalman filter", "writes numbers")]
+    ("family", "reason"),
+    [
+        ("n-grams", "Ngram cannot be exported"),
+        ("kalman filter", "writes numbers"),
+        ("ibm model 1", "aligns two sentences and writes nothing"),
+    ],
 )
 def test_a_model_without_a_graph_is_refused_with_the_reason(family: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=reason):

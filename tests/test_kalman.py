@@ -447,7 +447,7 @@ def test_passes_end_when_they_gain_too_little(tmp_path: Path) -> None:
         def __init__(self) -> None:
             self.report: tuple[str, ...] = ()
             self.tokens = 1
-            self.values = iter([-200.0, -100.0, -50.0, -49.0, -48.99, -48.99])
+            self.values = iter([-200.0, -100.0, -50.0, -49.0, -48.99, -48.99, -60.0])
 
         def reestimate(self) -> float:
             return next(self.values)
@@ -459,9 +459,10 @@ def test_passes_end_when_they_gain_too_little(tmp_path: Path) -> None:
         return Counting(torch.nn.Linear(1, 1), Rising(), training, None, None, (), tmp_path, "")().step
 
     assert [passes(gain) for gain in (1.0, 0.1, 1e-3, 0.0)] == [2, 4, 5, 6]
+    assert passes(-1.0, steps=7) == 7
     assert passes(0.0, steps=3) == 3
-    with pytest.raises(UserError, match=r"training\.gain = -1: at least 0"):
-        Training(steps=1, gain=-1)
+    with pytest.raises(UserError, match=r"training\.gain = -2: at least -1"):
+        Training(steps=1, gain=-2)
 
 
 def test_gaps_are_refused_unless_they_are_allowed(tmp_path: Path) -> None:

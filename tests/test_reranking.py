@@ -15,8 +15,8 @@ import sacrebleu
 
 import transduce
 from test_cli import told
-from transduce.answers.alignments import readings
 from transduce.answers.answer import Answer, Output
+from transduce.answers.readings import readings
 from transduce.answers.request import Request
 from transduce.metrics.base import metric
 from transduce.reranking.base import Reranker, distinct, rerank

@@ -33,6 +33,7 @@ NAMES: dict[str, dict[str, str]] = {
         "ngram": "transduce.models.ngram:Ngram",
         "joint-ngram": "transduce.models.joint_ngram:JointNgram",
         "phrase-based": "transduce.models.phrase_based:PhraseBased",
+        "word-aligner": "transduce.models.aligner:WordAligner",
     },
     "Encoder": {
         "recurrent": "transduce.encoders.recurrent:RecurrentEncoder",
@@ -74,6 +75,13 @@ NAMES: dict[str, dict[str, str]] = {
         "season": "transduce.statistical.kalman.components:Season",
         "autoregression": "transduce.statistical.kalman.components:Autoregression",
         "free": "transduce.statistical.kalman.components:FreeStates",
+    },
+    "Position": {
+        "ibm1": "transduce.statistical.alignment.position:Uniform",
+        "ibm2": "transduce.statistical.alignment.position:Absolute",
+        "diagonal": "transduce.statistical.alignment.position:Diagonal",
+        "hmm": "transduce.statistical.alignment.jumps:Jumps",
+        "fertility": "transduce.statistical.alignment.fertility:Fertility",
     },
     "Pooler": {
         "last": "transduce.modules.pooling:LastState",
@@ -177,6 +185,7 @@ NAMES: dict[str, dict[str, str]] = {
         "huber": "transduce.objectives.regression:Huber",
         "log-density": "transduce.objectives.regression:LogDensity",
         "language-likelihood": "transduce.objectives.derivations:LanguageLikelihood",
+        "alignment-likelihood": "transduce.objectives.alignments:AlignmentLikelihood",
     },
     "Forcing": {
         "teacher": "transduce.objectives.forcing:TeacherForcing",
@@ -221,6 +230,7 @@ NAMES: dict[str, dict[str, str]] = {
         "forecast": "transduce.search.forecast:Forecast",
         "exact": "transduce.search.exact:Exact",
         "stack": "transduce.search.phrases.stack:StackSearch",
+        "none": "transduce.search.none:NoSearch",
     },
     "Truncation": {
         "top-k": "transduce.search.truncation:TopK",

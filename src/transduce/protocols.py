@@ -132,6 +132,16 @@ class TwoWayAligner(Aligner, Protocol):
     def reverse(self) -> Aligner: ...
 
 
+class PairModel(Model, Protocol):
+    """A model of sentence pairs that gives each side a probability given the other side.
+
+    ``pair_log_prob`` returns log p(target | source) + log p(source | target) of each pair as [B], without the
+    probabilities of EOS and of the lengths. Both sides are ids that end with EOS.
+    """
+
+    def pair_log_prob(self, source: Padded, target: Padded) -> Tensor: ...
+
+
 class Deriving(Model, Protocol):
     """A model that writes an output phrase by phrase and scores the derivation. It owns no distribution over outputs.
 

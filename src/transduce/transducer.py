@@ -11,8 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from transduce import config
+from transduce.answers.alignments import EVERY
 from transduce.answers.answer import Output, with_warnings
+from transduce.answers.attention_weights import AttentionChoice
 from transduce.answers.completion import Completer
+from transduce.answers.corpus_alignment import CorpusAlignment, Direction, align
 from transduce.answers.evaluation import Evaluation, evaluate
 from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Request, requests_for
@@ -139,6 +142,23 @@ class Transducer(Pipeline):
         requests = (Request(source, target=target) for source, target in pairs)
         for answer in with_warnings(self.answer(requests, None, batch_size)):
             yield answer.best
+
+    def align(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        direction: Direction | None = None,
+        choice: AttentionChoice = EVERY,
+        batch_size: int = 64,
+    ) -> CorpusAlignment:
+        """The word alignment of pairs of a source and a target text, by a word aligner or by the attention of any other
+        model.
+
+        ``direction`` is forward (each target word to a source word), backward, or a heuristic that combines both, such
+        as intersection. The default is grow-diag-final-and for a word aligner, and forward for attention, which has no
+        other. ``choice`` chooses the attention; a word aligner has none to choose. Raises UserError for a direction or
+        an attention that the model does not have.
+        """
+        return align(self, pairs, direction, choice, batch_size)
 
     def evaluate(
         self,

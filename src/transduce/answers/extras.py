@@ -6,17 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from transduce.answers.alignments import (
-    Reading,
-    check_alignable,
-    check_text,
-    check_unknowns,
-    readings,
-    readings_by,
-)
+from transduce.answers.alignments import check_alignable, check_text
 from transduce.answers.answer import Answer, Output
 from transduce.answers.attention_weights import AttentionChoice
 from transduce.answers.frame_alignments import check_framewise, frame_alignments
+from transduce.answers.readings import Reading, check_unknowns, readings, readings_by
 from transduce.answers.request import Extras
 from transduce.answers.text_model import TextModel
 from transduce.errors import UserError

@@ -29,7 +29,7 @@ from transduce.errors import UserError
 
 if TYPE_CHECKING:
     from transduce.answers.attention_weights import AttentionChoice
-    from transduce.evaluation.word_alignment import CorpusAlignment
+    from transduce.answers.corpus_alignment import CorpusAlignment
     from transduce.links import Gold
     from transduce.records.record import TrainedModel
     from transduce.transducer import Transducer
@@ -184,7 +184,6 @@ def align(
         record_scores,
         scores_by_head,
     )
-    from transduce.evaluation.word_alignment import align as align_pairs
 
     _check_options(format, gold, by_head, out, record)
     check_record(record)
@@ -197,7 +196,7 @@ def align(
         print("\n".join(heads.lines()))
         keep_record(record, lambda command: record_heads(command, str(gold), heads, trained.models(run)))
         return
-    found = align_pairs(model, pairs, how.chosen_direction, how.choice, batch_size)  # type: ignore[arg-type]
+    found = model.align(pairs, how.chosen_direction, how.choice, batch_size)  # type: ignore[arg-type]
     if known is not None:
         check_gold(known, found)
     if out is not None:
@@ -277,8 +276,4 @@ def _draw(found: CorpusAlignment, gold: Gold | None, number: int, out: Path) -> 
 
     if number > found.links.pairs:
         raise UserError(f"--pair {number}: there are {found.links.pairs:,} pairs")
-    pair = number - 1
-    source, target = found.words(pair)
-    sure, possible = (None, ()) if gold is None else (gold.sure.of_pair(pair), gold.possible.of_pair(pair))
-    drawn = PairLinks(source, target, found.links.of_pair(pair), found.weights(pair), sure, possible)
-    write(drawn, f"Pair {number}", out)
+    write(PairLinks.of(found, number - 1, gold), f"Pair {number}", out)

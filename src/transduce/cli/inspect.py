@@ -139,9 +139,13 @@ def _show_series(trained: RunOptions, text: str, out: Path | None) -> None:
 
 def _show_attention(trained: RunOptions, text: str, target: str | None, head: int | None, out: Path | None) -> None:
     from transduce.inspect.attention import attention, plot
+    from transduce.protocols import Aligner, can
 
     transducer = trained.load()
     _suggest_other_view(type(transducer.model))
+    if can(type(transducer.model), Aligner):
+        _show_links(transducer, text, target, head, out)
+        return
     if transducer.source_tokenizer.signal:
         _show_signal_attention(transducer, text, target, head, out)
         return
@@ -183,6 +187,17 @@ def _show_signal_attention(
         print("\n".join(found.lines()))
     else:
         write(found, out)
+
+
+def _show_links(transducer: Transducer, text: str, target: str | None, head: int | None, out: Path | None) -> None:
+    from transduce.inspect.links import links
+    from transduce.reports.word_links import PairLinks, write
+
+    found = links(transducer, text, target, head)
+    if out is None:
+        print("\n".join(found.lines()))
+    else:
+        write(PairLinks.of(found.found), "Word alignment", out)
 
 
 def _show_beam_tree(trained: RunOptions, text: str, beam: int | None, pruned: bool, out: Path | None) -> None:

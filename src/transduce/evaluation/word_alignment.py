@@ -1,112 +1,25 @@
-"""The word alignment of a corpus by a trained model, and its scores against gold links."""
+"""The scores of a corpus's word alignment against gold links."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
-import torch
-
-from transduce.answers.alignments import (
-    EVERY,
-    TokenAlignment,
-    alignments_by_head,
-    links_of,
-    pair_alignments,
-)
+from transduce.answers.alignments import alignments_by_head
 from transduce.answers.attention_weights import AttentionChoice
-from transduce.errors import UserError
+from transduce.answers.corpus_alignment import CorpusAlignment
+from transduce.answers.token_alignment import TokenAlignment, links_of
 from transduce.evaluation.system_results import aligned, interval_text
-from transduce.links import Gold, Heuristic, Links, symmetrise
+from transduce.links import Gold, Links
 from transduce.metrics.alignment_error import link_statistics
 from transduce.metrics.significance import Interval, Resampling
 from transduce.metrics.statistics import Statistics
-from transduce.protocols import TwoWayAligner, can
 from transduce.records.making import new_record
 from transduce.records.provenance import fingerprint_of_examples, without_folders
 from transduce.records.record import Figure, MeasuredSystem, PrintedTable, Record, TrainedModel
 from transduce.transducer import Transducer
 from transduce.types import Example
-
-Direction = Literal["forward", "backward", Heuristic]
-DIRECTIONS: tuple[str, ...] = ("forward", "backward", *get_args(Heuristic))
-
-
-@dataclass(frozen=True)
-class CorpusAlignment:
-    """The links of a corpus of pairs, and the alignments that they come from.
-
-    ``forward`` aligns each target word to source words, ``backward`` each source word to target words. So the source of
-    a ``backward`` alignment is the pair's target. One of them is empty if the links need only the other.
-    """
-
-    links: Links
-    forward: Sequence[TokenAlignment] = ()
-    backward: Sequence[TokenAlignment] = ()
-
-    def words(self, pair: int) -> tuple[list[str], list[str]]:
-        """The source words and the target words of the pair with the index ``pair``."""
-        if self.forward:
-            return self.forward[pair].source.texts, self.forward[pair].target.texts
-        return self.backward[pair].target.texts, self.backward[pair].source.texts
-
-    @property
-    def lengths(self) -> tuple[list[int], list[int]]:
-        """The numbers of source words and of target words of each pair."""
-        both = [self.words(pair) for pair in range(self.links.pairs)]
-        return [len(source) for source, _ in both], [len(target) for _, target in both]
-
-    def weights(self, pair: int) -> list[list[float]]:
-        """How strong the link of each target word (rows) and source word (columns) of one pair is; the mean of both
-        directions if there are both. The null word is left out.
-        """
-        found = [alignments[pair].words_VI[:, 1:] for alignments in (self.forward,) if alignments]
-        found += [alignments[pair].words_VI[:, 1:].T for alignments in (self.backward,) if alignments]
-        mean: list[list[float]] = torch.stack(found).mean(0).tolist()
-        return mean
-
-    def record(self, pair: int) -> dict[str, Any]:
-        """One pair as values for JSON: its words, its links, and the weights of each direction that there is, with six
-        decimals.
-
-        ``forward`` has a list for each target word: the weight of the null word, then of each source word. ``backward``
-        has a list for each source word: the weight of the null word, then of each target word.
-        """
-        source, target = self.words(pair)
-        found: dict[str, Any] = {"source": source, "target": target, "links": self.links.of_pair(pair)}
-        for name, alignments in (("forward", self.forward), ("backward", self.backward)):
-            if alignments:
-                rows = alignments[pair].words_VI.tolist()
-                found[name] = [[round(weight, 6) for weight in row] for row in rows]
-        return found
-
-
-def align(
-    model: Transducer,
-    pairs: Sequence[tuple[str, str]],
-    direction: Direction | None = None,
-    choice: AttentionChoice = EVERY,
-    batch_size: int = 64,
-) -> CorpusAlignment:
-    """The word alignment of pairs of a source and a target text by a trained model.
-
-    ``direction`` is forward, backward, or a heuristic that combines both (``links.symmetrise``). The default is
-    grow-diag-final-and for a ``TwoWayAligner``, and forward for any other model. ``choice`` chooses the attention of a
-    model that is no word aligner. Raises UserError for a direction or an attention that the model does not have.
-    """
-    if direction is None:
-        direction = "grow-diag-final-and" if can(type(model.model), TwoWayAligner) else "forward"
-    if direction not in DIRECTIONS:
-        raise UserError(f"direction = {direction!r}: one of {', '.join(DIRECTIONS)} was expected")
-    forward = [] if direction == "backward" else pair_alignments(model, pairs, choice, False, batch_size)
-    if direction == "forward":
-        return CorpusAlignment(links_of(forward), forward)
-    backward = pair_alignments(model, pairs, choice, True, batch_size)
-    turned = links_of(backward).turned()
-    if direction == "backward":
-        return CorpusAlignment(turned, backward=backward)
-    return CorpusAlignment(symmetrise(links_of(forward), turned, direction), forward, backward)
 
 
 def check_gold(gold: Gold, found: CorpusAlignment) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from transduce.data.pairs import Pairs
+from transduce.errors import UserError
 from transduce.statistical.alignment.estimation import TwoWayCounts
 from transduce.statistical.alignment.position import Position
 from transduce.statistical.alignment.two_ways import TwoWays
@@ -14,15 +15,19 @@ from transduce.types import Factory, Padded
 class WordAligner(nn.Module):
     """p(target | source) and p(source | target) of sentence pairs, each the sum over all alignments of their words.
 
-    ``position`` is the model of which words are linked: ``Uniform`` (IBM model 1), ``Absolute`` (IBM model 2),
-    ``Diagonal``, ``Jumps`` (a hidden Markov model) or ``Fertility``. Each direction has its own. ``TwoWayCounts``
-    explains ``warm_up``, ``agreement`` and ``prior``.
+    ``position`` is the model of which words are linked. Each direction has its own. Counting begins with ``warm_up``
+    passes of IBM model 1. With ``agreement``, the lexicons count each link with the product of both directions'
+    posteriors (Liang et al. 2006). ``prior`` is the concentration of a Dirichlet prior over the translations of each
+    word (Johnson 2007); 0 gives maximum likelihood. Raises UserError if ``warm_up`` or ``prior`` is negative.
     """
 
     def __init__(
         self, position: Factory[Position], warm_up: int = 5, agreement: bool = True, prior: float = 0.0
     ) -> None:
         super().__init__()
+        for name, value in (("warm_up", warm_up), ("prior", prior)):
+            if value < 0:
+                raise UserError(f"{name} = {value}: at least 0 was expected")
         self.warm_up, self.agreement, self.prior = warm_up, agreement, prior
         self.ways = TwoWays(position)
 
@@ -31,6 +36,10 @@ class WordAligner(nn.Module):
 
     def align(self, source: Padded, target: Padded) -> Tensor:
         return self.ways.align(source, target)[0]
+
+    def pair_log_prob(self, source: Padded, target: Padded) -> Tensor:
+        both = [self.ways.align(source, target, turned)[1].double().sum(1) for turned in (False, True)]
+        return both[0] + both[1]
 
     def reverse(self) -> Reverse:
         return Reverse(self.ways)

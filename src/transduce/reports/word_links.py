@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transduce.answers.corpus_alignment import CorpusAlignment
 from transduce.errors import UserError
+from transduce.links import Gold
 from transduce.pages.markup import Markup, element, table
 from transduce.pages.page import document, section
 from transduce.pages.page import write as write_page
@@ -43,6 +45,13 @@ class PairLinks:
     weights: Sequence[Sequence[float]]
     sure: Sequence[Link] | None = None
     possible: Sequence[Link] = ()
+
+    @classmethod
+    def of(cls, found: CorpusAlignment, pair: int = 0, gold: Gold | None = None) -> PairLinks:
+        """The links of the pair with the index ``pair``, beside its ``gold`` links if they are known."""
+        source, target = found.words(pair)
+        sure, possible = (None, ()) if gold is None else (gold.sure.of_pair(pair), gold.possible.of_pair(pair))
+        return cls(source, target, found.links.of_pair(pair), found.weights(pair), sure, possible)
 
     def verdicts(self) -> list[tuple[str, list[Link]]]:
         """The links by kind: right (found and possible, sure ones included), wrong (found and not possible), missing

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transduce.answers.alignments import readings
 from transduce.answers.answer import Answer, Output
 from transduce.answers.attention_weights import AttentionChoice
+from transduce.answers.readings import readings
 from transduce.answers.request import Request
 from transduce.transducer import Transducer
 

@@ -13,6 +13,7 @@ from transduce.data.settings import Data
 from transduce.errors import UserError
 from transduce.metrics.base import metric
 from transduce.models.compatibility import check_fit
+from transduce.objectives.alignments import AlignmentLikelihood
 from transduce.objectives.cross_entropy import ChainLikelihood, CrossEntropy, ParallelCrossEntropy
 from transduce.objectives.derivations import LanguageLikelihood
 from transduce.objectives.regression import AbsoluteError, LogDensity, SquaredError
@@ -35,6 +36,7 @@ MEASURES = (
     SquaredError(),
     AbsoluteError(),
     LanguageLikelihood(),
+    AlignmentLikelihood(),
 )
 """Objectives that can measure a counted model, too."""
 
@@ -84,7 +86,7 @@ class Training:
     none), and at the end. Then the last ``average`` validated models are averaged (1: no average), and the average
     becomes the best checkpoint if it is better. ``freeze`` names modules or parameters ("encoder", "decoder.embedding",
     "*.bias") that keep their values. ``seed`` decides all random numbers. The training of a counted model ends after a
-    pass that raises the log-probability by at most a share ``gain`` of its size.
+    pass that raises the log-probability by at most a share ``gain`` of its size; -1 does all passes.
     """
 
     steps: int | None = None
@@ -115,7 +117,7 @@ class Training:
             check_at_least(f"training.{name}", getattr(self, name), 1)
         check_at_least("training.clip", self.clip, 0)
         check_at_least("training.seed", self.seed, 0)
-        check_at_least("training.gain", self.gain, 0)
+        check_at_least("training.gain", self.gain, -1)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ class TwoWayCounts:
 
     def __init__(self, model: TwoWays, pairs: Pairs, warm_up: int, agreement: bool, prior: float) -> None:
         check_tokens("a word aligner", pairs.source, pairs.target)
-        self.model, self.agreement = model.double(), agreement
+        self.device = model.keys.device  # counting is in float64, on the processor
+        self.model, self.agreement = model.cpu().double(), agreement
         sides = Sentences.of_ragged(pairs.source), Sentences.of_ragged(pairs.target)
         rows, self.report = _countable(*sides)
         self.pairs = len(pairs)
@@ -65,13 +66,13 @@ class TwoWayCounts:
 
     def store(self) -> None:
         """Removes the pairs of words whose probability is at most ``NEGLIGIBLE`` in both directions, and converts the
-        model to single precision, in place.
+        model to single precision, in place, on the device that it came from.
         """
         lexicons = (self.model.forth.lexicon, self.model.back.lexicon)
         kept_U = torch.maximum(*(lexicon.probability for lexicon in lexicons)) > NEGLIGIBLE
         for parameter in (self.model.keys, *(lexicon.probability for lexicon in lexicons)):
             parameter.data = parameter[kept_U]
-        self.model.float()
+        self.model.float().to(self.device)
 
     def links(self, heuristic: Heuristic) -> Links:
         """The best links of the counted pairs, symmetrised by ``heuristic``. A pair that was not counted has no
