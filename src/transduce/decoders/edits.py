@@ -17,13 +17,14 @@ from transduce import tree
 from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
 from transduce.modules.embedding import Readout, TokenEmbedding
-from transduce.modules.linear import projection
+from transduce.modules.linear import linear, projection
 from transduce.modules.recurrent import Stack
 from transduce.protocols import Bridge, Cell
 from transduce.tree import Shared
-from transduce.types import EOS, PAD, Factory, Memory, MemoryWidths, real_mask
+from transduce.types import EOS, PAD, Factory, Memory, MemoryWidths, real_mask, widened
 
-NEVER = -1e4  # the logarithm of a probability that is 0: finite, so that differences and gradients are defined
+NEVER = -1e4  # the logit of an action that is impossible: finite, so that differences and gradients are defined
+LEAST = 1e-30  # a probability below which a token counts as impossible: its logarithm and its gradient are finite
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class EditSource:
 class EditState:
     """The state of ``EditDecoder``. ``cells`` is the state of the recurrent cells.
 
-    Two tensors are joint log-probabilities of the pointer's position s and of the next token, given the tokens so far:
+    Two tensors are joint probabilities of the pointer's position s and of the next token, given the tokens so far:
     ``written_NSV`` that v is inserted at s, ``copied_NS`` that the token at s is copied. Before the first token they
     are placeholders: after it, which is BOS, the pointer is at position 0.
     """
@@ -111,74 +112,66 @@ class EditDecoder(nn.Module):
         states_BSD = memory.states.values
         empty = self.stack.start(states_BSD.shape[0], states_BSD)
         source = EditSource(self.read(states_BSD), memory.states.lengths, self._copied(memory))
-        at_BS = torch.full_like(source.states_BSH[..., 0], NEVER)
-        at_BS[:, 0] = 0.0
-        written_BSV = at_BS[..., None].expand(-1, -1, self.width).contiguous()  # whatever is read first: it is BOS
-        copied_BS = torch.full_like(at_BS, NEVER)
+        copied_BS = torch.zeros_like(source.states_BSH[..., 0], dtype=widened(states_BSD.dtype))
+        written_BSV = copied_BS.new_zeros(*copied_BS.shape, self.width)
+        written_BSV[:, 0] = 1.0  # whatever is read first: it is BOS
         cells = tree.fill(empty, self.bridge(tree.leaves(memory.summary)))
         return EditState(cells, written_BSV, copied_BS, Shared(source))
 
     def extend(self, tokens_NT: Tensor, state: EditState) -> tuple[Tensor, EditState]:
         source = state.source.value
         d_NTW, cells = self.stack.unroll(self.dropout(self.embedding(tokens_NT)), state.cells)
-        delete_NTS, copy_NTS, insert_NTSV = self._actions(d_NTW, source)
-        N, T, S = copy_NTS.shape
-        # the log-probability to move from position 0 to s by deletions: the sum of those before s
-        moved_NTS = delete_NTS.cumsum(-1) - delete_NTS
+        p_NTSA = self._actions(d_NTW, source)
+        with torch.autocast(p_NTSA.device.type, enabled=False):
+            insert_NTSV, copy_NTS = p_NTSA[..., : self.width], p_NTSA[..., -1]
+            at_NTS = self._places(tokens_NT, p_NTSA, state)
+            p_NTV = (at_NTS[..., None, :] @ insert_NTSV).squeeze(-2)
+            copied_NTS = at_NTS * copy_NTS
+            copy_NTS = _per_row(source.copy_BS, len(tokens_NT))[:, None].expand_as(copied_NTS)
+            log_p_NTV = p_NTV.scatter_add(-1, copy_NTS, copied_NTS).clamp(min=LEAST).log()
+        written_NSV = at_NTS[:, -1, :, None] * insert_NTSV[:, -1]
+        return log_p_NTV, EditState(cells, written_NSV, copied_NTS[:, -1], state.source)
+
+    def _places(self, tokens_NT: Tensor, p_NTSA: Tensor, state: EditState) -> Tensor:
+        """[N, T, S]: the probability that the pointer passes position s after the tokens y_<t, of which the last is
+        ``tokens_NT[:, t]``: the forward recursion.
+        """
+        (N, T, S, _), source = p_NTSA.shape, state.source.value
         real_NS = _per_row(real_mask(source.lengths_B, S), N)
         is_copy_NTS = tokens_NT[:, :, None] == _per_row(source.copy_BS, N)[:, None]
-        column_NTS1 = tokens_NT[..., None, None].expand(N, T, S, 1)
-        inserted_NTS = insert_NTSV[:, :-1].gather(-1, column_NTS1[:, 1:])[..., 0]
-        written_NS, copied_NS = state.written_NSV.gather(-1, column_NTS1[:, 0])[..., 0], state.copied_NS
+        token_NTS1 = tokens_NT[..., None, None].expand(N, T, S, 1)
+        inserted_NTS = p_NTSA[:, :-1].gather(-1, token_NTS1[:, 1:])[..., 0]
+        copied_NTS = p_NTSA[:, :-1, :, -1] * is_copy_NTS[:, 1:]
+        reach_NTSS = _reach(p_NTSA[..., -2], real_NS)
+        at_NS = state.written_NSV.gather(-1, token_NTS1[:, 0])[..., 0]
+        at_NS = at_NS + _advanced(state.copied_NS * is_copy_NTS[:, 0])
         places = []
         for t in range(T):
-            at_NS = _after(written_NS, copied_NS.masked_fill(~is_copy_NTS[:, t], NEVER), real_NS)
-            moved_NS = moved_NTS[:, t]
-            at_NS = (moved_NS + (at_NS - moved_NS).logcumsumexp(-1)).masked_fill(~real_NS, NEVER)
+            if t:
+                at_NS = at_NS * inserted_NTS[:, t - 1] + _advanced(at_NS * copied_NTS[:, t - 1])
+            at_NS = at_NS + LEAST * real_NS  # even after tokens that are impossible
+            at_NS = ((at_NS / at_NS.sum(-1, keepdim=True))[..., None] * reach_NTSS[:, t]).sum(1)
             places.append(at_NS)
-            copied_NS = at_NS + copy_NTS[:, t]
-            if t + 1 < T:
-                written_NS = at_NS + inserted_NTS[:, t]
-        at_NTS = torch.stack(places, 1)
-        written_NTSV = at_NTS[..., None] + insert_NTSV
-        log_p_NTV = self._with_copies(written_NTSV, at_NTS + copy_NTS, source).logsumexp(2)
-        return log_p_NTV, EditState(cells, written_NTSV[:, -1], copied_NS, state.source)
+        return torch.stack(places, 1)
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
         """log p(v | tokens so far, source) [..., V] of all tokens, or [..., C] of the ``candidates``: a new tensor."""
         return output.clone() if candidates is None else output.index_select(-1, candidates)
 
-    def _actions(self, d_NTW: Tensor, source: EditSource) -> tuple[Tensor, Tensor, Tensor]:
-        """Log-probabilities of deleting and of copying the token at each position, [N, T, S] each, and of inserting
-        each token there, [N, T, S, V]. At each position before the last they are one softmax. The deletion at the last
-        position and after it, which is impossible, has 0 instead of its log-probability, so that sums of deletions
-        ignore it.
+    def _actions(self, d_NTW: Tensor, source: EditSource) -> Tensor:
+        """[N, T, S, V + 2]: the probabilities to insert each token at each position, to delete the token there, and to
+        copy it. Positions after the source's end have values without a meaning.
         """
         N, S = len(d_NTW), source.states_BSH.shape[1]
-        states_N1SH = _per_row(source.states_BSH, N)[:, None]
-        h_NTSH = torch.tanh(states_N1SH + self.remember(self.dropout(d_NTW))[:, :, None])
-        last_NS = torch.arange(S, device=d_NTW.device) >= _per_row(source.lengths_B - 1, N)[:, None]
-        last_N1S1 = last_NS[:, None, :, None]
-        uncopied_N1S1 = _per_row(source.copy_BS == PAD, N)[:, None, :, None]
-        delete_NTS1, copy_NTS1 = self.moves(h_NTSH).split(1, -1)
-        ends_V = torch.arange(self.width, device=d_NTW.device) == EOS
-        insert_NTSV = self.projection(h_NTSH).masked_fill(ends_V & ~last_N1S1, NEVER)
-        delete_NTS1 = delete_NTS1.masked_fill(last_N1S1, NEVER)
-        copy_NTS1 = copy_NTS1.masked_fill(uncopied_N1S1, NEVER)
-        log_p_NTSA = torch.cat([insert_NTSV, delete_NTS1, copy_NTS1], -1).log_softmax(-1)
-        return log_p_NTSA[..., -2].masked_fill(last_NS[:, None], 0.0), log_p_NTSA[..., -1], log_p_NTSA[..., :-2]
-
-    def _with_copies(self, written_NTSV: Tensor, copied_NTS: Tensor, source: EditSource) -> Tensor:
-        """The joint log-probability [N, T, S, V] that the pointer is at s and that the next token is v, inserted or
-        copied.
-        """
-        if not len(self.copies):
-            return written_NTSV
-        copy_N1S1 = _per_row(source.copy_BS, len(copied_NTS))[:, None, :, None]
-        index_NTS1 = copy_N1S1.expand(*copied_NTS.shape, 1)
-        own_NTS1 = written_NTSV.gather(-1, index_NTS1)
-        gain_NTS1 = torch.logaddexp(copied_NTS[..., None] - own_NTS1, torch.zeros_like(own_NTS1))
-        return written_NTSV.scatter_add(-1, index_NTS1, gain_NTS1.masked_fill(copy_N1S1 == PAD, 0.0))
+        h_NTSH = torch.tanh(_per_row(source.states_BSH, N)[:, None] + self.remember(self.dropout(d_NTW))[:, :, None])
+        weight_AH = torch.cat([self.projection.weight, self.moves.weight])
+        logits_NTSA = linear(h_NTSH, weight_AH, torch.cat([self.projection.bias, self.moves.bias]))
+        last_BS = torch.arange(S, device=d_NTW.device) >= source.lengths_B[:, None] - 1
+        excluded_BSA = logits_NTSA.new_zeros(*last_BS.shape, self.width + 2)
+        excluded_BSA[..., EOS].masked_fill_(~last_BS, NEVER)
+        excluded_BSA[..., -2].masked_fill_(last_BS, NEVER)
+        excluded_BSA[..., -1].masked_fill_(source.copy_BS == PAD, NEVER)
+        return (logits_NTSA + _per_row(excluded_BSA, N)[:, None]).softmax(-1, widened(logits_NTSA.dtype))
 
     def _copied(self, memory: Memory) -> Tensor:
         """[B, S]: the target id that a copy of each source position writes, or PAD. All are PAD without ``copies``.
@@ -197,14 +190,21 @@ class EditDecoder(nn.Module):
         return copied_BS
 
 
-def _after(written_NS: Tensor, copied_NS: Tensor, real_NS: Tensor) -> Tensor:
-    """log p(pointer is at s | tokens so far) [N, S], right after a token and before any deletion that follows it.
-
-    ``written_NS`` and ``copied_NS`` are the joint log-probabilities of this token and of the position where it was
-    inserted or copied. An insertion leaves the pointer where it is; a copy moves it to the next position.
+def _reach(delete_NTS: Tensor, real_NS: Tensor) -> Tensor:
+    """[N, T, S, S]: the probability that a pointer at the first position reaches the second one by deletions alone. It
+    is 0 for positions before the first one and after the source's end.
     """
-    advanced_NS = nn.functional.pad(copied_NS[:, :-1], (1, 0), value=NEVER)
-    return torch.logaddexp(written_NS, advanced_NS).masked_fill(~real_NS, NEVER).log_softmax(-1)
+    moved_NTS = delete_NTS.clamp(min=LEAST).log()
+    moved_NTS = moved_NTS.cumsum(-1) - moved_NTS
+    S = real_NS.shape[1]
+    possible_NSS = real_NS.new_ones(S, S).triu() & real_NS[:, None]
+    log_p_NTSS = (moved_NTS[:, :, None] - moved_NTS[..., None]).masked_fill(~possible_NSS[:, None], NEVER)
+    return log_p_NTSS.exp()
+
+
+def _advanced(p_NS: Tensor) -> Tensor:
+    """Moves each position's probability to the next position."""
+    return nn.functional.pad(p_NS[:, :-1], (1, 0))
 
 
 def _per_row(x_B: Tensor, N: int) -> Tensor:
