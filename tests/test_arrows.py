@@ -43,7 +43,10 @@ OWNERS = {"typer": {"cli", "serving"}, "rich": {"cli", "serving", "progress"}, "
 """What belongs to the outermost layer alone: a model in a notebook draws nothing on a terminal."""
 
 FACADE = "transduce"  # __init__.py: names resolved when they are first used, so its imports point upwards
-COLLECTIONS = {"transduce.config"}  # packages whose __init__.py only collects the names of their modules
+COLLECTIONS = {
+    "transduce.config",
+    "transduce.protocols",
+}  # packages whose __init__.py only collects the names of their modules
 
 
 def module_name(file: Path, source: Path = SOURCE) -> str:
