@@ -1,4 +1,4 @@
-"""The nouns: values that models, searches, objectives and metrics pass to each other. The package protocols has the verbs.
+"""Values that models, searches, objectives and metrics pass to each other. The package protocols has the contracts.
 
 Names end with their shape. B: rows (sentences). K: hypotheses per sentence. N: rows of any kind. S: source positions.
 T: target positions. D: features. V: vocabulary.

@@ -1,7 +1,7 @@
 """The protocols of models, their parts, searches, objectives and metrics.
 
-A protocol stands here if more than one package uses it. ``models`` has the protocols of whole models and of what uses
-them, ``parts`` those of the parts that models are made of.
+A protocol stands here if more than one package uses it. The module ``models`` has the protocols of whole models and of
+searches, objectives and metrics. The module ``parts`` has the protocols of a model's parts.
 """
 
 from transduce.protocols.models import (

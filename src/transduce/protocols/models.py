@@ -1,4 +1,4 @@
-"""The protocols of models, and of the searches, objectives and metrics that use them. parts.py has those of the parts.
+"""The protocols of models, and of the searches, objectives and metrics that use them.
 
 A search, an objective, an inspector and a server know only the protocol of a model, never its class. types.py explains
 the letters of the shapes.
