@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,8 +19,11 @@ import torch
 import transduce
 from families import FACTS, paired
 from transduce import config
+from transduce.data.tokenizers.numbers import Numbers
 from transduce.data.tokenizers.spelled import Spelled, SpelledTokenizer
 from transduce.data.tokenizers.text import Characters, Symbols, TextTokenizer
+from transduce.errors import UserError
+from transduce.inspect.label_posteriors import label_posteriors, places_of
 from transduce.protocols import Model
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.hidden_markov.words import WordEmissions
@@ -287,6 +292,49 @@ def test_from_files_to_labels(run: Path, call: Call, tmp_path: Path) -> None:
     status, out, _ = call("score", run, tmp_path / "pairs.tsv")
     right, wrong = map(float, out.split())
     assert 0 > right > wrong
+
+
+def test_posteriors_are_sums_over_all_label_sequences(run: Path) -> None:
+    trained, source = transduce.load(run), "a Bella hurts"
+    found = label_posteriors(trained, source)
+    trellis = trained.model.trellis(trained.padded([trained.read([source])[0].row]))
+    names = trained.target_tokenizer.tokens(range(len(trained.target_tokenizer)))
+    every = torch.tensor(list(itertools.product(range(len(names)), repeat=3)))  # special tokens too
+    rows = replace(trellis, unary=trellis.unary.repeat(len(every), 1, 1), lengths=trellis.lengths.repeat(len(every)))
+    p_N = rows.score(every).double().softmax(0)
+    for place, (id, label) in itertools.product(range(3), enumerate(names)):
+        summed = float(p_N[every[:, place] == id].sum())
+        assert dict(found.best(place)).get(label, summed) == pytest.approx(summed, abs=1e-5)
+    assert found.labels == tuple(names[UNK + 1 :])
+    labelled_N = p_N.masked_fill((every <= UNK).any(1), 0.0)
+    assert found.path == tuple(names[id] for id in every[labelled_N.argmax()])
+    assert found.output.log_prob == pytest.approx(float(labelled_N.max().log()), abs=1e-5)
+
+
+def test_inspect_shows_the_posteriors_of_a_chain(run: Path, call: Call, tmp_path: Path) -> None:
+    head, *rows = call("inspect", run, "the cat barks", "--set=search.type=posterior")[1].splitlines()
+    assert re.fullmatch(r"log p -\d+\.\d{3} of the labels in the second column", head)
+    assert [row.split()[:3] for row in rows] == [["the", "D", "D"], ["cat", "N", "N"], ["barks", "V", "V"]]
+    given = call("inspect", run, "the cat", "--target=D V")[1].splitlines()
+    assert given[2].split()[:4] == ["cat", "V", "*", "N"]
+    assert "labels for a source of 2" in call("inspect", run, "the cat", "--target=D")[2]
+    assert "--head 1 is for attention" in call("inspect", run, "the cat", "--head=1")[2]
+    assert call("inspect", run, "the cat", f"--out={tmp_path / 'labels.json'}")[0] == 0
+    record = json.loads((tmp_path / "labels.json").read_text(encoding="utf-8"))
+    assert [(place["text"], place["label"]) for place in record["places"]] == [("the", "D"), ("cat", "N")]
+    assert 0.9 < sum(record["places"][1]["posteriors"].values()) <= 1
+    pytest.importorskip("matplotlib")
+    for suffix in ("html", "svg", "png"):
+        assert call("inspect", run, "the cat $", f"--out={tmp_path / f'labels.{suffix}'}")[0] == 0
+        assert (tmp_path / f"labels.{suffix}").stat().st_size > 1000
+
+
+def test_places_of_signals_are_numbered_and_other_models_have_no_posteriors(run: Path, trained: Path) -> None:
+    tokenizer = transduce.load(run).source_tokenizer
+    assert places_of(tokenizer, "the cat", tokenizer.encode(["the cat"])[0], 2) == ("the", "cat")
+    assert places_of(Numbers().learn(["1 2"]), "1 2", [1.0, 2.0, 2.0], 2) == ("1", "2")
+    with pytest.raises(UserError, match="EncoderDecoder is no chain of labels"):
+        label_posteriors(transduce.load(trained, device="cpu"), "ab")
 
 
 def test_what_has_been_counted_is_told_and_left_alone(run: Path) -> None:

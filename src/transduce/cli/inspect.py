@@ -1,4 +1,4 @@
-"""``transduce inspect``: the attention, the frames or the units behind an output, or the beam search's tree."""
+"""``transduce inspect``: what is behind an output: attention, labels, links, frames, units, or the search's tree."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def inspect(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Draw it in a file (.png, .svg, .pdf; a signal also .html; a beam tree .html, .svg; frames .svg)."
+            help="Draw it in a file (.png, .svg, .pdf; signals, links and labels also .html, labels also .json; a beam "
+            "tree .html, .svg; frames .svg)."
         ),
     ] = None,
     head: Annotated[int | None, typer.Option(min=0, help="Show one attention head; by default the average.")] = None,
@@ -46,9 +47,10 @@ def inspect(
         typer.Option("--series", help="Show a forecast with its intervals, and the components of a Kalman filter."),
     ] = False,
 ) -> None:
-    """Show the attention to a source while the model writes its output. Options show other views: the frames of a CTC
-    model, the units of a joint n-gram model, the phrases of a phrase-based model, the hypotheses of a beam search, or a
-    series with its forecast."""
+    """Show the attention to a source while the model writes its output, the posterior probabilities of a chain's
+    labels, or the links of a word aligner. Options show other views: the frames of a CTC model, the units of a joint
+    n-gram model, the phrases of a phrase-based model, the hypotheses of a beam search, or a series with its
+    forecast."""
     if phrases:
         _check_phrases(
             units or frames or beam_tree or pruned or series, {"--head": head, "--beam": beam, "--target": target}
@@ -139,12 +141,15 @@ def _show_series(trained: RunOptions, text: str, out: Path | None) -> None:
 
 def _show_attention(trained: RunOptions, text: str, target: str | None, head: int | None, out: Path | None) -> None:
     from transduce.inspect.attention import attention, plot
-    from transduce.protocols import Aligner, can
+    from transduce.protocols import Aligner, Chain, Searching, can
 
     transducer = trained.load()
     _suggest_other_view(type(transducer.model))
     if can(type(transducer.model), Aligner):
         _show_links(transducer, text, target, head, out)
+        return
+    if can(type(transducer.model), Chain) and not can(type(transducer.model), Searching):
+        _show_labels(transducer, text, target, head, out)
         return
     if transducer.source_tokenizer.signal:
         _show_signal_attention(transducer, text, target, head, out)
@@ -198,6 +203,22 @@ def _show_links(transducer: Transducer, text: str, target: str | None, head: int
         print("\n".join(found.lines()))
     else:
         write(PairLinks.of(found.found), "Word alignment", out)
+
+
+def _show_labels(transducer: Transducer, text: str, target: str | None, head: int | None, out: Path | None) -> None:
+    from transduce.inspect.label_posteriors import label_posteriors
+    from transduce.reports.label_posteriors import write
+
+    if head is not None:
+        raise UserError(
+            f"--head {head} is for attention, and inspect shows the labels of this "
+            f"{type(transducer.model).__name__}: leave it out"
+        )
+    found = label_posteriors(transducer, text, target)
+    if out is None:
+        print("\n".join(found.lines()))
+    else:
+        write(found, out)
 
 
 def _show_beam_tree(trained: RunOptions, text: str, beam: int | None, pruned: bool, out: Path | None) -> None:
