@@ -131,11 +131,11 @@ class Answer:
         return messages
 
 
-def with_warnings(answers: Iterable[Answer]) -> Iterator[Answer]:
+def with_warnings(answers: Iterable[Answer], first: int = 1) -> Iterator[Answer]:
     """Yields the same answers, and logs each one's warnings, for callers that show only the outputs. The answers are
-    numbered from 1.
+    numbered from ``first``.
     """
-    for number, answer in enumerate(answers, 1):
+    for number, answer in enumerate(answers, first):
         for message in answer.warnings(number):
             log.warning(message)
         yield answer

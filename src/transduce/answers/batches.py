@@ -15,16 +15,27 @@ R = TypeVar("R")
 Q = TypeVar("Q")
 
 
-def windows(items: Iterable[R], batch_size: int, ahead: int = WINDOW) -> Iterator[list[R]]:
-    """Yields the items, in order, in lists of up to ``ahead`` times ``batch_size`` of them.
+def window_size(batch_size: int, ahead: int = WINDOW) -> int:
+    """The number of items to read before the first batch: ``ahead`` times ``batch_size``.
 
-    If ``batch_size`` is 1, each list has one item, so that each line is answered at once. Raises UserError for a
-    ``batch_size`` below 1.
+    If ``batch_size`` is 1, it is 1, so that each line is answered at once. Raises UserError for a ``batch_size`` below
+    1.
     """
     if batch_size < 1:
         raise UserError(f"batch_size = {batch_size}: at least one sentence goes in a batch")
+    return batch_size * (ahead if batch_size > 1 else 1)
+
+
+def windows(items: Iterable[R], size: int) -> Iterator[list[R]]:
+    """Yields the items, in order, in lists of ``size``; the last list may be shorter. Reads a list when it is asked
+    for.
+
+    Raises UserError for a ``size`` below 1.
+    """
+    if size < 1:
+        raise UserError(f"window = {size}: at least one line goes in a window")
     iterator = iter(items)
-    while window := list(islice(iterator, batch_size * (ahead if batch_size > 1 else 1))):
+    while window := list(islice(iterator, size)):
         yield window
 
 

@@ -58,7 +58,7 @@ def evaluate(
     forced: list[Output] = []
     lengths: list[int] = []
     seconds = 0.0
-    for window in windows(examples, batch_size, pipeline.ahead):
+    for window in windows(examples, pipeline.window_size(batch_size)):
         first = len(lengths) + 1
         began = clock()
         sources = pipeline.read([example.source for example in window], first)

@@ -43,19 +43,26 @@ class Pipeline(TextModel):
     workers: Workers[Any] | None
 
     def answer(
-        self, requests: Iterable[Request], search: Search[Any] | None = None, batch_size: int = 64
+        self,
+        requests: Iterable[Request],
+        search: Search[Any] | None = None,
+        batch_size: int = 64,
+        window: int | None = None,
+        first: int = 1,
     ) -> Iterator[Answer]:
         """Yields an answer to each request, in order.
 
-        It reads up to 64 batches ahead (4 for signals), to put sources of similar length in one batch. If
-        ``batch_size`` is 1, it answers each request before it takes the next. Raises RequestError for a request that
-        cannot be answered.
+        It reads ``window`` requests at a time, to put sources of similar length in one batch, and answers them before
+        it reads the next. So no more than ``window`` requests and answers are in memory. The default is 64 batches,
+        or 4 for signals; it is one request if ``batch_size`` is 1. The first request has the number
+        ``first`` in messages. Raises RequestError for a request that cannot be answered, and UserError if
+        ``batch_size`` or ``window`` is less than 1.
         """
-        first = 1
-        for window in windows(requests, batch_size, self.ahead):
-            sources = self.read([request.source for request in window], first)
-            yield from self.answer_read(window, sources, first, search, batch_size)
-            first += len(window)
+        default = self.window_size(batch_size)
+        for some in windows(requests, default if window is None else window):
+            sources = self.read([request.source for request in some], first)
+            yield from self.answer_read(some, sources, first, search, batch_size)
+            first += len(some)
 
     def answer_read(
         self,

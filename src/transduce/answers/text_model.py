@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from transduce.answers.answer import Truncation
-from transduce.answers.batches import SIGNALS_AHEAD, WINDOW
+from transduce.answers.batches import SIGNALS_AHEAD, WINDOW, window_size
 from transduce.compute.precision import Precision, autocast
 from transduce.data.corpora import LineError
 from transduce.data.preparation import Tokenizers
@@ -79,10 +79,11 @@ class TextModel:
         """How phrases are spelled in the tokens of the target."""
         return Lexicon(self.target_tokenizer)
 
-    @property
-    def ahead(self) -> int:
-        """How many batches to read ahead, to sort sources by length; few for signals, whose rows are large."""
-        return SIGNALS_AHEAD if self.source_tokenizer.signal else WINDOW
+    def window_size(self, batch_size: int) -> int:
+        """How many sources to read at a time, to sort them by length: 64 batches, or 4 for signals, whose rows are
+        large; 1 if ``batch_size`` is 1. Raises UserError for a ``batch_size`` below 1.
+        """
+        return window_size(batch_size, SIGNALS_AHEAD if self.source_tokenizer.signal else WINDOW)
 
     # ---------------------------------------------------------- the model
 

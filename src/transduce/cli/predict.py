@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +13,10 @@ from transduce.cli import formats, inputs
 from transduce.cli.options import BatchSize, BeamSize, Files, RunOptions
 from transduce.cli.requests import ExtraOptions, RequestOptions
 from transduce.errors import UserError
+
+if TYPE_CHECKING:
+    from transduce.answers.answer import Answer
+    from transduce.answers.request import Request
 
 
 def predict(
@@ -20,9 +27,21 @@ def predict(
     beam: BeamSize = None,
     nbest: Annotated[int | None, typer.Option(min=1, help="Outputs to write for each source.")] = None,
     batch_size: BatchSize = 64,
+    window: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Lines in memory at a time, sorted by length to fill batches. [default: 64 batches]",
+            metavar="N",
+        ),
+    ] = None,
     format: Annotated[
         str, typer.Option(help="text (one line per output), tsv (source, score, text) or jsonl.")
     ] = "text",
+    out: Annotated[Path | None, typer.Option("--out", help="Write to this file.", metavar="FILE")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the file of --out, if an earlier call was killed.")
+    ] = False,
     stream: Annotated[
         bool, typer.Option("--stream", help="Write each part of an output as soon as it is decided.")
     ] = False,
@@ -30,14 +49,18 @@ def predict(
     """Write the model's best output for each input line, in order."""
     from transduce.answers.answer import with_warnings
     from transduce.answers.extras import check_extras
+    from transduce.answers.output_file import write_answers
     from transduce.metrics.units import one_line
 
     write = formats.choose(format, formats.PREDICTIONS)
-    if stream and ((nbest or 1) > 1 or format != "text" or extra_options or request_options or trained.workers > 1):
+    several = (nbest or 1) > 1 or trained.workers > 1 or window is not None
+    if stream and (several or format != "text" or extra_options or request_options or out is not None):
         raise UserError(
-            "--stream writes one output's text as it comes: leave out --nbest, --format, --alignments and the like, "
-            "--workers, prefixes and phrases"
+            "--stream writes one output's text as it comes: leave out --nbest, --format, --out, --alignments and the "
+            "like, --workers, --window, prefixes and phrases"
         )
+    if resume and out is None:
+        raise UserError("--resume continues a file: name it with --out")
     transducer = trained.load(beam)
     longest = inputs.longest_line(transducer)
     if stream:
@@ -50,6 +73,33 @@ def predict(
     check_extras(transducer, extras)
     requests = request_options.read(files, extras, longest)
     search = None if nbest is None else transducer.search.resized(beam, nbest)
-    for answer in with_warnings(transducer.answer(requests, search, batch_size)):
+    window = window or transducer.window_size(batch_size)
+
+    def answers(requests: Iterator[Request], first: int = 1) -> Iterator[Answer]:
+        return with_warnings(transducer.answer(requests, search, batch_size, window, first), first)
+
+    if out is not None:
+        options = {"beam": beam, "nbest": nbest, "batch_size": batch_size, "window": window, "format": format}
+        settings = options | _settings(trained, extra_options) | {"device": str(transducer.device)}
+        write_answers(out, requests, answers, write, settings, window, resume)
+        return
+    for answer in answers(requests):
         for line in write(answer):
             print(line, flush=batch_size == 1)
+
+
+def _settings(trained: RunOptions, extra_options: ExtraOptions) -> dict[str, Any]:
+    """The values of JSON on which the output depends, apart from the options of the command itself and the requests.
+
+    Files are represented by hashes, so that a run may be moved or named by another path.
+    """
+    from transduce.engines.manifest import checksum
+    from transduce.runs.identity import identity
+
+    settings = asdict(trained) | asdict(extra_options)
+    settings["run"] = identity(trained.run, trained.checkpoint, trained.engine)  # type: ignore[arg-type]
+    if extra_options.aligner is not None:
+        settings["aligner"] = identity(extra_options.aligner, trained.checkpoint, trained.engine)  # type: ignore[arg-type]
+    if extra_options.dictionary is not None:
+        settings["dictionary"] = checksum(extra_options.dictionary)
+    return settings

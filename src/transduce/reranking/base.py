@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from transduce.answers.answer import Answer, Output
-from transduce.answers.batches import windows
+from transduce.answers.batches import window_size, windows
 from transduce.answers.request import requests_for
 from transduce.protocols import Search
 from transduce.reranking.candidates import CandidateLists, with_candidates
@@ -38,7 +38,7 @@ def rerank(
     together with the transducer's. Sources are read ahead as ``Transducer.answer`` reads requests.
     """
     answers = transducer.answer(requests_for(sources), search, batch_size)
-    for window in windows(with_candidates(transducer, answers, candidates, batch_size), batch_size):
+    for window in windows(with_candidates(transducer, answers, candidates, batch_size), window_size(batch_size)):
         yield from reranker(window)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transduce.answers.answer import Answer, Output
-from transduce.answers.batches import windows
+from transduce.answers.batches import window_size, windows
 from transduce.answers.request import Request
 from transduce.data import corpora
 from transduce.errors import UserError
@@ -60,7 +60,7 @@ def with_candidates(
 
     The model scores the appended outputs: they get its tokens, and its log-probability as ``log_prob`` and ``score``.
     """
-    for window in windows(answers, batch_size):
+    for window in windows(answers, window_size(batch_size)):
         others = [_new_outputs(answer, candidates) for answer in window]
         requests = [
             Request(answer.request.source, target=text)

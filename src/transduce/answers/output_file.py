@@ -1,0 +1,247 @@
+"""A file of answers that a killed process leaves in a state from which another process can continue.
+
+Beside the file OUT stands its journal, ``OUT.progress``: JSON lines, the settings first, then a mark after each so many
+answers. A mark has hashes of the requests answered so far and of the bytes written so far. What follows the last mark
+that is true of OUT is written again. So a kill, a cut at any byte and a machine that stops lose nothing else. The
+journal is deleted when OUT is complete.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from transduce.answers.answer import Answer
+from transduce.answers.request import Request
+from transduce.errors import UserError
+
+log = logging.getLogger("transduce")
+
+SUFFIX = ".progress"
+VERSION = 1
+Answering = Callable[[Iterator[Request], int], Iterator[Answer]]
+Writing = Callable[[Answer], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place in an output file after a whole answer: the numbers of answers and of bytes before it, and the SHA-256 of
+    the requests and of these bytes, as hexadecimal digits.
+    """
+
+    answers: int
+    requests: str
+    bytes: int
+    output: str
+
+
+def write_answers(
+    path: Path,
+    requests: Iterable[Request],
+    answer: Answering,
+    write: Writing,
+    settings: Mapping[str, Any],
+    every: int,
+    resume: bool = False,
+) -> None:
+    """Writes the lines of each request's answer to the file ``path``, in UTF-8, in order.
+
+    ``answer`` takes the requests that are left and the number of the first of them, counted from 1. It yields their
+    answers in order. ``write`` returns the lines of one answer. A mark is set after each ``every`` answers.
+
+    With ``resume``, the answers after the last true mark are dropped, and the work continues there. A missing file is
+    begun. The result has the same bytes as a file that was written at once, if ``answer`` gives the same answers when
+    it starts after a multiple of ``every`` requests. Work that fails before the first mark leaves no file.
+    ``settings`` are values of JSON; they must equal those with which the file was begun. A complete file has no journal
+    and cannot be resumed.
+
+    Raises UserError if the settings, the requests or the bytes at the beginning of the file are others, if the file is
+    complete, if another process writes it, or if it is not complete and ``resume`` is not set.
+    """
+    journal = journal_of(path)
+    _check_state(path, journal, resume)
+    with _locked(journal) as entries:
+        start = _begin(path, entries, json.loads(json.dumps(settings)))
+        output = _Output(path, start, requests, entries)
+        marked = start.answers
+        try:
+            with output.file:
+                for number, found in enumerate(answer(output.remaining, start.answers + 1), start.answers + 1):
+                    output.add(found, write)
+                    if number % every == 0:
+                        output.mark(number)
+                        marked = number
+                output.file.flush()
+                os.fsync(output.file.fileno())
+        except BaseException:
+            if not marked:  # there is nothing to continue
+                path.unlink()
+                journal.unlink()
+            raise
+        journal.unlink()
+
+
+def journal_of(path: Path) -> Path:
+    """The path of the journal of an output file: ``path`` with ``.progress`` at its end."""
+    return path.with_name(path.name + SUFFIX)
+
+
+class _Output:
+    """An output file that is open after its mark ``start``, and the hashes so far.
+
+    ``remaining`` are the requests that are not answered yet. Raises UserError if the requests before are not those of
+    the mark.
+    """
+
+    def __init__(self, path: Path, start: Mark, requests: Iterable[Request], entries: IO[bytes]) -> None:
+        self.entries = entries
+        self.requests, self.output = hashlib.sha256(), hashlib.sha256()
+        self.remaining = iter(requests)
+        count = 0
+        for request in islice(self.remaining, start.answers):
+            count += 1
+            self.requests.update(_content(request))
+        if (count, self.requests.hexdigest()) != (start.answers, start.requests):
+            what = f"has only {count} lines" if count < start.answers else "differs"
+            raise UserError(
+                f"{path} has answers to {start.answers} lines, and the beginning of this input {what}: give the input "
+                f"with which it was begun, or delete {path} and {journal_of(path).name}"
+            )
+        self.file: IO[bytes] = path.open("r+b" if start.bytes else "wb")
+        for block in _blocks(self.file, start.bytes):
+            self.output.update(block)
+        self.file.truncate()
+        self.bytes = start.bytes
+
+    def add(self, answer: Answer, write: Writing) -> None:
+        lines = b"".join(f"{line}\n".encode() for line in write(answer))
+        self.file.write(lines)
+        self.requests.update(_content(answer.request))
+        self.output.update(lines)
+        self.bytes += len(lines)
+
+    def mark(self, answers: int) -> None:
+        """Adds a mark to the journal, after the bytes that it describes are out of this process."""
+        self.file.flush()
+        mark = Mark(answers, self.requests.hexdigest(), self.bytes, self.output.hexdigest())
+        _append(self.entries, asdict(mark))
+
+
+def _check_state(path: Path, journal: Path, resume: bool) -> None:
+    if resume and path.exists() and not journal.exists():
+        raise UserError(
+            f"{path} has no {journal.name}: it is complete, or another program wrote it; there is nothing to resume"
+        )
+    if not resume and journal.exists():
+        raise UserError(
+            f"{path} is not complete, as {journal.name} shows: add --resume to continue it, or delete both files"
+        )
+
+
+def _begin(path: Path, entries: IO[bytes], settings: Mapping[str, Any]) -> Mark:
+    """The mark to continue after. Cuts what follows it off the journal, or begins a journal with the ``settings``."""
+    lines = _whole_lines(entries)
+    nothing = hashlib.sha256().hexdigest()
+    start = Mark(0, nothing, 0, nothing)
+    if not lines:
+        entries.seek(0)
+        entries.truncate()
+        _append(entries, {"version": VERSION, "settings": settings})
+        return start
+    first, *marks = lines
+    _check_settings(path, first[1], settings)
+    end = first[0]
+    fitting = 0
+    with path.open("rb") if path.exists() else open(os.devnull, "rb") as file:
+        size, digest = os.fstat(file.fileno()).st_size, hashlib.sha256()
+        for place, record in marks:
+            mark = Mark(**record)
+            if mark.bytes > size:
+                break
+            fitting += 1
+            for block in _blocks(file, mark.bytes - file.tell()):
+                digest.update(block)
+            if digest.hexdigest() != mark.output:
+                break
+            start, end = mark, place
+    if fitting and not start.answers:
+        raise UserError(
+            f"{path} does not begin as it was written: it was changed since; delete it and {journal_of(path).name}"
+        )
+    entries.seek(end)
+    entries.truncate()
+    if start.answers:
+        log.warning("%s: continues after %d answers", path, start.answers)
+    return start
+
+
+def _check_settings(path: Path, record: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    if record.get("version") != VERSION:
+        raise UserError(f"{journal_of(path)} is of another version of transduce: delete it and {path.name}")
+    before = record["settings"]
+    changed = [name for name in {**before, **settings} if before.get(name) != settings.get(name)]
+    if changed:
+        told = ", ".join(f"{name} = {before.get(name)!r}, now {settings.get(name)!r}" for name in changed)
+        raise UserError(
+            f"{path} was begun with other settings ({told}): repeat the command as it was, or delete {path.name} and "
+            f"{journal_of(path).name}"
+        )
+
+
+def _whole_lines(entries: IO[bytes]) -> list[tuple[int, dict[str, Any]]]:
+    """The records of a journal, each with the place of its end. A line that a kill has cut, and what follows it, is
+    left out.
+    """
+    entries.seek(0)
+    found, place = list[tuple[int, dict[str, Any]]](), 0
+    for line in entries:
+        place += len(line)
+        try:
+            record = json.loads(line) if line.endswith(b"\n") else None
+        except ValueError:
+            record = None
+        if not isinstance(record, dict):
+            break
+        found.append((place, record))
+    return found
+
+
+def _append(entries: IO[bytes], record: Mapping[str, Any]) -> None:
+    entries.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+    entries.flush()
+
+
+def _blocks(file: IO[bytes], count: int) -> Iterator[bytes]:
+    """Yields the next ``count`` bytes of a file, in pieces."""
+    while count and (block := file.read(min(count, 1 << 20))):
+        count -= len(block)
+        yield block
+
+
+def _content(request: Request) -> bytes:
+    """What a request asks for, apart from its extras, which are the same for a whole file."""
+    asked = (request.source, request.prefix, request.constraints, request.nbest, request.target)
+    return f"{asked!r}\n".encode(errors="backslashreplace")
+
+
+@contextmanager
+def _locked(journal: Path) -> Iterator[IO[bytes]]:
+    """The journal, open and locked. The operating system releases the lock of a process that is killed."""
+    with journal.open("a+b") as entries:
+        try:
+            fcntl.flock(entries, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(
+                f"{journal.name} is in use: another process writes {journal.name.removesuffix(SUFFIX)}; wait until it "
+                "ends, or choose another --out"
+            ) from None
+        yield entries

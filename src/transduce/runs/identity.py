@@ -1,0 +1,32 @@
+"""Which model a run is: a hash of the files that decide what it predicts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from transduce.engines.manifest import Manifest, checksum, find_export
+from transduce.runs.layout import CONFIG, SHORTLIST, TOKENIZERS, Checkpoint, members
+from transduce.runs.run import Run
+
+
+def identity(run: str | Path, checkpoint: Checkpoint = "best", engine: str | None = None) -> str:
+    """The SHA-256, in hexadecimal digits, of the settings, the tokenizers, the weights and the shortlist of a run.
+    Models that the run's search names are not part of it.
+
+    ``run``, ``checkpoint`` and ``engine`` are as in ``transduce.load``. The hash of RUN+RUN is of all its runs. An
+    export is hashed with all its files. A copied run has the same hash. Raises FileNotFoundError if there is no such
+    run or checkpoint.
+    """
+    parts = list[str]()
+    for path in members(run):
+        folder = find_export(path, engine)
+        if folder is not None:
+            parts.append(json.dumps(Manifest.read(folder).files, sort_keys=True))
+            continue
+        found = Run.open(path)
+        files = [found.path / CONFIG, *sorted((found.path / TOKENIZERS).iterdir()), found.weights(checkpoint)]
+        shortlist = found.path / SHORTLIST
+        parts += [checksum(file) for file in (*files, *([shortlist] if shortlist.exists() else []))]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
