@@ -234,6 +234,51 @@ def test_the_command_weighs_models(trained: Path, sister: Path, model: Transduce
     )
 
 
+def test_a_file_holds_the_options_and_the_options_win(trained: Path, sister: Path, call: Call, tmp_path: Path) -> None:
+    kept = tmp_path / "channel.toml"
+    kept.write_text(
+        f"[rerank]\nown = 2\nlength = 0.25\nnbest = 6\nchannel = {{ '{sister}' = 0.5 }}\n"
+        f"[rerank.language_model]\n'{sister}' = 1.0\n",
+        encoding="utf-8",
+    )
+    options = [f"--channel={sister}=0.5", "--language-model", sister, "--own=2", "--length=0.25", "--nbest=6"]
+    asked = ["rerank", trained, "--format=tsv", "--keep=6", "--device=cpu"]
+    lines = b"abc\nde\n"
+    written = call(*asked, *options, stdin=lines)
+    assert len(written[1].splitlines()) == 12
+    assert call(*asked, f"--config={kept}", stdin=lines) == written
+    changed = [f"--channel={sister}=-3", "--own=0", "--nbest=4"]
+    overridden = call(*asked, f"--config={kept}", *changed, stdin=lines)
+    assert overridden == call(*asked, *options[1:3], "--length=0.25", *changed, stdin=lines)
+    assert overridden[1] != written[1]
+    kept.write_text('[rerank]\nmbr = "cer"\nposterior = true\n', encoding="utf-8")
+    for flags, expected in (([], ["--mbr=cer", "--posterior"]), (["--no-posterior"], ["--mbr=cer"])):
+        assert call(*asked, f"--config={kept}", *flags, stdin=lines) == call(*asked, *expected, stdin=lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[rerank]\nchanel = { a = 1.0 }", 'rerank.chanel: .*did you mean "channel"'),
+        ("[rerank]\nown = 'much'", "rerank.own: .*expected a number"),
+        ("[rerank]\nchannel = ['runs/a=1']", "rerank.channel: .*expected a table"),
+        ("[rerank]\nnbest = 0", "rerank.*nbest = 0: at least one output"),
+        ("[rerank]\nown = 0.5", "nothing to rank by"),
+        ("[rerank]\nmbr = 'cer'\nlength = 1.0", "give one kind"),
+        ("[reranking]\nown = 0.5", 'reranking: .*did you mean "rerank"'),
+        ("", "rerank: missing"),
+        ("[rerank", "kept.toml"),
+    ],
+)
+def test_mistakes_in_a_file_of_criteria(text: str, expected: str, trained: Path, call: Call, tmp_path: Path) -> None:
+    (tmp_path / "kept.toml").write_text(text, encoding="utf-8")
+    assert re.search(expected, told(call("rerank", trained, f"--config={tmp_path / 'kept.toml'}", stdin=b"a\n")))
+
+
+def test_a_file_of_criteria_that_is_not_there(trained: Path, call: Call) -> None:
+    assert "nope.toml" in told(call("rerank", trained, "--config=nope.toml", stdin=b"a\n"))
+
+
 def test_a_model_with_sources_is_no_language_model_without_a_word(trained: Path, call: Call, caplog: Any) -> None:
     assert call("rerank", trained, f"--language-model={trained}=0.5", "--nbest=2", stdin=b"abc\n")[0] == 0
     assert f"--language-model {trained} was trained with sources; here it gets an empty source" in caplog.text

@@ -1,4 +1,4 @@
-"""``transduce inspect``: what is behind an output: attention, labels, links, frames, units, or the search's tree."""
+"""``transduce inspect``: shows attention, labels, links, frames, units, phrases, or the tree of a search."""
 
 from __future__ import annotations
 

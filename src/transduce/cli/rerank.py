@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,28 +14,29 @@ from transduce.cli.options import BatchSize, BeamSize, Files, RunOptions
 from transduce.errors import UserError
 
 if TYPE_CHECKING:
-    from transduce.reranking.base import Reranker
-    from transduce.reranking.candidates import CandidateLists
-    from transduce.reranking.loglinear import Feature
-    from transduce.transducer import Transducer
+    from transduce.reranking.criteria import Criteria
 
 Weighted = list[str] | None
 CHOICE = 16  # outputs per source to choose from, unless --nbest or --beam says otherwise
 
-log = logging.getLogger("transduce")
-
 
 @dataclass(frozen=True)
 class RankingOptions:
-    """How to rank outputs: by minimum Bayes risk (``--mbr``), or by a weighted sum of features.
+    """How to rank outputs: by minimum Bayes risk (``--mbr``), or by a weighted sum of features. An option that is not
+    given has the value of the file ``--config``, or else its default.
 
     The features are log-probabilities of models, the search's score, the coverage, the length, and lists of candidates.
     """
 
+    config: Annotated[
+        Path | None,
+        typer.Option(help="A TOML file with these options in a table [rerank]; options win.", metavar="FILE.toml"),
+    ] = None
     mbr: Annotated[str | None, typer.Option(help="Minimum Bayes risk by this metric: chrf, bleu, cer, ...")] = None
     posterior: Annotated[
-        bool, typer.Option("--posterior", help="With --mbr: weigh by probability, for outputs of a beam.")
-    ] = False
+        bool | None,
+        typer.Option("--posterior/--no-posterior", help="With --mbr: weigh by probability, for outputs of a beam."),
+    ] = None
     channel: Annotated[
         Weighted, typer.Option(help="A model of the opposite direction, p(x|y), and its weight.", metavar="RUN=1.0")
     ] = None
@@ -47,94 +46,40 @@ class RankingOptions:
         Weighted,
         typer.Option(help="Outputs of another program for the same lines (source, score, output).", metavar="FILE=1.0"),
     ] = None
-    own: Annotated[float, typer.Option(help="The weight of the model's own log-probability.")] = 1.0
-    score: Annotated[float, typer.Option(help="The weight of the search's own score, by search.ranking.")] = 0.0
-    coverage: Annotated[float, typer.Option(help="The weight of the attention coverage (Wu et al. 2016).")] = 0
-    length: Annotated[float, typer.Option(help="The weight of the number of tokens.")] = 0.0
+    own: Annotated[
+        float | None, typer.Option(help="The weight of the model's own log-probability.", show_default="1.0")
+    ] = None
+    score: Annotated[
+        float | None,
+        typer.Option(help="The weight of the search's own score, by search.ranking.", show_default="0.0"),
+    ] = None
+    coverage: Annotated[
+        float | None, typer.Option(help="The weight of the attention coverage (Wu et al. 2016).", show_default="0.0")
+    ] = None
+    length: Annotated[float | None, typer.Option(help="The weight of the number of tokens.", show_default="0.0")] = None
+    nbest: Annotated[
+        int | None, typer.Option(min=1, help="Outputs per source to choose from; 16, or --beam if that is less.")
+    ] = None
 
-    def reranker(
-        self,
-        transducer: Transducer,
-        candidates: list[tuple[CandidateLists, float]],
-        batch_size: int,
-        load: Callable[[str], Transducer],
-    ) -> Reranker:
-        from transduce.metrics.base import metric
-        from transduce.reranking.loglinear import LogLinear
-        from transduce.reranking.risk import MinimumRisk
+    def criteria(self) -> Criteria:
+        """The criteria of the options and of the file. Raises UserError if a value is wrong or has no effect."""
+        from transduce.reranking.criteria import Criteria
 
-        if self.mbr is not None:
-            return MinimumRisk(metric(self.mbr), "posterior" if self.posterior else "uniform")
-        return LogLinear((*self._features(transducer, batch_size, load), *candidates))
-
-    def check(self) -> None:
-        """Raises UserError if there is no criterion, if ``--mbr`` is mixed with weights, or if an option has no effect.
-
-        ``--score`` with ``--candidates`` is an error too, because outputs of other programs have no score of the
-        search.
-        """
-        models = bool(self.channel or self.language_model or self.direct or self.candidates)
-        weighed = models or bool(self.length or self.score or self.coverage)
-        if self.mbr is not None and weighed:
-            raise UserError(
-                "--mbr ranks by a metric; --channel, --language-model, --direct and --candidates rank by models: give "
-                "one kind"
-            )
-        if self.mbr is not None and self.own != 1:
-            raise UserError(
-                f"--own {self.own:g} is a weight for ranking by models, and --mbr ranks by a metric: give one kind"
-            )
-        if self.candidates and self.score:
-            raise UserError(
-                "--score is the search's own score, and outputs of --candidates have none: use --own for their "
-                "log-probability, and --length for their length"
-            )
-        if self.mbr is None and self.posterior:
-            raise UserError("--posterior sets the weights of --mbr: give --mbr METRIC too, or leave it out")
-        if self.mbr is None and not weighed:
-            raise UserError(
-                "nothing to rank by: give --mbr METRIC, or --channel, --language-model or --direct RUN, "
-                "--candidates FILE, or --coverage"
-            )
-
-    def _features(
-        self, transducer: Transducer, batch_size: int, load: Callable[[str], Transducer]
-    ) -> Iterator[tuple[Feature, float]]:
-        from transduce.reranking.coverage import Coverage
-        from transduce.reranking.loglinear import Channel, Direct, Language, LengthFeature, Own, Score
-
-        yield Own(), self.own
-        yield Score(), self.score
-        yield Coverage(transducer, batch_size), self.coverage
-        yield LengthFeature(), self.length
-        kinds: list[tuple[Callable[[Transducer, int], Feature], Weighted]] = [
-            (Channel, self.channel),
-            (Language, self.language_model),
-            (Direct, self.direct),
-        ]
-        for kind, runs in kinds:
-            for given in runs or []:
-                run, weight = _path_and_weight(given, "a run directory and its weight", "runs/model=0.5")
-                model = load(run)
-                if kind is Language and model.conditional:
-                    log.warning("--language-model %s was trained with sources; here it gets an empty source", run)
-                yield kind(model, batch_size), weight
-
-    def candidate_lists(self) -> list[tuple[CandidateLists, float]]:
-        """The outputs of other programs (``--candidates``): one pair (lists, weight) for each file."""
-        from transduce.reranking.candidates import CandidateLists
-
-        named = [_path_and_weight(given, "a file and its weight", "found.tsv=0.5") for given in self.candidates or []]
-        return [(CandidateLists.read(Path(file)), weight) for file, weight in named]
+        given = {name: value for name, value in vars(self).items() if value is not None and name != "config"}
+        expected = "a run directory and its weight", "runs/model=0.5"
+        for name in ("channel", "language_model", "direct"):
+            if name in given:
+                given[name] = dict(_path_and_weight(each, *expected) for each in given[name])
+        if "candidates" in given:
+            expected = "a file and its weight", "found.tsv=0.5"
+            given["candidates"] = dict(_path_and_weight(each, *expected) for each in given["candidates"])
+        return Criteria.read(self.config, given)
 
 
 def rerank(
     trained: RunOptions,
-    criteria: RankingOptions,
+    ranking: RankingOptions,
     files: Files = None,
-    nbest: Annotated[
-        int | None, typer.Option(min=1, help="Outputs per source to choose from; 16, or --beam if that is less.")
-    ] = None,
     beam: BeamSize = None,
     keep: Annotated[int, typer.Option(min=1, help="Outputs per source to write.")] = 1,
     batch_size: BatchSize = 64,
@@ -150,7 +95,8 @@ def rerank(
     from transduce.runs.loading import load
 
     write = formats.choose(format, formats.PREDICTIONS)
-    criteria.check()
+    criteria = ranking.criteria()
+    nbest = criteria.nbest
     if nbest is not None and beam is not None and nbest > beam:
         raise UserError(f"--nbest {nbest}: a beam of --beam {beam} finds at most {beam} outputs; raise --beam")
     if criteria.candidates and trained.shortlist:

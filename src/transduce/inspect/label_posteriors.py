@@ -84,7 +84,7 @@ class LabelReading:
 @torch.inference_mode()
 def label_posteriors(transducer: Transducer, source: str, target: str | None = None) -> LabelReading:
     """The labels of ``source`` with their posterior probabilities by the forward-backward algorithm. The path is
-    ``target``, by default the most probable sequence without <unk> (Viterbi 1967), whatever the run's search is.
+    ``target``, by default the most probable sequence without <unk> (Viterbi 1967). The run's own search has no effect.
 
     Raises UserError if the model is no chain, if it runs in another engine, or if ``target`` has another number of
     labels than the source has places.
