@@ -27,11 +27,11 @@ LARGEST = 690.0  # exp of it is finite in float64
 class Trellis:
     """The scores (logarithms) of all label sequences y of each row. T is here the row's own length:
 
-    s(y) = start(y_1) + sum_t unary_t(y_t) + sum_t transition(y_t-n, ..., y_t-1, y_t) + end(y_T-n+1, ..., y_T), and
-    p(y) = exp s(y) / Z. The sums over transitions begin at t = 2. Labels before the first one are BOS.
+    s(y) = start(y_1) + sum_t unary_t(y_t) + sum_t transition(y_t-n, ..., y_t-1, y_t) + end(y_T-n+1, ..., y_T), and p(y)
+    = exp s(y) / Z. The sums over transitions begin at t = 2. Labels before the first one are BOS.
 
     ``unary`` [B, T, L] has ``lengths`` [B] real positions in its rows; its own T is at least 1. ``transition`` [H, L]
-    goes from a history to the next label. With histories of one label it is [L, L]. ``start`` is [L], and ``end`` is
+    goes from a history to the next label. It is [L, L] if a history has one label. ``start`` is [L], and ``end`` is
     [H]. A row of length 0 has one sequence, with score 0.
     """
 

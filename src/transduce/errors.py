@@ -6,7 +6,7 @@ from __future__ import annotations
 class UserError(ValueError):
     """A mistake that the user can correct: in a setting, a file, an option, an argument or a request.
 
-    Its message says what is wrong. The command line prints that message in place of a traceback.
+    Its message names the mistake. The command line prints that message in place of a traceback.
     """
 
 

@@ -126,8 +126,8 @@ def recover_folder(folder: Path) -> None:
 
 @contextmanager
 def _filled(folder: Path, fill: Callable[[Path], None]) -> Iterator[Path]:
-    """A context with a scratch folder beside ``folder``, which ``fill`` has filled and which is synced to the disk. At
-    its end the scratch folder is deleted, unless it was renamed.
+    """A context with a scratch folder beside ``folder``, which ``fill`` has filled and which is synced to the disk. The
+    scratch folder is deleted at the end, unless it was renamed.
     """
     with _named_errors(folder):
         scratch = _scratch(folder)
@@ -206,7 +206,7 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def _named_errors(path: Path) -> Iterator[None]:
-    """A context that adds ``path`` to an OSError without a path, such as that of a full disk."""
+    """A context that adds ``path`` to an OSError without a path, such as the error of a full disk."""
     try:
         yield
     except OSError as error:

@@ -40,7 +40,7 @@ class Links:
 
     @classmethod
     def of(cls, pairs: int, pair_L: Ids, source_L: Ids, target_L: Ids) -> Links:
-        """Makes ``Links`` of links in any order: sorts them, and keeps one of each that occurs several times."""
+        """Makes ``Links`` of links in any order: sorts them, and removes repetitions."""
         columns = [np.asarray(column, np.int64) for column in (source_L, target_L, pair_L)]
         order = np.lexsort(columns)
         source, target, pair = (column[order] for column in columns)
@@ -52,8 +52,8 @@ class Links:
     def read(cls, lines: Iterable[str]) -> Links:
         """Links in Pharaoh format, such as ``0-0 1-2``: a line for each pair, source word first.
 
-        An empty line is a pair without links. Raises UserError, with the number of the line, for anything else. That
-        includes a possible link (``1p2``), unless its line also has the link as a sure one (``1-2``).
+        An empty line is a pair without links. Raises UserError, with the number of the line, for anything else. A
+        possible link (``1p2``) is an error too, unless its line also has the link as a sure one (``1-2``).
         """
         gold = Gold.read(lines)
         maybe = ~gold.possible.within(gold.sure)

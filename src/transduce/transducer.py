@@ -55,8 +55,8 @@ class Transducer(Pipeline):
     def changed(self, settings: Changes, size: int | None = None) -> Transducer:
         """The same model with another search: ``{"search.size": 10}``, or ``["search.size=10"]`` as for ``--set``.
 
-        The search is that of this transducer's ``settings`` with these changes. So the changes of earlier calls stay,
-        and a search from ``with_search`` is lost. Another ``search.type`` starts from the defaults of that type.
+        The new search is built from this transducer's ``settings`` with these changes. So the changes of earlier calls
+        stay, and a search from ``with_search`` is lost. Another ``search.type`` starts from the defaults of that type.
         ``size`` resizes the search. If it comes alone, the search may also be one from ``with_search``, and the number
         of outputs falls to ``size`` where it was larger. Raises ConfigError if the search has no such option, if an
         option does not fit ``size``, or if the model cannot be searched in this way.
@@ -129,9 +129,9 @@ class Transducer(Pipeline):
     def complete(self, prefixes: Sequence[str], k: int = 5, begun: str | Sequence[str] = "") -> list[list[Word]]:
         """For each prefix, in order, the ``k`` most probable next words, best first, as ``NextWords`` finds them.
 
-        ``begun`` are the letters that the next word begins with: one text for all prefixes, or one for each. By default
-        it may begin with any letter. Raises RequestError if the model is not a language model that writes token by
-        token, and UserError if ``k`` < 1.
+        ``begun`` are the letters that the next word begins with: one text for all prefixes, or one for each. "" allows
+        any letter. Raises RequestError if the model is not a language model that writes token by token, and UserError
+        if ``k`` < 1.
         """
         if isinstance(prefixes, str):
             raise RequestError(f"prefixes = {prefixes!r}: a list of texts was expected; write [{prefixes!r}]")

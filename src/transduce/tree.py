@@ -1,7 +1,7 @@
 """Trees of tensors: the states of models and searches, which these functions select, repeat, join and reorder.
 
 A tree is a tensor, a ``Buffer``, a tuple of trees, a frozen dataclass of trees, an integer or ``None``. Each tensor has
-one row per hypothesis. An integer describes the whole batch and stays as it is. A tree inside ``Shared`` has one row
+one row per hypothesis. An integer describes the whole batch and does not change. A tree inside ``Shared`` has one row
 per source: B rows where the others have B * K.
 """
 
@@ -147,8 +147,8 @@ def reorder(tree: T, rows_N: Tensor) -> T:
 
 
 def repeat(tree: T, times: int) -> T:
-    """A tree with each row ``times`` times; the copies of a row are adjacent. Tensors inside ``Shared`` stay as they
-    are.
+    """A tree with each row ``times`` times; the copies of a row are adjacent. Tensors inside ``Shared`` do not
+    change.
     """
     return map(lambda leaf: leaf.repeat_interleave(times, 0), tree, lambda leaf: leaf)
 

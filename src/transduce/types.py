@@ -132,14 +132,14 @@ class Hypothesis:
     """One output: its ``tokens`` including EOS, their log-probabilities, and the ``score`` that the search ranks by.
 
     ``log_prob`` is the sum of ``token_log_probs`` (natural logarithm). If a model emits all tokens at once, the
-    log-probability of EOS is that of the length, or 0 if the length follows from the source. ``Search.force`` also
-    gives ``best_log_probs``, the log-probability of the model's first choice at each position, and ``right``, whether
-    the given token is that choice. The first choice is the one token that the search would write, also if several are
-    equally probable. Both leave out an end that follows from the source.
+    log-probability of EOS is the log-probability of the length, or 0 if the length follows from the source.
+    ``Search.force`` also gives ``best_log_probs``, the log-probability of the model's first choice at each position,
+    and ``right``, whether the given token is that choice. The first choice is the one token that the search would
+    write, also if several are equally probable. Both leave out an end that follows from the source.
 
-    A ``Regressor``'s tokens are numbers. Those that ``Search.force`` scored have log-densities. Those that it forecast
-    have ``log_prob`` and ``score`` 0 and, if the model is a ``Density``, ``deviations``: the standard deviation of each
-    number. All are in scaled units.
+    A ``Regressor``'s tokens are numbers. Numbers that ``Search.force`` scored have log-densities. Numbers that the
+    model forecast have ``log_prob`` and ``score`` 0. If the model is a ``Density``, they also have ``deviations``: the
+    standard deviation of each number. All are in scaled units.
     """
 
     tokens: tuple[Any, ...]  # ids, or numbers

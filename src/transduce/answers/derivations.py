@@ -32,7 +32,9 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Derived:
-    """A derivation of an output for the text ``source``. ``names`` and ``weights`` are those of the features."""
+    """A derivation of an output for the text ``source``. ``names`` and ``weights`` belong to the features, in their
+    order.
+    """
 
     tokenizers: Tokenizers
     names: Sequence[str]

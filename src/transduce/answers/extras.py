@@ -50,7 +50,7 @@ def add_extras(model: TextModel, answers: list[Answer], rows: Sequence[Any], bat
 
 def check_extras(model: TextModel, extras: Extras) -> None:
     """Raises UserError if the model, or the aligner of the extras, cannot give these extras, as far as that shows
-    before any output. Whether it has the chosen attention shows later.
+    before any output. The chosen attention is checked later.
     """
     if extras.frames:
         check_framewise(model.model)

@@ -67,7 +67,7 @@ class TokenAlignment:
 
     def source_word(self, span: Span) -> str | None:
         """The source word that the target tokens in this span of the target's text come from most, the null word
-        excepted. The word is that of the source token with the largest mean weight. None if the source has no words, or
+        excepted. It is the word of the source token with the largest mean weight. None if the source has no words, or
         if no token is in the span.
         """
         start, end = span

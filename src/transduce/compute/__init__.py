@@ -1,1 +1,1 @@
-"""What computes: processors, devices, precisions and worker processes."""
+"""Processors, devices, precisions and worker processes."""

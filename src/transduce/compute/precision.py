@@ -54,8 +54,8 @@ def choose_precision(setting: PrecisionSetting, device: torch.device) -> Precisi
 
     On cpu, "auto" measures both, which takes at least a fifth of a second: without instructions for bfloat16 the
     processor emulates the type slowly. It chooses bfloat16 if a product then needs less than ``FASTER`` of the time in
-    float32. On cuda, it chooses bfloat16 if the GPU multiplies the type natively. Otherwise it chooses float32. Keep
-    the answer with the run: on a processor with other work, or on another processor, it may differ.
+    float32. It chooses bfloat16 on cuda if the GPU multiplies the type natively. Otherwise it chooses float32. Keep the
+    answer with the run: on a processor with other work, or on another processor, it may differ.
     """
     if setting != "auto":
         return PrecisionChoice(setting)

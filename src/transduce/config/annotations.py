@@ -61,8 +61,8 @@ def mismatch(value: Any, annotation: Any, path: str) -> KindError:
 
 
 def described(annotation: Any) -> str:
-    """Names the values that a configuration may write for an annotation, in words for messages. In a union,
-    alternatives that no file can write are left out if there are others.
+    """Names the values that a configuration may write for an annotation, in words for messages. A union's alternatives
+    that no file can write are left out if there are others.
     """
     origin, inner = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
     if annotation in _WORDS:

@@ -22,10 +22,10 @@ Span = tuple[int, int]  # the first and the last frame, counted from 0
 class Lattice:
     """The states of an output against the frames of its source.
 
-    From frame to frame an alignment stays in its state or goes on to the next one. Where ``skips`` [B, L] is True, it
-    may also enter the state from two states before. This skips a blank between two different symbols. ``emitted`` [B,
-    S, L] are the log-probabilities of the states' symbols in each frame, and ``states`` [B, L] are those symbols. The
-    first ``frames`` [B] frames and the first 2 ``symbols`` [B] + 1 states of a row are real.
+    An alignment stays in its state or goes on to the next one from each frame to the next. Where ``skips`` [B, L] is
+    True, it may also enter the state from two states before. This skips a blank between two different symbols.
+    ``emitted`` [B, S, L] are the log-probabilities of the states' symbols in each frame, and ``states`` [B, L] are
+    those symbols. The first ``frames`` [B] frames and the first 2 ``symbols`` [B] + 1 states of a row are real.
     """
 
     emitted: Tensor

@@ -63,9 +63,7 @@ class Report:
     splits: dict[str, Tally]
 
     def lines(self) -> list[str]:
-        """The report as lines of text for people. At the end are warnings about unknown tokens that training
-        never has.
-        """
+        """The report as lines of text for people. The last lines warn of unknown tokens that training never has."""
         lines = [line for split, tally in self.splits.items() for line in tally.lines(split)]
         return [*lines, *untrained_unknowns({split: tally.unknown for split, tally in self.splits.items()})]
 

@@ -172,8 +172,8 @@ def identity(path: Path) -> tuple[str, int, int]:
 
 
 def format_of(path: str) -> Format:
-    """The format of a file, from the suffix of its name before an optional .gz. Raises DataError for any other suffix
-    than those of ``FORMATS``.
+    """The format of a file, from the suffix of its name before an optional .gz. Raises DataError for a suffix that is
+    not in ``FORMATS``.
     """
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     suffix = (suffixes[:-1] if suffixes[-1:] == [".gz"] else suffixes)[-1:]

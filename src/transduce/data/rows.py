@@ -50,9 +50,9 @@ class CorpusRow:
 def read(files: Files, columns: ColumnNames | None = None, longest: int = LONGEST_LINE) -> Iterator[CorpusRow]:
     """Yields the rows of a split, one at a time.
 
-    ``columns`` are those of ``files.path``. The default is the first two columns of a TSV or .conll file, the keys
-    "source" and "target" of JSON lines, and the columns "form" and "upos" of .conllu. Parallel files and .txt files
-    ignore them. The call raises DataError if the suffix of ``path`` tells no format. While it reads, it raises
+    ``columns`` are the columns of ``files.path``. The default is the first two columns of a TSV or .conll file, the
+    keys "source" and "target" of JSON lines, and the columns "form" and "upos" of .conllu. Parallel files and .txt
+    files ignore them. The call raises DataError if the suffix of ``path`` tells no format. While it reads, it raises
     DataError if a file is missing or damaged, if a column does not exist or does not suit the format, or if parallel
     files have unequal lengths. A line of more than ``longest`` bytes raises DataError too. Anything else that is wrong
     with one line, such as too few columns, is the ``problem`` of its row.

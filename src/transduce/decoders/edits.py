@@ -114,7 +114,7 @@ class EditDecoder(nn.Module):
         source = EditSource(self.read(states_BSD), memory.states.lengths, self._copied(memory))
         copied_BS = torch.zeros_like(source.states_BSH[..., 0], dtype=widened(states_BSD.dtype))
         written_BSV = copied_BS.new_zeros(*copied_BS.shape, self.width)
-        written_BSV[:, 0] = 1.0  # whatever is read first: it is BOS
+        written_BSV[:, 0] = 1.0  # the first token that is read is BOS
         cells = tree.fill(empty, self.bridge(tree.leaves(memory.summary)))
         return EditState(cells, written_BSV, copied_BS, Shared(source))
 

@@ -25,7 +25,7 @@ class ConformerLayer(nn.Module):
     x <- x + F(x) / 2; x <- x + attention(x); x <- x + convolution(x); x <- norm(x + G(x) / 2).
 
     F and G are feed-forward networks with weights of their own. Each of the four functions first normalises x with a
-    norm of its own. Dropout applies to what is added to x.
+    norm of its own. Dropout applies to each term that is added to x.
     """
 
     def __init__(

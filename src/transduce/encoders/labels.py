@@ -44,8 +44,8 @@ class LabelledEncoder(nn.Module):
 
     The source's unit is "labelled". The labels have their own table [source_vocabulary, label_width], so the new part
     has labels * label_width features. The inner encoder reads the ids after the labels. The states, and the source for
-    copying, are those of this text alone. Without this class, an encoder reads the labels as the first tokens (Johnson
-    et al. 2017). A call raises UserError as ``check_labels`` does.
+    copying, belong to this text alone. Without this class, an encoder reads the labels as the first tokens (Johnson et
+    al. 2017). A call raises UserError as ``check_labels`` does.
     """
 
     def __init__(

@@ -21,8 +21,8 @@ class MultiKernelLayer(nn.Module):
     for each kernel k]) + b. Maps x [B, S, D] to the same shape.
 
     Each kernel gives D features. The outputs of all kernels are concatenated (Kim 2014), and W projects them back to D
-    features. Dropout applies to what is added to x. ``beyond_BS1`` is True at padding, which the convolutions read as
-    zeros.
+    features. Dropout applies to the term that is added to x. ``beyond_BS1`` is True at padding, which the convolutions
+    read as zeros.
     """
 
     def __init__(self, width: int, kernels: tuple[int, ...], dropout: float) -> None:

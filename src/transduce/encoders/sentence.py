@@ -18,7 +18,7 @@ class SentenceConvolution(nn.Module):
     Kernels of growing width shorten a sentence until one vector is left, the summary [B, width]. Each feature is
     convolved separately: x^{i+1}_s = tanh(sum_j k^i_j * x^i_{s+j}). A kernel of width n removes n - 1 positions.
     ``kernels`` are used in order, the last one repeatedly. A row that is shorter than the next kernel is padded with
-    zeros. A row with one vector left is finished, whatever the other rows of the batch need.
+    zeros. A row with one vector left is finished, even if other rows of the batch need more layers.
 
     Use it with the wiring "context", which gives the vector to each decoder step, or "plain", which starts from it. The
     states for attention are the vectors after ``level`` kernels. Level 0 gives one embedding per token, which copying

@@ -102,10 +102,9 @@ def is_export(folder: Path) -> bool:
 def find_export(run: Path, engine: str | None) -> Path | None:
     """The folder of the export to predict with. None if PyTorch runs the model itself.
 
-    ``run`` is a run directory or the folder of an export. By default (``engine`` None) an export runs with its own
-    engine, and a run with PyTorch. Raises UserError if ``engine`` is unknown, if it is not the engine of the given
-    export, if that export is for Hugging Face's transformers, or if the run has no export for the engine. Checks no
-    checksums.
+    ``run`` is a run directory or the folder of an export. If ``engine`` is None, an export runs with its own engine,
+    and a run with PyTorch. Raises UserError if ``engine`` is unknown, if it is not the engine of the given export, if
+    that export is for Hugging Face's transformers, or if the run has no export for the engine. Checks no checksums.
     """
     if engine is not None and engine not in ENGINES:
         raise UserError(f"engine {engine!r}: {', '.join(ENGINES)} were expected")

@@ -25,9 +25,9 @@ def record_systems(
     """A record of systems that were measured on the same examples of ``corpus``, with the ``command`` that measured
     them.
 
-    ``intervals`` maps a system's name to the interval of each metric by name; a metric without one is left out. In the
-    record, a system is named after its run directories, joined by "+", or after its file of outputs. If two would have
-    the same name, all get their longer names. ``checkpoint`` is the one that the runs were measured with.
+    ``intervals`` maps a system's name to the interval of each metric by name; a metric without one is left out. The
+    record names a system after its run directories, joined by "+", or after its file of outputs. If two would have the
+    same name, all get their longer names. ``checkpoint`` is the one that the runs were measured with.
     """
     short = [_short_name(system) for system in systems]
     names = short if len(set(short)) == len(short) else [without_folders(system.name) for system in systems]

@@ -92,7 +92,7 @@ def _greedy(transducer: Transducer) -> Greedy:
 
 
 def _compared(transducer: Transducer, exported: Transducer, sources: Sequence[str]) -> Parity:
-    """``compare``. Raises UserError if the engine cannot run the graphs, for sizes other than those of the example."""
+    """``compare``. Raises UserError if the engine cannot run the graphs, for other sizes than the example has."""
     try:
         return compare(transducer, exported, sources)
     except UserError:

@@ -62,8 +62,8 @@ class Band:
 
 @dataclass(frozen=True)
 class SeriesReading:
-    """What a model makes of a series: the numbers ``given`` [S, C], with NaN for missing ones, and the band
-    ``forecast`` [T, C].
+    """A series and its forecast: the numbers ``given`` [S, C], with NaN for missing ones, and the band ``forecast`` [T,
+    C].
 
     A state-space model also has ``smoothed`` [S, C], the band of the series without noise, and a band for each of its
     ``components``. Another model has None and no components.
@@ -78,8 +78,8 @@ class SeriesReading:
         """Two tables for the terminal, as lines of text, with an empty line between them.
 
         The first has a row for each step and channel: the number that was given, and each curve with its deviation. The
-        curves are those of ``smoothed`` and ``components``. The second has a row for each number of the forecast, with
-        its 90 % interval.
+        curves show ``smoothed`` and ``components``. The second has a row for each number of the forecast, with its 90 %
+        interval.
         """
         curves = [*([self.smoothed] if self.smoothed else []), *self.components]
         head = ["step", "channel", "given", *(curve.name for curve in curves)]

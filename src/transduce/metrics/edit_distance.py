@@ -68,10 +68,10 @@ class EditTable(Generic[U]):
                       D[i-1, j]   + deletion                                 delete
                       D[i, j-1]   + insertion)                               insert
 
-    (Levenshtein 1966; Wagner & Fischer 1974.) Only two different units are transposed. With transpositions this is the
-    optimal string alignment: transposed units are not edited again, so the triangle inequality may fail. An alignment
-    is a path from D[0, 0] to the last cell, ``distance``. It is optimal if the sum of its costs equals ``distance``.
-    Sums are exact (0.1 three times is 0.3), so ties are exact too.
+    (Levenshtein 1966; Wagner & Fischer 1974.) Only two different units are transposed. If transpositions are allowed,
+    this is the optimal string alignment: transposed units are not edited again, so the triangle inequality may fail. An
+    alignment is a path from D[0, 0] to the last cell, ``distance``. It is optimal if the sum of its costs equals
+    ``distance``. Sums are exact (0.1 three times is 0.3), so ties are exact too.
 
     ``source`` and ``target`` are sequences of values that == compares. A string is a sequence of characters. Time and
     memory grow with the product of the lengths.

@@ -290,8 +290,8 @@ def subtract(step: Sequence[float], other: Sequence[float]) -> list[float]:
 def numbers(text: str, missing: bool = False) -> Steps:
     """The steps of a line, at least one; each is a list of its channels' values.
 
-    With ``missing``, "nan" is a missing number. Raises UserError if the line is empty, or if another value is not a
-    finite number.
+    If ``missing`` is True, "nan" is a missing number. Raises UserError if the line is empty, or if another value is not
+    a finite number.
     """
     try:
         steps = [[float(number) for number in step.split(",")] for step in text.split()]

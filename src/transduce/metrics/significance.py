@@ -103,8 +103,8 @@ class Resampling:
         return _difference(one.scores(_together(ours_RK)), other.scores(_together(theirs_RK)))
 
     def _draws(self, examples: int) -> Iterator[Floats]:
-        """Yields blocks [rows, N], ``resamples`` rows in all, of how often each example is drawn. With the same seed,
-        sacreBLEU draws the same.
+        """Yields blocks [rows, N], ``resamples`` rows in all, of how often each example is drawn. sacreBLEU draws the
+        same with the same seed.
         """
         draw = np.random.default_rng(self.seed)
         for rows in _blocks(self.resamples, examples):

@@ -16,7 +16,7 @@ class WordAligner(nn.Module):
     """p(target | source) and p(source | target) of sentence pairs, each the sum over all alignments of their words.
 
     ``position`` is the model of which words are linked. Each direction has its own. Counting begins with ``warm_up``
-    passes of IBM model 1. With ``agreement``, the lexicons count each link with the product of both directions'
+    passes of IBM model 1. If ``agreement`` is True, the lexicons count each link with the product of both directions'
     posteriors (Liang et al. 2006). ``prior`` is the concentration of a Dirichlet prior over the translations of each
     word (Johnson 2007); 0 gives maximum likelihood. Raises UserError if ``warm_up`` or ``prior`` is negative.
     """

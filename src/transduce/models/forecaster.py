@@ -24,7 +24,7 @@ class Forecaster(nn.Module):
     The decoder's readout gives one number per channel. ``level`` removes the level of each channel of a series before
     the model reads it, and adds it to the forecast. "last" uses the last step: y = x_S + f(x - x_S) (NLinear of Zeng et
     al. 2023). "window" uses the mean m of the steps read, and divides by their standard deviation s: y = m + s f((x -
-    m) / s) (Kim et al. 2022, without their weights). To the variance, 1e-5 is added. Both need as many output channels
+    m) / s) (Kim et al. 2022, without their weights). 1e-5 is added to the variance. Both need as many output channels
     as input channels; otherwise UserError. ``predict`` raises UserError for more steps than the decoder's
     ``max_length``.
     """
@@ -73,7 +73,7 @@ class DensityForecaster(Forecaster):
     """A forecaster that gives a normal distribution of each number.
 
     Given the source, all numbers are independent. A linear layer on the decoder's features gives the natural logarithm
-    of each number's standard deviation, cut to -12 to 12; untrained, it is 0. With a ``level``, deviations are
+    of each number's standard deviation, cut to -12 to 12; untrained, it is 0. If there is a ``level``, deviations are
     multiplied by its scale. Train it with ``objective = "log-density"`` (Nix and Weigend 1994).
     """
 
@@ -118,8 +118,8 @@ class DensityForecaster(Forecaster):
 
 @dataclass(frozen=True)
 class _Levelled:
-    """What is removed from a series: numbers become (x - ``mean``) / ``scale``, [B, 1, C] each. For the level "last",
-    the mean is the last step and the scale 1.
+    """The mean and the scale that are removed from a series, [B, 1, C] each: numbers become (x - ``mean``) / ``scale``.
+    For the level "last", the mean is the last step and the scale 1.
     """
 
     mean: Tensor

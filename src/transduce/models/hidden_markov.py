@@ -29,9 +29,9 @@ class HiddenMarkov(nn.Module):
     The transitions are smoothed like n-grams (kneser_ney.py). ``emission`` is the model of p(x_t | y_t). A label <unk>
     in training is not known (``missing`` of the unit "symbols"). Then the first transitions are counted in the targets
     without <unk>; if there are none, all are equally probable. The first emissions are estimated at all known labels;
-    if there are none, they are random. Each pass is one of expectation maximisation (Baum-Welch) over all sources. In
-    it, the first transitions weigh as much as ``prior`` transitions after each history. A source with unknown labels
-    counts ``unlabelled`` times (Nigam et al. 2000).
+    if there are none, they are random. Each pass is one of expectation maximisation (Baum-Welch) over all sources. The
+    first transitions weigh as much as ``prior`` transitions after each history. A source with unknown labels counts
+    ``unlabelled`` times (Nigam et al. 2000).
 
     Raises UserError if ``order`` is less than 1 or its table too large, or unless ``prior`` and ``unlabelled`` are more
     than 0.

@@ -21,12 +21,12 @@ class HiddenMarkovClassifier(nn.Module):
     """p(y | x) in proportion to p(y) p(x | y), where p(x | y) is a hidden Markov model of its own for each label y
     (Rabiner 1989, section V).
 
-    Each model has ``states``. With ``topology`` "left-right" a state goes to itself or to any later one, as sounds of a
-    word follow each other. With "any" it goes to each state of its label. A source begins and ends in any state. The
-    estimation is Baum-Welch: each pass is one of expectation maximisation. For the first emissions, each source is cut
-    into ``states`` equal parts. The first transitions of a state are equally probable, and weigh as much as ``prior``
-    transitions in each pass. A label <unk> in training is not known (``missing`` of the unit "symbols"): its source
-    counts for all labels, by their posterior probabilities.
+    Each model has ``states``. ``topology`` "left-right": a state goes to itself or to any later one, as sounds of a
+    word follow each other. ``topology`` "any": it goes to each state of its label. A source begins and ends in any
+    state. The estimation is Baum-Welch: each pass is one of expectation maximisation. For the first emissions, each
+    source is cut into ``states`` equal parts. The first transitions of a state are equally probable, and weigh as much
+    as ``prior`` transitions in each pass. A label <unk> in training is not known (``missing`` of the unit "symbols"):
+    its source counts for all labels, by their posterior probabilities.
     """
 
     def __init__(

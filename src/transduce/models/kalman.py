@@ -26,10 +26,10 @@ WIDE = 1e4  # variance of the first state if it may be anything, in scaled units
 class KalmanFilter(nn.Module):
     """y_t = H x_t + v_t with states x_t+1 = F x_t + w_t: numbers that are observed of hidden states, with noise.
 
-    Both noises are normal, and so is each forecast. The states are those of the ``components``, one after the other;
-    the numbers are the sum of the components and of noise. By default there is one ``Trend``. A number may be missing
-    (NaN) in sources and targets. ``predict`` can write any number of steps; ``steps`` is how many a search asks for by
-    default.
+    Both noises are normal, and so is each forecast. The state joins the states of all ``components``, one after the
+    other. The numbers are the sum of the components and of noise. By default there is one ``Trend``. A number may be
+    missing (NaN) in sources and targets. ``predict`` can write any number of steps; ``steps`` is how many a search asks
+    for by default.
 
     ``estimation`` "em" is expectation maximisation, which never loses likelihood and is slow for small variances.
     "gradient" is L-BFGS, which is faster. ``start`` "learned" estimates the mean and covariance of the first state from
@@ -72,7 +72,7 @@ class KalmanFilter(nn.Module):
         return SeriesCounts(self, pairs)
 
     def parameters_now(self) -> Parameters:
-        """The parameters in float64, whatever the model was converted to."""
+        """The parameters in float64, even if the model was converted to another type."""
         return Parameters(
             *(
                 each.double()
@@ -116,7 +116,7 @@ class KalmanFilter(nn.Module):
     def smoothed(self, source: Padded) -> tuple[list[Forecasts], Forecasts]:
         """Each component and their sum at all steps of the source, given all its numbers. Missing ones have values too.
 
-        The components and the sum are [B, S, C], float64. Their deviations describe what is not known about them; the
+        The components and the sum are [B, S, C], float64. Their deviations describe the uncertainty about them; the
         noise of observations is left out.
         """
         series = grouped(source, self.channels)

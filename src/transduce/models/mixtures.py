@@ -79,8 +79,8 @@ class Ensemble(Mixture):
 class Seeds(Ensemble):
     """An ensemble of ``members`` models of one table, which differ in their random start (and in their dropout).
 
-    Train it with the objective "members", so that each member learns alone. With cross-entropy the members would share
-    the work and be no better than one model of this size.
+    Train it with the objective "members", so that each member learns alone. Cross-entropy would make the members share
+    the work, and be no better than one model of this size.
     """
 
     def __init__(self, model: Factory[Model], members: int = 5) -> None:

@@ -191,8 +191,8 @@ class PhraseBased(nn.Module):
 
 
 class PhraseCounts(OnePass):
-    """The counts of a phrase-based model. The log-probability is that of the targets by the language model alone:
-    phrases have none.
+    """The counts of a phrase-based model. The log-probability is of the targets, by the language model alone: phrases
+    have none.
     """
 
     def __init__(self, model: PhraseBased, pairs: Pairs) -> None:

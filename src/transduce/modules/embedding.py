@@ -47,8 +47,8 @@ def lookup(
 ) -> Tensor:
     """``embed(ids, weight_VD)``; by default the vectors [..., D] of ids [...].
 
-    On the CPU, raises UserError if an id is not 0 to V - 1. The kernel of ``embed`` finds this. Other devices' kernels
-    do not, and a check before them would read a value from the device in every step.
+    Raises UserError if an id is not 0 to V - 1, on the CPU only. The kernel of ``embed`` finds this. Other devices'
+    kernels do not, and a check before them would read a value from the device in every step.
     """
     try:
         return embed(ids, weight_VD)

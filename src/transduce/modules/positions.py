@@ -45,7 +45,8 @@ class Sinusoidal(nn.Module):
 class Learned(nn.Module):
     """One learned vector for each of ``length`` positions, drawn from N(0, 1/width) (Gehring et al. 2017).
 
-    Maps positions [...] to vectors [..., width]. On the CPU, raises UserError for a position of ``length`` or more.
+    Maps positions [...] to vectors [..., width]. Raises UserError for a position of ``length`` or more, on the CPU
+    only.
     """
 
     def __init__(self, width: int, length: int = 512) -> None:

@@ -57,8 +57,8 @@ class Stack(nn.Module):
 
     def step(self, projected_BG: Tensor, state: State) -> tuple[Tensor, State]:
         """Advances all cells by one position. ``projected_BG`` is the lowest cell's projection of the input. Returns
-        the output of the stack [B, width] and the next state. The output is that of the highest cell; with ``residual``
-        it is the sum of all cells' outputs.
+        the output of the stack [B, width] and the next state. The output is the output of the highest cell. If
+        ``residual`` is True, it is the sum of all cells' outputs.
         """
         cells = iter(self.cells)
         y_BW, now = next(cells).step(projected_BG, state[0])
@@ -89,7 +89,7 @@ class RecurrentLayer(nn.Module):
 
     ``unroll`` returns the outputs [B, S, E], zeros at padding, and a tuple with the last state of each cell. If there
     are both cells, their outputs at each position are concatenated. The forward cell comes first in outputs and states.
-    Its last state has just read the last real position; that of the backward cell has just read the first one
+    Its last state has just read the last real position. The backward cell's last state has just read the first one
     (Sutskever et al. 2014).
     """
 

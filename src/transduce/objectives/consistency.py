@@ -29,8 +29,8 @@ class RDrop:
 
     (cross-entropy of P + cross-entropy of Q) / 2 + ``weight`` / 2 * (KL(P || Q) + KL(Q || P)) / 2.
 
-    This is half the paper's loss, so that it has the scale of cross-entropy. ``smoothing`` and ``forcing`` are those of
-    the objective "cross-entropy". Reports ``nll``, the mean of P's and Q's cross-entropy without smoothing. Also
+    This is half the paper's loss, so that it has the scale of cross-entropy. The objective "cross-entropy" explains
+    ``smoothing`` and ``forcing``. Reports ``nll``, the mean of P's and Q's cross-entropy without smoothing. Also
     reports ``divergence``, the mean of the two KL terms without the weight. Validation has no dropout, and its loss is
     cross-entropy.
     """

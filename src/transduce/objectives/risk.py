@@ -38,7 +38,7 @@ class ExpectedRisk:
     The y are the ``outputs`` best hypotheses that the search ``candidates`` finds with the current model, without
     dropout; equal ones count once. q(y | x) is p(y | x) to the power of ``sharpness``, normalised over them. The risk
     is 1 minus the sentence's ``metric`` as a share, or the share itself if lower is better. It is multiplied by the
-    number of target tokens. Reports ``nll``, and ``risk``, the first sum. In validation the loss is cross-entropy.
+    number of target tokens. Reports ``nll``, and ``risk``, the first sum. The validation loss is cross-entropy.
     """
 
     def __init__(

@@ -100,7 +100,7 @@ def headline(name: str) -> str:
 
 
 def _read(recipe: str, changes: tuple[str, ...]) -> config.Table:
-    """The tables of a recipe, merged over those of its ``base``. ``changes`` are the recipes that led to this one
+    """The tables of a recipe, merged over the tables of its ``base``. ``changes`` are the recipes that led to this one
     through their ``base``, the first one first.
     """
     if recipe in changes:

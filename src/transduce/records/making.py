@@ -42,8 +42,8 @@ def new_record(
     systems: Sequence[MeasuredSystem] = (),
     tables: Sequence[PrintedTable] = (),
 ) -> Record:
-    """A record that describes this machine and this code. Measures the machine, which takes about a second. In
-    ``split``, folders of absolute paths are left out.
+    """A record that describes this machine and this code. Measures the machine, which takes about a second. Folders of
+    absolute paths in ``split`` are left out.
     """
     name, clean = commit()
     return Record(

@@ -35,7 +35,7 @@ def today() -> str:
 
 
 def command_line(program: str, arguments: Sequence[str]) -> str:
-    """The command as it was typed, quoted for a shell. In its arguments, folders of absolute paths are left out."""
+    """The command as it was typed, quoted for a shell. Folders of absolute paths in its arguments are left out."""
     return shlex.join([program, *map(without_folders, arguments)])
 
 

@@ -24,9 +24,9 @@ from transduce.runs.layout import CHECKPOINTS, CHECKSUMS, CONFIG, MODEL, STATE, 
 
 @dataclass(frozen=True)
 class Rank:
-    """How good a checkpoint was in validation, for comparing checkpoints. ``measure`` is the name of what was measured,
-    a metric or "loss". ``value`` is its result, negated if higher is better, so a lower value is better. A lower
-    ``loss`` decides between equal values.
+    """How good a checkpoint was in validation, for comparing checkpoints. ``measure`` is the name of the measure, a
+    metric or "loss". ``value`` is its result, negated if higher is better, so a lower value is better. A lower ``loss``
+    decides between equal values.
 
     Ranks of different measures cannot be compared.
     """
@@ -100,8 +100,8 @@ def load_checkpoint(model: nn.Module, path: Path) -> None:
 def find_weights(run: Path, checkpoint: Checkpoint) -> Path:
     """The path of the file of a checkpoint's weights.
 
-    Raises FileNotFoundError if ``run`` is no run directory or lacks the checkpoint. In the second case the message
-    names the checkpoints that it has.
+    Raises FileNotFoundError if ``run`` is no run directory or lacks the checkpoint. The message then names the
+    checkpoints that it has.
     """
     if not (run / CONFIG).exists():
         raise FileNotFoundError(f"{run} is no run directory: it has no {CONFIG}; train one with `transduce train`")

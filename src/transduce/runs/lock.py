@@ -17,7 +17,7 @@ def locked(folder: Path, activity: str) -> Iterator[None]:
     """Makes the directory and holds its lock while the context is entered. The operating system releases the lock of a
     process that is killed.
 
-    Raises UserError, which names the ``activity``, if the lock is held already. At the end, deletes the directory if it
+    Raises UserError, which names the ``activity``, if the lock is held already. Deletes the directory at the end if it
     holds nothing but the lock.
     """
     folder.mkdir(parents=True, exist_ok=True)

@@ -25,8 +25,8 @@ def keep_recent(checkpoints: Path, model: nn.Module, steps: Iterable[int], step:
 
 
 def forget_recent(checkpoints: Path, keep: Iterable[int]) -> None:
-    """Deletes the weights in ``checkpoints/recent``, except those of the updates ``keep``. Call it only after the state
-    of training that no longer needs them is saved.
+    """Deletes the weights in ``checkpoints/recent``, except the weights of the updates ``keep``. Call it only after the
+    state of training that no longer needs them is saved.
     """
     kept = {_file(checkpoints, step) for step in keep}
     for path in (checkpoints / RECENT).glob("*"):

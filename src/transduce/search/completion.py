@@ -64,12 +64,12 @@ class NextWords:
     """Finds the ``k`` most probable next words.
 
     The probability of a word w is p(w | prefix, the last word of the prefix has ended). It is the sum, over the ways to
-    cut w into tokens that the search finds, of p(these tokens) p(a space or the end of the text | these tokens). If
-    the first letters of the word are known, the probability is not divided by theirs. A model of words needs one step,
-    and its probabilities are exact. Otherwise a beam of ``size`` unfinished words is expanded token by token. It stops
-    when no unfinished word is as probable as the k-th finished one, or after ``max_length`` tokens, so a probability
-    can be too small, by the cuts that the beam has lost, and never too large. Unknown words are left out. Of equally
-    probable words, the first in the order of characters comes first.
+    cut w into tokens that the search finds, of p(these tokens) p(a space or the end of the text | these tokens). If the
+    first letters of the word are known, the probability is not divided by theirs. A model of words needs one step, and
+    its probabilities are exact. Otherwise a beam of ``size`` unfinished words is expanded token by token. It stops when
+    no unfinished word is as probable as the k-th finished one, or after ``max_length`` tokens, so a probability can be
+    too small, by the cuts that the beam has lost, and never too large. Unknown words are left out. Equally probable
+    words are in the order of their characters.
     """
 
     k: int = 5

@@ -178,8 +178,8 @@ class _Descent:
     """The search for one source: the outputs found, and the prefixes that still have unexplored continuations.
 
     ``root`` are the tokens that ``begin`` wrote, and ``token`` is the last of them, or BOS if there are none. ``first``
-    is the model's state before ``token``. From it the model reads ``token``, and then what a prefix has in addition to
-    ``root``. ``forced`` are all tokens that outputs must start with.
+    is the model's state before ``token``. The model reads ``token`` from there on, and then the tokens that a prefix
+    has in addition to ``root``. ``forced`` are all tokens that outputs must start with.
     """
 
     def __init__(

@@ -120,8 +120,8 @@ def written(
     infinity.
 
     ``each_BKT`` are the log-probabilities of the labels, and ``best_BKT`` of the model's first choices. ``right_BKT``
-    says which labels are first choices. Of T places, the first ``lengths_B`` are used. Each hypothesis ends with EOS,
-    of log-probability 0. EOS is no choice of the model, so ``best_log_probs`` and ``right`` leave it out.
+    says which labels are first choices. The first ``lengths_B`` of the T places are used. Each hypothesis ends with
+    EOS, of log-probability 0. EOS is no choice of the model, so ``best_log_probs`` and ``right`` leave it out.
     """
     leaves = labels_BKT, log_prob_BK, each_BKT, best_BKT, right_BKT, lengths_B
     return [

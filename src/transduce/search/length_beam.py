@@ -76,9 +76,9 @@ class LengthBeam:
     def _written(
         self, model: Parallel[Any], emission: Emission, source_lengths: list[int], words_N: Tensor | None = None
     ) -> list[Hypothesis]:
-        """One hypothesis for each row of ``emission``, with EOS at its end, whose log-probability is that of the
-        length. The ``ranking`` gives its ``score``. ``words_N`` are the words of all rows, one row after the other.
-        Without them it takes the most probable words.
+        """One hypothesis for each row of ``emission``, with EOS at its end. The log-probability of EOS is the
+        log-probability of the length. The ``ranking`` gives its ``score``. ``words_N`` are the words of all rows, one
+        row after the other. Without them it takes the most probable words.
         """
         mask_BT = emission.mask
         columns = read_words(model, tree.map(lambda leaf: leaf[mask_BT], emission.output), words_N)

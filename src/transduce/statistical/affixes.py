@@ -28,7 +28,7 @@ class Affixes(nn.Module):
     def __init__(self, labels: int) -> None:
         super().__init__()
         self.keys = empty(torch.long)  # of affixes 1 to M - 1, ascending within a length
-        self.bounds = empty(torch.long)  # where those of each length begin among them, and where the last end
+        self.bounds = empty(torch.long)  # where the affixes of each length begin among them, and where the last end
         self.log_prob = empty(torch.float32, labels)  # [M, L]
 
     def learn(self, pieces_NC: Ids, counts_NL: Numbers, prior_L: Numbers, strength: float) -> None:

@@ -85,7 +85,7 @@ def read(path: Path) -> Arpa:
 
     Raises UserError, with the line, for a file that is cut off, counts that do not match, an unknown section, a
     probability above 1 or that is no number, and a word or n-gram that occurs twice. Memory grows with the n-grams in
-    the file, whatever counts it declares.
+    the file, not with the counts that it declares.
     """
     with path.open("rb") as file:
         zipped = file.read(2) == GZIP
@@ -102,7 +102,7 @@ class _Reader:
     def __init__(self, path: Path, file: IO[bytes] | BufferedReader) -> None:
         self.path, self.file, self.number = path, file, 0
         self.words = list[str]()
-        self.numbers = dict[bytes, int]()  # of each word, as it stands in the file
+        self.numbers = dict[bytes, int]()  # of each word, as bytes of the file
 
     def read(self) -> Arpa:
         counts = self._counts()

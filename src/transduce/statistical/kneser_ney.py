@@ -20,8 +20,8 @@ def estimate(sequences: Sequences | Sequence[Ids], words: int, order: int, cutof
     words but the begin the same probability.
 
     An n-gram of order n with a count of at most ``cutoffs[n - 1]`` is left out, unless a longer one begins with it. The
-    last cut-off also holds for higher orders, and that of order 1 must be 0 (``check_cutoffs``). b(h) gets the counts
-    that are left out.
+    last cut-off also holds for higher orders. The cut-off of order 1 must be 0 (``check_cutoffs``). b(h) gets the
+    counts that are left out.
     """
     check_cutoffs(cutoffs, order)
     text = sequences if isinstance(sequences, Sequences) else Sequences.of(sequences)

@@ -23,7 +23,7 @@ CHUNK = 2**20  # words of the text at a time
 class Sequences:
     """N sequences of words in one flat array, which may be mapped from a file.
 
-    Sequence n is ``flat[offsets[n]:offsets[n + 1]] - shift``. Its last item stands for its end, whatever its value.
+    Sequence n is ``flat[offsets[n]:offsets[n + 1]] - shift``. Its last item stands for its end, and may have any value.
     """
 
     flat: NDArray[np.integer]
@@ -69,7 +69,7 @@ class Counts:
     """The n-grams of each order by key (``NGrams.keys``): their suffixes, their counts, and whether they begin a
     sequence.
 
-    An n-gram that begins a sequence has no predecessor. ``suffixes`` begins with that of the empty n-gram.
+    An n-gram that begins a sequence has no predecessor. The first array of ``suffixes`` is for the empty n-gram.
     """
 
     keys: list[Ids] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """The n-grams of a model with back-off, as sorted arrays.
 
 L n-grams of all orders; W words, including the end and the begin of a sequence. An n-gram is a number. 0 is the empty
-n-gram; then come those of one word, of two words, and so on. Within an order they are sorted by their parent (the
+n-gram; then come the n-grams of one word, of two words, and so on. Within an order they are sorted by their parent (the
 n-gram without its last word) and their last word. The suffix of an n-gram is the n-gram without its first word. M
 n-grams of one order N.
 """

@@ -1,7 +1,7 @@
 """Readings: the ways to segment a source into units, as a pruned lattice.
 
 B sources of up to I tokens, U units, V source vocabulary, E arcs and Q nodes. While a lattice is built, E and Q count
-the arcs and nodes of all sources. In ``Readings`` they count the arcs and nodes of the largest source. A node is a
+the arcs and nodes of all sources. They count the arcs and nodes of the largest source in ``Readings``. A node is a
 place in a source together with a history of the n-gram model of units.
 """
 
@@ -32,8 +32,8 @@ class Readings:
 
     Arcs that write a token have ``start``, ``end``, ``token`` and ``chance`` [B, E]; nodes are numbered within their
     source. Each node [B, Q] has at most one ``silent`` arc, to ``silent_end``, and the chance ``ending`` to stop. At
-    each node these chances sum to 1. At most ``depth`` silent arcs follow each other. Sources with fewer nodes or arcs
-    are padded with chance 0.
+    each node these chances sum to 1. ``depth`` is the largest number of silent arcs that follow each other. Sources
+    with fewer nodes or arcs are padded with chance 0.
     """
 
     start_BE: Tensor

@@ -39,7 +39,7 @@ class OtherQuestionError(UserError):
 class Question:
     """The question of a sweep, as sweep.toml keeps it: what to train and where to measure it.
 
-    ``recipe`` is the recipe of all cells, or None if the grids vary it. ``settings`` are those of all cells, by dotted
+    ``recipe`` is the recipe of all cells, or None if the grids vary it. ``settings`` are shared by all cells, by dotted
     key. Each of the ``grids`` adds cells; more can be added later. ``split`` is "valid" or "test", and "test" means
     valid if there is no test; it does not change the training. Raises UserError for another split, a key that is both
     set and varied, or two cells with one name.

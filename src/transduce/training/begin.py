@@ -213,8 +213,9 @@ class _Plan:
 
     @property
     def data_report(self) -> tuple[str, ...]:
-        """Lines for people: the report on the data and, if the user's training set replaces that of an origin, a line
-        that names the splits that still come from the origin. Then the ``choice`` of other settings for few pairs.
+        """Lines for people: the report on the data. If the user's training set replaces the training set of an origin,
+        one more line names the splits that still come from the origin. Then the ``choice`` of other settings for few
+        pairs.
         """
         return (*self.prepared.report.lines(), *self.settings.data.borrowed(), *self.choice)
 

@@ -23,7 +23,7 @@ class Update:
     ``nll`` equals the loss if the objective reports none. ``tallies`` are sums, for example of the pairs ``skipped``.
     ``norm`` is the mean gradient norm before clipping, and ``rate`` the last update's learning rate; both are 0 for a
     counted model. ``tokens_per_second`` counts target tokens without padding. ``progress`` is the share of the budget
-    that is used, at most 1. ``seconds`` are those of the whole training, before a resumption too.
+    that is used, at most 1. ``seconds`` are of the whole training, before a resumption too.
     """
 
     step: int
@@ -44,8 +44,8 @@ class Validated:
     without label smoothing.
 
     ``metrics`` has the scores by name; it is empty if the validation computed only the loss. ``best`` says whether the
-    model is the best so far. ``seconds`` are those of the whole training until then. ``what`` says which model was
-    validated: "valid" for the current one, "average" for the average of the last ones.
+    model is the best so far. ``seconds`` are of the whole training until then. ``what`` says which model was validated:
+    "valid" for the current one, "average" for the average of the last ones.
     """
 
     step: int
@@ -111,7 +111,7 @@ class Finished:
     """The end of training. ``reason`` is budget, patience, or the name of a signal or of an exception's class. For a
     counted model, "budget" also means that a pass gained too little.
 
-    ``step`` is the number of the last update, and ``best_step`` that of the best model. ``seconds`` are those of the
+    ``step`` is the number of the last update, and ``best_step`` is the update of the best model. ``seconds`` are of the
     whole training; ``validating`` is the part of them that validations took.
     """
 

@@ -73,7 +73,7 @@ class Teacher:
         return ComputedDistributions(self.model)
 
     def _once(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> bool:
-        """Whether to compute the distributions once: every epoch reads the same words, and all distributions, in
+        """True if the distributions are computed once: every epoch reads the same words, and all distributions, in
         float16, need at most ``room`` GiB. Words differ between epochs with another ``objective.forcing`` than teacher
         forcing; augmentation changes sources.
         """
@@ -173,7 +173,7 @@ class Distilled:
     A call returns sums over the target tokens. The first term is ``objective``, with its label smoothing. The second is
     - sum_v q(v | y_<t, x) log p(v | y_<t, x). Here q is the teacher's distribution after the words that the student
     reads. Reports ``nll``, the cross-entropy with the target without smoothing, and ``teacher``, the second
-    cross-entropy without the share. In validation the loss is ``objective`` alone.
+    cross-entropy without the share. The validation loss is ``objective`` alone.
     """
 
     objective: CrossEntropy

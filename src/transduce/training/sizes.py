@@ -24,8 +24,8 @@ def choose_settings(
 ) -> tuple[config.Table, tuple[str, ...]]:
     """The settings for this number of training pairs, and a line for people if they are not ``table`` itself.
 
-    Of the alternatives for more than ``pairs`` pairs, the one with the smallest limit wins. It keeps the data of
-    ``table``, and the runs to start from and to learn from.
+    The alternative with the smallest limit above ``pairs`` wins. It keeps the data of ``table``, and the runs to start
+    from and to learn from.
     """
     fitting = [each for each in sizes if pairs < each.below]
     if not fitting:

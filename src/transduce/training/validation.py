@@ -198,7 +198,7 @@ def check_metrics(names: Sequence[str], found: Sequence[Example], model: type) -
 
 def _as_written(reference: str, model: type) -> Prediction:
     """The reference as an output of the class ``model``. For a regressor, a missing number is 0; if it is a
-    ``Density``, each number has the deviation 1. For other models the text stays as it is.
+    ``Density``, each number has the deviation 1. For other models the text does not change.
     """
     if not can(model, Regressor):
         return Prediction(reference)

@@ -24,7 +24,7 @@ from transduce.transducer import Transducer
 @dataclass(frozen=True)
 class Recipe:
     """How a word aligner is trained: ``passes`` of its own after ``warm_up`` passes of IBM model 1. ``position`` makes
-    its model of positions. ``agreement`` is that of ``TwoWayCounts``.
+    its model of positions. ``TwoWayCounts`` explains ``agreement``.
     """
 
     position: Callable[[], Position]
@@ -53,8 +53,8 @@ def learn_aligner(
     ones.
 
     White space separates words. Upper and lower case count as equal. ``model`` is a name in ``RECIPES``; ``passes``
-    replaces its number of passes, but not that of the warm-up. Raises UserError for another name, for fewer than one
-    pass, and if no pair has words on both sides.
+    replaces its number of passes, but not the passes of the warm-up. Raises UserError for another name, for fewer than
+    one pass, and if no pair has words on both sides.
     """
     if model not in RECIPES:
         raise UserError(f"model = {model!r}: one of {', '.join(RECIPES)} was expected")

@@ -20,10 +20,10 @@ class Signal(Unit, Protocol):
     """A unit that reads files.
 
     ``read`` returns the steps [S, channels * size] of a file, at least one. It raises SignalError if the file cannot be
-    read, and DataError if a library is not installed. In a step, the numbers of one channel are adjacent. ``place`` is
+    read, and DataError if a library is not installed. The numbers of one channel are adjacent in a step. ``place`` is
     the name of a step, counted from 0, for people. If ``spectral``, the numbers of a step are frequency bands, lowest
     first; otherwise they are pixels. ``normalisation`` is "none", "corpus" (mean and standard deviation of each channel
-    over the training set), or any other word for those of the file itself.
+    over the training set), or any other word for the mean and standard deviation of the file itself.
     """
 
     @property
@@ -44,8 +44,8 @@ class Signal(Unit, Protocol):
 
 
 class SignalError(LineError):
-    """A file cannot be read as the signal that its unit expects. ``line`` is the path that was read, which may be that
-    of one picture of a clip's folder.
+    """A file cannot be read as the signal that its unit expects. ``line`` is the path that was read. It may be one
+    picture in a clip's folder.
     """
 
     def __init__(self, path: str, problem: str) -> None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Clip:
-    """Clips: a GIF, WebP or PNG with several frames, or a folder of pictures, one a frame, sorted by name. In a folder,
-    subfolders and files whose name begins with "." do not count.
+    """Clips: a GIF, WebP or PNG with several frames, or a folder of pictures, one a frame, sorted by name. Subfolders,
+    and files whose name begins with ".", do not count.
 
     Every ``every``-th frame is read, starting with the first, and resized to ``height`` and ``width``. Pixels,
     ``channels`` and the ``normalisation`` are as in ``picture``; "clip" normalises by the clip's own mean and

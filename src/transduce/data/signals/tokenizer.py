@@ -110,8 +110,8 @@ class SignalTokenizer(RecordedNumbers):
 def learned(unit: Signal, paths: Iterable[str]) -> SignalTokenizer:
     """The tokenizer of a unit. Reads the files only for the normalisation "corpus".
 
-    An unreadable file is skipped here; encoding reports or refuses it. Raises DataError if files are to be read and
-    none can be.
+    An unreadable file is skipped here; encoding reports or refuses it. Raises DataError if there are files to read and
+    none of them can be read.
     """
     if unit.normalisation != "corpus":
         return SignalTokenizer(unit)

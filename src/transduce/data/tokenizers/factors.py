@@ -1,7 +1,7 @@
 """Tokens with factors: "Hunde|hund|NOUN bellen|bellen|VERB" has a word, its lemma and its part of speech.
 
 White space separates tokens, and a bar separates factors. Each token has the same number of factors, none of them
-empty. In a row of ids the factors of a token are adjacent: first the word, then the tags. Each factor has its own
+empty. The factors of a token are adjacent in a row of ids: first the word, then the tags. Each factor has its own
 vocabulary, so a tag is never mistaken for a word. Factors are compared in Unicode NFC. A factor that did not occur in
 training is unknown, even if the token's other factors are known. Inside a word a bar is written as in Moses, "&#124;".
 With another separator (OpenNMT's is "￨", U+FFE8) a bar is a normal character.
@@ -148,10 +148,11 @@ class Factored:
     """A unit for tokens with factors, between white space. Each token has ``factors`` factors, counting the word:
     "dogs|dog|NOUN" has 3.
 
-    ``separator`` stands between factors. Values of a factor that are rarer than ``minimum_count`` are unknown. At most
-    the ``size`` most frequent values of each factor are kept; None keeps all. Lengths in the data's limits count ids,
-    so a token counts ``factors`` times. Raises DataError for fewer than 2 factors, a separator that is empty or has
-    white space, or a ``size`` below 1. Learning raises LineError for a token with another number of factors.
+    ``separator`` stands between factors. Values of a factor that are rarer than ``minimum_count`` are unknown. ``size``
+    is the largest number of values of each factor: the most frequent are kept. None keeps all. Lengths in the data's
+    limits count ids, so a token counts ``factors`` times. Raises DataError for fewer than 2 factors, a separator that
+    is empty or has white space, or a ``size`` below 1. Learning raises LineError for a token with another number of
+    factors.
     """
 
     factors: int = 2

@@ -1,9 +1,9 @@
 """Series of numbers: "3.1 2.7 4" are three steps of one channel, "3.1,0 2.7,1" are two steps of two channels.
 
-White space separates steps, and a comma separates channels. Each step has the same number of channels. In a row the
-numbers of a step are adjacent and scaled: z = (x - mean) / scale. The unit learns mean and scale on the training set.
-EOS ends each row. If missing numbers are allowed, "nan" stands for one: "3.1 nan 2.7". Numbers are written back to
-about a millionth of their scale, the precision of a float32 model.
+White space separates steps, and a comma separates channels. Each step has the same number of channels. The numbers of a
+step are adjacent in a row, and scaled: z = (x - mean) / scale. The unit learns mean and scale on the training set. EOS
+ends each row. If missing numbers are allowed, "nan" stands for one: "3.1 nan 2.7". Numbers are written back to about a
+millionth of their scale, the precision of a float32 model.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def _text(number: float, decimals: int) -> str:
 
 
 def steps(line: str, channels: int | None = None, missing: bool = False) -> Array:
-    """The numbers of a line, [S, C], unscaled. Without ``channels``, the first step determines C. With ``missing``,
-    "nan" is allowed and becomes NaN.
+    """The numbers of a line, [S, C], unscaled. Without ``channels``, the first step determines C. If ``missing`` is
+    True, "nan" is allowed and becomes NaN.
 
     Raises LineError if the line has no numbers, if a step has more or fewer than C, or if one is not a finite number.
     """
@@ -195,8 +195,8 @@ class Numbers:
     They are shifted and scaled so that the training set has mean 0 and standard deviation 1. "channel" does this for
     each channel separately. "global" uses one mean and one scale for all, so that channels stay comparable. "none"
     reads numbers unchanged. Numbers that are all equal are shifted and not scaled. Inputs and outputs are raw numbers.
-    Lengths in the data's limits count numbers, not steps. With ``missing``, "nan" is a missing number; only some models
-    read it.
+    Lengths in the data's limits count numbers, not steps. If ``missing`` is True, "nan" is a missing number; only some
+    models read it.
     """
 
     scaling: Literal["channel", "global", "none"] = "channel"

@@ -36,8 +36,9 @@ class SpelledTokenizer(Recorded):
     """Converts lines of words to ids and back: the ids of the pieces' tokenizer, with a mark before each word.
 
     The mark is BOS. A word in the vocabulary of the tokenizer ``known`` has a mark of its own instead, whose id follows
-    the pieces' ids. With ``shaped``, the id of the word's shape follows the mark; these ids stand between the pieces'
-    and the words'. Raises DataError if one of the two tokenizers has numbers, labels, factors or whole words.
+    the pieces' ids. If ``shaped`` is True, the id of the word's shape follows the mark. The ids of shapes come after
+    the ids of pieces and before the ids of words. Raises DataError if one of the two tokenizers has numbers, labels,
+    factors or whole words.
     """
 
     kind = "spelled"
@@ -176,7 +177,7 @@ class Spelled:
     before each word.
 
     ``words``, a unit such as "symbols", learns which words are also known as wholes; each has its own mark instead of
-    <s>. Without it there are none. With ``shapes``, a further piece after the mark says whether the word is
+    <s>. Without it there are none. If ``shapes`` is True, a further piece after the mark says whether the word is
     capitalised, all in capitals, or has digits. Encoders that return one state per word read this unit: ``embedding =
     {type = "spelled"}``, or ``first-piece``.
     """

@@ -68,8 +68,8 @@ def record_of(tokenizer: Tokenizer) -> Any:
 def from_record(record: Any) -> Tokenizer:
     """The tokenizer of a record. A record without a kind has the kind that its keys tell, otherwise "text".
 
-    Raises DataError if no registered unit has tokenizers of this kind. What the class raises for a wrong record passes
-    unchanged.
+    Raises DataError if no registered unit has tokenizers of this kind. Errors of the class for a wrong record are not
+    changed.
     """
     kind = record.get("kind") or _KINDS_BY_KEYS.get(frozenset(record), TEXT)
     classes = _classes()

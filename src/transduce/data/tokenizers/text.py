@@ -178,8 +178,8 @@ class TextTokenizer:
 
 
 def _cutting(record: Any) -> Any:
-    """What decides how a tokenizer cuts text, to compare two of them: its record with the model's type in place of the
-    model, and so without the vocabulary.
+    """The settings that decide how a tokenizer cuts text, for comparing two tokenizers. It is the tokenizer's record
+    with the model's type in place of the model, and so without the vocabulary.
     """
     return {**record, "model": record.get("model", {}).get("type")}
 

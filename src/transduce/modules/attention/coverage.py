@@ -33,9 +33,9 @@ class RememberingAttention(nn.Module, ABC):
     """Base class of attentions whose energies also depend on their own earlier weights.
 
     Before each query, features of the remembered weights are added to the keys. So queries are processed one after the
-    other. A subclass defines what is remembered (``remember``) and its features (``features``). The returned context
-    [N, T, width] is the mean of the memory's values under the weights [N, T, S]. Padding always has weight 0, so a
-    convolution sees it as zero padding at the end of a row.
+    other. A subclass defines the memory of past weights (``remember``) and its features (``features``). The returned
+    context [N, T, width] is the mean of the memory's values under the weights [N, T, S]. Padding always has weight 0,
+    so a convolution sees it as zero padding at the end of a row.
     """
 
     def __init__(self, query_width: int, memory_width: int, energy: Factory[Energy]) -> None:
@@ -78,7 +78,7 @@ class LocationAttention(RememberingAttention):
     """Attention that also reads its weights of the previous step: Chorowski et al. 2015, eq. 8-9.
 
     f = F * a is a convolution of these weights a (0 before the first step), with ``filters`` outputs and ``kernel``
-    positions wide. U f is added to the key of each position. With the energy "additive", the energy of query s and
+    positions wide. U f is added to the key of each position. If ``energy`` is "additive", the energy of query s and
     memory state h then is v . tanh(W s + V h + U f + b). Raises UserError if ``kernel`` is even.
     """
 
@@ -106,7 +106,7 @@ class CoverageAttention(RememberingAttention):
     """Attention that also reads the sum of its weights so far: See et al. 2017, eq. 10-11 (after Tu et al. 2016).
 
     The coverage c of a position is the sum of its weights in all earlier steps. w c is added to the key of the
-    position, where w is a learned vector. With the energy "additive", the energy of query s and memory state h then is
+    position, where w is a learned vector. If ``energy`` is "additive", the energy of query s and memory state h then is
     v . tanh(W s + V h + w c + b).
     """
 

@@ -1,8 +1,8 @@
 """Attention to a memory with one head and any energy.
 
-There may be several hypotheses of each source. They are then folded into the query axis, so that nothing of the memory
-is copied. B sources, N rows (B times the hypotheses of a source), T queries of a row, Q queries of a source, S keys, K
-features of a key, D features.
+A source may have several hypotheses. They are then folded into the query axis, so that nothing of the memory is copied.
+B sources, N rows (B times the hypotheses of a source), T queries of a row, Q queries of a source, S keys, K features of
+a key, D features.
 """
 
 from __future__ import annotations

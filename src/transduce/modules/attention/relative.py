@@ -152,7 +152,7 @@ class Alibi(NoRelative):
     """A linear penalty on the distance: Press et al. 2022, section 3.
 
     Energies e_ts become e_ts - m_h |t - s|, with m_h = 2^(-8h/H) for head h = 1 to H. It has no parameters and works
-    for any length. In an encoder both directions have the same penalty.
+    for any length. Both directions have the same penalty in an encoder.
     """
 
     def bias(self, bias_B1TS: Tensor, query_BHTD: Tensor, places_BT: Tensor) -> Tensor:

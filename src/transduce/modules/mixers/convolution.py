@@ -112,8 +112,8 @@ class LightweightConvolution(Centred):
     """Lightweight convolution in an encoder: one kernel for each head, normalised by a softmax, the same at every
     position (Wu et al. 2019).
 
-    ``kernel``, an odd number, is how many positions a layer reads. With an array of mixers it can grow with the layers
-    (3, 7, 15, 31 in the paper).
+    ``kernel``, an odd number, is how many positions a layer reads. It can grow with the layers (3, 7, 15, 31 in the
+    paper) if ``mixer`` is an array.
     """
 
     def __init__(self, width: int, heads: int, dropout: float, kernel: int = 7) -> None:

@@ -35,7 +35,7 @@ class Recurrence(nn.Module):
 
 class CausalRecurrence(nn.Module):
     """A mixer for decoders: one recurrent cell that runs from the first position to the last. Its state does not grow
-    with the output. With the cell ``ssru``, it is the mixer of the decoder of Kim et al. 2019. A call does not use
+    with the output. The cell ``ssru`` gives the mixer of the decoder of Kim et al. 2019. A call does not use
     ``places_BT``.
     """
 

@@ -32,7 +32,7 @@ class Grid:
         return torch.where(real_mask(self.widths, W)[:, None, None], self.values, 0.0)
 
     def flat(self) -> Padded:
-        """The cells [B, N, D] row by row; a source has H times its own width of them. N is that of the widest source.
+        """The cells [B, N, D] row by row; a source has H times its own width of them. The widest source decides N.
 
         Their order depends on the source's own columns, not on other sources of the batch.
         """

@@ -42,7 +42,7 @@ def font(path: Path, size: int) -> Any:
 
 
 def lacking(path: Path, characters: Iterable[str]) -> set[str]:
-    """Those of ``characters`` that a font cannot draw. White space is never among them."""
+    """The ``characters`` that a font cannot draw. White space is never among them."""
     drawn = font(path, 24)
     missing = _shape(drawn, NOBODY)
     return {each for each in set(characters) if not each.isspace() and _shape(drawn, each) in (missing, None)}

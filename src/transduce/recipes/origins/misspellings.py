@@ -27,9 +27,9 @@ class Misspellings:
     Equal misspellings of a word count once, and a misspelling that is empty or itself one of the words is dropped. The
     words are the ``words`` most frequent ones in the data file of the PyPI package ``pyspellchecker``, or the first
     ones of the file ``lexicon`` with one word per line. None of the package's code is run. A hash of the misspelling
-    decides the split: 90 % train, 5 % valid, 5 % test. So nearly all words are targets in training, also those of valid
-    and test. ``collected`` is a .tsv file of real misspellings and their words. These pairs go into the training set,
-    and their misspellings are in no other split. The same ``seed`` gives the same misspellings.
+    decides the split: 90 % train, 5 % valid, 5 % test. So nearly all words are targets in training, also the words of
+    valid and test. ``collected`` is a .tsv file of real misspellings and their words. These pairs go into the training
+    set, and their misspellings are in no other split. The same ``seed`` gives the same misspellings.
     """
 
     words: int = 30_000

@@ -36,8 +36,8 @@ class Mnist:
 
     55,000 are for training, 5,000 for valid, 10,000 for test. ``folder`` holds a local copy that replaces the download:
     the four published IDX files, plain or gzipped, or train.npz, valid.npz and test.npz with "images" [n, 28, 28] and
-    "labels" [n]. The .npz files are the splits, whatever their sizes. Downloads are checked by their checksum; a local
-    copy is not. ``first`` keeps only the first so many examples of each split, for a trial; None keeps all.
+    "labels" [n]. The .npz files are the splits, of any size. Downloads are checked by their checksum; a local copy is
+    not. ``first`` is the number of examples of each split to keep, from the first, for a trial. None keeps all.
     """
 
     folder: str | None = None

@@ -74,11 +74,11 @@ class Scenes:
     A caption is "a small red circle is left of a large blue square which is above a small green cross". Objects have
     one of two sizes, eight colours and six shapes. No two objects of a scene are equal in all three, and each has its
     own square of a three by three grid. Several captions are true: training has a random one of them, the other splits
-    have all. With ``unseen``, each scene of valid and test has exactly one object whose colour and shape never occur
-    together in training (``UNSEEN``; other combinations in valid than in test). The folder ``seen`` beside them is like
-    test, without these objects. A picture's line in ``pairs.jsonl`` also has "objects": the words and the box of each
-    (left, top, right, bottom, in pixels). ``pairs`` are for training, ``held_out`` for each other split. The same
-    ``seed`` gives the same scenes. Raises DataError for a value that is not allowed.
+    have all. If ``unseen`` is True, each scene of valid and test has exactly one object whose colour and shape never
+    occur together in training (``UNSEEN``; other combinations in valid than in test). The folder ``seen`` beside them
+    is like test, without these objects. A picture's line in ``pairs.jsonl`` also has "objects": the words and the box
+    of each (left, top, right, bottom, in pixels). ``pairs`` are for training, ``held_out`` for each other split. The
+    same ``seed`` gives the same scenes. Raises DataError for a value that is not allowed.
     """
 
     pairs: int = 10_000

@@ -28,8 +28,8 @@ class Series:
     order.
 
     ``columns`` (by default all) are the names of the channels to read. ``targets`` (by default the same) are the
-    channels to forecast. With ``missing``, a cell that is empty or has "NA" or "nan" is a missing number; set the same
-    option of ``data.units``, and choose a model that reads gaps. ``prepare`` raises DataError, which names row and
+    channels to forecast. If ``missing`` is True, a cell that is empty or has "NA" or "nan" is a missing number; set the
+    same option of ``data.units``, and choose a model that reads gaps. ``prepare`` raises DataError, which names row and
     column, if a number is invalid, or missing without that option; also for a file that cannot be read, and for an
     unknown column.
     """

@@ -44,8 +44,8 @@ class SpokenStrings:
     They are made from the recordings of the same split of ``spoken-digits``; ``folder`` and ``leave_out`` are as there.
     ``strings`` are for training; valid and test have a tenth of that each, at least 100. ``pause`` is the least and the
     most silence around and between digits, in seconds. ``noise`` is the least and the most distance of the white noise
-    over the whole string, in decibels below the string. With ``speed`` 0.1 the digits of a training string are all up
-    to a tenth shorter (and higher) or longer (and lower), by the same ratio. The same ``seed`` gives the same strings.
+    over the whole string, in decibels below the string. ``speed`` 0.1 makes the digits of a training string up to a
+    tenth shorter (and higher) or longer (and lower), all by the same ratio. The same ``seed`` gives the same strings.
     Raises DataError for a value that is not allowed.
     """
 

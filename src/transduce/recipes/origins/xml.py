@@ -75,7 +75,7 @@ def check_steps(steps: int) -> None:
 def growing(draw: random.Random, steps: int, longest: int = 10) -> Iterator[tuple[str, int]]:
     """Yields the document after each of its tags, at most ``steps``, and the number of tags open there.
 
-    Names have 2 to ``longest`` letters. The other rules are those of ``Xml``.
+    Names have 2 to ``longest`` letters. ``Xml`` has the other rules.
     """
     text = ""
     names: list[str] = []

@@ -101,9 +101,9 @@ class Automata:
         return active_BMQ.gather(2, self.origin_BE[:, None].expand(-1, active_BMQ.shape[1], -1))
 
     def written_tokens(self, active_BMQ: Tensor) -> Tensor:
-        """The number of phrase tokens [B, M] that are written: all tokens of finished phrases, and those of the
-        unfinished phrase with the most tokens. A phrase counts as its longest alternative. Other unfinished phrases do
-        not count, because the next token may break them.
+        """The number of phrase tokens [B, M] that are written: all tokens of finished phrases, and the written tokens
+        of the unfinished phrase with the most of them. A phrase counts as its longest alternative. Other unfinished
+        phrases do not count, because the next token may break them.
         """
         worth_BMQ = self.worth_BQ[:, None] * active_BMQ
         begun_BMQ = ~active_BMQ.gather(2, self.phrase_BQ[:, None].expand(active_BMQ.shape))

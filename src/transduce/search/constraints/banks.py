@@ -46,7 +46,7 @@ class Banks:
     tokens: int
 
     def check(self, size: int) -> None:
-        """Does nothing: any size is possible. In a smaller beam, phrases are written earlier."""
+        """Does nothing: any size is possible. Phrases are written earlier in a smaller beam."""
 
     def first(self, size: int) -> list[int]:
         return [0]

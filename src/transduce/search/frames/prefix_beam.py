@@ -72,7 +72,7 @@ class PrefixBeam:
         self, beam: _Beam, companion: Companion, log_probs_BV: Tensor, going_B: Tensor
     ) -> tuple[_Beam, Companion]:
         """Returns the beam, and the language model's state, after one more frame. ``going_B`` is False for sources that
-        have no frame left: they stay as they are.
+        have no frame left: they do not change.
         """
         stayed, longer_BKV = beam.after(log_probs_BV, going_B)
         V = log_probs_BV.shape[1]

@@ -23,11 +23,11 @@ class Fertility(nn.Module):
     """p(y, a | x) is proportional to prod_i n(phi_i | x_i) prod_t p(a_t | a_t-1, S) t(y_t | x_a_t), where phi_i is the
     number of target words that come from source word i (Zhao and Gildea 2010; Östling and Tiedemann 2016).
 
-    The jumps p and their options ``null``, ``uniform`` and ``window`` are those of ``Jumps``; ``jumps`` passes train
-    the model without fertilities first. Sums over all alignments are not possible. So the E-step climbs from the best
-    positions of the hidden Markov model to the best neighbour, as IBM models 3 and 4 do, and sums over the
-    neighbourhood of the alignment that it reaches (Brown et al. 1993, section 5.2; Och and Ney 2003, section 3.3).
-    Hence the likelihood may fall. The jumps learn from the exact posteriors without fertilities.
+    ``Jumps`` has the jumps p and their options ``null``, ``uniform`` and ``window``. ``jumps`` passes train the model
+    without fertilities first. Sums over all alignments are not possible. So the E-step climbs from the best positions
+    of the hidden Markov model to the best neighbour, as IBM models 3 and 4 do, and sums over the neighbourhood of the
+    alignment that it reaches (Brown et al. 1993, section 5.2; Och and Ney 2003, section 3.3). Hence the likelihood may
+    fall. The jumps learn from the exact posteriors without fertilities.
 
     Fertilities of ``most`` and more share one probability. n(phi | x_i) is smoothed by ``smoothing`` counts,
     distributed like the fertilities of all words.

@@ -104,7 +104,7 @@ SMALLEST = 1e-12  # weight of a width
 @dataclass(frozen=True)
 class Transitions:
     """The probabilities of jumps from M positions to S source words, for each row b of a block: ``near_BM * weight_MS +
-    far_BS``. With probability ``null`` there is no jump: the target word comes from the null word.
+    far_BS``. ``null`` is the probability of no jump: the target word comes from the null word.
     """
 
     weight_MS: Tensor

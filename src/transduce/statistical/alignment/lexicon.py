@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transduce.statistical.alignment.blocks import Block
 from transduce.statistical.counted import empty
 
-RARE = 1e-7  # smallest translation probability; also that of words that never occur together
+RARE = 1e-7  # smallest translation probability, and the probability of words that never occur together
 WIDTH = 2**31  # a pair of words has the key source * WIDTH + target
 
 

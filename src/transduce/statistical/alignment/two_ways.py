@@ -63,9 +63,9 @@ class TwoWays(nn.Module):
     def align(self, source: Padded, target: Padded, turned: bool = False) -> tuple[Tensor, Tensor]:
         """The posterior [B, T, 1 + S] of ``Aligner.align``, and the log-probability of each target token [B, T].
 
-        ``turned`` gives those of ``back``: the posterior [B, S, 1 + T] and the log-probabilities [B, S]. EOS has
+        If ``turned`` is True, ``back`` gives the posterior [B, S, 1 + T] and the log-probabilities [B, S]. EOS has
         log-probability 0. Words of a pair whose other side is empty come from the null word; their log-probability is
-        that of a uniform choice among the counted words.
+        -log V, where V is the number of entries in the lexicon's ``null``.
         """
         sides = (target, source) if turned else (source, target)
         (_, S), (B, T) = (side.values.shape for side in sides)

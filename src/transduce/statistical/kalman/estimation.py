@@ -93,7 +93,7 @@ def moments(model: Parameters, observed: Observed, smoothed: Smoothed) -> Moment
     there_UTC1 = observed.patterns[..., None].to(H.dtype)
     known_UTCC = there_UTC1 * there_UTC1.mT
     own_UTCC = R * known_UTCC + torch.diag_embed(1 - there_UTC1[..., 0])
-    guess_UTCC = R @ (torch.linalg.inv(own_UTCC) * known_UTCC)  # the noise of all channels from that of known ones
+    guess_UTCC = R @ (torch.linalg.inv(own_UTCC) * known_UTCC)  # the noise of all channels from the known ones
     error_BTC = (observed.values - x_BTN @ H.T) * observed.known
     H_UTCN = H * there_UTC1
     v_BTC = (guess_UTCC[observed.pattern] @ error_BTC[..., None])[..., 0]

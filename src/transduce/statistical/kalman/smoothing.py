@@ -1,7 +1,7 @@
 """The smoother: the state at each step, given all numbers of its series.
 
-The means and covariances are those of Rauch, Tung and Striebel (1965). They are computed in the form of de Jong (1989),
-which needs no inverse of a predicted covariance: it is singular if a state has no noise of its own.
+The means and covariances equal the ones of Rauch, Tung and Striebel (1965). They are computed in the form of de Jong
+(1989), which needs no inverse of a predicted covariance: it is singular if a state has no noise of its own.
 """
 
 from __future__ import annotations

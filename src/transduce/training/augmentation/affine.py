@@ -49,7 +49,7 @@ class Affine:
         return self.moved(source, uniform(ids_B, epoch, seed, 5))
 
     def moved(self, source: Padded, draws_BN: Tensor) -> Padded:
-        """Changes the pictures by given random numbers instead of its own: ``draws_BN`` [B, 5] in [0, 1) are those of
+        """Changes the pictures by given random numbers instead of its own: ``draws_BN`` [B, 5] in [0, 1) are for
         rotation, shear, scale, shift to the left and shift up. A value of 0.5 changes nothing; smaller values change
         the picture in the opposite direction.
         """
