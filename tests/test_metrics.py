@@ -34,7 +34,7 @@ ELSEWHERE = (
     *("aer", "link"),  # test_alignment_error.py
 )
 OF_TEXT = [name for name in METRICS if not name.startswith(ELSEWHERE)]
-WITHOUT_FORCING = [name for name in OF_TEXT if not name.startswith(("perplexity", "token_"))]
+WITHOUT_FORCING = [name for name in OF_TEXT if not name.startswith(("perplexity", "token_", "bits_"))]
 
 WORDS = ["the", "The", "cat", "sat,", "mat.", "on", "a", "b.c", "3,5", "„nein“", "猫", "-", "don't"]
 
@@ -261,7 +261,7 @@ def test_perplexity_beyond_floats_is_infinite() -> None:
 @pytest.mark.parametrize("name", METRICS)
 def test_only_probabilities_of_the_reference_ask_for_forcing(name: str) -> None:
     assert metric(name).name == name
-    assert metric(name).needs_forcing is name.startswith(("perplexity", "token_", "log_score"))
+    assert metric(name).needs_forcing is name.startswith(("perplexity", "token_", "bits_", "log_score"))
 
 
 # ------------------------------------------------------------------ empty and bad input

@@ -18,6 +18,8 @@ from transduce.training.optimization import (
     InverseSquareRoot,
     LinearDecay,
     ReduceOnPlateau,
+    Sgd,
+    StepDecay,
 )
 
 
@@ -48,6 +50,11 @@ from transduce.training.optimization import (
         (LinearDecay(floor=0.5), 7, 0.5, 0.75),
         (LinearDecay(floor=0.5), 7, 1.5, 0.5),
         (LinearDecay(warmup=10), 5, 0.5, 0.25),
+        (StepDecay(), 7, 3.99 / 13, 1.0),
+        (StepDecay(), 7, 4 / 13, 0.5),
+        (StepDecay(), 7, 12 / 13, 0.5**9),
+        (StepDecay(), 7, 1.1, 0.5**9),
+        (StepDecay(parts=4, hold=0, factor=0.1), 7, 0.5, 1e-3),
     ],
     ids=repr,
 )
@@ -150,3 +157,9 @@ def test_adamw_takes_any_iterable_once() -> None:
     model = network()
     optimizer = AdamW()(parameter for parameter in model.parameters())
     assert sum(len(group["params"]) for group in optimizer.param_groups) == len(list(model.parameters()))
+
+
+def test_sgd_is_torchs() -> None:
+    ours, theirs = network(), network()
+    got = train(ours, Sgd(0.1, momentum=0.9, decay=0.01)(ours.parameters()))
+    assert_close(got, train(theirs, torch.optim.SGD(theirs.parameters(), 0.1, 0.9, weight_decay=0.01)))

@@ -333,12 +333,13 @@ class Carrying:
     """An objective that counts its batches in ``carry``, and tallies three events in each."""
 
     def __init__(self) -> None:
-        self.carried: list[Any] = []
+        self.carried: list[int | None] = []
 
     def __call__(self, model: Any, given: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
-        self.carried.append(carry)
+        self.carried.append(None if carry is None else int(carry[0]))
         loss, _ = CrossEntropy()(model, given, progress)
-        return Loss(loss.total, loss.count, loss.parts, {"events": 3}), (carry or 0) + 1
+        count = torch.zeros(1) if carry is None else carry[0]
+        return Loss(loss.total, loss.count, loss.parts, {"events": 3}), (count + 1,)
 
 
 def test_what_an_objective_carries_is_handed_from_batch_to_batch(tmp_path: Path) -> None:
@@ -346,7 +347,7 @@ def test_what_an_objective_carries_is_handed_from_batch_to_batch(tmp_path: Path)
     made.trainable.objective = objective = Carrying()
     made()
     assert objective.carried == [None, 1, 2, 3]
-    assert made.carry == 4
+    assert made.carry == (4,)
 
 
 def test_tallies_are_reported_as_sums_and_not_a_token(tmp_path: Path) -> None:

@@ -208,12 +208,14 @@ NAMES: dict[str, dict[str, str]] = {
     "Optimizer": {
         "adam": "transduce.training.optimization:Adam",
         "adamw": "transduce.training.optimization:AdamW",
+        "sgd": "transduce.training.optimization:Sgd",
     },
     "Schedule": {
         "constant": "transduce.training.optimization:ConstantRate",
         "inverse-sqrt": "transduce.training.optimization:InverseSquareRoot",
         "cosine": "transduce.training.optimization:CosineDecay",
         "linear": "transduce.training.optimization:LinearDecay",
+        "step": "transduce.training.optimization:StepDecay",
         "plateau": "transduce.training.optimization:ReduceOnPlateau",
     },
     "Search": {
@@ -231,6 +233,10 @@ NAMES: dict[str, dict[str, str]] = {
         "exact": "transduce.search.exact:Exact",
         "stack": "transduce.search.phrases.stack:StackSearch",
         "none": "transduce.search.none:NoSearch",
+    },
+    "TextContext": {
+        "carried": "transduce.search.contexts:Carried",
+        "window": "transduce.search.contexts:Window",
     },
     "Truncation": {
         "top-k": "transduce.search.truncation:TopK",

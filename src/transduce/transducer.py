@@ -24,7 +24,7 @@ from transduce.compute.precision import Precision
 from transduce.compute.workers import Workers
 from transduce.data.preparation import Tokenizers
 from transduce.errors import RequestError
-from transduce.protocols import Metric, Search
+from transduce.protocols import Metric, Search, TextContext
 from transduce.search.base import stream
 from transduce.search.completion import NextWords, Word
 from transduce.search.constraints.base import Constraints
@@ -39,7 +39,8 @@ class Transducer(Pipeline):
 
     It is a value: ``changed`` and ``dataclasses.replace`` return another one with the same model. ``settings`` are the
     settings of its run. ``workers`` are processes that share the work of long inputs. ``load_other`` loads the runs
-    that a search names, such as a language model; None if it may name none. ``TextModel`` describes the other fields.
+    that a search names, such as a language model; None if it may name none. ``context`` is the text before a line that
+    ``evaluate`` lets a language model read; None for none. ``TextModel`` describes the other fields.
     """
 
     model: Any
@@ -51,6 +52,7 @@ class Transducer(Pipeline):
     precision: Precision = "float32"
     workers: Workers[Any] | None = None
     load_other: LoadOther | None = None
+    context: TextContext | None = None
 
     def changed(self, settings: Changes, size: int | None = None) -> Transducer:
         """The same model with another search: ``{"search.size": 10}``, or ``["search.size=10"]`` as for ``--set``.
@@ -173,6 +175,6 @@ class Transducer(Pipeline):
         replaces the transducer's own search; None keeps the own search.
 
         If every metric needs only the scored references, nothing is searched. References are scored (teacher-forced) if
-        a metric needs that, or if ``forcing`` is True.
+        a metric needs that, or if ``forcing`` is True. With a ``context`` the references are the lines of one text.
         """
         return evaluate(self, examples, metrics, clock, search, batch_size, forcing)

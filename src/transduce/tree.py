@@ -120,6 +120,18 @@ def leaves(tree: Any) -> list[Tensor]:
     return found
 
 
+def grows(tree: Any) -> bool:
+    """True if the tree has a ``Buffer``: then the state needs memory for each position."""
+    found: list[Buffer] = []
+
+    def note(buffer: Buffer) -> Buffer:
+        found.append(buffer)
+        return buffer
+
+    _map(_unchanged, _unchanged, tree, note)
+    return bool(found)
+
+
 def fill(tree: T, tensors: Sequence[Tensor]) -> T:
     """The same tree with other tensors, given in the order of ``leaves``."""
     following = iter(tensors)

@@ -7,7 +7,7 @@ T: target positions. D: features. V: vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -215,18 +215,35 @@ class Derivation:
 
 
 @dataclass(frozen=True)
+class Chunk:
+    """Says that the targets of a batch are parts of a longer text, each with its own text before it.
+
+    ``history`` [B, C], C >= 1, are the tokens before the target that the model reads; BOS stands before the beginning
+    of the text. If ``carried`` is True, the state after this batch is for the next one. If ``continues`` is True, the
+    batch begins with the state that was carried to it, and otherwise with the model's first state.
+    """
+
+    history: Tensor
+    carried: bool = False
+    continues: bool = False
+
+
+@dataclass(frozen=True)
 class Batch:
     """Encoded pairs. ``source`` and ``target`` (ids or numbers) both end with EOS, and their lengths count it.
 
-    ``ids`` [B] are the row numbers of the examples in their corpus.
+    ``ids`` [B] are the row numbers of the examples in their corpus. If ``chunk`` is given, the targets are parts of a
+    longer text. They may then have EOS at any place, and need not end with it; ``ids`` are the rows' numbers from 0.
     """
 
     source: Padded
     target: Padded
     ids: Tensor
+    chunk: Chunk | None = None
 
     def to(self, device: torch.device) -> Batch:
-        return Batch(self.source.to(device), self.target.to(device), self.ids)
+        chunk = self.chunk and replace(self.chunk, history=self.chunk.history.to(device))
+        return Batch(self.source.to(device), self.target.to(device), self.ids, chunk)
 
 
 @dataclass(frozen=True)
@@ -297,4 +314,5 @@ class Prediction:
     forced_length: int | None = None  # number of its tokens; includes EOS if the model chooses where to end
     forced_right: int | None = None  # number of these tokens that are the model's first choice
     deviations: tuple[float, ...] = ()
+    forced_context: str = ""  # the text before the line that the model read (``TextContext.signature``); empty for none
     forced_end: bool = True  # whether these tokens include EOS: False for a tagger or a classifier

@@ -11,7 +11,6 @@ import torch
 
 from transduce.answers.text_model import TextModel
 from transduce.errors import RequestError
-from transduce.protocols import Autoregressive, Searching, can
 from transduce.search.completion import NextWords, Word, WordTokens
 
 
@@ -23,16 +22,7 @@ class Completer:
     """
 
     def __init__(self, text_model: TextModel, search: NextWords) -> None:
-        if text_model.conditional:
-            raise RequestError(
-                "the model has sources, so a prefix alone does not decide the next word: give a language model, or use "
-                "`transduce predict --prefix`"
-            )
-        if not can(type(text_model.model), Autoregressive) or can(type(text_model.model), Searching):
-            raise RequestError(
-                f"{type(text_model.model).__name__} does not write token by token: give a recurrent, Transformer or "
-                "n-gram language model"
-            )
+        text_model.check_language_model()
         tokenizer = text_model.target_tokenizer
         if tokenizer.numeric or tokenizer.labels or tokenizer.words or tokenizer.shapes or tokenizer.factors > 1:
             raise RequestError(

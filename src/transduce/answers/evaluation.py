@@ -50,7 +50,8 @@ def evaluate(
     """Measures the best output for each example. ``clock`` returns the time in seconds.
 
     References are scored if a metric needs them, or with ``forcing``. If every metric needs only scored references,
-    nothing is searched for. Each source is read once for both. ``search`` replaces the pipeline's own.
+    nothing is searched for. Each source is read once for both. ``search`` replaces the pipeline's own. If the pipeline
+    has a ``context``, the references of all examples, in order, are the lines of one text.
     """
     searching = not all(metric.needs_forcing for metric in metrics)
     forcing = forcing or any(metric.needs_forcing for metric in metrics)
@@ -66,19 +67,23 @@ def evaluate(
             requests = [Request(example.source) for example in window]
             found += pipeline.answer_read(requests, sources, first, search, batch_size)
             seconds += clock() - began
-        if forcing:
+        if forcing and pipeline.context is None:
             requests = [Request(example.source, target=references(example)[0]) for example in window]
             scored = pipeline.answer_read(requests, sources, first, None, batch_size)
             forced += (answer.best for answer in (scored if searching else with_warnings(scored)))
         lengths += (source.length for source in sources)
+    if forcing and pipeline.context is not None:
+        forced = pipeline.score_text([references(example)[0] for example in examples], pipeline.context)
+    context = "" if pipeline.context is None else pipeline.context.signature
     best = [answer.best for answer in with_warnings(found)]
-    predictions = [prediction(*both) for both in zip_longest(best, forced)]
+    predictions = [prediction(*both, context) for both in zip_longest(best, forced)]
     return Evaluation(statistics(metrics, predictions, examples), predictions, seconds, lengths, forced)
 
 
-def prediction(output: Output | None, scored: Output | None) -> Prediction:
+def prediction(output: Output | None, scored: Output | None, context: str = "") -> Prediction:
     """The prediction for the metrics, from an output that was found and a reference that was scored. Either may be
-    None; without an output the text is empty.
+    None; without an output the text is empty. ``context`` is the signature of the text before the reference that the
+    model read; empty for none.
     """
     found = Prediction("")
     if output is not None:
@@ -90,5 +95,6 @@ def prediction(output: Output | None, scored: Output | None) -> Prediction:
         forced_log_prob=scored.log_prob,
         forced_length=len(scored.right),
         forced_right=sum(scored.right),
+        forced_context=context,
         forced_end=len(scored.right) == len(scored.ids),  # else the model does not choose EOS, which ids always have
     )

@@ -20,7 +20,7 @@ from transduce.answers.text_model import SourceRow, TextModel
 from transduce.compute.workers import Workers
 from transduce.data.tokenizers.base import Scaled
 from transduce.errors import RequestError, UserError
-from transduce.protocols import Search, Searching, can
+from transduce.protocols import Search, Searching, TextContext, can
 from transduce.search.constraints.base import Constraints, Tokenized, constrained
 from transduce.types import EOS, Derivation, Hypothesis
 
@@ -36,11 +36,13 @@ Found = Sequence[Hypothesis | Derivation]  # for one source, best first
 class Pipeline(TextModel):
     """Answers requests in their order. ``search`` is the search that is used unless a call gives another.
 
-    ``workers`` are processes that share the batches. If None, this process does all the work.
+    ``workers`` are processes that share the batches. If None, this process does all the work. ``context`` is the text
+    before a line that evaluation lets a language model read; None for none.
     """
 
     search: Search[Any]
     workers: Workers[Any] | None
+    context: TextContext | None
 
     def answer(
         self,
@@ -107,6 +109,19 @@ class Pipeline(TextModel):
             for place, each in zip(places, found, strict=True):
                 hypotheses[place] = each
         return hypotheses
+
+    def score_text(self, lines: Sequence[str], context: TextContext) -> list[Output]:
+        """The ``lines`` of one text, in order, each with the model's log-probability of it after the text before it,
+        of which the model reads what ``context`` says.
+
+        Raises RequestError unless the model is a language model that writes token by token.
+        """
+        self.check_language_model()
+        (source,) = self.read([""])
+        rows = self.target_tokenizer.encode(lines)
+        with self.computing():
+            found = context.force(self.model, self.padded([source.row]), rows)
+        return [self.output(each, "") for each in found]
 
     # ------------------------------------------------------------- batches
 

@@ -17,7 +17,7 @@ from transduce.data.corpora import LineError
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import Tokenizer, cut
 from transduce.errors import RequestError
-from transduce.protocols import Search, Searching, can
+from transduce.protocols import Autoregressive, Search, Searching, can
 from transduce.search.constraints.lexicon import Lexicon
 from transduce.types import Derivation, Hypothesis, Padded
 
@@ -106,6 +106,19 @@ class TextModel:
     def padded(self, rows: Sequence[Any], dtype: torch.dtype | None = None) -> Padded:
         """Rows of ids, numbers or steps as one padded batch on the model's device."""
         return Padded.of(rows, dtype).to(self.device)
+
+    def check_language_model(self) -> None:
+        """Raises RequestError unless the model is a language model that writes token by token."""
+        if self.conditional:
+            raise RequestError(
+                "the model has sources, so a text alone does not decide the next word: give a language model, or use "
+                "`transduce predict --prefix`"
+            )
+        if not can(type(self.model), Autoregressive) or can(type(self.model), Searching):
+            raise RequestError(
+                f"{type(self.model).__name__} does not write token by token: give a recurrent, Transformer or n-gram "
+                "language model"
+            )
 
     # ------------------------------------------------------------- texts
 

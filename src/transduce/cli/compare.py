@@ -90,4 +90,5 @@ def evaluated(
 
     if path.is_file():
         return evaluate_file(path, examples, metrics)
-    return evaluate_model(str(path), loading.of(path, measured.beam), examples, metrics, measured.batch_size)
+    transducer = measured.in_context(loading.of(path, measured.beam))
+    return evaluate_model(str(path), transducer, examples, metrics, measured.batch_size)

@@ -55,7 +55,7 @@ def evaluate(
 
     check_report(report)
     check_record(record)
-    transducer, resampling = trained.load(measured.beam), resampled.resampling
+    transducer, resampling = measured.in_context(trained.load(measured.beam)), resampled.resampling
     metrics = measured.metrics(transducer.settings["metrics"])
     parts = ReportParts(bins, errors and breakable(metrics), calibration)
     # A file of outputs has one line for each line of the corpus, so equal sources must not be grouped.

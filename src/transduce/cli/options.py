@@ -146,13 +146,28 @@ class RunOptions(LoadingOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class MetricOptions:
-    """Options of ``evaluate`` and ``compare``: which metrics to compute, the beam size, and the batch size of the
-    search.
+    """Options of ``evaluate`` and ``compare``: which metrics to compute, the beam size, the batch size of the search,
+    and the text before a line that a language model reads.
     """
 
     metric: Annotated[list[str] | None, typer.Option(help="Metrics instead of the run's own.")] = None
     beam: BeamSize = None
     batch_size: BatchSize = 64
+    context: Annotated[
+        str | None,
+        typer.Option(
+            help="The text before a line that a language model reads: line (none), carried (all), or a window, "
+            "SIZE/STRIDE in tokens; by default the run's own."
+        ),
+    ] = None
+
+    def in_context(self, transducer: Transducer) -> Transducer:
+        """The transducer with the ``context`` of the option; unchanged if it is not given. Raises UserError for
+        another word.
+        """
+        from transduce.search.contexts import context
+
+        return transducer if self.context is None else replace(transducer, context=context(self.context))
 
     def metrics(self, own: Sequence[str]) -> list[Metric]:
         from transduce.metrics.base import metric

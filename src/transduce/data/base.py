@@ -1,11 +1,14 @@
-"""The contract of origins, which bring the files of a corpus."""
+"""The contracts of origins, which bring the files of a corpus, and of feeds, which divide a split into batches."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, Protocol
 
+from transduce.data.batching import Place
 from transduce.data.corpora import Splits
+from transduce.types import Batch
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
@@ -19,3 +22,16 @@ class Origin(Protocol):
         is not there yet.
         """
         ...
+
+
+class Feed(Protocol):
+    """Divides the training set into batches: about ``per_epoch`` in each epoch.
+
+    ``iterate`` yields the batches from ``place`` on, without end, each with the place after it. Equal places give equal
+    batches.
+    """
+
+    @property
+    def per_epoch(self) -> int: ...
+
+    def iterate(self, place: Place) -> Iterator[tuple[Batch, Place]]: ...

@@ -276,6 +276,9 @@ def _write(folder: Path, data: Data, splits: Splits, tokenizers: Tokenizers | No
     are None.
     """
     counts = {name: check(files, data.lines.max_bytes) for name, files in present(splits).items()}
+    for name, files in present(Splits(splits.train, splits.valid)).items():
+        if not counts[name]:
+            raise DataError(f"the {name} split ({files.paths[0]}) has no lines: name a file that has text")
     assert splits.train is not None
     if tokenizers is None:
         with _placed(data, splits.train):

@@ -25,7 +25,7 @@ from transduce.metrics.forecast import (
     YearlyScaledError,
 )
 from transduce.metrics.labels import Accuracy, EntityF1, MacroF1
-from transduce.metrics.perplexity import Perplexity, PerplexityByte, PerplexityWord
+from transduce.metrics.perplexity import BitsPerCharacter, Perplexity, PerplexityByte, PerplexityWord
 from transduce.metrics.statistics import statistics
 from transduce.protocols import Metric
 from transduce.types import Example, Prediction
@@ -43,6 +43,7 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "perplexity": Perplexity,
     "perplexity_word": PerplexityWord,
     "perplexity_byte": PerplexityByte,
+    "bits_per_character": BitsPerCharacter,
     "token_accuracy": TokenAccuracy,
     "accuracy": Accuracy,
     "macro_f1": MacroF1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from transduce.errors import UserError
+from transduce.metrics.perplexity import Contexts
 from transduce.metrics.statistics import references
 from transduce.types import Example, Prediction
 
@@ -50,7 +51,13 @@ class TokenAccuracy:
     name = "token_accuracy"
     higher_is_better = True
     needs_forcing = True
-    signature = "unit:token|end:counted|refs:first|forced"
+
+    def __init__(self) -> None:
+        self.contexts = Contexts()
+
+    @property
+    def signature(self) -> str:
+        return f"unit:token|end:counted|refs:first|forced{self.contexts.signature}"
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
         if prediction.forced_right is None or prediction.forced_length is None:
@@ -59,6 +66,7 @@ class TokenAccuracy:
                 f"{example.source!r} has none: make predictions with Transducer.evaluate, or set forced_right and "
                 "forced_length"
             )
+        self.contexts.note(prediction)
         return float(prediction.forced_right), float(prediction.forced_length)
 
     def score(self, total: Sequence[float]) -> float:

@@ -10,11 +10,27 @@ from transduce.metrics.statistics import references
 from transduce.types import Example, Prediction
 
 
+class Contexts:
+    """The contexts (``TextContext.signature``) of the predictions that a metric has seen."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+
+    def note(self, prediction: Prediction) -> None:
+        self.seen.add(prediction.forced_context)
+
+    @property
+    def signature(self) -> str:
+        """The end of a metric's signature: "|context:carried". Empty if every line was read alone."""
+        return f"|context:{','.join(each or 'line' for each in sorted(self.seen))}" if any(self.seen) else ""
+
+
 class Perplexity:
     """``perplexity``: exp of the mean negative log-probability of the first reference's tokens, over all tokens of the
     corpus.
 
-    The end counts if the model chooses it. Tokens are the model's own, so compare only models with the same vocabulary.
+    The end counts if the model chooses it. If the model read the text before a line, the signature has the context:
+    ``carried`` or ``window-SIZE/STRIDE``. Tokens are the model's own, so compare only models with the same vocabulary.
     """
 
     name = "perplexity"
@@ -22,9 +38,12 @@ class Perplexity:
     higher_is_better = False
     needs_forcing = True
 
+    def __init__(self) -> None:
+        self.contexts = Contexts()
+
     @property
     def signature(self) -> str:
-        return f"unit:{self.unit}|end:counted|refs:first"
+        return f"unit:{self.unit}|end:counted|refs:first{self.contexts.signature}"
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
         if prediction.forced_log_prob is None or prediction.forced_length is None:
@@ -32,6 +51,7 @@ class Perplexity:
                 f"{self.name} needs the log-probability of the reference, and the prediction for {example.source!r} "
                 "has none: make predictions with Transducer.evaluate, or set forced_log_prob and forced_length"
             )
+        self.contexts.note(prediction)
         return -prediction.forced_log_prob, float(self.length(prediction, example))
 
     def length(self, prediction: Prediction, example: Example) -> int:
@@ -74,3 +94,24 @@ class PerplexityByte(Perplexity):
 
     def length(self, prediction: Prediction, example: Example) -> int:
         return len(references(example)[0].encode(errors="replace")) + prediction.forced_end
+
+
+class BitsPerCharacter(Perplexity):
+    """``bits_per_character``: the mean negative log-probability of the first reference's characters, to base 2.
+
+    The end counts as a character, such as a line feed, if the model chooses it. Characters are Unicode code points. The
+    number times 0.693 is nats per character. It compares models with different vocabularies as ``perplexity_word``
+    does.
+    """
+
+    name = "bits_per_character"
+    unit = "character"
+
+    def length(self, prediction: Prediction, example: Example) -> int:
+        return len(references(example)[0]) + prediction.forced_end
+
+    def score(self, total: Sequence[float]) -> float:
+        surprise, units = total
+        if not units:
+            raise UserError("bits per character of no characters: each reference needs a token that the model chooses")
+        return surprise / units / math.log(2)

@@ -57,10 +57,10 @@ class Ngram(nn.Module):
         return self.ngrams.ends[1:].repeat(tree.rows(source))
 
     def extend(self, tokens_BT: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        histories = []
+        histories, first_B = [], self.ngrams.ends[1:].expand(len(tokens_BT))
         for token_B in tokens_BT.unbind(1):
             _, after_B = self.ngrams(state, _words(token_B))
-            state = torch.where(token_B == BOS, state, after_B)
+            state = torch.where(token_B == BOS, first_B, after_B)  # a line begins
             histories.append(state)
         return torch.stack(histories, 1), state
 

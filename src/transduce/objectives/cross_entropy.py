@@ -13,7 +13,8 @@ from transduce.errors import UserError
 from transduce.objectives.forcing import Forcing, TeacherForcing
 from transduce.objectives.readout import sum_chunks
 from transduce.protocols import Autoregressive, Chain, Distribution, Parallel
-from transduce.types import Batch, Loss, Padded, widened
+from transduce.search.forcing import shifted_text
+from transduce.types import Batch, Chunk, Loss, Padded, widened
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,9 @@ class CrossEntropy:
     The smoothed distribution of a target word y is q(v) = (1 - smoothing) [v = y] + smoothing / V. Reports ``nll``, the
     cross-entropy without smoothing. In training, ``forcing`` chooses the words that the model reads before each
     prediction: the target's words, unknown words, or the model's own. In validation the model reads the target's words.
+
+    In a batch that is a ``types.Chunk`` of a text, the model reads the text's words. The state after the chunk is the
+    ``carry``, without gradients: a tuple of the tensors of the state (``tree.leaves``).
     """
 
     smoothing: float = 0.0
@@ -35,13 +39,39 @@ class CrossEntropy:
     def __call__(
         self, model: Autoregressive[Any], batch: Batch, progress: float = 0.0, carry: Any = None
     ) -> tuple[Loss, Any]:
-        return self.of(model, model.start(batch.source), batch.target, progress), carry
+        state = model.start(batch.source)
+        if batch.chunk is None:
+            return self.of(model, state, batch.target, progress), carry
+        return self._of_chunk(model, state, batch.target, batch.chunk, carry)
+
+    def _of_chunk(
+        self, model: Autoregressive[Any], state: Any, target: Padded, chunk: Chunk, carry: tuple[Tensor, ...] | None
+    ) -> tuple[Loss, tuple[Tensor, ...] | None]:
+        """The loss of a part of a text, and the carry after it; None unless the chunk is ``carried``.
+
+        Raises UserError if the carry has another number of rows, or if the state to carry grows with the text.
+        """
+        if chunk.continues:
+            state = _continued(state, carry)
+        if chunk.carried and tree.grows(state):
+            raise UserError(
+                "training.streams.carry: the state of this model grows with each token, because attention keeps all "
+                "keys; set training.streams.carry = false, and training.streams.context to the tokens to read again"
+            )
+        output, state = model.extend(shifted_text(target.values, chunk.history), state)
+        new = tree.map(lambda leaf: leaf[:, chunk.history.shape[1] - 1 :], output)
+        loss = self._sum(model, new, target)
+        return loss, tuple(leaf.detach() for leaf in tree.leaves(state)) if chunk.carried else None
 
     def of(self, model: Any, state: Any, target: Padded, progress: float = 0.0) -> Loss:
         """The loss of a target [B, T] by a model or a decoder, summed over its real positions. ``state`` is the state
         that its ``start`` returned.
         """
         output, _ = model.extend(self.read(model, state, target, progress), state)
+        return self._sum(model, output, target)
+
+    def _sum(self, model: Any, output: Any, target: Padded) -> Loss:
+        """The loss of a target [B, T], given the features [B, T, ...] of its positions."""
         mask_BT = target.mask
         target_N = target.values[mask_BT]
         real = tree.map(lambda leaf: leaf[mask_BT], output)
@@ -99,6 +129,19 @@ class ChainLikelihood:
         labels_BT = trellis.own(batch.target.values, batch.target.lengths - 1)
         total = (trellis.log_normaliser - trellis.score(labels_BT)).sum()
         return Loss(total, int(batch.target.lengths.sum())), carry
+
+
+def _continued(state: Any, carry: tuple[Tensor, ...] | None) -> Any:
+    """The state with the carried tensors in the places of its own. Raises UserError if their rows differ."""
+    if carry is None:
+        raise UserError("the checkpoint has no carried state: start the training again (--overwrite)")
+    rows = tree.rows(state)
+    if carry[0].shape[0] != rows:
+        raise UserError(
+            f"the carried state has {carry[0].shape[0]} rows, and the batch {rows}: training.streams.rows cannot "
+            "change within a run"
+        )
+    return tree.fill(state, carry)
 
 
 def check_smoothing(smoothing: float) -> None:

@@ -270,8 +270,8 @@ def can(model: type, way: type) -> bool:
 class Objective(Protocol[M_contra]):
     """The function that training minimises. Returns the loss, and the ``carry`` for the next batch.
 
-    ``progress`` in [0, 1] is for schedules. ``carry`` is None for the first batch and after a resume. Validation always
-    passes None.
+    ``progress`` in [0, 1] is for schedules. ``carry`` is a tuple of tensors or None. It is None for the first batch.
+    Checkpoints save it, so a resumed training passes it to the next batch. Validation begins with None, too.
     """
 
     def __call__(self, model: M_contra, batch: Batch, progress: float, carry: Any) -> tuple[Loss, Any]: ...
@@ -301,6 +301,19 @@ class Search(Protocol[M_contra]):
     def force(self, model: M_contra, source: Any, target: Padded) -> list[Hypothesis]: ...
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Search[M_contra]: ...
+
+
+class TextContext(Protocol):
+    """How much of the text before a line a language model reads when it scores the line.
+
+    ``force`` scores the lines of a text, in order: one hypothesis for each, as ``Search.force`` returns it. ``source``
+    has one row, for the model's ``start``. ``signature`` names the context in the signatures of metrics.
+    """
+
+    @property
+    def signature(self) -> str: ...
+
+    def force(self, model: Any, source: Any, lines: Sequence[Sequence[int]]) -> list[Hypothesis]: ...
 
 
 class Metric(Protocol):

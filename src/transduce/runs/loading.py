@@ -32,8 +32,8 @@ def load(
     """The model of a run directory as a transducer: ``load("runs/g2p")("knowledge")``.
 
     "RUN+RUN" mixes several runs of one vocabulary: the mean of their probabilities or, with weights in ``fusion``,
-    their log-linear mixture. It uses the same ``checkpoint`` of each, and the search and settings of the first. One of
-    them may be a language model, which reads no source (shallow fusion: Gulcehre et al. 2015).
+    their log-linear mixture. It uses the same ``checkpoint`` of each, and the search, the context and the settings of
+    the first. One of them may be a language model, which reads no source (shallow fusion: Gulcehre et al. 2015).
 
     ``device`` is cpu, cuda, mps or auto. ``precision`` is float32 or bfloat16. bfloat16 is several times as fast on a
     processor that multiplies it natively, and its outputs may differ. ``settings`` (``{"search.size": 10}`` or
@@ -111,6 +111,7 @@ def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | No
         loaded[reader].max_source_length,
         loaded[reader].token_for_token,
         load_other=first.load_other,
+        context=first.context,
     )
 
 

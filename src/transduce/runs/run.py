@@ -21,7 +21,7 @@ from transduce.data.settings import Data, Lines
 from transduce.errors import UserError
 from transduce.files import current_folder, replace_folder, write_text
 from transduce.models.mixtures import Ensemble
-from transduce.protocols import Model, Search
+from transduce.protocols import Model, Search, TextContext
 from transduce.runs.ancestry import Parent, parents_of
 from transduce.runs.checkpoints import find_weights, has_checkpoint, load_checkpoint
 from transduce.runs.history import append_history, directories
@@ -203,7 +203,10 @@ class Run:
         lines = config.build(self.settings["data"].get("lines", {}), Lines, path="data.lines")
         limits = lines.max_source_length, lines.token_for_token
         other = partial(language_model, run=self, device=device)
-        return Transducer(model, search, self.tokenizers, self.settings, *limits, load_other=other)
+        context: TextContext | None = None
+        if "context" in self.settings:
+            context = config.build(self.settings["context"], TextContext, path="context")
+        return Transducer(model, search, self.tokenizers, self.settings, *limits, load_other=other, context=context)
 
 
 def language_model(path: Path, run: Run | None, device: torch.device | str) -> OtherModel:

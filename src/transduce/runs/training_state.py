@@ -18,7 +18,8 @@ from transduce.runs import old_formats
 from transduce.runs.checkpoints import Rank, load_checkpoint, read_tensors, write_checkpoint
 from transduce.runs.layout import MODEL, OPTIMIZER, STATE
 
-STATISTICS, GENERATOR = "statistics.", "generator."  # prefixes of names in OPTIMIZER
+STATISTICS, GENERATOR, CARRY = "statistics.", "generator.", "carry."  # prefixes of names in OPTIMIZER
+Carry = tuple[Tensor, ...] | None  # what an objective carries from batch to batch
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,18 @@ class State:
 
 
 def save_training(
-    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, state: State, configuration: str
+    folder: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    state: State,
+    configuration: str,
+    carry: Carry = None,
 ) -> None:
     """Replaces the checkpoint ``folder`` with the weights, the state of the optimiser and of the random generators,
-    ``state``, and ``configuration``, the text of config.toml.
+    ``state``, ``configuration``, the text of config.toml, and what the objective carries to the next batch.
     """
-    tensors = _optimizer_tensors(model, optimizer) | _generators(_device(model))
+    carried = {f"{CARRY}{place}": tensor for place, tensor in enumerate(carry or ())}
+    tensors = _optimizer_tensors(model, optimizer) | _generators(_device(model)) | carried
 
     def fill(new: Path) -> None:
         save_weights(model, new / MODEL)
@@ -74,6 +81,13 @@ def load_training(folder: Path, model: nn.Module, optimizer: torch.optim.Optimiz
     _restore_generators(tensors, _device(model))
     _restore_optimizer(model, optimizer, tensors, str(folder / OPTIMIZER))
     return read_state(folder)
+
+
+def load_carry(folder: Path, device: torch.device) -> Carry:
+    """What the objective carries to the next batch, on ``device``; None if the checkpoint ``folder`` has nothing."""
+    tensors = read_tensors(folder / OPTIMIZER)
+    count = sum(name.startswith(CARRY) for name in tensors)
+    return tuple(tensors[f"{CARRY}{place}"].to(device) for place in range(count)) or None
 
 
 def read_state(folder: Path) -> State:
@@ -125,7 +139,7 @@ def _restore_optimizer(
     number = {parameter: place for place, parameter in enumerate(every)}
     own = dict(model.named_parameters())
     for key, tensor in tensors.items():
-        if key.startswith(GENERATOR):
+        if key.startswith((GENERATOR, CARRY)):
             continue
         name, _, kind = key.removeprefix(STATISTICS).rpartition(".")
         if name not in own or tensor.shape not in (own[name].shape, ()):

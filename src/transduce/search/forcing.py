@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from transduce import tree
 from transduce.protocols import Autoregressive
 from transduce.search.step import log_probs
-from transduce.types import BOS, Hypothesis, Padded
+from transduce.types import BOS, EOS, Hypothesis, Padded
 
 
 @torch.inference_mode()
@@ -24,7 +25,15 @@ def force(model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypot
     mask_BT = target.mask
     target_N = target.values[mask_BT]
     log_prob_N, best_N, right_N = log_probs(model, tree.map(lambda leaf: leaf[mask_BT], output), target_N)
-    lengths = target.lengths.tolist()
+    return forced_hypotheses(target.lengths.tolist(), target_N, log_prob_N, best_N, right_N)
+
+
+def forced_hypotheses(
+    lengths: list[int], target_N: Tensor, log_prob_N: Tensor, best_N: Tensor, right_N: Tensor
+) -> list[Hypothesis]:
+    """One hypothesis for each of the given outputs, whose tokens follow each other in ``target_N``. ``lengths`` are
+    their numbers of tokens. The other tensors [N] are what ``step.log_probs`` returns.
+    """
     rows = zip(*(torch.split(each_N, lengths) for each_N in (target_N, log_prob_N, best_N, right_N)), strict=True)
     return [
         Hypothesis(
@@ -39,7 +48,15 @@ def force(model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypot
     ]
 
 
-def shifted(target: Padded) -> torch.Tensor:
+def shifted(target: Padded) -> Tensor:
     """The decoder's input [B, T] for ``target``: BOS, then all columns of ``target`` except the last."""
     ids_BT = target.values
     return torch.cat([torch.full_like(ids_BT[:, :1], BOS), ids_BT[:, :-1]], 1)
+
+
+def shifted_text(target_BT: Tensor, history_BC: Tensor) -> Tensor:
+    """The decoder's input [B, C - 1 + T] for a part of a text: the tokens before it, ``history_BC``, and all columns of
+    ``target_BT`` except the last. BOS takes the place of EOS: a line begins with BOS, as it does alone.
+    """
+    ids_BT = torch.cat([history_BC, target_BT[:, :-1]], 1)
+    return ids_BT.masked_fill(ids_BT == EOS, BOS)

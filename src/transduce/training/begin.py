@@ -16,9 +16,11 @@ import torch
 from transduce import config
 from transduce.compute.device import choose_device
 from transduce.compute.precision import PrecisionChoice, autocast, bound_kernel_cache, choose_precision
+from transduce.data.base import Feed
 from transduce.data.batching import Batches
 from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
+from transduce.data.streams import StreamBatches
 from transduce.files import current_folder
 from transduce.models.compatibility import check_words
 from transduce.objectives.base import Trainable
@@ -30,7 +32,7 @@ from transduce.runs.lock import locked
 from transduce.runs.own_pairs import OwnPairs
 from transduce.runs.replacement import replacing
 from transduce.runs.run import Run, cache_folder
-from transduce.runs.training_state import State, load_training, resume_point
+from transduce.runs.training_state import State, load_carry, load_training, resume_point
 from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, ForgetReplaced, JsonLines, Started
@@ -136,6 +138,7 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
     report = (*plan.data_report, *origins, *frozen, *plan.precision, *_changes(point, plan.table))
     computing = autocast(plan.chosen.precision, plan.where)
     judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing)
+    feed = plan.feed
     # after the checkpoint and the metrics were found to fit: a mistake must not spoil the run's own settings
     plan.create(run, state.step, inherited)
     parameters = sum(p.numel() for p in model.parameters())
@@ -143,7 +146,7 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
     return Loop(
         trainable=trainable,
         optimizer=optimizer,
-        batches=Batches(plan.prepared.train, training.batching, training.seed),
+        batches=feed,
         training=training,
         judge=judge,
         autocast=computing,
@@ -152,6 +155,7 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
         configuration=config.write(plan.table),
         state=state,
         fresh=plan.settings.init is None,
+        carry=None if point is None else load_carry(point, plan.where),
     )
 
 
@@ -235,6 +239,14 @@ class _Plan:
         if isinstance(own, ComparesTexts):
             own = own.reading(self.prepared.target_tokenizer.decode)
         return self.teacher.taught(own, self.prepared.train, self.settings.training) if self.teacher else own
+
+    @property
+    def feed(self) -> Feed:
+        """The batches of the training set: streams of the text if the settings have ``streams``, otherwise pairs."""
+        training, pairs = self.settings.training, self.prepared.train
+        if training.streams is None:
+            return Batches(pairs, training.batching, training.seed)
+        return StreamBatches(pairs.target, training.streams)
 
     @property
     def teacher_report(self) -> list[str]:

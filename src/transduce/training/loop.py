@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transduce.data.batching import Batches
+from transduce.data.base import Feed
 from transduce.errors import StoppedError
 from transduce.models.weights import set_weights, weights
 from transduce.objectives.base import Trainable
@@ -47,11 +47,12 @@ class Loop:
     data, and the last model is the best. ``autocast`` makes the context in which the loss is computed.
     ``configuration`` is the text of config.toml. ``state`` is replaced as training proceeds. ``fresh`` is False for a
     model that starts from trained weights: few updates may then be enough, and the loop does not warn of them.
+    ``carry`` is what the objective carries to the next batch: a tuple of tensors, or None.
     """
 
     trainable: Trainable
     optimizer: torch.optim.Optimizer
-    batches: Batches
+    batches: Feed
     training: Training
     judge: Callable[[float], Judgement] | None
     autocast: Callable[[], AbstractContextManager[Any]]
@@ -60,6 +61,7 @@ class Loop:
     configuration: str
     state: State
     fresh: bool = True
+    carry: Any = None
 
     def __post_init__(self) -> None:
         self.checkpoints = self.run / CHECKPOINTS
@@ -68,7 +70,6 @@ class Loop:
         self.device = self.parameters[0].device
         self.unreported: list[_Unreported] = []
         self.fetched: Iterator[Any] = self.batches.iterate(self.state.place)
-        self.carry: Any = None
         self.clock = CLOCKS[self.training.clock]
         self.began = self.clock() - self.state.seconds
         self.reported = self.began + self.state.seconds
@@ -418,7 +419,7 @@ class Loop:
         self._report()
         self.state = replace(self.state, seconds=self.seconds)
         model: nn.Module = self.trainable.model
-        save_training(self.checkpoints / "last", model, self.optimizer, self.state, self.configuration)
+        save_training(self.checkpoints / "last", model, self.optimizer, self.state, self.configuration, self.carry)
         self._report_saved("last")
         forget_recent(self.checkpoints, self.state.recent)
 

@@ -64,6 +64,22 @@ class AdamW:
         return torch.optim.AdamW(groups, self.rate, (self.beta1, self.beta2), self.epsilon, fused=True)
 
 
+@dataclass(frozen=True)
+class Sgd:
+    """Stochastic gradient descent. The gradient is the mean over the target tokens of an update.
+
+    ``momentum`` is the share of the last step that is added to each step (0: none). ``decay`` times the parameters is
+    added to their gradient (weight decay).
+    """
+
+    rate: float = 1.0
+    momentum: float = 0.0
+    decay: float = 0.0
+
+    def __call__(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.SGD(parameters, self.rate, self.momentum, weight_decay=self.decay, foreach=True)
+
+
 # -------------------------------------------------------------- learning rate
 
 
@@ -150,6 +166,28 @@ class LinearDecay:
 
     def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float:
         return warm_up(step, self.warmup) * schedules.Linear(1.0, 1 - self.floor, self.floor)(progress)
+
+
+@dataclass(frozen=True)
+class StepDecay:
+    """A schedule: divides the budget into ``parts`` equal parts, for example epochs. The learning rate stays at its
+    peak in the first ``hold`` parts, and is multiplied by ``factor`` at the beginning of every later part (Zaremba et
+    al. 2014, section 4.1: 13 parts, of which 4 hold, and 0.5).
+    """
+
+    parts: int = 13
+    hold: int = 4
+    factor: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_at_least("parts", self.parts, 1)
+        check_at_least("hold", self.hold, 0)
+        if not 0 < self.factor < 1:
+            raise UserError(f"factor = {self.factor}: a share of the rate, more than 0 and less than 1, was expected")
+
+    def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float:
+        part = min(int(progress * self.parts + 1e-9), self.parts - 1)  # 3 / 13 * 13 may be less than 3
+        return self.factor ** max(0, part + 1 - self.hold)
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,16 @@ from transduce.compute.precision import PrecisionSetting
 from transduce.config.checking import UNKNOWN
 from transduce.data.batching import Batching
 from transduce.data.settings import Data
+from transduce.data.streams import Streams
 from transduce.errors import UserError
 from transduce.metrics.base import metric
 from transduce.models.compatibility import check_fit
 from transduce.objectives.alignments import AlignmentLikelihood
 from transduce.objectives.cross_entropy import ChainLikelihood, CrossEntropy, ParallelCrossEntropy
 from transduce.objectives.derivations import LanguageLikelihood
+from transduce.objectives.forcing import TeacherForcing
 from transduce.objectives.regression import AbsoluteError, LogDensity, SquaredError
-from transduce.protocols import Deriving, Model, Objective, Search, can
+from transduce.protocols import Deriving, Model, Objective, Search, TextContext, can
 from transduce.runs.ancestry import Distillation, Init
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
@@ -79,7 +81,8 @@ class Training:
 
     The first of ``steps`` (updates), ``epochs`` and ``minutes`` that is reached ends training. ``clock`` "processor"
     counts the minutes of processor time that this run uses, divided by its threads, so other programs do not matter; do
-    not use it with a GPU. ``batching`` forms the batches, and ``accumulate`` of them make one update. The
+    not use it with a GPU. ``batching`` forms the batches, and ``accumulate`` of them make one update. A language model
+    with ``streams`` reads the text as one document instead, and ``batching`` then changes nothing. The
     ``augmentation`` list changes the source signals in its order, anew in each epoch. ``clip`` bounds the gradient's
     norm (0: no bound). ``precision`` "auto" is bfloat16 where this machine computes it faster, else float32. The state
     is saved after every ``checkpoint_every`` updates (default: at each validation; ten times in the budget if there are
@@ -94,6 +97,7 @@ class Training:
     minutes: float | None = None
     clock: Clock = "wall"
     batching: Batching = field(default_factory=Batching)
+    streams: Streams | None = None
     augmentation: tuple[Augmentation, ...] = ()
     accumulate: int = 1
     optimizer: Optimizer = field(default_factory=Adam)
@@ -125,9 +129,11 @@ class Settings:
     """All settings of a run. ``transduce train`` reads them from a TOML file and keeps them in the run directory.
 
     ``search`` and ``metrics`` are for the trained model: prediction and evaluation use them. ``training.validation``
-    has its own. ``tuning`` is for phrase-based models. Raises ConfigError if the objective or a search calls a method
-    that the model lacks. It also raises it for ``tuning`` of another model, and for a setting that needs gradients if
-    the model is counted. Raises UserError for a distillation with another objective than cross-entropy.
+    has its own. ``tuning`` is for phrase-based models. ``context`` is the text before a line that evaluation lets a
+    language model read; by default it reads each line alone. Raises ConfigError if the objective or a search calls a
+    method that the model lacks. It also raises it for ``tuning`` of another model, for a setting that needs gradients
+    if the model is counted, and for streams or a context if the data have sources. Raises UserError for a distillation
+    with another objective than cross-entropy.
     """
 
     data: Data
@@ -139,6 +145,7 @@ class Settings:
     search: Search[Any] = field(default_factory=Beam)
     metrics: tuple[str, ...] = ("exact",)
     tuning: Tuning | None = None
+    context: TextContext | None = None
 
     def __post_init__(self) -> None:
         model: Any = getattr(self.model, "constructor", self.model)  # of a Spec; or the class itself
@@ -155,8 +162,29 @@ class Settings:
                 f"distillation needs the objective cross-entropy, not {type(self.objective).__name__}: "
                 "leave out one of them, or train on the outputs of `transduce predict`"
             )
+        if self.training.streams:
+            self._check_streams()
+        if self.context and not self.data.units.targets_only:
+            raise config.ConfigError(
+                "context",
+                "only a language model, whose data.units have a target alone, reads a text: leave context out",
+            )
         if self.training.validation.metrics:
             check_fit("training.validation.search", "Search", type(self.training.validation.search), model)
+
+    def _check_streams(self) -> None:
+        """Raises ConfigError for what cannot read a text as streams: data with sources, another objective than
+        cross-entropy of the text's own words, and a distillation.
+        """
+        reason = None
+        if not self.data.units.targets_only:
+            reason = "only a language model, whose data.units have a target alone, reads a text as one document"
+        elif type(self.objective) is not CrossEntropy or self.objective.forcing != TeacherForcing():
+            reason = 'the model must read the text\'s own words: set objective = "cross-entropy" without forcing'
+        elif self.distillation:
+            reason = "a teacher reads each line alone: leave out distillation"
+        if reason:
+            raise config.ConfigError("training.streams", f"{reason}, or leave streams out")
 
     def _check_counted(self, model: str) -> None:
         """Raises ConfigError for a setting that needs gradients, because a counted model has none: distillation,
@@ -166,6 +194,7 @@ class Settings:
             "objective": self.objective not in MEASURES,
             "distillation": self.distillation is not None,
             "training.freeze": bool(self.training.freeze),
+            "training.streams": self.training.streams is not None,
             "training.augmentation": bool(self.training.augmentation),
         }
         for key in (key for key, is_set in given.items() if is_set):

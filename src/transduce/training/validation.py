@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import torch
 from transduce.data.batching import Batches
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import Prepared, examples
+from transduce.data.streams import StreamBatches
 from transduce.data.tokenizers.numbers import MISSING
 from transduce.metrics.base import metric
 from transduce.metrics.statistics import references
@@ -26,7 +27,7 @@ from transduce.runs.run import language_model
 from transduce.training.budget import CLOCKS
 from transduce.training.settings import Settings, Training
 from transduce.transducer import Transducer
-from transduce.types import Example, Prediction
+from transduce.types import Batch, Example, Prediction
 
 CHECKED = 8  # examples that metrics are tried on before training
 SAMPLE = 64  # examples to search for, to learn what searching for all of them takes
@@ -69,7 +70,8 @@ class Judge:
 
     The loss is computed in the precision of training, and leaves out label smoothing. The search computes in float32.
     The caller puts the model into evaluation mode. The loss uses one in ``one_in`` of the batches of ``valid``, because
-    ``chosen`` has about one in ``one_in`` of the examples.
+    ``chosen`` has about one in ``one_in`` of the examples. If training reads streams, the loss uses all of ``valid`` as
+    streams of the same kind.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Judge:
     ) -> None:
         self.trainable = trainable
         self.valid = valid
+        self.streams = training.streams
         self.examples = chosen
         self.transducer = transducer
         self.batching = training.batching
@@ -136,17 +139,26 @@ class Judge:
 
     @torch.no_grad()
     def _loss(self, allowed: float) -> float:
-        began, total, count = self.clock(), 0.0, 0
-        every = Batches(self.valid, self.batching, seed=0).epoch(0)[:: self.one_in]
-        for number, ids in enumerate(every):
-            expected = (self.clock() - began) * len(every)  # known after the first batch
+        began, total, count, carry = self.clock(), 0.0, 0, None
+        batches, batch_of = self._batches()
+        for number, each in enumerate(batches):
+            expected = (self.clock() - began) * len(batches)  # known after the first batch
             if number == 1 and expected > allowed:
                 raise TooSlowError(expected)
-            batch = self.valid.batch(ids).to(self.transducer.device)
             with self.autocast():
-                loss, _ = self.trainable(batch, 1.0, None)
+                loss, carry = self.trainable(batch_of(each).to(self.transducer.device), 1.0, carry)
             total, count = total + float(loss.plain), count + loss.count
         return total / count
+
+    def _batches(self) -> tuple[Sequence[Any], Callable[[Any], Batch]]:
+        """The names of the batches of the validation loss, in order, and the function that makes a batch of its
+        name.
+        """
+        if self.streams is None:
+            return Batches(self.valid, self.batching, seed=0).epoch(0)[:: self.one_in], self.valid.batch
+        tokens = int(self.valid.target_lengths.sum())
+        stream = StreamBatches(self.valid.target, replace(self.streams, rows=min(self.streams.rows, tokens)))
+        return range(stream.per_epoch), stream.batch
 
 
 def judge_of(
@@ -167,7 +179,8 @@ def judge_of(
     found = examples(settings.data, "valid", cache, told=True) if {*validation.metrics, *settings.metrics} else []
     check_metrics([*validation.metrics, *settings.metrics], found, type(trainable.model))
     every = found if validation.metrics else []
-    chosen = spread(every, validation.examples)
+    # lines of a text are read one after the other, so a sample must be a part of it
+    chosen = every[: validation.examples] if settings.context else spread(every, validation.examples)
     device = next(trainable.model.parameters()).device
     transducer = Transducer(
         trainable.model,
@@ -176,6 +189,7 @@ def judge_of(
         max_source_length=settings.data.lines.max_source_length,
         token_for_token=settings.data.lines.token_for_token,
         load_other=partial(language_model, run=None, device=device),
+        context=settings.context,
     )
     transducer.with_search(settings.search)  # a wrong language model is an error now, and not after training
     transducer = transducer.with_search(validation.search)
