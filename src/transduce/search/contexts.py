@@ -54,7 +54,7 @@ class _OfText:
 class Carried(_OfText):
     """The model reads the whole text before a line: its state after a line is the state before the next one.
 
-    Raises UserError for a model whose state grows with each token, as that of attention does: take ``Window``.
+    Raises UserError for a model with attention, whose state grows with each token: take ``Window``.
     """
 
     @property

@@ -131,9 +131,9 @@ class Settings:
     ``search`` and ``metrics`` are for the trained model: prediction and evaluation use them. ``training.validation``
     has its own. ``tuning`` is for phrase-based models. ``context`` is the text before a line that evaluation lets a
     language model read; by default it reads each line alone. Raises ConfigError if the objective or a search calls a
-    method that the model lacks. It also raises it for ``tuning`` of another model, for a setting that needs gradients
-    if the model is counted, and for streams or a context if the data have sources. Raises UserError for a distillation
-    with another objective than cross-entropy.
+    method that the model lacks. It also raises it for ``tuning`` of another model, and for a setting that needs
+    gradients if the model is counted. Data with sources cannot have streams or a context (ConfigError). Raises
+    UserError for a distillation with another objective than cross-entropy.
     """
 
     data: Data
