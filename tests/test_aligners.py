@@ -210,6 +210,18 @@ def test_the_settings_of_an_aligner() -> None:
         read_settings(config.assign(table, "model.position.type", "ibm3"))
 
 
+def test_a_record_names_the_split_of_the_run(tmp_path: Path, call: Call, quick_products: None) -> None:
+    gold = tmp_path / "gold.tsv"
+    gold.write_text("das Haus\tthe house\t0-0 1-1\nein Buch\ta book\t0-0\n", encoding="utf-8")
+    folder = train(tmp_path / "run", f"data.test.path={gold}")
+    asked = ["align", folder, gold, f"--gold={gold}", f"--record={tmp_path / 'r.json'}", "--device=cpu"]
+    assert call(*asked)[0] == 0
+    record = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+    (system,) = record["systems"]
+    assert (record["split"], system["models"][0]["recipe"]) == ("test", "word-alignment")
+    assert system["scores"]["link_recall"]["value"] == 100
+
+
 def test_inspect_shows_the_links(run: Path, tmp_path: Path, call: Call) -> None:
     shown = call("inspect", run, "das Haus", "--target=the old house", "--device=cpu")[1].splitlines()
     assert shown[0] == "0-0 1-2"

@@ -210,7 +210,7 @@ def align(
         keep_record(
             record,
             lambda command: record_scores(
-                command, str(gold), scores, pairs, trained.settings(run) | asdict(how), trained.models(run)
+                command, _split_of(run, gold), scores, pairs, trained.settings(run) | asdict(how), trained.models(run)
             ),
         )
 
@@ -269,6 +269,23 @@ def _run_and_files(paths: Sequence[Path]) -> tuple[Path | None, Sequence[Path]]:
     if paths and (paths[0].is_dir() or (not paths[0].exists() and "+" in str(paths[0]))):
         return paths[0], paths[1:]
     return None, paths
+
+
+def _split_of(run: Path | None, gold: Path | None) -> str:
+    """For a record: the name of the split whose file is ``gold`` in the data of ``run``. The path ``gold`` if there is
+    no such split, or no run.
+    """
+    from transduce.data.base import SPLITS
+    from transduce.runs.layout import members
+    from transduce.runs.run import Run
+
+    if run is not None and gold is not None:
+        data = Run.open(members(run)[0]).settings["data"]
+        for split in SPLITS:
+            path = data.get(split, {}).get("path")
+            if isinstance(path, str) and Path(path).exists() and gold.samefile(path):
+                return split
+    return str(gold)
 
 
 def _draw(found: CorpusAlignment, gold: Gold | None, number: int, out: Path) -> None:
