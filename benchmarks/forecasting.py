@@ -206,7 +206,7 @@ def table(task: Task, given: argparse.Namespace, work: Path, lines: list[str]) -
         "",
         f"## {task.dataset}: {len(task.series)} steps, {len(task.examples)} windows of the {given.split} split",
         "",
-        f"| model | MAE | RMSE | {METRICS[2]} | MAE less that of {REFERENCE} | seconds |",
+        f"| model | MAE | RMSE | {METRICS[2]} | MAE − MAE of {REFERENCE} | seconds |",
         "|---|---|---|---|---|---|",
     )
     last = task.examples[-1]

@@ -4,27 +4,28 @@
                                 [--split valid|test] [--threads 1] [--out benchmarks/results/kalman.md]
                                 [--record FILE.json]
 
-The first table is of simulated series: of 36 steps 24 are read and 12 forecast, and the table has the share of numbers
-inside the 90 % intervals. "Known" are the parameters that the series were drawn with. The others are estimated from 300
-series of the same model by ``transduce train series-kalman``, with at most 200 passes of expectation maximisation (EM)
-or by gradient. A fifth of the numbers is missing in the rows that say so, both for estimation and for forecasts.
+The first table is of simulated series of 36 steps: the first 24 are read, and the last 12 forecast. The table has the
+share of numbers inside the 90 % intervals. "Known" uses the parameters that the series were drawn with. The other
+columns estimate them from 300 series of the same model by ``transduce train series-kalman``, with at most 200 passes of
+expectation maximisation (EM) or by gradient. In the rows with 20 % missing, a fifth of the numbers is missing both for
+estimation and for forecasts.
 
-The other tables are of real series, with the windows of the recipe ``series``. "24 months" and the networks know the 24
-months of a window, and what they learned from the windows of the training split. "Whole past" is a Kalman filter of the
-same components that learned from the training split as one series (``model.start = "wide"``), and that reads all months
-before the forecast. Its parameters stay those of the training split. ETS (error, damped trend and season additive) and
-AR (24 lags, a trend and a constant) are fitted anew by statsmodels for every window on all months before the forecast;
-their intervals are normal, too. The networks are the recipes ``series-dense``, ``series-lstm`` and
-``series-transformer`` with the model ``density-forecaster`` and ``objective = "log-density"``. Seconds are the
-processor's, of all windows, or of training a model and using it.
+The other tables are of real series, with the windows of the recipe ``series``. "24 months" and the networks read the 24
+months of a window, after training on the windows of the training split. "Whole past" is a Kalman filter of the same
+components. It learned from the training split as one series (``model.start = "wide"``), and reads all months before the
+forecast with these parameters. ETS (error, damped trend and season additive) and AR (24 lags, a trend and a constant)
+are fitted anew by statsmodels for every window, on all months before the forecast. Their intervals are normal, too. The
+networks are the recipes ``series-dense``, ``series-lstm`` and ``series-transformer`` with the model
+``density-forecaster`` and ``objective = "log-density"``. Seconds are processor time: for all windows, or for training a
+model and using it.
 
 A fifth of a real series is removed at random for the tables "with a fifth missing". The Kalman filter reads the gaps.
-For ETS, AR and the sources of networks they are filled by straight lines between the known months before the forecast,
-and a gap at either end by the nearest known month. All forecasts are compared with the complete series.
+ETS, AR and the networks read sources without gaps: straight lines join the known months before the forecast, and a gap
+at either end gets the value of the nearest known month. All forecasts are compared with the complete series.
 
-In parentheses, 95 % intervals: windows overlap, so they are drawn in blocks of 24 neighbours, 2,000 times (Politis and
-Romano 1992), the values of networks averaged over their seeds, which are in brackets one by one. The last but one
-column is the difference to ETS on the same windows.
+Parentheses have 95 % intervals. Windows overlap, so blocks of 24 neighbours are drawn, 2,000 times (Politis and Romano
+1992). The values of networks are means over their seeds; brackets have each seed's value. The last but one column is
+the difference to ETS on the same windows.
 """
 
 from __future__ import annotations
@@ -248,7 +249,7 @@ class Gapped:
         return Windows(READ, STEPS, test=0.25).parts(len(self.series))[split]
 
     def windows(self, split: Split, fill: bool) -> list[tuple[str, str]]:
-        """The windows of a split. With ``fill``, sources have no gaps."""
+        """The windows of a split. If ``fill`` is True, the gaps of the sources are filled."""
         part = self.part(split)
         return [
             (self.read(self.series[now - READ : now], fill), spoken(self.series[now : now + STEPS]))
@@ -259,7 +260,7 @@ class Gapped:
         return spoken(filled(history) if fill else history)
 
     def measured(self, predictions: list[Prediction]) -> list[Statistics]:
-        """All targets, complete, are what the forecasts are compared with."""
+        """The statistics of the forecasts, compared with the complete targets."""
         return statistics([metric(name) for name in METRICS], predictions, self.task.examples)
 
     def trained(
@@ -305,7 +306,7 @@ def real(gapped: Gapped, models: Sequence[str], seeds: Sequence[int], work: Path
     task = gapped.task
     gaps = f", with {np.isnan(gapped.series).sum()} of them missing" if gapped.share else ""
     yield from ("", f"## {task.dataset}: {len(task.series)} steps{gaps}; {len(task.examples)} windows", "")
-    yield f"| model | {' | '.join(HEADS)} | CRPS less that of {REFERENCE} | seconds |"
+    yield f"| model | {' | '.join(HEADS)} | CRPS − CRPS of {REFERENCE} | seconds |"
     yield f"|{'---|' * (len(HEADS) + 3)}"
     found: list[tuple[str, list[list[Statistics]], float]] = []
     for name, forecaster in CLASSICAL.items():
