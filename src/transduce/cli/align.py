@@ -67,6 +67,11 @@ class AlignerOptions:
         return self.direction or self.symmetrise
 
     @property
+    def given(self) -> dict[str, Any]:
+        """The options that are not at their defaults, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None and value is not False}
+
+    @property
     def choice(self) -> AttentionChoice:
         from transduce.answers.attention_weights import AttentionChoice
 
@@ -210,7 +215,7 @@ def align(
         keep_record(
             record,
             lambda command: record_scores(
-                command, _split_of(run, gold), scores, pairs, trained.settings(run) | asdict(how), trained.models(run)
+                command, _split_of(run, gold), scores, pairs, trained.settings(run) | how.given, trained.models(run)
             ),
         )
 
