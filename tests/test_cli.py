@@ -33,6 +33,7 @@ COMMANDS = [
     "train",
     "predict",
     "complete",
+    "generate",
     "align",
     "rerank",
     "score",

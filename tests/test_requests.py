@@ -194,11 +194,7 @@ def test_the_runs_own_limit_of_a_line_holds_for_pairs(command: str, own_run: Pat
         (["--prefix=a", "--prefixes=x.txt"], "has one for each: give one"),
         (
             ["--stream", "--forbid=a"],
-            "leave out --nbest, --format, --out, --alignments and the like, --workers, --window, prefixes and phrases",
-        ),
-        (
-            ["--stream", "--prefix=a"],
-            "leave out --nbest, --format, --out, --alignments and the like, --workers, --window, prefixes and phrases",
+            "leave out --nbest, --format, --out, --alignments and the like, --workers, --window and phrases",
         ),
         (["--forbid= "], "a phrase is ' ': some text was expected"),
         (["--forbid=a", "--set=search.type=exact"], "Exact cannot obey phrases: use a beam"),

@@ -117,6 +117,9 @@ def test_a_transducer_streams_what_it_answers(search: Any, trained: Path) -> Non
     model = transduce.load(trained, device="cpu")
     for line in ("abc", "", "zyxwé"):
         assert "".join(model.stream(line, search)) == next(model.predict([line], search))[0].text
+        begun = next(model.predict([line], search, prefix="cb"))[0].text
+        assert begun.startswith("cb")
+        assert "".join(model.stream(line, search, prefix="cb")) == begun
 
 
 def test_predict_streams(trained: Path, call: Call) -> None:
@@ -125,5 +128,7 @@ def test_predict_streams(trained: Path, call: Call) -> None:
     assert (status, out) == (0, call("predict", trained, "--device=cpu", stdin=stdin)[1])
     greedy = call("predict", trained, "--beam=1", "--device=cpu", stdin=stdin)[1]
     assert call("predict", trained, "--stream", "--beam=1", "--device=cpu", stdin=stdin)[1] == greedy
+    begun = call("predict", trained, "--prefix=cb", "--device=cpu", stdin=stdin)[1]
+    assert call("predict", trained, "--stream", "--prefix=cb", "--device=cpu", stdin=stdin)[1] == begun
     for option in ("--nbest=2", "--format=tsv", "--alignments"):
         assert "--stream writes one output's text as it comes" in told(call("predict", trained, "--stream", option))

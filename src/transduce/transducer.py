@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
+import torch
+
 from transduce import config
 from transduce.answers.alignments import EVERY
 from transduce.answers.answer import Output, with_warnings
@@ -17,9 +19,11 @@ from transduce.answers.attention_weights import AttentionChoice
 from transduce.answers.completion import Completer
 from transduce.answers.corpus_alignment import CorpusAlignment, Direction, align
 from transduce.answers.evaluation import Evaluation, evaluate
+from transduce.answers.generation import Writer
 from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Request, requests_for
 from transduce.answers.search_settings import Changes, LoadOther, changed_search, with_models
+from transduce.answers.text_model import UNFINISHED
 from transduce.compute.precision import Precision
 from transduce.compute.workers import Workers
 from transduce.data.preparation import Tokenizers
@@ -28,9 +32,8 @@ from transduce.protocols import Metric, Search, TextContext
 from transduce.search.base import stream
 from transduce.search.completion import NextWords, Word
 from transduce.search.constraints.base import Constraints
+from transduce.search.generation import Generation
 from transduce.types import Example
-
-UNFINISHED = "\ufffd"  # what a decoder makes of the first bytes of a character
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,14 +111,17 @@ class Transducer(Pipeline):
         for answer in with_warnings(self.answer(requests, search, batch_size)):
             yield list(answer.outputs)
 
-    def stream(self, source: str, search: Search[Any] | None = None) -> Iterator[str]:
+    def stream(self, source: str, search: Search[Any] | None = None, prefix: str = "") -> Iterator[str]:
         """Yields the best output for one source in pieces of text, each as soon as the search has decided it.
-        ``search`` replaces the transducer's own search; None keeps the own search.
+        ``search`` replaces the transducer's own search; None keeps the own search. ``prefix`` is the text that the
+        output begins with; it is a part of the first piece.
 
         Greedy search and sampling decide at each step, a beam when all its hypotheses agree, other searches at the end.
         """
         given, tokens = "", tuple[Any, ...]()
-        decided = stream(search or self.search, self.model, self.padded([self.read_one(source)]))
+        begun = self.prefix_ids(prefix)
+        forced = self.padded([begun], torch.long) if begun else None
+        decided = stream(search or self.search, self.model, self.padded([self.read_one(source)]), forced)
         while True:
             with self.computing():  # not while the caller has the piece
                 following = next(decided, None)
@@ -138,6 +144,29 @@ class Transducer(Pipeline):
         if isinstance(prefixes, str):
             raise RequestError(f"prefixes = {prefixes!r}: a list of texts was expected; write [{prefixes!r}]")
         return Completer(self, NextWords(k))(prefixes, begun)
+
+    def generate(
+        self,
+        prompt: str = "",
+        length: int = 100,
+        samples: int = 1,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 1,
+        lines: bool | None = None,
+    ) -> list[str]:
+        """Texts that go on with the prompt: ``samples`` of them, each with the prompt and at most ``length`` more
+        tokens, drawn as ``Generation`` says.
+
+        If ``lines`` is False, a text ends with its line. None stands for True if the transducer has a ``context``, and
+        otherwise for False. ``Writer`` in answers/generation.py writes the text in pieces, and gives its probability.
+        Raises RequestError if the model is not a language model that writes token by token, and UserError for a value
+        that is not allowed.
+        """
+        across = self.context is not None if lines is None else lines
+        how = Generation(length, samples, temperature, top_k, top_p, seed, across)
+        return [each.text for each in Writer(self, how, self.context)(prompt)]
 
     def score(self, pairs: Iterable[tuple[str, str]], batch_size: int = 64) -> Iterator[Output]:
         """For each (source, target), in order: the target as an ``Output`` with its log-probability under the model."""

@@ -23,6 +23,8 @@ from transduce.types import Derivation, Hypothesis, Padded
 
 log = logging.getLogger("transduce")
 
+UNFINISHED = "\ufffd"  # what a decoder makes of the first bytes of a character
+
 
 class SourceRow(NamedTuple):
     """A source as the model reads it: a row of ids or numbers that ends with EOS, or of a signal's steps.

@@ -17,6 +17,7 @@ from transduce.cli.data import data
 from transduce.cli.distance import distance
 from transduce.cli.evaluate import evaluate
 from transduce.cli.export import export
+from transduce.cli.generate import generate
 from transduce.cli.inspect import inspect
 from transduce.cli.lattice import lattice
 from transduce.cli.ngram import ngram
@@ -37,7 +38,22 @@ app = typer.Typer(
     add_completion=False,
 )
 COMMANDS = (
-    *(train, predict, complete, rerank, score, evaluate, compare, sweep, align, shortlist, ngram, recipes, data),
+    *(
+        train,
+        predict,
+        complete,
+        generate,
+        rerank,
+        score,
+        evaluate,
+        compare,
+        sweep,
+        align,
+        shortlist,
+        ngram,
+        recipes,
+        data,
+    ),
     *(benchmark, inspect, distance, lattice, export),
 )
 for command in COMMANDS:

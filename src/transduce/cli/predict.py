@@ -50,22 +50,24 @@ def predict(
     from transduce.answers.answer import with_warnings
     from transduce.answers.extras import check_extras
     from transduce.answers.output_file import write_answers
+    from transduce.answers.request import NO_EXTRAS
     from transduce.metrics.units import one_line
 
     write = formats.choose(format, formats.PREDICTIONS)
     several = (nbest or 1) > 1 or trained.workers > 1 or window is not None
-    if stream and (several or format != "text" or extra_options or request_options or out is not None):
+    phrases = request_options.forbid or request_options.constraints
+    if stream and (several or format != "text" or extra_options or phrases or out is not None):
         raise UserError(
             "--stream writes one output's text as it comes: leave out --nbest, --format, --out, --alignments and the "
-            "like, --workers, --window, prefixes and phrases"
+            "like, --workers, --window and phrases"
         )
     if resume and out is None:
         raise UserError("--resume continues a file: name it with --out")
     transducer = trained.load(beam)
     longest = inputs.longest_line(transducer)
     if stream:
-        for line in inputs.lines(files, longest):
-            for piece in transducer.stream(line):
+        for request in request_options.read(files, NO_EXTRAS, longest):
+            for piece in transducer.stream(request.source, prefix=request.prefix):
                 print(one_line(piece), end="", flush=True)
             print(flush=True)
         return

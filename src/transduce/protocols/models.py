@@ -307,13 +307,17 @@ class TextContext(Protocol):
     """How much of the text before a line a language model reads when it scores the line.
 
     ``force`` scores the lines of a text, in order: one hypothesis for each, as ``Search.force`` returns it. ``source``
-    has one row, for the model's ``start``. ``signature`` names the context in the signatures of metrics.
+    has one row, for the model's ``start``. ``signature`` names the context in the signatures of metrics. ``limit`` is
+    for writing: if the model would have read ``count`` tokens, it starts anew with the last ``limit(count)`` of them;
+    None lets it go on.
     """
 
     @property
     def signature(self) -> str: ...
 
     def force(self, model: Any, source: Any, lines: Sequence[Sequence[int]]) -> list[Hypothesis]: ...
+
+    def limit(self, count: int) -> int | None: ...
 
 
 class Metric(Protocol):

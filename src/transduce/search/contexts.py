@@ -61,6 +61,9 @@ class Carried(_OfText):
     def signature(self) -> str:
         return "carried"
 
+    def limit(self, count: int) -> int | None:
+        return None
+
     def scores(self, model: Autoregressive[Any], source: Any, ids_M: Tensor) -> Scores:
         state, before_11 = model.start(source), torch.full((1, 1), BOS, device=ids_M.device)
         if tree.grows(state):
@@ -97,6 +100,9 @@ class Window(_OfText):
     @property
     def signature(self) -> str:
         return f"window-{self.size}/{self.stride}"
+
+    def limit(self, count: int) -> int | None:
+        return None if count <= self.size else max(1, self.size - self.stride)
 
     def scores(self, model: Autoregressive[Any], source: Any, ids_M: Tensor) -> Scores:
         M, size = len(ids_M), min(self.size, len(ids_M))
