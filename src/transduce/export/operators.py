@@ -25,38 +25,32 @@ def lstm(x: Any, h: Any, c: Any, weights: Sequence[Any]) -> Any:
     """``fused.lstm`` in ONNX: outputs [B, T, W], and h and c [B, W] after the last position. ``x`` is [B, T, D], ``h``
     and ``c`` are the first states [B, W].
     """
-    weight_1GD, recurrent_1GW, bias_1G = _parameters(weights, LSTM_GATES)
-    first = op.Constant(value_ints=[0])
-    y_T1BW, last_1BW, memory_1BW = op.LSTM(
-        op.Transpose(x, perm=[1, 0, 2]),
-        weight_1GD,
-        recurrent_1GW,
-        bias_1G,
-        None,
-        op.Unsqueeze(h, first),
-        op.Unsqueeze(c, first),
-        hidden_size=_width(weights),
-    )
-    return _rows_first(y_T1BW), op.Squeeze(last_1BW, first), op.Squeeze(memory_1BW, first)
+    return _unrolled(op.LSTM, x, (h, c), _parameters(weights, LSTM_GATES), hidden_size=_width(weights))
 
 
 def gru(x: Any, h: Any, weights: Sequence[Any]) -> Any:
     """``fused.gru`` in ONNX: outputs [B, T, W], and h [B, W] after the last position. ``x`` is [B, T, D], ``h`` is the
     first state [B, W].
     """
-    weight_1GD, recurrent_1GW, bias_1G = _parameters(weights, GRU_GATES)
+    parameters = _parameters(weights, GRU_GATES)
+    return _unrolled(op.GRU, x, (h,), parameters, hidden_size=_width(weights), linear_before_reset=1)
+
+
+def _unrolled(operator: Any, x: Any, states: Sequence[Any], parameters: Sequence[Any], **attributes: int) -> Any:
+    """The outputs [B, T, W] of a recurrent operator of ONNX, and its last states [B, W] each.
+
+    ``states`` are the first states [B, W], ``parameters`` the result of ``_parameters``, and ``attributes`` the
+    operator's own.
+    """
     first = op.Constant(value_ints=[0])
-    y_T1BW, last_1BW = op.GRU(
+    y_T1BW, *last = operator(
         op.Transpose(x, perm=[1, 0, 2]),
-        weight_1GD,
-        recurrent_1GW,
-        bias_1G,
-        None,
-        op.Unsqueeze(h, first),
-        hidden_size=_width(weights),
-        linear_before_reset=1,
+        *parameters,
+        None,  # lengths: all rows have T positions
+        *(op.Unsqueeze(state, first) for state in states),
+        **attributes,
     )
-    return _rows_first(y_T1BW), op.Squeeze(last_1BW, first)
+    return _rows_first(y_T1BW), *(op.Squeeze(state, first) for state in last)
 
 
 def _rows_first(y_T1BW: Any) -> Any:
