@@ -1,9 +1,10 @@
-"""A file of answers that a killed process leaves in a state from which another process can continue.
+"""A file of answers that another process can continue after the process that wrote it was killed.
 
-Beside the file OUT stands its journal, ``OUT.progress``: JSON lines, the settings first, then a mark after each so many
-answers. A mark has hashes of the requests answered so far and of the bytes written so far. What follows the last mark
-that is true of OUT is written again. So a kill, a cut at any byte and a machine that stops lose nothing else. The
-journal is deleted when OUT is complete.
+A journal, ``OUT.progress``, is kept beside the file OUT. Its JSON lines are the settings, and then a mark after each
+``every`` answers. A mark has hashes of the requests that were answered so far and of the bytes that were written so
+far. A process that continues looks for the last mark that agrees with OUT, and writes everything after it again. So no
+other answers are lost, even if the machine stopped or OUT was cut at any byte. The journal is deleted when OUT is
+complete.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ Writing = Callable[[Answer], Iterable[str]]
 
 @dataclass(frozen=True)
 class Mark:
-    """A place in an output file after a whole answer: the numbers of answers and of bytes before it, and the SHA-256 of
-    the requests and of these bytes, as hexadecimal digits.
+    """A place in an output file after a whole answer. ``answers`` and ``bytes`` are the numbers of answers and of bytes
+    before it. ``requests`` and ``output`` are the SHA-256 of the answered requests and of these bytes, as hexadecimal
+    digits.
     """
 
     answers: int
@@ -58,14 +60,15 @@ def write_answers(
     ``answer`` takes the requests that are left and the number of the first of them, counted from 1. It yields their
     answers in order. ``write`` returns the lines of one answer. A mark is set after each ``every`` answers.
 
-    With ``resume``, the answers after the last true mark are dropped, and the work continues there. A missing file is
-    begun. The result has the same bytes as a file that was written at once, if ``answer`` gives the same answers when
-    it starts after a multiple of ``every`` requests. Work that fails before the first mark leaves no file.
-    ``settings`` are values of JSON; they must equal those with which the file was begun. A complete file has no journal
-    and cannot be resumed.
+    If ``resume`` is True, the answers after the last mark that agrees with the file are dropped, and the work continues
+    there. A missing file is begun. The result has the same bytes as a file that was written at once, if ``answer``
+    gives the same answers when it starts after a multiple of ``every`` requests. Work that fails before the first mark
+    leaves no file. ``settings`` are values of JSON; a resumed file must have been begun with the same settings. A
+    complete file has no journal and cannot be resumed.
 
-    Raises UserError if the settings, the requests or the bytes at the beginning of the file are others, if the file is
-    complete, if another process writes it, or if it is not complete and ``resume`` is not set.
+    Raises UserError if another process writes the file, or if a file is not complete and ``resume`` is False. To
+    resume, it also raises UserError if the settings or the answered requests have changed, if the file was changed from
+    its beginning on, or if it is complete.
     """
     journal = journal_of(path)
     _check_state(path, journal, resume)
@@ -96,10 +99,10 @@ def journal_of(path: Path) -> Path:
 
 
 class _Output:
-    """An output file that is open after its mark ``start``, and the hashes so far.
+    """An output file that is open at the mark ``start``, cut there, and the hashes so far.
 
-    ``remaining`` are the requests that are not answered yet. Raises UserError if the requests before are not those of
-    the mark.
+    ``remaining`` are the requests that are not answered yet. Raises UserError if the requests before them differ from
+    the requests of the mark.
     """
 
     def __init__(self, path: Path, start: Mark, requests: Iterable[Request], entries: IO[bytes]) -> None:
@@ -148,7 +151,9 @@ def _check_state(path: Path, journal: Path, resume: bool) -> None:
 
 
 def _begin(path: Path, entries: IO[bytes], settings: Mapping[str, Any]) -> Mark:
-    """The mark to continue after. Cuts what follows it off the journal, or begins a journal with the ``settings``."""
+    """The mark to continue from. Removes later lines from the journal; begins an empty journal with the
+    ``settings``.
+    """
     lines = _whole_lines(entries)
     nothing = hashlib.sha256().hexdigest()
     start = Mark(0, nothing, 0, nothing)
@@ -228,7 +233,7 @@ def _blocks(file: IO[bytes], count: int) -> Iterator[bytes]:
 
 
 def _content(request: Request) -> bytes:
-    """What a request asks for, apart from its extras, which are the same for a whole file."""
+    """A request as bytes, for the hash. Its extras are left out: they are the same for a whole file."""
     asked = (request.source, request.prefix, request.constraints, request.nbest, request.target)
     return f"{asked!r}\n".encode(errors="backslashreplace")
 

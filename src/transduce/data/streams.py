@@ -25,10 +25,10 @@ class Streams:
 
     The text is cut into ``rows`` streams of equal length. Each batch has the next ``length`` tokens of every stream,
     and one epoch reads each stream once. Gradients go back to the beginning of a chunk, and no further (truncated
-    backpropagation through time: Zaremba et al. 2014, section 4.1). With ``carry``, the model's state after a chunk is
-    the state before the next one. Without it, the model starts each chunk anew, and first reads the last ``context``
-    tokens of the chunk before. Raises DataError if ``rows`` or ``length`` is below 1, ``context`` is below 0, or both
-    ``carry`` and ``context`` are set.
+    backpropagation through time: Zaremba et al. 2014, section 4.1). If ``carry`` is True, the model's state after a
+    chunk is the state before the next one. Otherwise the model starts each chunk anew, and first reads the last
+    ``context`` tokens before the chunk. Raises DataError if ``rows`` or ``length`` is below 1, ``context`` is below 0,
+    or both ``carry`` and ``context`` are set.
     """
 
     rows: int = 20

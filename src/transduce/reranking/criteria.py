@@ -80,8 +80,8 @@ class Criteria:
     def read(cls, file: Path | None, changes: Mapping[str, Any]) -> Criteria:
         """The criteria of the table ``[rerank]`` of a TOML file, with the keys of ``changes`` replaced by its values.
 
-        Without a file, ``changes`` has everything. Raises FileNotFoundError if there is no such file, and ConfigError
-        for an unknown key, a wrong value, a table other than ``[rerank]``, or a file without it.
+        If ``file`` is None, ``changes`` has all criteria. Raises FileNotFoundError if there is no such file, and
+        ConfigError for an unknown key, a wrong value, a table other than ``[rerank]``, or a file without it.
         """
         table: config.Table = {}
         if file is not None:

@@ -24,7 +24,9 @@ CHUNK = 1024  # tokens that are scored in one call
 
 
 class Scores(NamedTuple):
-    """What ``step.log_probs`` returns, for each of the M tokens of a text, on the CPU."""
+    """The results of ``step.log_probs`` for each of the M tokens of a text, on the CPU: the token's log-probability,
+    the log-probability of the model's first choice, and whether the token is that choice.
+    """
 
     log_prob_M: Tensor
     best_M: Tensor
@@ -83,9 +85,9 @@ class Carried(_OfText):
 class Window(_OfText):
     """The model reads ``size`` tokens at a time, and the window moves on by ``stride``.
 
-    Of each window only the last ``stride`` tokens are scored, of the first window all. So a token is scored after at
-    least ``size`` - ``stride`` earlier tokens, unless it is near the beginning of the text. A small stride gives each
-    token more context and takes more time. Raises UserError unless 1 <= ``stride`` <= ``size``.
+    Only the last ``stride`` tokens of each window are scored, and all tokens of the first window. So a token is scored
+    after at least ``size`` - ``stride`` earlier tokens, unless it is near the beginning of the text. A small stride
+    gives each token more context and takes more time. Raises UserError unless 1 <= ``stride`` <= ``size``.
     """
 
     size: int = 256
