@@ -1,4 +1,4 @@
-"""Prediction in bfloat16: every family, by its own search, near float32."""
+"""Prediction in bfloat16 and float16: every family, by its own search, near float32."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from families import (
 from selection import mostly_slow
 from test_forecaster import series
 from transduce import Workers
+from transduce.compute.packing import HalfPacking, OneDNNPacking, multiplies_halves, pack
 from transduce.compute.precision import autocast, hold_matrices
+from transduce.modules.linear import linear
 from transduce.search.beam import Beam
 from transduce.search.frames.best_path import BestPath
 from transduce.search.frames.prefix_beam import PrefixBeam
@@ -109,6 +111,52 @@ def test_matrices_are_held_in_it_and_the_rest_is_not() -> None:
     assert not {"start", "extend"} & {*vars(exact), *vars(fast)}  # no method is replaced
 
 
+@pytest.mark.parametrize("family", [each for each in FAMILIES if each in FAST])
+def test_matrices_in_float16_differ_from_float32_by_their_rounding(family: str) -> None:
+    """Searched with packed matrices, and forced with the rounded ones that gradients would use."""
+    exact, half = (build(FAMILIES[family], dtype=torch.float32) for _ in range(2))
+    hold_matrices("float16", half)
+    source = sources(all_lengths(family))
+    found = [hypotheses[0] for hypotheses in Greedy(9)(half, source)]
+    target = padded(found)
+    assert 0 < gap(found, Greedy().force(exact, source, target)) < NEAR / 10
+    hold_matrices("float32", half)  # another kernel for the same numbers
+    torch.testing.assert_close(
+        [hypothesis.log_prob for hypothesis in found],
+        [hypothesis.log_prob for hypothesis in Greedy().force(half, source, target)],
+        rtol=0,
+        atol=1e-4,
+    )
+
+
+@pytest.mark.parametrize("packing", [OneDNNPacking(), HalfPacking()])
+def test_a_packed_matrix_multiplies_as_the_matrix_itself(packing: OneDNNPacking | HalfPacking) -> None:
+    """Each row alone and in a batch gives the same numbers, and a change of the weights is noticed."""
+    if isinstance(packing, HalfPacking) and not multiplies_halves():
+        pytest.skip("this PyTorch has no product with float16")
+    weight, bias = torch.nn.Parameter(torch.randn(13, 24).half().float()), torch.randn(13)
+    rows = torch.randn(20, 24)
+    expected = torch.nn.functional.linear(rows, weight, bias).detach()
+    pack([weight], packing)
+    with torch.inference_mode():
+        together = linear(rows, weight, bias)
+        torch.testing.assert_close(together, expected)
+        torch.testing.assert_close(linear(rows[3:4], weight, bias), together[3:4], rtol=0, atol=1e-6)
+        torch.testing.assert_close(linear(rows.view(4, 5, 24), weight), together.view(4, 5, 13) - bias)
+    with torch.no_grad():
+        weight.mul_(2)
+        torch.testing.assert_close(linear(rows, weight, bias), 2 * expected - bias)
+    linear(rows, weight).sum().backward()
+    torch.testing.assert_close(weight.grad, rows.sum(0).expand(13, -1))
+
+
+def test_a_matrix_too_large_for_float16_is_not_rounded() -> None:
+    layer = torch.nn.Linear(2, 2)
+    torch.nn.init.constant_(layer.weight, 70000.0)
+    hold_matrices("float16", layer)
+    assert torch.equal(layer.weight, torch.full((2, 2), 70000.0))
+
+
 @pytest.fixture(scope="module")
 def fast(trained: Path) -> transduce.Transducer:
     return transduce.load(trained, device="cpu", precision="bfloat16")
@@ -139,5 +187,5 @@ def test_workers_predict_in_it(trained: Path, fast: transduce.Transducer) -> Non
 
 
 def test_a_precision_that_is_none_is_answered(trained: Path) -> None:
-    with pytest.raises(ValueError, match="precision 'half': expected float32 or bfloat16"):
+    with pytest.raises(ValueError, match="precision 'half': expected float32, bfloat16 or float16"):
         transduce.load(trained, device="cpu", precision="half")  # type: ignore[arg-type]

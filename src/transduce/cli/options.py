@@ -29,7 +29,9 @@ TargetFile = Annotated[Path | None, typer.Option("--target", help="Its targets, 
 BeamSize = Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1 is greedy.")]
 BatchSize = Annotated[int, typer.Option(min=1, help="Sentences searched at a time.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")]
-Precision = Annotated[str, typer.Option(help="float32, or bfloat16: faster where it is native, less exact.")]
+Precision = Annotated[
+    str, typer.Option(help="float32; float16: faster on CPUs; bfloat16: fast where native, less exact.")
+]
 Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads; all cores if not given.")]
 RecordPath = Annotated[
     Path | None,

@@ -13,10 +13,11 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
+from transduce.compute.packing import ONEDNN, HalfPacking, OneDNNPacking, multiplies_halves, pack
 from transduce.compute.processor import multiplies_tiles
 from transduce.errors import UserError
 
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["float32", "bfloat16", "float16"]
 PrecisionSetting = Literal["auto", "float32", "bfloat16"]
 
 FASTER = 0.7  # "auto" takes bfloat16 if a product needs less than this share of the time in float32
@@ -89,9 +90,10 @@ def _bfloat16_time(size: int = 256) -> float:
 def autocast(precision: Precision, device: torch.device) -> Callable[[], AbstractContextManager[Any]]:
     """Returns a function that makes the context to compute in.
 
-    For bfloat16, products are in bfloat16, sums and norms in float32. For float32, the context changes nothing.
+    For bfloat16, products are in bfloat16, sums and norms in float32. For the others, the context changes nothing:
+    float16 is only the precision in which matrices are kept.
     """
-    if precision == "float32":
+    if precision != "bfloat16":
         return contextlib.nullcontext
     return lambda: torch.autocast(device.type, torch.bfloat16)
 
@@ -111,20 +113,37 @@ def unrecorded() -> Iterator[None]:
 def check_precision(name: str) -> None:
     """Raises UserError unless this is the name of a precision."""
     if name not in get_args(Precision):
-        raise UserError(f"precision {name!r}: expected {' or '.join(get_args(Precision))}")
+        *first, last = get_args(Precision)
+        raise UserError(f"precision {name!r}: expected {', '.join(first)} or {last}")
 
 
 def hold_matrices(precision: Precision, model: nn.Module) -> None:
     """Converts the matrices of a model that is used and not trained to this precision, in place.
 
-    In bfloat16 they take half the memory, and no product has to convert them. Call the model within ``autocast`` of the
-    same precision. Vectors (biases, norms) stay in float32. So do operations that are not products, and the
-    log-probabilities that searches compute. Counted parameters have no gradient and are not converted: no product uses
-    them.
+    bfloat16 needs half the memory, and no product has to convert the matrices. Call the model within ``autocast`` of
+    the same precision. Vectors (biases, norms) stay in float32. So do operations that are not products, and the
+    log-probabilities that searches compute.
+
+    float16 is for the CPU; on another device, raises UserError. The matrices are rounded to it and stay in float32, and
+    on processors with FBGEMM each product uses a copy in float16. Sums are in float32. A matrix with numbers too large
+    for float16 stays as it is. float32 changes no number. Where oneDNN is fastest, each product uses a copy in oneDNN's
+    order.
+
+    Counted parameters have no gradient and are not converted: no product uses them.
     """
-    if precision == "float32":
-        return
-    bound_kernel_cache()
-    for parameter in model.parameters():
-        if parameter.ndim > 1 and parameter.requires_grad:
+    trained = [parameter for parameter in model.parameters() if parameter.ndim > 1 and parameter.requires_grad]
+    on_cpu = all(parameter.device.type == "cpu" for parameter in trained)
+    if precision == "bfloat16":
+        bound_kernel_cache()
+        for parameter in trained:
             parameter.data = parameter.data.to(torch.bfloat16)
+    elif precision == "float16":
+        if not on_cpu:
+            raise UserError("precision 'float16' is for the cpu: on this device use bfloat16, or --device cpu")
+        fitting = [parameter for parameter in trained if parameter.data.half().isfinite().all()]
+        for parameter in fitting:
+            parameter.data = parameter.data.half().to(parameter.dtype)
+        if multiplies_halves():
+            pack(fitting, HalfPacking())
+    elif ONEDNN and on_cpu:
+        pack(trained, OneDNNPacking())

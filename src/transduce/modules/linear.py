@@ -8,31 +8,32 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from transduce.compute.processor import multiplies_best_by_onednn
+from transduce.compute.packing import ONEDNN, packed
 
 FEW = 8  # rows; MKL is as fast below this
 MUCH = 2**26  # multiplications in a product with gradients: below this, making kernels costs what oneDNN gains
-ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and multiplies_best_by_onednn()
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W' + b: maps x [..., inputs] to [..., outputs], with ``weight`` W [outputs, inputs].
 
-    Uses oneDNN for float32 on a CPU that has AVX-512 and is not Intel's. There PyTorch's own choice, MKL, leaves half
-    of the speed unused. Elsewhere MKL is faster. oneDNN needs 2 ms to make a kernel for each new shape, and batches of
-    training have many shapes: with gradients, only large products use it.
+    In a model that only predicts, W may be packed (``compute.packing``). Otherwise this uses oneDNN for float32 on a
+    CPU that has AVX-512 and is not Intel's. There PyTorch's own choice, MKL, leaves half of the speed unused. Elsewhere
+    MKL is faster. oneDNN needs 2 ms to make a kernel for each new shape, and batches of training have many shapes: with
+    gradients, only large products use it.
     """
     if (
-        ONEDNN
-        and x.dtype == torch.float32 == weight.dtype
+        x.dtype == torch.float32 == weight.dtype
         and x.device.type == "cpu"
-        and x.numel() >= FEW * x.shape[-1]
         and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()  # a graph for another machine: no engine knows oneDNN's operator
+        and not torch.compiler.is_compiling()  # a graph for another machine: no engine knows these operators
     ):
-        if not torch.is_grad_enabled():
+        gradients = torch.is_grad_enabled()
+        if not gradients and (copy := packed(weight)) is not None:
+            return copy.multiply(x, weight, bias)
+        if ONEDNN and not gradients and x.numel() >= FEW * x.shape[-1]:
             return _product(x, weight, bias)
-        if x.numel() * len(weight) >= MUCH:
+        if ONEDNN and x.numel() * len(weight) >= MUCH:
             y_NO: Tensor = _Product.apply(x.flatten(0, -2), weight, bias)  # type: ignore[no-untyped-call]
             return y_NO.view(*x.shape[:-1], len(weight))
     return nn.functional.linear(x, weight, bias)

@@ -35,9 +35,11 @@ def load(
     their log-linear mixture. It uses the same ``checkpoint`` of each, and the search, the context and the settings of
     the first. One of them may be a language model, which reads no source (shallow fusion: Gulcehre et al. 2015).
 
-    ``device`` is cpu, cuda, mps or auto. ``precision`` is float32 or bfloat16. bfloat16 is several times as fast on a
-    processor that multiplies it natively, and its outputs may differ. ``settings`` (``{"search.size": 10}`` or
-    ``["search.size=10"]``) and ``size`` change the search, as in ``Transducer.changed``.
+    ``device`` is cpu, cuda, mps or auto. ``precision`` is float32, bfloat16 or float16. bfloat16 is several times as
+    fast in large batches on a processor that multiplies it natively, and its outputs may differ. float16 keeps matrices
+    in half precision and computes in float32, only on the CPU. It is faster where few rows are computed, such as one
+    sentence, and outputs hardly ever differ. ``settings`` (``{"search.size": 10}`` or ``["search.size=10"]``) and
+    ``size`` change the search, as in ``Transducer.changed``.
 
     ``engine`` "onnx" or "ctranslate2" runs the export that ``transduce export`` made of the run; "torch" runs the run
     itself. ``run`` can also be the folder of an export, which then runs with its own engine. An export runs on the CPU.
