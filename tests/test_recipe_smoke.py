@@ -52,6 +52,13 @@ def data(recipe: str, folder: Path) -> tuple[dict[str, Any], list[tuple[str, str
         lines = [f"{''.join(word)}\tV;PST\t{''.join(word)}ed" for word in made_up({})]
         (folder / "verbs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
         return {f"data.{split}.path": str(folder / "verbs.tsv") for split in ("train", "valid")}, None, "walk\tV;PST"
+    if recipe.startswith("parsing"):
+        given = made_up({"source": "symbols"})
+        return (
+            {},
+            [(text, f"(S {' '.join(f'(NP (N {word}))' for word in text.split())})") for text, _ in given],
+            "ab cab",
+        )
     return {}, made_up(RECIPES[recipe]["data"]["units"]), "ab cab"
 
 

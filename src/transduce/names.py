@@ -246,6 +246,7 @@ NAMES: dict[str, dict[str, str]] = {
     "Filter": {
         "length": "transduce.search.filters.lengths:LengthLimit",
         "no-repeat": "transduce.search.filters.ngrams:NoRepeat",
+        "brackets": "transduce.search.filters.brackets:Brackets",
         "language-model": "transduce.search.filters.language:LanguageModelFilter",
     },
     "Allocation": {
@@ -271,6 +272,8 @@ NAMES: dict[str, dict[str, str]] = {
         "features": "transduce.data.tokenizers.features:Features",
         "spelled": "transduce.data.tokenizers.spelled:Spelled",
         "factored": "transduce.data.tokenizers.factors:Factored",
+        "tree-tags": "transduce.data.tokenizers.trees:TreeTags",
+        "tree-brackets": "transduce.data.tokenizers.trees:TreeBrackets",
         "numbers": "transduce.data.tokenizers.numbers:Numbers",
         "sound": "transduce.data.signals.sound:Sound",
         "picture": "transduce.data.signals.picture:Picture",

@@ -22,11 +22,12 @@ from transduce.answers.evaluation import Evaluation, evaluate
 from transduce.answers.generation import Writer
 from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Request, requests_for
-from transduce.answers.search_settings import Changes, LoadOther, changed_search, with_models
+from transduce.answers.search_settings import Changes, LoadOther, changed_search, search_of_run
 from transduce.answers.text_model import UNFINISHED
 from transduce.compute.precision import Precision
 from transduce.compute.workers import Workers
 from transduce.data.preparation import Tokenizers
+from transduce.data.tokenizers.base import Sourced
 from transduce.errors import RequestError
 from transduce.protocols import Metric, Search, TextContext
 from transduce.search.base import stream
@@ -72,11 +73,12 @@ class Transducer(Pipeline):
         return replace(self, settings=table).with_search(search)
 
     def with_search(self, search: Search[Any]) -> Transducer:
-        """The same model with this search, and with the language models of the runs that the search names.
+        """The same model with this search. The search gets the language models of the runs that it names, and the
+        model's vocabularies if one of its filters needs them.
 
         Raises FileNotFoundError if there is no such run, and UserError if its vocabulary differs.
         """
-        return replace(self, search=with_models(search, self.tokenizers, self.load_other))
+        return replace(self, search=search_of_run(search, self.tokenizers, self.load_other))
 
     @overload
     def __call__(self, source: str) -> str: ...
@@ -117,7 +119,11 @@ class Transducer(Pipeline):
         output begins with; it is a part of the first piece.
 
         Greedy search and sampling decide at each step, a beam when all its hypotheses agree, other searches at the end.
+        Texts that have words of their source, such as trees, come as one piece.
         """
+        if isinstance(self.target_tokenizer, Sourced):
+            yield next(self.predict([source], search, prefix=prefix))[0].text
+            return
         given, tokens = "", tuple[Any, ...]()
         begun = self.prefix_ids(prefix)
         forced = self.padded([begun], torch.long) if begun else None

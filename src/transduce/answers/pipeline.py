@@ -18,7 +18,7 @@ from transduce.answers.extras import add_extras
 from transduce.answers.request import Request
 from transduce.answers.text_model import SourceRow, TextModel
 from transduce.compute.workers import Workers
-from transduce.data.tokenizers.base import Scaled
+from transduce.data.tokenizers.base import Scaled, Sourced
 from transduce.errors import RequestError, UserError
 from transduce.protocols import Search, Searching, TextContext, can
 from transduce.search.constraints.base import Constraints, Tokenized, constrained
@@ -219,8 +219,11 @@ class Pipeline(TextModel):
             return Output(derived.text, names, None, hypothesis.score, (), ids=ids, derived=derived)
         if isinstance(self.target_tokenizer, Scaled):
             hypothesis = self.target_tokenizer.in_units(hypothesis)
+        text = self.target_tokenizer.decode(hypothesis.tokens)
+        if isinstance(self.target_tokenizer, Sourced):
+            text = self.target_tokenizer.with_source(text, source)
         return Output(
-            self.target_tokenizer.decode(hypothesis.tokens),
+            text,
             tuple(self.target_tokenizer.tokens(hypothesis.tokens)),
             hypothesis.log_prob,
             hypothesis.score,

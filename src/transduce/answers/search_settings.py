@@ -12,7 +12,7 @@ from transduce.data.preparation import Tokenizers
 from transduce.errors import UserError
 from transduce.models.compatibility import check_fit
 from transduce.protocols import Autoregressive, Search, lacking_verbs
-from transduce.search.base import with_language_models
+from transduce.search.base import with_run
 
 Changes = Mapping[str, Any] | Sequence[str]
 
@@ -28,8 +28,9 @@ class OtherModel:
 LoadOther = Callable[[Path], OtherModel]
 
 
-def with_models(search: Search[Any], tokenizers: Tokenizers, load: LoadOther | None) -> Search[Any]:
-    """The search with the language models of the runs that it names. ``tokenizers`` are those of the searched model.
+def search_of_run(search: Search[Any], tokenizers: Tokenizers, load: LoadOther | None) -> Search[Any]:
+    """The search with what it needs of runs: the language models of the runs that it names, and the vocabularies of the
+    searched model, whose tokenizers are ``tokenizers``.
 
     Raises FileNotFoundError if there is no such run. Raises UserError if it has another target vocabulary or, where
     both models read a source, another source vocabulary, or if its model does not go token by token.
@@ -52,7 +53,7 @@ def with_models(search: Search[Any], tokenizers: Tokenizers, load: LoadOther | N
             )
         return other.model
 
-    return with_language_models(search, loaded)
+    return with_run(search, loaded, tokenizers.source, tokenizers.target)
 
 
 def changed_search(

@@ -14,7 +14,10 @@ from transduce.plugins import load_plugins
 
 def data(
     recipe: Annotated[
-        str, typer.Argument(help="A recipe, a .toml file, or a file of data: .tsv, .jsonl, .txt, .conllu or .conll.")
+        str,
+        typer.Argument(
+            help="A recipe, a .toml file, or a file of data: .tsv, .jsonl, .txt, .conllu, .conll or .trees."
+        ),
     ],
     settings: SetOption = None,
     out: Annotated[Path, typer.Option(help="The folder of runs; they reuse the data that is prepared here.")] = Path(
@@ -53,10 +56,12 @@ def _is_data(path: str) -> bool:
 def _data_only(path: str) -> dict[str, Any]:
     """The settings of a run whose training set is the file at ``path``. A .txt file has targets only.
 
-    The units of CoNLL files are symbols separated by spaces: words and tags. The units of all other files are
-    characters.
+    The units of CoNLL files are symbols separated by spaces: words and tags. Those of files of trees are words, and
+    tags that stand for a tree. The units of all other files are characters.
     """
     name = path.lower().removesuffix(".gz")
     sides = ("target",) if name.endswith(".txt") else ("source", "target")
+    if name.endswith(".trees"):
+        return {"data": {"train": {"path": path}, "units": {"source": "symbols", "target": "tree-tags"}}}
     unit = "symbols" if name.endswith((".conll", ".conllu")) else "characters"
     return {"data": {"train": {"path": path}, "units": dict.fromkeys(sides, unit)}}

@@ -1,8 +1,8 @@
 """The files of a corpus: which ones each split has, their formats and columns, and their lines as bytes.
 
-A split is parallel text files (one source and any number of targets, or one side alone), or one TSV, JSON-lines, CoNLL
-or text file. All may be gzipped, and ``rows.py`` reads them. Only "\\n" ends a line ("\\r\\n" is accepted). U+2028,
-form feeds and similar characters are text.
+A split is parallel text files (one source and any number of targets, or one side alone), or one TSV, JSON-lines, CoNLL,
+text file, or file of trees. All may be gzipped, and ``rows.py`` reads them. Only "\\n" ends a line ("\\r\\n" is
+accepted). U+2028, form feeds and similar characters are text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import IO, Literal
 from transduce.errors import UserError
 
 Side = Literal["source", "target"]
-Format = Literal["tsv", "jsonl", "txt", "conllu", "conll"]
+Format = Literal["tsv", "jsonl", "txt", "conllu", "conll", "trees"]
 LONGEST_LINE = 1_000_000  # bytes; the default of data.lines.max_bytes
 FORMATS: dict[str, Format] = {
     ".tsv": "tsv",
@@ -28,6 +28,7 @@ FORMATS: dict[str, Format] = {
     ".txt": "txt",
     ".conllu": "conllu",
     ".conll": "conll",
+    ".trees": "trees",
 }
 
 
@@ -48,7 +49,7 @@ class LineError(DataError):
 @dataclass(frozen=True)
 class ColumnNames:
     """The columns to read: numbers from 0 (TSV, CoNLL), or names (a TSV file's header line, keys of JSON lines,
-    CoNLL-U).
+    CoNLL-U, and ``words``, ``pos`` and ``tree`` of a file of trees).
 
     The source is the columns ``labels`` and then the column ``source``, joined by tabs. Tabs and line breaks inside a
     label become spaces. A CoNLL file cannot have ``labels``: its reader refuses them. Without ``source`` the labels are
@@ -82,11 +83,11 @@ class ColumnNames:
 class Files:
     """The files of one split: either one file, ``path``, or the parallel text files ``source`` and ``target``.
 
-    The suffix of ``path`` tells its format: .tsv, .jsonl (or .json), .txt, .conllu or .conll, each optionally with .gz.
-    Each line of a .txt file is a target without a source. Line n of one parallel file belongs to line n of the others.
-    ``source`` alone gives only sources, and ``target`` alone only targets. Several files in ``target`` are several
-    references of each source. Raises DataError for any other combination. Checks neither the suffix nor whether the
-    files exist.
+    The suffix of ``path`` tells its format: .tsv, .jsonl (or .json), .txt, .conllu, .conll or .trees, each optionally
+    with .gz. Each line of a .txt file is a target without a source. Line n of one parallel file belongs to line n of
+    the others. ``source`` alone gives only sources, and ``target`` alone only targets. Several files in ``target`` are
+    several references of each source. Raises DataError for any other combination. Checks neither the suffix nor whether
+    the files exist.
     """
 
     path: str | None = None
@@ -179,8 +180,9 @@ def format_of(path: str) -> Format:
     suffix = (suffixes[:-1] if suffixes[-1:] == [".gz"] else suffixes)[-1:]
     if not suffix or suffix[0] not in FORMATS:
         raise DataError(
-            f"cannot tell the format of {path!r} from its name: expected .tsv, .jsonl, .conllu or .conll (or .txt, a "
-            "target a line), optionally with .gz after it; two parallel text files are given as source and target"
+            f"cannot tell the format of {path!r} from its name: expected .tsv, .jsonl, .conllu, .conll or .trees "
+            "(or .txt, a target a line), optionally with .gz after it; two parallel text files are given as source and "
+            "target"
         )
     return FORMATS[suffix[0]]
 

@@ -14,12 +14,14 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
+from transduce import constituents
 from transduce.data import conll
 from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files, Side, format_of, lines
 
 TSV_COLUMNS = ColumnNames(source=0, target=1)
 JSON_COLUMNS = ColumnNames(source="source", target="target")
 CONLLU_COLUMNS = ColumnNames(source="form", target="upos")
+TREE_COLUMNS = ColumnNames(source="words", target="tree")
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,12 @@ def read(files: Files, columns: ColumnNames | None = None, longest: int = LONGES
     """Yields the rows of a split, one at a time.
 
     ``columns`` are the columns of ``files.path``. The default is the first two columns of a TSV or .conll file, the
-    keys "source" and "target" of JSON lines, and the columns "form" and "upos" of .conllu. Parallel files and .txt
-    files ignore them. The call raises DataError if the suffix of ``path`` tells no format. While it reads, it raises
-    DataError if a file is missing or damaged, if a column does not exist or does not suit the format, or if parallel
-    files have unequal lengths. A line of more than ``longest`` bytes raises DataError too. Anything else that is wrong
-    with one line, such as too few columns, is the ``problem`` of its row.
+    keys "source" and "target" of JSON lines, the columns "form" and "upos" of .conllu, and "words" and "tree" of
+    .trees. Parallel files and .txt files ignore them. The call raises DataError if the suffix of ``path`` tells no
+    format.
+    While it reads, it raises DataError if a file is missing or damaged, if a column does not exist or does not suit the
+    format, or if parallel files have unequal lengths. A line of more than ``longest`` bytes raises DataError too.
+    Anything else that is wrong with one line, such as too few columns, is the ``problem`` of its row.
     """
     if files.path is None:
         return _read_parallel(files, longest)
@@ -67,6 +70,8 @@ def read(files: Files, columns: ColumnNames | None = None, longest: int = LONGES
     if form in ("conllu", "conll"):
         columns = columns or (CONLLU_COLUMNS if form == "conllu" else TSV_COLUMNS)
         return _read_conll(files, columns, every, form == "conllu")
+    if form == "trees":
+        return _read_trees(files, columns or TREE_COLUMNS, every)
     return _read_json_lines(files, columns or JSON_COLUMNS, every)
 
 
@@ -160,6 +165,24 @@ def _read_conll(files: Files, columns: ColumnNames, every: Iterator[bytes], univ
             yield CorpusRow(sentence.number, "", problem=Problem("malformed", files.place("source", number), detail))
         else:
             yield _row(files, sentence.number, *_sides(sentence.columns, columns))
+
+
+def _read_trees(files: Files, columns: ColumnNames, every: Iterator[bytes]) -> Iterator[CorpusRow]:
+    names = ("words", "pos", "tree")
+    places = [_position(files, column, names) for column in columns.all]
+    for number, line in enumerate(every, 1):
+        try:
+            leaves = constituents.read(line.decode("utf-8", "replace")).leaves
+        except constituents.TreeError as error:
+            yield CorpusRow(number, "", problem=Problem("malformed", files.place("source", number), str(error)))
+            continue
+        fields = " ".join(leaf.word for leaf in leaves), " ".join(leaf.pos for leaf in leaves)
+        values = [*(field.encode() for field in fields), line]
+        if max(places) >= len(values):
+            raise DataError(
+                f"{files.path} has no column {max(places)}: its columns are 0 (words), 1 (pos) and 2 (tree)"
+            )
+        yield _row(files, number, *_sides([values[place] for place in places], columns))
 
 
 def _texts(record: Any, columns: ColumnNames) -> tuple[list[str], list[list[str]]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from transduce.errors import UserError
 from transduce.metrics.alignment_error import AlignmentErrorRate, LinkF1, LinkPrecision, LinkRecall
 from transduce.metrics.bleu import Bleu, Chrf, ChrfPlusPlus, Ter
+from transduce.metrics.brackets import BracketExact, BracketF1, BracketPrecision, BracketRecall
 from transduce.metrics.error_rates import CharacterErrorRate, PhonemeErrorRate, WordErrorRate
 from transduce.metrics.exact import ExactMatch, ItemError, TokenAccuracy
 from transduce.metrics.forecast import (
@@ -48,6 +49,10 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "accuracy": Accuracy,
     "macro_f1": MacroF1,
     "entity_f1": EntityF1,
+    "bracket_f1": BracketF1,
+    "bracket_precision": BracketPrecision,
+    "bracket_recall": BracketRecall,
+    "bracket_exact": BracketExact,
     "aer": AlignmentErrorRate,
     "link_precision": LinkPrecision,
     "link_recall": LinkRecall,

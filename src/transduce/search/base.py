@@ -6,7 +6,7 @@ variable S is a follower's state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
@@ -178,7 +178,25 @@ def resized(search: R, size: int | None, nbest: int | None) -> R:
     return resized
 
 
-# ------------------------------------------------------- language models of searches
+# ------------------------------------------------------- parts of searches that need a run
+
+
+class Decoding(Protocol):
+    """The part of a tokenizer that a search may need: the text of ids, and the item that each id stands for."""
+
+    @property
+    def entries(self) -> tuple[Hashable, ...]: ...
+
+    def decode(self, ids: Sequence[Any]) -> str: ...
+
+
+@runtime_checkable
+class OfVocabulary(Protocol):
+    """A part of a search that must know the vocabularies of its model. ``with_vocabularies`` returns the part that the
+    search can use.
+    """
+
+    def with_vocabularies(self, source: Decoding, target: Decoding) -> Any: ...
 
 
 def loaded_model(model: Path | Autoregressive[Any]) -> Autoregressive[Any]:
@@ -193,10 +211,15 @@ def loaded_model(model: Path | Autoregressive[Any]) -> Autoregressive[Any]:
     return model
 
 
-def with_language_models(part: R, load: Callable[[Path], Autoregressive[Any]]) -> R:
-    """A copy of the search, or of a part of one, in which ``load`` has replaced each path of a ``language_model``, also
-    in nested dataclasses and tuples. Without such a path, ``part`` itself.
+def with_run(part: R, load: Callable[[Path], Autoregressive[Any]], source: Decoding, target: Decoding) -> R:
+    """A copy of the search, or of a part of one, with what a trained run gives it, also in nested dataclasses and
+    tuples. Where nothing changes, ``part`` itself.
+
+    ``load`` replaces each path of a ``language_model``. ``source`` and ``target`` are the tokenizers of the searched
+    model, which each ``OfVocabulary`` receives.
     """
+    if isinstance(part, OfVocabulary):
+        return cast("R", part.with_vocabularies(source, target))
     if not is_dataclass(part):
         return part
     changes = dict[str, Any]()
@@ -206,9 +229,9 @@ def with_language_models(part: R, load: Callable[[Path], Autoregressive[Any]]) -
         if each.name == "language_model" and isinstance(value, Path):
             found = load(value)
         elif isinstance(value, tuple):
-            found = tuple(with_language_models(item, load) for item in value)
+            found = tuple(with_run(item, load, source, target) for item in value)
         elif is_dataclass(value):
-            found = with_language_models(value, load)
+            found = with_run(value, load, source, target)
         if found is not value and found != value:
             changes[each.name] = found
     changed: R = replace(cast("Any", part), **changes) if changes else part

@@ -104,6 +104,16 @@ class Scaled(Protocol):
     def in_units(self, hypothesis: Hypothesis) -> Hypothesis: ...
 
 
+@runtime_checkable
+class Sourced(Protocol):
+    """A tokenizer whose texts have parts that the tokens leave out and the source has, such as the words of a tree.
+
+    ``with_source`` returns a decoded text with these parts of the source.
+    """
+
+    def with_source(self, text: str, source: str) -> str: ...
+
+
 class Unit(Protocol):
     """A way to turn the texts of one side into tokens, numbers or steps. ``learn`` makes the tokenizer, and reads the
     texts at most once.
