@@ -10,12 +10,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import torch
 
 from transduce import api, names
 from transduce.cli import app as cli
 from transduce.records import machine
+
+
+# A busy machine must not fail a test: hypothesis would refuse examples that are slow to draw.
+hypothesis.settings.register_profile(
+    "any-speed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any-speed")
 
 
 @pytest.fixture(scope="session", autouse=True)
