@@ -18,7 +18,6 @@ from transduce import api, names
 from transduce.cli import app as cli
 from transduce.records import machine
 
-
 # A busy machine must not fail a test: hypothesis would refuse examples that are slow to draw.
 hypothesis.settings.register_profile(
     "any-speed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
