@@ -1,10 +1,11 @@
 """Are predictions the same whatever company a sentence keeps? Every line of a test set, by several batch sizes.
 
-    python benchmarks/company.py RUN [--limit N] [--out benchmarks/results/FILE.md] [--record FILE.json]
+    python benchmarks/company.py RUN [--export DIR] [--limit N] [--out benchmarks/results/FILE.md] [--record FILE.json]
 
-Predicts a run's test split in float32 with batches of 1, 7 and 64, in the given order and shuffled, by greedy search
-and a beam of 5, and again with the run's shortlist where it has one (`transduce shortlist RUN`), and compares with
-batches of 1. Of a line that differs, the margin printed is by how much, in float64, the two outputs' scores differ.
+Predicts a run's test split in float32, or with an export of the run (--export DIR). The batches have 1, 7 and 64
+sentences, in the given order and shuffled. The searches are greedy and a beam of 5, and again with the run's shortlist
+where it has one (`transduce shortlist RUN`). All outputs are compared with those of batches of 1. If a line differs,
+the margin printed is the difference of its two outputs' scores, which the run's own model computes in float64.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import transduce
 from transduce import config
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
+from transduce.engines.manifest import Manifest
 from transduce.protocols import Search
 from transduce.runs.layout import SHORTLIST
 from transduce.runs.run import cache_folder
@@ -68,12 +70,17 @@ def margin(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path)
+    parser.add_argument("--export", type=Path)
     parser.add_argument("--limit", type=int)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     add_options(parser)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     transducer = transduce.load(arguments.run, device="cpu")
+    engine, numbers = transducer, "float32"
+    if arguments.export is not None:
+        engine, manifest = transduce.load(arguments.export), Manifest.read(arguments.export)
+        numbers = f"{manifest.engine}, {manifest.precision}"
     data = config.build(transducer.settings["data"], Data, path="data")
     sources = [e.source for e in examples(data, "test", cache_folder(data, arguments.run))][: arguments.limit]
     beam: Any = transducer.search
@@ -81,7 +88,7 @@ def main() -> None:
     if (path := arguments.run / SHORTLIST).exists():
         searches |= {f"{name}, shortlist": Shortlist(path, search) for name, search in searches.items()}
     lines = [
-        f"# {arguments.run.name}: {len(sources):,} sentences in different company, float32",
+        f"# {arguments.run.name}: {len(sources):,} sentences in different company, {numbers}",
         "",
         machine(),
         "",
@@ -89,10 +96,10 @@ def main() -> None:
         "|---|---|---|---|---|",
     ]
     for name, search in searches.items():
-        alone = outputs(transducer, sources, search, 1, shuffled=False)
+        alone = outputs(engine, sources, search, 1, shuffled=False)
         for size in SIZES[1:]:
             for shuffled in (False, True):
-                found = outputs(transducer, sources, search, size, shuffled)
+                found = outputs(engine, sources, search, size, shuffled)
                 differing = [i for i, (one, other) in enumerate(zip(alone, found, strict=True)) if one != other]
                 beam = searches["beam 5"] if name.startswith("beam") else None
                 listed = search if name.endswith("shortlist") else None

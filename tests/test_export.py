@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,8 +22,10 @@ from transduce.engines.onnx import open_onnx
 from transduce.errors import MissingPackageError, UserError
 from transduce.export.ctranslate2 import write_ctranslate2
 from transduce.export.onnx import write_onnx
-from transduce.export.parity import Parity, check
+from transduce.export.parity import Parity, check, compare_quality
+from transduce.export.quantisation import integers, quantise
 from transduce.export.writing import export_run
+from transduce.metrics.base import metric
 from transduce.protocols import Model
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
@@ -30,7 +33,7 @@ from transduce.search.labels import LabelSearch
 from transduce.search.length_beam import LengthBeam
 from transduce.search.ranking import Wu
 from transduce.search.viterbi import Viterbi
-from transduce.types import Padded
+from transduce.types import Example, Padded
 
 EVERY = {**FAMILIES, **SIGNALS, **COUNTED, **PARALLEL, **CHAINS, **NUMBERS, **ALIGNERS}
 EXPORTED = [
@@ -72,6 +75,65 @@ def test_an_exported_model_finds_and_scores_what_pytorch_does(family: str, tmp_p
         target = Padded.of([each[0].tokens for each in ours])
         for one, two in zip(search.force(model, source, target), search.force(exported, source, target), strict=True):
             assert one.token_log_probs == pytest.approx(two.token_log_probs, abs=1e-4)
+
+
+@pytest.mark.parametrize("product", ["MatMul", "Gemm", "small", "scaled"])
+def test_products_of_integers_keep_rows_apart(product: str, tmp_path: Path) -> None:
+    """A row's result is the same, bit for bit, beside a row of large numbers; a tensor's one scale would change it."""
+    runtime, onnx = pytest.importorskip("onnxruntime"), pytest.importorskip("onnx")
+    generator = np.random.default_rng(0)
+    K, N = (3, 5) if product == "small" else (24, 40)
+    weight_KN, bias_N = (generator.normal(size=size).astype(np.float32) for size in ((K, N), N))
+    weight_KN[:, 1] = 0
+    inputs = ["x", "w"] if product in ("MatMul", "small") else ["x", "w", "b"]
+    options = {"Gemm": {"transB": 1}, "scaled": {"transB": 1, "alpha": 2.0}}.get(product, {})
+    node = onnx.helper.make_node("Gemm" if options else "MatMul", inputs, ["y"], **options)
+    held = {"w": weight_KN.T.copy() if options else weight_KN, "b": bias_N}
+    float32 = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [node],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", float32, ["M", K])],
+        [onnx.helper.make_tensor_value_info("y", float32, ["M", N])],
+        [onnx.numpy_helper.from_array(held[name], name) for name in inputs[1:]],
+    )
+    path = tmp_path / "g.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10), str(path))
+    assert quantise(path) == (product in ("MatMul", "Gemm"))
+    run = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run
+    x_MK = generator.normal(size=(6, K)).astype(np.float32)
+    x_MK[3] = 0
+    expected_MN = (2 if product == "scaled" else 1) * (x_MK @ weight_KN) + (bias_N if "b" in inputs else 0)
+    x_MK[5] *= 1000
+    (y_MN,) = run(None, {"x": x_MK})
+    alone_MN = np.concatenate([run(None, {"x": x_MK[[row]]})[0] for row in range(5)])
+    assert quantise(path) == 0  # nothing is left
+    if product in ("MatMul", "Gemm"):
+        assert np.array_equal(y_MN[:5], alone_MN)
+    assert y_MN[:5] == pytest.approx(expected_MN[:5], abs=0.15)
+    assert y_MN[3] == pytest.approx(expected_MN[3])
+
+
+def test_integers_are_within_half_a_scale() -> None:
+    matrix_KN = np.random.default_rng(1).normal(size=(50, 7)).astype(np.float32) * [1, 10, 100, 0, 1e-5, 1, 1]
+    values_KN, scale_N = integers(matrix_KN.astype(np.float32))
+    assert np.abs(values_KN.astype(float)).max() == 127
+    assert (np.abs(values_KN * scale_N - matrix_KN) <= scale_N * 0.5001).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["luong, ssru, residual", "transformer, rotary, gated, rms", "crf, lstm"])
+def test_int8_is_near_pytorch(family: str, tmp_path: Path) -> None:
+    model: Any = build(EVERY[family], dtype=torch.float32)
+    notes = write_onnx(model, sources([11, 3, 4, 7, 5], width=11), tmp_path, "int8")
+    assert sum(each["quantised"] for each in notes.values() if isinstance(each, dict)) > 0
+    exported: Any = open_onnx(tmp_path, Manifest("onnx", "int8", "", "", notes))
+    source = sources([5, 9, 2, 4])
+    for search in SEARCHES[notes["model"]]:
+        target = Padded.of([each[0].tokens for each in search(model, source)])
+        for one, two in zip(search.force(model, source, target), search.force(exported, source, target), strict=True):
+            assert one.log_prob != two.log_prob
+            assert np.abs(np.subtract(one.token_log_probs, two.token_log_probs)).mean() < 0.5
 
 
 @pytest.mark.parametrize(
@@ -156,6 +218,7 @@ def test_a_transformer_runs_in_ctranslate2(
         status, out, err = call("export", run, "--to", "ctranslate2", "--precision", precision)
         assert status == 0, err
         assert "outputs are equal" in out
+        assert ("exact " in out and "against float32" in out) == (precision == "int8")
         lines = ["a b", "c a b", "d"]
         found = transduce.load(run, engine="ctranslate2", settings=greedy)(lines)
         if precision == "float32":
@@ -211,9 +274,23 @@ def test_a_run_is_exported_used_and_refused_when_it_does_not_fit(
     (folder / "step.onnx").unlink()
     with pytest.raises(UserError, match=r"step.onnx is missing"):
         transduce.load(folder)
-    (folder / MANIFEST).write_text("{")
-    with pytest.raises(UserError, match="damaged"):
-        Manifest.read(folder)
+    for wrong in ("{", "[]", json.dumps(record | {"engine": "?"}), json.dumps(record | {"files": 3})):
+        (folder / MANIFEST).write_text(wrong)
+        with pytest.raises(UserError, match="damaged"):
+            Manifest.read(folder)
+        with pytest.raises(UserError, match=r"damaged|for \?"):
+            transduce.load(folder, engine="onnx")
+
+
+def test_quality_compares_scores_and_texts(trained: Path) -> None:
+    ours = transduce.load(trained)
+    examples = [Example("a b", ("b a",)), Example("c", ("c",))]
+    metrics = [metric("exact")]
+    found = compare_quality(ours, ours, examples, metrics)
+    assert (found.sources, found.equal) == (2, 2)
+    assert found.scores["exact"][0] == found.scores["exact"][1]
+    found = compare_quality(ours, ours, [*examples, Example("d")], metrics)
+    assert (found.equal, found.scores) == (3, {})  # no reference, so no score
 
 
 @pytest.mark.parametrize("package", ["onnxscript", "onnxruntime"])

@@ -63,7 +63,9 @@ class Manifest:
             if found != FORMAT:
                 raise UserError(f"{path} has format {found}, and this version reads {FORMAT}: export the run again")
             manifest = cls(**record)
-        except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
+            if manifest.engine not in EXPORTS or not isinstance(manifest.files, dict):
+                raise TypeError(f"engine {manifest.engine!r}")
+        except (ValueError, KeyError, TypeError) as error:
             raise UserError(f"{path} is damaged ({error}): export the run again") from error
         manifest._check(folder)
         return manifest
@@ -104,12 +106,13 @@ def find_export(run: Path, engine: str | None) -> Path | None:
 
     ``run`` is a run directory or the folder of an export. If ``engine`` is None, an export runs with its own engine,
     and a run with PyTorch. Raises UserError if ``engine`` is unknown, if it is not the engine of the given export, if
-    that export is for Hugging Face's transformers, or if the run has no export for the engine. Checks no checksums.
+    that export is for Hugging Face's transformers or its export.json is damaged, or if the run has no export for the
+    engine. Checks no checksums.
     """
     if engine is not None and engine not in ENGINES:
         raise UserError(f"engine {engine!r}: {', '.join(ENGINES)} were expected")
     if is_export(run):
-        own = json.loads((run / MANIFEST).read_text(encoding="utf-8")).get("engine")
+        own = _engine(run / MANIFEST)
         if own == "marian":
             raise UserError(f"{run} is an export for Hugging Face's transformers: load it with MarianMTModel")
         if engine not in (None, own):
@@ -121,3 +124,11 @@ def find_export(run: Path, engine: str | None) -> Path | None:
     if not is_export(folder):
         raise UserError(f"{run} has no export for {engine}: make it with `transduce export {run} --to {engine}`")
     return folder
+
+
+def _engine(path: Path) -> str:
+    """The engine that an export.json names. Raises UserError if the file is damaged."""
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["engine"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is damaged ({error}): export the run again") from error

@@ -31,6 +31,7 @@ class Session:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        options.add_session_config_entry("session.x64quantprecision", "1")  # no overflow where there is no VNNI
         self._run = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         self._inputs = [each.name for each in self._run.get_inputs()]
 

@@ -14,28 +14,33 @@ import torch
 
 from transduce.errors import MissingPackageError, UserError
 from transduce.export.graphs import Graph, graphs_of
+from transduce.export.quantisation import quantise
 from transduce.types import Padded
 
 OPSET = 20
 LONGER = 4  # more positions of padding in the second example
 
 
-def write_onnx(model: Any, source: Padded, folder: Path) -> dict[str, Any]:
+def write_onnx(model: Any, source: Padded, folder: Path, precision: str = "float32") -> dict[str, Any]:
     """Writes a file NAME.onnx into ``folder`` for each graph of a model. Returns the notes for export.json: the model's
     kind, and the notes of each graph by name.
 
-    ``source`` is an example of several rows. Raises UserError for a model that cannot be a graph, and
+    ``source`` is an example of several rows. ``precision`` is float32 or int8 (``quantisation.quantise``); with int8,
+    the notes of a graph count its quantised matrices. Raises UserError for a model that cannot be a graph, and
     MissingPackageError if onnx, onnxruntime or onnxscript is missing.
     """
     _check_installed()
     longer = Padded(_wider(source.values, source.values.shape[1] + LONGER), source.lengths)
     try:
         kind, graphs = graphs_of(model, source, longer)
+        notes: dict[str, Any] = {"model": kind}
         for name, graph in graphs.items():
-            _write(graph, folder / f"{name}.onnx")
+            path = folder / f"{name}.onnx"
+            _write(graph, path)
+            notes[name] = graph.notes if precision == "float32" else graph.notes | {"quantised": quantise(path)}
     except RuntimeError as error:
         raise UserError(f"{type(model).__name__} cannot be exported to ONNX: {_reason(error)}") from error
-    return {"model": kind, **{name: graph.notes for name, graph in graphs.items()}}
+    return notes
 
 
 def _write(graph: Graph, path: Path) -> None:

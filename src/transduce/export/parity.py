@@ -1,13 +1,17 @@
-"""Compares an exported model with PyTorch's on sample sources: their outputs, and the log-probabilities of these."""
+"""Compares an exported model with PyTorch's on sample sources: their outputs and the log-probabilities of these, or
+the scores of metrics.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from transduce.answers.answer import Output
 from transduce.errors import UserError
+from transduce.protocols import Metric
 from transduce.transducer import Transducer
+from transduce.types import Example
 
 TOLERANCE = 1e-3  # largest difference of a token's log-probability, in float32
 
@@ -32,6 +36,47 @@ class Parity:
             f"{self.equal} of {self.sources} outputs are equal, and {self.ties} more are ties; the log-probability of "
             f"a token differs by at most {self.largest:.1e}"
         )
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How an export with other numbers, such as int8, compares with PyTorch in float32 on ``sources`` sample sources.
+
+    ``scores`` has for each metric PyTorch's score and the export's. It is empty if the sources have no references.
+    ``equal`` is the number of sources with the same output; None if every metric needs only the references.
+    """
+
+    sources: int
+    equal: int | None
+    scores: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        parts = [
+            f"{name} {theirs:.2f} ({theirs - ours:+.2f} against float32)"
+            for name, (ours, theirs) in self.scores.items()
+        ]
+        if self.equal is not None:
+            parts.append(f"{self.equal} of {self.sources} outputs are equal")
+        return ", ".join(parts)
+
+
+def compare_quality(
+    torch_model: Transducer, exported: Transducer, examples: Sequence[Example], metrics: Sequence[Metric]
+) -> Quality:
+    """How an export compares with PyTorch. Decodes the sources with both, each with the search of its transducer, and
+    computes the metrics of the outputs. If an example has no reference, computes no metrics.
+    """
+    both = torch_model, exported
+    if metrics and all(each.references for each in examples):
+        ours, theirs = (each.evaluate(examples, metrics) for each in both)
+        scores = {name: (score, theirs.scores[name]) for name, score in ours.scores.items()}
+        texts = [[prediction.text for prediction in each.predictions] for each in (ours, theirs)]
+        searched = not all(metric.needs_forcing for metric in metrics)
+    else:
+        scores, searched = {}, True
+        texts = [[found[0].text for found in each.predict([example.source for example in examples])] for each in both]
+    equal = sum(one == two for one, two in zip(*texts, strict=True)) if searched else None
+    return Quality(len(examples), equal, scores)
 
 
 def compare(torch_model: Transducer, exported: Transducer, sources: Sequence[str]) -> Parity:

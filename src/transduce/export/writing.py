@@ -17,17 +17,19 @@ from transduce.errors import UserError
 from transduce.export.ctranslate2 import write_ctranslate2
 from transduce.export.graphs import CAPACITY, HYPOTHESES
 from transduce.export.onnx import LONGER, write_onnx
-from transduce.export.parity import Parity, check, compare
+from transduce.export.parity import Parity, Quality, check, compare, compare_quality
 from transduce.files import replace_folder
+from transduce.metrics.base import metric
 from transduce.protocols import Model
 from transduce.runs.layout import CONFIG, TOKENIZERS, Checkpoint
 from transduce.runs.run import Run
 from transduce.search.greedy import Greedy
 from transduce.transducer import Transducer
-from transduce.types import Padded
+from transduce.types import Example, Padded
 
 SAMPLE = 32  # sources that both engines decode
-PRECISIONS = {"onnx": ("float32",), "ctranslate2": ("float32", "int8")}
+MEASURED = 500  # the same with int8, whose scores are compared: few sentences give a rough score
+PRECISIONS = ("float32", "int8")
 ROWS = 5  # of the example that graphs are traced with
 
 
@@ -38,7 +40,7 @@ def export_run(
     checkpoint: Checkpoint = "best",
     sources: Sequence[str] | None = None,
     precision: str = "float32",
-) -> tuple[Path, Parity]:
+) -> tuple[Path, Parity | Quality]:
     """Writes a run's model for another engine. Returns the folder, and how its outputs compare with PyTorch's.
 
     ``path`` is the run directory. ``to`` is "onnx" or "ctranslate2". ``out`` is by default the folder exports/onnx (or
@@ -48,23 +50,27 @@ def export_run(
     differ (``parity.check``); then nothing is written. Raises MissingPackageError if a package of the engine is
     missing.
 
-    ``precision`` int8 is for ctranslate2. Its outputs may differ: the result says how many.
+    With ``precision`` int8 the weights of products become 8-bit integers, and outputs may differ. The sample is then
+    the first 500 of ``sources`` or of the validation split. The result has the scores of the run's metrics for both
+    engines, if the sample has references (``sources`` have none), and the number of equal outputs.
     """
     if to not in ("onnx", "ctranslate2"):
         raise UserError(f"--to {to!r}: onnx or ctranslate2 was expected")
-    if precision not in PRECISIONS[to]:
-        raise UserError(f"precision {precision!r}: {' or '.join(PRECISIONS[to])} was expected for {to}")
+    if precision not in PRECISIONS:
+        raise UserError(f"precision {precision!r}: {' or '.join(PRECISIONS)} was expected")
     run = Run.open(path)
     transducer = run.transducer(checkpoint)
-    sample = list(sources or _sample(run))[:SAMPLE]
+    count = SAMPLE if precision == "float32" else MEASURED
+    sample = (_sample(run, count) if sources is None else [Example(source) for source in sources])[:count]
     if not sample:
         raise UserError("there is no source to compare the engines with: give a file of sources with --sample")
     folder = run.path / FOLDER / to if out is None else Path(out)
-    found: list[Parity] = []
+    found: list[Parity | Quality] = []
 
     def fill(scratch: Path) -> None:
         if to == "onnx":
-            notes = write_onnx(transducer.model, example(transducer, sample), scratch)
+            first = [each.source for each in sample[:SAMPLE]]
+            notes = write_onnx(transducer.model, example(transducer, first), scratch, precision)
         else:
             table = config.resolve(run.settings["model"], Model, run.tokenizers.facts, "model")
             notes = write_ctranslate2(transducer.model, table, scratch, precision)
@@ -72,15 +78,15 @@ def export_run(
         manifest = Manifest(to, precision, weights, checkpoint, notes)
         opened = replace(transducer, model=open_model(scratch, manifest))
         # CTranslate2's beam ends earlier, so greedy search is what must agree
-        ours, theirs = (each if to == "onnx" else replace(each, search=_greedy(each)) for each in (transducer, opened))
-        parity = _compared(ours, theirs, sample)
-        if precision == "float32":
-            check(parity, to)
-        found.append(parity)
+        pair = (transducer, opened)
+        ours, theirs = pair if to == "onnx" else (replace(each, search=_greedy(each)) for each in pair)
+        found.append(_compared(ours, theirs, sample, precision, run.settings.get("metrics", ())))
+        if isinstance(found[0], Parity):
+            check(found[0], to)
         (scratch / CONFIG).write_text(config.write(run.settings), encoding="utf-8")
         (scratch / TOKENIZERS).mkdir()
         run.tokenizers.save(scratch / TOKENIZERS)
-        replace(manifest, parity=asdict(parity)).write(scratch)
+        replace(manifest, parity=asdict(found[0])).write(scratch)
 
     _check_free(folder)
     replace_folder(folder, fill)
@@ -91,10 +97,16 @@ def _greedy(transducer: Transducer) -> Greedy:
     return Greedy(max_length=getattr(transducer.search, "max_length", 200))
 
 
-def _compared(transducer: Transducer, exported: Transducer, sources: Sequence[str]) -> Parity:
-    """``compare``. Raises UserError if the engine cannot run the graphs, for other sizes than the example has."""
+def _compared(
+    transducer: Transducer, exported: Transducer, sample: Sequence[Example], precision: str, metrics: Sequence[str]
+) -> Parity | Quality:
+    """How the engines compare: by their outputs in float32, otherwise by their scores. Raises UserError if the engine
+    cannot run the graphs, for other sizes than the example has.
+    """
     try:
-        return compare(transducer, exported, sources)
+        if precision != "float32":
+            return compare_quality(transducer, exported, sample, [metric(name) for name in metrics])
+        return compare(transducer, exported, [each.source for each in sample])
     except UserError:
         raise
     except Exception as error:  # onnxruntime's own errors have no common class
@@ -120,13 +132,19 @@ def example(transducer: Transducer, sources: Sequence[str]) -> Padded:
     return Padded(torch.nn.functional.pad(batch.values, padding), batch.lengths)
 
 
-def _sample(run: Run) -> list[str]:
-    if not run.tokenizers.conditional:
-        return [""]
+def _sample(run: Run, count: int) -> list[Example]:
+    """The first ``count`` examples with different sources of the validation split. A language model has no sources: for
+    the sample of float32, one empty source; otherwise the first examples.
+    """
+    if not run.tokenizers.conditional and count == SAMPLE:
+        return [Example("")]
     try:
-        return list(dict.fromkeys(each.source for each in run.examples("valid")))[:SAMPLE]
+        examples = run.examples("valid")
     except DataError as error:
         raise UserError(f"no sample to compare the engines with: {error}; or give --sample FILE") from error
+    if not run.tokenizers.conditional:
+        return examples[:count]
+    return list({each.source: each for each in reversed(examples)}.values())[::-1][:count]
 
 
 def _check_free(folder: Path) -> None:
