@@ -15,12 +15,13 @@ from selection import mostly_slow
 from transduce.data.corpora import DataError, Files, present
 from transduce.data.rows import check, read
 from transduce.files import write_lines
-from transduce.recipes.origins import multi30k, penn_treebank, published
+from transduce.recipes.origins import multi30k, penn_treebank, published, war_and_peace
 from transduce.recipes.origins.base import hashed_split
 from transduce.recipes.origins.cmudict import Cmudict
 from transduce.recipes.origins.multi30k import MULTI30K, Multi30k
 from transduce.recipes.origins.penn_treebank import PennTreebank
 from transduce.recipes.origins.strings import ORDERS, Ordered, Reverse
+from transduce.recipes.origins.war_and_peace import WarAndPeace
 from transduce.recipes.origins.word_alignment import WordAlignment, hansards_line
 
 
@@ -260,6 +261,33 @@ def test_the_penn_treebank_is_fetched_and_checked(tmp_path, monkeypatch):
     assert pairs(PennTreebank().prepare(tmp_path).test) == [(None, "a UNK of N"), (None, "b")]
     with pytest.raises(DataError, match=r"has no ptb\.train\.txt\.gz: give a folder with the files of Penn Treebank"):
         PennTreebank(folder=str(tmp_path / "empty")).prepare(tmp_path / "out")
+
+
+# ------------------------------------------------------------- War and Peace
+
+
+def test_war_and_peace_is_divided_at_line_ends(tmp_path):
+    splits = present(WarAndPeace(folder=str(shared("lm_warpeace"))).prepare(tmp_path))
+    texts = {name: files.paths[0].read_text(encoding="utf-8") for name, files in splits.items()}
+    assert {name: len(text) for name, text in texts.items()} == {
+        "train": 2_562_671,
+        "valid": 320_335,
+        "test": 320_266,
+    }
+    assert texts["train"].endswith("for him, for her, and for all\n")
+
+
+def test_war_and_peace_is_fetched_and_checked(tmp_path, monkeypatch):
+    served = "\ufeffone\r\n\r\ntwo\r\nthree".encode()
+    monkeypatch.setattr(war_and_peace, "download", {war_and_peace.URL: served}.__getitem__)
+    with pytest.raises(DataError, match=r"is not the file warpeace_input\.txt: its text has SHA-256"):
+        WarAndPeace().prepare(tmp_path)
+    monkeypatch.setattr(war_and_peace, "SUM", published.hashlib.sha256(b"one\n\ntwo\nthree").hexdigest())
+    monkeypatch.setattr(war_and_peace, "ENDS", (0.1, 0.4))
+    splits = present(WarAndPeace().prepare(tmp_path))
+    assert [files.paths[0].read_text() for files in splits.values()] == ["one\n", "\ntwo\n", "three"]
+    with pytest.raises(DataError, match=r"has no warpeace_input\.txt, and not train\.txt"):
+        WarAndPeace(folder=str(tmp_path / "empty")).prepare(tmp_path / "out")
 
 
 # ----------------------------------------------------------------- synthetic
