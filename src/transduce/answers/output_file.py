@@ -66,9 +66,9 @@ def write_answers(
     leaves no file. ``settings`` are values of JSON; a resumed file must have been begun with the same settings. A
     complete file has no journal and cannot be resumed.
 
-    Raises UserError if another process writes the file, or if a file is not complete and ``resume`` is False. To
-    resume, it also raises UserError if the settings or the answered requests have changed, if the file was changed from
-    its beginning on, or if it is complete.
+    Raises UserError if another process writes the file, or if a file is not complete and ``resume`` is False. If
+    ``resume`` is True, it also raises UserError if the settings or the answered requests have changed, if the bytes
+    before the first mark were changed, or if the file is complete.
     """
     journal = journal_of(path)
     _check_state(path, journal, resume)

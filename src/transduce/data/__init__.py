@@ -1,1 +1,1 @@
-"""From raw text to batches: corpora, tokenizers, preparation and batching."""
+"""Corpora, tokenizers, preparation and batching: the way from raw text to batches."""

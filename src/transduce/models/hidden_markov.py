@@ -164,7 +164,7 @@ class LabelCounts(OnePass):
 
     def _transitions(self) -> Tensor:
         """Probabilities [1 + H, L + 1] of each label, and of the end in the last column: at the begin (row 0) and after
-        each history. From the targets whose labels are all known; all are equal if there is none.
+        each history. They come from the targets whose labels are all known; all are equal if there is none.
         """
         L, ngrams = self.model.labels, BackOff().double()
         rows = [row for row, complete in zip(self.pairs.target.unclosed(), self.complete_N, strict=True) if complete]

@@ -85,7 +85,7 @@ class Ngram(nn.Module):
 
 
 def _words(ids: Tensor) -> Tensor:
-    """The model's words: token ids minus UNK. PAD, BOS and EOS have none and give word 0, which is that of UNK; callers
+    """The model's words: token ids minus UNK. PAD, BOS and EOS have no word and give 0, the word of UNK; callers
     replace or ignore it.
     """
     return (ids - UNK).clamp(min=0)

@@ -84,8 +84,8 @@ class Stack(nn.Module):
 
 
 class RecurrentLayer(nn.Module):
-    """One layer of an encoder: a forward cell, a backward cell, or both (Schuster and Paliwal 1997). At least one of
-    them is not None.
+    """One layer of an encoder: a forward cell, a backward cell, or both (Schuster and Paliwal 1997). One of them, or
+    both, must be given.
 
     ``unroll`` returns the outputs [B, S, E], zeros at padding, and a tuple with the last state of each cell. If there
     are both cells, their outputs at each position are concatenated. The forward cell comes first in outputs and states.

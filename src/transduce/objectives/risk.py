@@ -125,8 +125,8 @@ def log_probs(model: Autoregressive[Any], state: Any, target: Padded) -> Tensor:
 
 @contextmanager
 def _evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """A context in which all modules of the model are in evaluation mode. At its end, those that were in training mode
-    are in training mode again.
+    """A context in which all modules of the model are in evaluation mode. Modules that were in training mode are in
+    training mode again at its end.
     """
     training = [module for module in model.modules() if module.training]
     model.eval()

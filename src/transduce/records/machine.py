@@ -20,7 +20,8 @@ class Machine:
 
     ``instructions`` are the ones that decide the speed of products. The GFLOP/s are measured on the fastest of several
     products of 1,024 by 1,024 matrices with these threads. ``load`` is the system's load average over one minute at the
-    time. More than ``threads`` means that other processes were busy, and that the GFLOP/s are a lower bound.
+    time; None if the system has none. More than ``threads`` means that other processes were busy, and that the GFLOP/s
+    are a lower bound.
     """
 
     processor: str

@@ -34,8 +34,9 @@ def rerank(
 ) -> Iterator[Answer]:
     """Searches for the outputs of each source and reranks them. Yields the answers in the order of ``sources``.
 
-    ``search`` replaces the transducer's own search. The outputs that ``candidates`` list for a source are reranked
-    together with the transducer's. Sources are read ahead as ``Transducer.answer`` reads requests.
+    ``search`` replaces the transducer's own search; None keeps the own search. The outputs that ``candidates`` list for
+    a source are reranked together with the transducer's. Sources are read ahead as ``Transducer.answer`` reads
+    requests.
     """
     answers = transducer.answer(requests_for(sources), search, batch_size)
     for window in windows(with_candidates(transducer, answers, candidates, batch_size), window_size(batch_size)):

@@ -1,4 +1,6 @@
-"""What ``transduce rerank`` ranks outputs by, as values: from its options, or from the table ``[rerank]`` of a file."""
+"""The criteria by which ``transduce rerank`` ranks outputs: from its options, or from the table ``[rerank]`` of a
+file.
+"""
 
 from __future__ import annotations
 

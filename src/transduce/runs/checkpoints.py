@@ -100,8 +100,8 @@ def load_checkpoint(model: nn.Module, path: Path) -> None:
 def find_weights(run: Path, checkpoint: Checkpoint) -> Path:
     """The path of the file of a checkpoint's weights.
 
-    Raises FileNotFoundError if ``run`` is no run directory or lacks the checkpoint. The message then names the
-    checkpoints that it has.
+    Raises FileNotFoundError if ``run`` is no run directory. Also raises it if the checkpoint is missing; the message
+    names the checkpoints that the run has.
     """
     if not (run / CONFIG).exists():
         raise FileNotFoundError(f"{run} is no run directory: it has no {CONFIG}; train one with `transduce train`")

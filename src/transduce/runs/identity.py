@@ -1,4 +1,4 @@
-"""Which model a run is: a hash of the files that decide what it predicts."""
+"""A hash that identifies the model of a run: of all files that decide its predictions."""
 
 from __future__ import annotations
 

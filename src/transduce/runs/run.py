@@ -212,9 +212,10 @@ class Run:
 def language_model(path: Path, run: Run | None, device: torch.device | str) -> OtherModel:
     """The model of the run at ``path``, or the mean of several (RUN+RUN), for a search. Its own search is not used.
 
-    The path is relative to the current directory. If no run is there, it is looked for in the folder
-    ``language-models`` of ``run``, whose search names it, and in the directories where ``run`` was trained. A log line
-    tells the user if the settings of ``run`` name a run outside its folder: somebody else may have written them.
+    The path is relative to the current directory. If no run is there, two more places are searched: the folder
+    ``language-models`` of ``run``, whose search names it, and for a relative path the directories where ``run`` was
+    trained. A log line tells the user if the settings of ``run`` name a run outside its folder: somebody else may have
+    written them.
 
     Raises FileNotFoundError if there is no such run, and UserError if the members of RUN+RUN have different target
     vocabularies.

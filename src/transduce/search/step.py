@@ -230,8 +230,8 @@ def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def repeated(rows: T, times: int) -> T:
-    """Repeats each row of a tree of tensors (tree.py) ``times`` times, the copies adjacent. ``Shared`` parts stay as
-    they are. Raises UserError if the repeated rows need more than the device's total memory.
+    """Repeats each row of a tree of tensors (tree.py) ``times`` times, the copies adjacent. ``Shared`` parts do not
+    change. Raises UserError if the repeated rows need more than the device's total memory.
     """
     own = tree.map(lambda leaf: leaf, rows, lambda leaf: leaf[:0])  # what is shared is not repeated
     leaves = tree.leaves(own)

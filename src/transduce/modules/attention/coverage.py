@@ -50,9 +50,7 @@ class RememberingAttention(nn.Module, ABC):
 
     @abstractmethod
     def remember(self, remembered_NS: Tensor, weights_NS: Tensor) -> Tensor:
-        """Returns what to remember after a step, [N, S]: computed from what was remembered before the step, and from
-        the step's weights.
-        """
+        """Returns the memory after a step, [N, S], from the memory before the step and from the step's weights."""
 
     def start(self, memory: Memory) -> Remembered:
         keys = AttentionKeys.of(memory, self.energy)
