@@ -194,6 +194,7 @@ FAMILIES: dict[str, config.Table] = {
     "sums of factors, no attention": generator(factored("transformer", "summed")),
     "language model, gru, no attention": language(recurrent("plain", cell="gru", bridge="zero")["decoder"]),
     "language model, transformer, no attention": language(transformer(norm="post")["decoder"], tie="target"),
+    "language model, convs2s, no attention": language(convs2s()["decoder"] | {"positions": "sinusoidal"}),
     "language model, mixed, no attention": language(
         stacked({}, {"mixer": [{"type": "recurrent", "cell": "ssru"}, relating("rotary")]})["decoder"]
     ),
@@ -343,6 +344,7 @@ FAST = [
     "context of labels, no attention",
     "factors side by side, no attention",
     "sums of factors, no attention",
+    "language model, convs2s, no attention",
     "language model, mixed, no attention",
     "ctc, lstm, no attention",
     "ctc and attention",

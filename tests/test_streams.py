@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from families import build, language, recurrent, stacked, targets, transformer
+from families import build, convs2s, language, recurrent, stacked, targets, transformer
 from test_cli import told
 from test_resume import At, KilledError, kill
 from transduce import api, config
@@ -97,6 +97,7 @@ CELLS = {name: {"type": name, "gate": "forget"} if name == "lstm-without" else n
 CARRYING = {
     **{name: language(recurrent("plain", cell=cell, bridge="zero")["decoder"]) for name, cell in CELLS.items()},
     "residual": language(recurrent("plain", bridge="zero", residual=True)["decoder"]),
+    "convs2s": language(convs2s()["decoder"] | {"positions": "none"}),
     "lightweight": language(stacked({}, {"mixer": {"type": "lightweight", "kernel": 3}})["decoder"]),
     "dynamic": language(stacked({}, {"mixer": {"type": "dynamic", "kernel": 3}})["decoder"]),
     "recurrent mixer": language(stacked({}, {"mixer": {"type": "recurrent", "cell": "ssru"}})["decoder"]),

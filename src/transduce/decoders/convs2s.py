@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,13 +28,13 @@ Scales = tuple[Tensor, ...]
 class ConvS2SState:
     """The state of ``ConvS2SDecoder``. ``place_B`` is the position of each row's next token, from 0. ``past_BPD`` are
     the last inputs of each layer's kernel [B, kernel - 1, D], after dropout; those before the first token are zeros.
-    ``memory`` has the keys and values of attention, which are the same in all layers. ``scales`` has the ``Scales`` of
-    each layer.
+    ``memory`` has the keys and values of attention, which are the same in all layers; None without attention.
+    ``scales`` has the ``Scales`` of each layer.
     """
 
     place_B: Tensor
     past_BPD: tuple[Tensor, ...]
-    memory: Shared[AttentionKeys]
+    memory: Shared[AttentionKeys] | None
     scales: Shared[tuple[Scales, ...]]
 
 
@@ -58,7 +59,7 @@ class ConvS2SLayer(nn.Module):
         return tuple(part.scale().expand(rows, -1) for part in parts)
 
     def forward(
-        self, x_BTD: Tensor, past_BPD: Tensor, embedded_BTE: Tensor, memory: Shared[AttentionKeys], scales: Scales
+        self, x_BTD: Tensor, past_BPD: Tensor, embedded_BTE: Tensor, memory: Any, scales: Scales
     ) -> tuple[Tensor, Tensor]:
         convolution, query, out = (scale[:1] for scale in scales)
         seen_BSD = torch.cat([past_BPD, self.gated.dropout(x_BTD)], 1)
@@ -69,8 +70,29 @@ class ConvS2SLayer(nn.Module):
         return (read_BTD + x_BTD) * HALVE, seen_BSD[:, x_BTD.shape[1] :]
 
 
+class CausalConvS2SLayer(nn.Module):
+    """A gated convolution without attention, for language models: a call returns (h + x) sqrt(0.5), where h is the
+    hidden state of ``ConvS2SLayer``, and the last kernel - 1 inputs of the kernel. It ignores the token's vector and
+    the memory, which it takes so that all layers are called alike.
+    """
+
+    def __init__(self, width: int, kernel: int, dropout: float) -> None:
+        super().__init__()
+        self.gated = GatedConvolution(width, kernel, dropout)
+
+    def scales(self, rows: int) -> Scales:
+        return (self.gated.convolution.scale().expand(rows, -1),)
+
+    def forward(
+        self, x_BTD: Tensor, past_BPD: Tensor, embedded_BTE: Tensor, memory: Any, scales: Scales
+    ) -> tuple[Tensor, Tensor]:
+        seen_BSD = torch.cat([past_BPD, self.gated.dropout(x_BTD)], 1)
+        return (self.gated(seen_BSD, scales[0][:1]) + x_BTD) * HALVE, seen_BSD[:, x_BTD.shape[1] :]
+
+
 class ConvS2SDecoder(nn.Module):
-    """Causal gated convolutions with attention in every layer: Gehring et al. 2017.
+    """Causal gated convolutions with attention in every layer: Gehring et al. 2017. If the memory has width 0, as in a
+    language model, the layers have no attention.
 
     The values of attention are multiplied by sqrt(m), where m is the source's length (section 3.4: m sqrt(1/m)). The
     gradients of the keys and the values are divided by 2 * ``layers``. Energies are dot products of the memory's states
@@ -90,7 +112,7 @@ class ConvS2SDecoder(nn.Module):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        if embedding_width != memory.states:
+        if memory.states and embedding_width != memory.states:
             raise UserError(
                 f"embedding_width = {embedding_width}: queries, which contain the target's embedding, are compared "
                 f"with a memory of width {memory.states}; make the two equal"
@@ -101,25 +123,39 @@ class ConvS2SDecoder(nn.Module):
         self.positions = positions(width=embedding_width)
         self.dropout = Dropout(dropout)
         self.widen = Convolution(embedding_width, width, variance=1 - dropout)
-        self.layers = module_list(ConvS2SLayer(width, embedding_width, kernel, dropout) for _ in range(layers))
+        self.reads = memory.states > 0
+        self.layers = module_list(
+            ConvS2SLayer(width, embedding_width, kernel, dropout)
+            if self.reads
+            else CausalConvS2SLayer(width, kernel, dropout)
+            for _ in range(layers)
+        )
         self.narrow = Convolution(width, embedding_width)
         self.past = kernel - 1
         self.projection = Readout(embedding_width, target_vocabulary, dropout)
 
     def start(self, memory: Memory) -> ConvS2SState:
+        lengths_B = memory.states.lengths
+        rows = lengths_B.shape[0]
+        past_BPD = memory.states.values.new_zeros(rows, self.past, self.widen.weight.shape[0])
+        return ConvS2SState(
+            torch.zeros_like(lengths_B),
+            (past_BPD,) * len(self.layers),
+            self._keys(memory) if self.reads else None,
+            Shared(tuple(layer.scales(rows) for layer in self.layers)),
+        )
+
+    def _keys(self, memory: Memory) -> Shared[AttentionKeys]:
+        """The keys and values of attention. They are the same for all layers, because dot products have no weights."""
         lengths_B, share = memory.states.lengths, 1 / (2 * len(self.layers))
         states_BSE = scale_gradient(memory.states.values, share)
         values_BSE = scale_gradient(memory.read_BSD, share)
         values_BSE = values_BSE * lengths_B[:, None, None].to(values_BSE.dtype).sqrt()
-        scaled = Memory(Padded(states_BSE, lengths_B), memory.summary, memory.source, values_BSE)
-        rows = lengths_B.shape[0]
-        past_BPD = states_BSE.new_zeros(rows, self.past, self.widen.weight.shape[0])
-        return ConvS2SState(
-            torch.zeros_like(lengths_B),
-            (past_BPD,) * len(self.layers),
-            self.layers[0].attention.start(scaled),  # the same for all layers: dot products have no weights
-            Shared(tuple(layer.scales(rows) for layer in self.layers)),
+        first: Any = self.layers[0]
+        keys: Shared[AttentionKeys] = first.attention.start(
+            Memory(Padded(states_BSE, lengths_B), memory.summary, memory.source, values_BSE)
         )
+        return keys
 
     def extend(self, tokens_BT: Tensor, state: ConvS2SState) -> tuple[Tensor, ConvS2SState]:
         T = tokens_BT.shape[1]

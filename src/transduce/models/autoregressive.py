@@ -47,7 +47,8 @@ class LanguageModel(nn.Module):
     """p(y) = prod_t p(y_t | y_<t): a decoder without a source. The source only gives the number of rows.
 
     The decoder receives a memory without states, of width 0. It must work without attention to a source: a recurrent
-    one with the wiring ``plain``, or a Transformer. ``tie`` "target" makes its embedding and its readout one parameter.
+    one with the wiring ``plain``, a Transformer or ConvS2S. ``tie`` "target" makes its embedding and its readout one
+    parameter.
     """
 
     def __init__(self, decoder: Factory[Decoder[Any]], tie: Literal["none", "target"] = "none") -> None:
