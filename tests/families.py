@@ -11,7 +11,7 @@ from torch import nn
 from transduce import config
 from transduce.data.pairs import Pairs, Ragged
 from transduce.protocols import Chain, Model, Parallel, Regressor, can
-from transduce.statistical.counted import Counted
+from transduce.statistical.counted import Counted, PartlyCounted
 from transduce.types import EOS, Facts, Padded
 
 FACTS = Facts(source_vocabulary=9, target_vocabulary=11, copies=(0, 0, 0, 0, 5, 0, 7, 4, 10))
@@ -187,6 +187,11 @@ FAMILIES: dict[str, config.Table] = {
     "pointer over transformer": copying(transformer(), {"type": "multi-head", "heads": 2}),
     "ensemble": mixture("ensemble", transformer(), recurrent(attending("luong", "general"))),
     "seeds of edits": {"type": "seeds", "model": editing(), "members": 2},
+    "edits with counts": {
+        "type": "with-counts",
+        "model": editing(),
+        "counted": {"type": "joint-ngram", "order": 3, "escape": 1e-2},
+    },
     "fusion": mixture("fusion", recurrent("plain", cell="gru"), transformer("learned"), weights=[0.7, 0.5]),
     "fusion, not renormalised": mixture("fusion", transformer("none"), weights=[1.3], renormalise=False),
     "context of labels and text, no attention": generator(labelled(recurrent("plain")["encoder"]), deep_output=True),
@@ -336,6 +341,7 @@ FAST = [
     "edits",
     "edits, two layers, no copies",
     "seeds of edits",
+    "edits with counts",
     "pointer over transformer",
     "ensemble",
     "fusion",
@@ -428,6 +434,8 @@ def build(table: config.Table, seed: int = 0, dtype: torch.dtype = torch.float64
         if facts(table) is SIGNAL:
             model.emission = DrawnEmissions(model.emission)
         count(model, seed)
+    for part in model.counted_parts() if can(type(model), PartlyCounted) else ():
+        count(part, seed)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim > 1 and parameter.requires_grad:

@@ -18,6 +18,7 @@ NAMES: dict[str, dict[str, str]] = {
         "ensemble": "transduce.models.mixtures:Ensemble",
         "seeds": "transduce.models.mixtures:Seeds",
         "fusion": "transduce.models.mixtures:Fusion",
+        "with-counts": "transduce.models.mixtures:WithCounts",
         "instant": "transduce.models.instant:Instant",
         "language-model": "transduce.models.autoregressive:LanguageModel",
         "forecaster": "transduce.models.forecaster:Forecaster",

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from transduce.errors import UserError
 from transduce.modules import module_list
-from transduce.protocols import Autoregressive, Model, lacking_verbs
+from transduce.protocols import Autoregressive, Model, Several, can, lacking_verbs
 from transduce.types import PAD, Factory, widened
 
 
@@ -40,11 +40,15 @@ class Mixture(nn.Module):
     def members(self) -> Sequence[Autoregressive[Any]]:
         return tuple(self.models)
 
+    def used(self) -> Sequence[Autoregressive[Any]]:
+        """The models that are mixed, in the order of ``models``: outputs and states have one entry for each of them."""
+        return tuple(self.models)
+
     def start(self, source: Any) -> tuple[Any, ...]:
-        return tuple(model.start(source) for model in self.models)
+        return tuple(model.start(source) for model in self.used())
 
     def extend(self, tokens_BT: Tensor, state: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        every = [model.extend(tokens_BT, own) for model, own in zip(self.models, state, strict=True)]
+        every = [model.extend(tokens_BT, own) for model, own in zip(self.used(), state, strict=True)]
         return tuple(output for output, _ in every), tuple(after for _, after in every)
 
     def log_probs(self, output: tuple[Any, ...]) -> Iterator[Tensor]:
@@ -52,7 +56,7 @@ class Mixture(nn.Module):
         model whose vocabulary has another size.
         """
         V = None
-        for model, own in zip(self.models, output, strict=True):
+        for model, own in zip(self.used(), output, strict=True):
             logits_V = model.readout(own)
             V = V or logits_V.shape[-1]
             if logits_V.shape[-1] != V:
@@ -117,6 +121,39 @@ class Fusion(Mixture):
         # a weight of 0 leaves a model out, even if its log-probability is minus infinity
         mixed_V = reduce(torch.add, (weight * log_p_V for weight, log_p_V in every if weight))
         return columns(mixed_V.log_softmax(-1) if self.renormalise else completed(mixed_V), candidates)
+
+
+class WithCounts(Fusion):
+    """A trained ``model`` and a ``counted`` one, such as a joint n-gram model, in one run: the renormalised log-linear
+    mixture p_model^(1 - weight) p_counted^weight / Z.
+
+    Before the first update of training, ``counted`` is counted from the training pairs. If they cannot be counted, the
+    run's report says why, and the mixture is ``model`` alone. The objective "members" trains ``model``, or each of its
+    own members, without the counts: these know the training pairs too well to learn beside them. Raises UserError for a
+    ``weight`` outside 0 to 1.
+    """
+
+    def __init__(self, model: Model, counted: Model, weight: float = 0.3) -> None:
+        if not 0 <= weight <= 1:
+            raise UserError(f"weight = {weight}: a share from 0 to 1 was expected")
+        super().__init__([model, counted], [1 - weight, weight])
+
+    def members(self) -> Sequence[Autoregressive[Any]]:
+        model: Any = self.models[0]
+        return model.members() if can(type(model), Several) else (model,)
+
+    def counted_parts(self) -> Sequence[Any]:
+        return (self.models[1],)
+
+    def used(self) -> Sequence[Autoregressive[Any]]:
+        has_counts = any(parameter.numel() for parameter in self.models[1].parameters())
+        return tuple(self.models) if has_counts else (self.models[0],)
+
+    def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
+        if len(output) > 1:
+            return super().readout(output, candidates)
+        logits: Tensor = self.models[0].readout(output[0], candidates)
+        return logits
 
 
 def completed(log_p_V: Tensor) -> Tensor:

@@ -37,14 +37,16 @@ def forget_recent(checkpoints: Path, keep: Iterable[int]) -> None:
 @torch.no_grad()
 def average_recent(checkpoints: Path, steps: Iterable[int]) -> dict[str, Tensor]:
     """The mean of the kept weights of the updates ``steps``, by the name of the parameter, in float64, in the
-    processor's memory (Vaswani et al. 2017, section 6.1).
+    processor's memory (Vaswani et al. 2017, section 6.1). Integers, such as counts, are those of the first of them.
     """
     paths = [_file(checkpoints, step) for step in steps]
-    total = {name: tensor.double() for name, tensor in load_tensors(paths[0]).items()}
+    first = load_tensors(paths[0])
+    total = {name: tensor.double() for name, tensor in first.items() if tensor.is_floating_point()}
     for path in paths[1:]:
-        for name, tensor in load_tensors(path).items():
-            total[name] += tensor
-    return {name: tensor / len(paths) for name, tensor in total.items()}
+        every = load_tensors(path)
+        for name in total:
+            total[name] += every[name]
+    return first | {name: tensor / len(paths) for name, tensor in total.items()}
 
 
 def _file(checkpoints: Path, step: int) -> Path:

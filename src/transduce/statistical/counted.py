@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -71,6 +72,12 @@ class Counted(Model, Protocol):
     """A model whose parameters (``empty``) are counts or functions of counts."""
 
     def counts(self, pairs: Pairs) -> Counts: ...
+
+
+class PartlyCounted(Model, Protocol):
+    """A model that is trained by gradients, with parts that are counted before its first update."""
+
+    def counted_parts(self) -> Sequence[Counted]: ...
 
 
 def check_tokens(model: str, *sides: Ragged) -> None:

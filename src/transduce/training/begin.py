@@ -36,7 +36,7 @@ from transduce.runs.training_state import State, load_carry, load_training, resu
 from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, ForgetReplaced, JsonLines, Started
-from transduce.training.counting import Counting
+from transduce.training.counting import Counting, count_parts
 from transduce.training.distillation import Teacher
 from transduce.training.inheritance import Inheritance, Predecessor
 from transduce.training.loop import Loop
@@ -121,21 +121,22 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
     the callbacks.
 
     ``point`` is the checkpoint to go on from; None begins at update 0. The ``model`` changes in place: it gets the
-    weights of the checkpoint, or those that it inherits from another run; the parameters of ``training.freeze`` are
-    frozen.
+    weights of the checkpoint, or those that it inherits from another run; its counted parts are counted, unless it goes
+    on; the parameters of ``training.freeze`` are frozen.
     """
     training = plan.settings.training
+    counted = count_parts(model, plan.prepared.train, training.gain) if point is None else ()
     inherited = plan.hand_over(model)
     frozen = freeze(model, training.freeze)
     model.to(plan.where)
     trainable = Trainable(model, plan.objective)
-    optimizer = training.optimizer(model.parameters())
+    optimizer = training.optimizer(p for p in model.parameters() if p.is_floating_point())  # counts are integers
     state = State() if point is None else load_training(point, model, optimizer)
     other_measure = () if point is None else _other_measure(point, plan.table)
     if other_measure:
         state = replace(state, best=None, validations=(), stale=0)
     origins = (*(inherited.lines() if inherited else ()), *plan.teacher_report, *other_measure)
-    report = (*plan.data_report, *origins, *frozen, *plan.precision, *_changes(point, plan.table))
+    report = (*plan.data_report, *counted, *origins, *frozen, *plan.precision, *_changes(point, plan.table))
     computing = autocast(plan.chosen.precision, plan.where)
     judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing)
     feed = plan.feed

@@ -8,15 +8,48 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from transduce.data.pairs import Pairs
+from transduce.errors import UserError
+from transduce.protocols import can
 from transduce.runs.checkpoints import save_weights_alone
 from transduce.runs.layout import CHECKPOINTS, Checkpoint
-from transduce.statistical.counted import Counts
+from transduce.statistical.counted import Counts, PartlyCounted
 from transduce.training.budget import CLOCKS
 from transduce.training.callbacks import Callback, Finished, Saved, TuningStep, Update, Validated
 from transduce.training.interruption import Interruption
 from transduce.training.settings import Training
 from transduce.training.tuning.tuner import Tuned
 from transduce.training.validation import Judgement
+
+PASSES = 20  # over the pairs, for a part of a model: the gain usually ends them earlier
+
+
+def count_parts(model: Any, pairs: Pairs, gain: float) -> tuple[str, ...]:
+    """Counts the parts of a model that are counted, from the training pairs, in place. Returns lines for people, none
+    if the model has no such parts.
+
+    Passes end as in ``Counting``, and after ``PASSES``. A part that cannot count these pairs stays empty, and a line
+    says why.
+    """
+    parts: Sequence[Any] = model.counted_parts() if can(type(model), PartlyCounted) else ()
+    return tuple(line for part in parts for line in _count_part(part, pairs, gain))
+
+
+def _count_part(part: Any, pairs: Pairs, gain: float) -> tuple[str, ...]:
+    name = type(part).__name__
+    try:
+        counts = part.counts(pairs)
+    except UserError as error:
+        return (f"{name} is left out: {error}",)
+    before, passes = -math.inf, 0
+    while passes < PASSES:
+        log_prob = counts.reestimate()
+        passes += 1
+        if log_prob - before <= gain * abs(log_prob):
+            break
+        before = log_prob
+    counts.store()
+    return (*counts.report, f"{name} is counted, in {passes} passes")
 
 
 @dataclass

@@ -222,11 +222,11 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
     """Excludes the parameters that ``patterns`` name from training, in place. Returns a list with one line for the
     run's report if any parameter is frozen; otherwise an empty list.
 
-    A pattern is the dotted name of a parameter, or of a module for all its parameters. It may have shell wildcards. A
-    shared parameter is frozen under all of its names. Modules stay in training mode, so dropout stays on. Raises
-    ConfigError if a pattern matches nothing, or if no parameter is left to train.
+    A pattern is the dotted name of a parameter that has a gradient, or of a module for all of these in it. It may have
+    shell wildcards. A shared parameter is frozen under all of its names. Modules stay in training mode, so dropout
+    stays on. Raises ConfigError if a pattern matches nothing, or if no parameter is left to train.
     """
-    every = dict(model.named_parameters(remove_duplicate=False))
+    every = {name: p for name, p in model.named_parameters(remove_duplicate=False) if p.requires_grad}
     for pattern in patterns:
         found = [name for name in every if any(fnmatchcase(prefix, pattern) for prefix in prefixes(name))]
         if not found:
@@ -238,5 +238,5 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
     frozen = [name for name, parameter in every.items() if not parameter.requires_grad]
     if len(frozen) == len(every):
         raise ConfigError("training.freeze", f"{list(patterns)} leaves nothing to train; freeze less")
-    count = sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
+    count = sum(parameter.numel() for parameter in {every[name] for name in frozen})
     return [f"frozen: {', '.join(summarise(frozen, every))}, {count:,} parameters"] if frozen else []
