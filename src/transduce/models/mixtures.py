@@ -146,7 +146,8 @@ class WithCounts(Fusion):
         return (self.models[1],)
 
     def used(self) -> Sequence[Autoregressive[Any]]:
-        has_counts = any(parameter.numel() for parameter in self.models[1].parameters())
+        counted: Any = self.models[1]
+        has_counts = any(parameter.numel() for parameter in counted.parameters())
         return tuple(self.models) if has_counts else (self.models[0],)
 
     def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
