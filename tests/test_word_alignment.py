@@ -21,6 +21,7 @@ from transduce.statistical.alignment.estimation import TwoWayCounts, agreed
 from transduce.statistical.alignment.fertility import Fertility
 from transduce.statistical.alignment.jumps import Jumps
 from transduce.statistical.alignment.lexicon import RARE
+from transduce.statistical.alignment.pegging import pegged
 from transduce.statistical.alignment.position import Absolute, Diagonal, Position, Uniform
 from transduce.statistical.alignment.two_ways import TwoWays
 from transduce.types import EOS, Padded
@@ -253,6 +254,7 @@ def test_an_aligner_must_be_counted_first() -> None:
         (lambda: Fertility(jumps=-1), "jumps = -1"),
         (lambda: Fertility(most=0), "most = 0"),
         (lambda: Fertility(smoothing=0.0), "smoothing = 0.0"),
+        (lambda: Fertility(pegs=-1), "pegs = -1"),
     ],
 )
 def test_options_outside_their_range(make: Callable[[], Any], message: str) -> None:
@@ -341,6 +343,38 @@ def test_fertility_sums_over_the_neighbours_of_its_best_alignment() -> None:
         total = sum(joint[each] for each in around)
         posterior_TI = torch.zeros(found.posterior_BTI.shape[1:], dtype=torch.float64)
         for alignment in around:
+            posterior_TI[range(T), alignment] += joint[alignment] / total
+            for i in range(S):
+                count_VF[5, min(alignment.count(i + 1), 2)] += joint[alignment] / total
+        torch.testing.assert_close(found.posterior_BTI[row], posterior_TI, atol=1e-5, rtol=0)
+        assert float(found.log_prob_BT[row].sum()) == pytest.approx(math.log(total), abs=1e-4)
+    torch.testing.assert_close(found.statistics()[-1], count_VF, atol=1e-4, rtol=0)
+
+
+def test_pegging_climbs_with_a_link_fixed_and_sums_over_the_union_of_neighbourhoods() -> None:
+    block, pegs = ragged_block(), 3
+    position, emission_BTI = with_fertilities(block), emissions(block)
+    position.pegs = pegs
+    space, exact = position.landscape(block, emission_BTI), position.jumps.expect(block, emission_BTI).posterior_BTI
+    best_BT = space.climb(exact.argmax(-1))
+    centre_BKT = pegged(space, best_BT, exact, pegs)
+    assert centre_BKT.shape[1] == 1 + pegs
+    found = position.expect(block, emission_BTI)
+    count_VF = torch.zeros(7, 3, dtype=torch.float64)
+    for row, (S, T) in enumerate(zip(block.source.lengths.tolist(), block.target.lengths.tolist(), strict=True)):
+        joint = every_joint(position, block, emission_BTI, row)
+        best, *others = [tuple(each) for each in centre_BKT[row, :, :T].tolist()]
+        links = [(t, i) for t, i in itertools.product(range(T), range(S + 1)) if best[t] != i]
+        likely = sorted(links, key=lambda link: -float(exact[row, link[0], link[1]]))[:pegs]
+        assert best == tuple(best_BT[row, :T].tolist())
+        for (t, i), other in zip(likely, others, strict=False):
+            around = [each for each in neighbours_of(other, S) if each[t] == i]
+            assert other[t] == i
+            assert joint[other] >= 0.999 * max(joint[each] for each in around)
+        union = set.union(*(neighbours_of(each, S) for each in (best, *others)))
+        total = sum(joint[each] for each in union)
+        posterior_TI = torch.zeros(found.posterior_BTI.shape[1:], dtype=torch.float64)
+        for alignment in union:
             posterior_TI[range(T), alignment] += joint[alignment] / total
             for i in range(S):
                 count_VF[5, min(alignment.count(i + 1), 2)] += joint[alignment] / total

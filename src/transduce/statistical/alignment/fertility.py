@@ -15,6 +15,7 @@ from transduce.errors import UserError
 from transduce.statistical.alignment.blocks import Block
 from transduce.statistical.alignment.jumps import Jumps
 from transduce.statistical.alignment.neighbours import Landscape
+from transduce.statistical.alignment.pegging import pegged, union
 from transduce.statistical.alignment.position import Expectation, Ids, Position
 from transduce.statistical.counted import empty
 
@@ -29,6 +30,10 @@ class Fertility(nn.Module):
     alignment that it reaches (Brown et al. 1993, section 5.2; Och and Ney 2003, section 3.3). Hence the likelihood may
     fall. The jumps learn from the exact posteriors without fertilities.
 
+    Pegging (Brown et al. 1993) also sums around other alignments. For each pair, ``pegs`` links outside of the best
+    alignment, those with the highest posteriors of the hidden Markov model, are fixed in turn while the E-step climbs
+    again. An alignment in several neighbourhoods counts once. 0 leaves pegging out.
+
     Fertilities of ``most`` and more share one probability. n(phi | x_i) is smoothed by ``smoothing`` counts,
     distributed like the fertilities of all words.
     """
@@ -41,16 +46,19 @@ class Fertility(nn.Module):
         jumps: int = 5,
         most: int = 8,
         smoothing: float = 3.0,
+        pegs: int = 0,
     ) -> None:
         super().__init__()
         if jumps < 0:
             raise UserError(f"jumps = {jumps}: at least 0 passes were expected")
         if most < 1:
             raise UserError(f"most = {most}: a fertility of at least 1 was expected")
+        if pegs < 0:
+            raise UserError(f"pegs = {pegs}: at least 0 was expected")
         if not smoothing > 0:
             raise UserError(f"smoothing = {smoothing}: more than 0 was expected")
         self.jumps = Jumps(null, uniform, window)
-        self.passes, self.most, self.smoothing = jumps, most, smoothing
+        self.passes, self.most, self.smoothing, self.pegs = jumps, most, smoothing, pegs
         self.probability = empty(torch.float32, 1 + most)  # [V + 1, F]; the last row is for other words
 
     def begin(self, source_length_N: Ids, target_length_N: Ids, source_words: int) -> None:
@@ -64,13 +72,19 @@ class Fertility(nn.Module):
     def expect(self, block: Block, emission_BTI: Tensor) -> Expectation:
         exact = self.jumps.expect(block, emission_BTI)
         space = self.landscape(block, emission_BTI)
-        around = space.neighbourhood(space.climb(exact.posterior_BTI.argmax(-1)))
+        best_BT = space.climb(exact.posterior_BTI.argmax(-1))
+        around = space.neighbourhood(best_BT)
+        if self.pegs:
+            around = union(space, pegged(space, best_BT, exact.posterior_BTI, self.pegs))
+        B, K = len(best_BT), len(around.own_B) // len(best_BT)
         mask_BT = block.target.mask
-        posterior_BTI = (around.posterior() * mask_BT[..., None]).to(emission_BTI)
-        log_prob_BT = (around.log_total_B / block.target.lengths)[:, None] * mask_BT
+        posterior_BTI = (around.posterior().unflatten(0, (B, K)).sum(1) * mask_BT[..., None]).to(emission_BTI)
+        log_prob_BT = (around.log_total_B[::K] / block.target.lengths)[:, None] * mask_BT
 
         def statistics() -> tuple[Tensor, ...]:
-            words_BS, share_BSF = block.source.values, around.fertilities(self.most)[:, 1:].to(self.probability)
+            words_BS = block.source.values
+            share_BIF = around.fertilities(self.most).unflatten(0, (B, K)).sum(1)
+            share_BSF = share_BIF[:, 1:].to(self.probability)
             count_VF = torch.zeros_like(self.probability)
             count_VF.index_add_(0, words_BS[block.source.mask], share_BSF[block.source.mask])
             return (*exact.statistics(), count_VF)

@@ -19,11 +19,12 @@ STEPS = 3  # for each target word, at most; a limit for safety
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """The probabilities of an alignment ``alignment_BT`` and of its neighbours. They sum to 1 for each sentence pair.
+    """The probabilities of an alignment ``alignment_BT`` and of its neighbours. Their sum is ``share_B`` [B]: 1, except
+    in a union of several neighbourhoods of a sentence pair (pegging.py).
 
     ``own_B`` is the alignment's own probability. ``move_BTI`` has the probabilities of its moves. ``swap_BTT`` has the
     probabilities of its swaps: the earlier of the two target words is the row, the later one the column.
-    ``log_total_B`` is the natural logarithm of the sum before it was scaled to 1.
+    ``log_total_B`` is the natural logarithm of the sum of the pair's probabilities before they were scaled to 1.
     """
 
     alignment_BT: Tensor
@@ -31,13 +32,15 @@ class Neighbourhood:
     move_BTI: Tensor
     swap_BTT: Tensor
     log_total_B: Tensor
+    share_B: Tensor
 
     def posterior(self) -> Tensor:
         """[B, T, I]: the probability of each link."""
         T = self.alignment_BT.shape[1]
         both_BTT = self.swap_BTT + self.swap_BTT.transpose(1, 2)
         other_BTI = self.move_BTI.scatter_add(2, self.alignment_BT[:, None].expand(-1, T, -1), both_BTT)
-        return other_BTI.scatter_add(2, self.alignment_BT[..., None], 1 - other_BTI.sum(-1, keepdim=True))
+        rest_BT1 = self.share_B[:, None, None] - other_BTI.sum(-1, keepdim=True)
+        return other_BTI.scatter_add(2, self.alignment_BT[..., None], rest_BT1)
 
     def fertilities(self, most: int) -> Tensor:
         """[B, I, most + 1]: the probability of each fertility of each source position. The last is of ``most`` or more.
@@ -48,7 +51,7 @@ class Neighbourhood:
         more_BI = self.move_BTI.sum(1)
         less_BI = torch.zeros_like(more_BI).scatter_add(1, self.alignment_BT, self.move_BTI.sum(-1))
         found_BIF = more_BI.new_zeros(*more_BI.shape, most + 1)
-        for step, share_BI in ((0, 1 - more_BI - less_BI), (1, more_BI), (-1, less_BI)):
+        for step, share_BI in ((0, self.share_B[:, None] - more_BI - less_BI), (1, more_BI), (-1, less_BI)):
             place_BI1 = (fertility_BI + step).clamp(0, most)[..., None]
             found_BIF.scatter_add_(2, place_BI1, share_BI[..., None])
         return found_BIF
@@ -81,16 +84,19 @@ class Landscape:
             -1
         )
 
-    def climb(self, alignment_BT: Tensor) -> Tensor:
+    def climb(self, alignment_BT: Tensor, fixed_BT: Tensor | None = None) -> Tensor:
         """Hill climbing from an alignment [B, T]: goes to the most probable neighbour while that raises the
         log-probability by more than ``GAIN``, for at most ``STEPS`` * T steps. Returns the alignment that it reaches;
-        ``alignment_BT`` is not changed.
+        ``alignment_BT`` is not changed. Target words where ``fixed_BT`` is True keep their source position.
         """
+        fixed_BT = torch.zeros_like(self.real_BT) if fixed_BT is None else fixed_BT
         alignment_BT, climbing = alignment_BT.clone(), torch.arange(len(alignment_BT), device=alignment_BT.device)
         for _ in range(STEPS * alignment_BT.shape[1]):
-            part, found_BT = self[climbing], alignment_BT[climbing]
-            move_B, move = part.moves(found_BT).flatten(1).max(1)
-            swap_B, swap = part.swaps(found_BT).flatten(1).max(1)
+            part, found_BT, stays_BT = self[climbing], alignment_BT[climbing], fixed_BT[climbing]
+            moves_BTI = part.moves(found_BT).masked_fill(stays_BT[..., None], -torch.inf)
+            swaps_BTT = part.swaps(found_BT).masked_fill(stays_BT[:, :, None] | stays_BT[:, None], -torch.inf)
+            move_B, move = moves_BTI.flatten(1).max(1)
+            swap_B, swap = swaps_BTT.flatten(1).max(1)
             better_B = torch.maximum(move_B, swap_B) > GAIN
             moved_B = move_B >= swap_B
             T, positions = self.emission_BTI.shape[1:]
@@ -117,6 +123,7 @@ class Landscape:
             (move_BTI - log_total_B[:, None, None]).exp(),
             (swap_BTT - log_total_B[:, None, None]).exp(),
             log_total_B + self.log_prob(alignment_BT),
+            torch.ones_like(own_B),
         )
 
     def moves(self, alignment_BT: Tensor) -> Tensor:
