@@ -1,7 +1,7 @@
 """Pegging: further alignments of each pair, each reached by hill climbing with one link fixed, and the union of all
 their neighbourhoods (Brown et al. 1993; Och and Ney 2003).
 
-B, S, T and I as in blocks.py. K alignments of each pair; N = B * K rows, those of a pair one after the other.
+B, S, T and I as in blocks.py. K alignments of each pair; N = B * K rows, in which the K rows of a pair are adjacent.
 """
 
 from __future__ import annotations
