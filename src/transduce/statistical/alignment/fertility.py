@@ -78,12 +78,12 @@ class Fertility(nn.Module):
             around = union(space, pegged(space, best_BT, exact.posterior_BTI, self.pegs))
         B, K = len(best_BT), len(around.own_B) // len(best_BT)
         mask_BT = block.target.mask
-        posterior_BTI = (around.posterior().unflatten(0, (B, K)).sum(1) * mask_BT[..., None]).to(emission_BTI)
+        posterior_BTI = (_sum_of_pairs(around.posterior(), B) * mask_BT[..., None]).to(emission_BTI)
         log_prob_BT = (around.log_total_B[::K] / block.target.lengths)[:, None] * mask_BT
 
         def statistics() -> tuple[Tensor, ...]:
             words_BS = block.source.values
-            share_BIF = around.fertilities(self.most).unflatten(0, (B, K)).sum(1)
+            share_BIF = _sum_of_pairs(around.fertilities(self.most), B)
             share_BSF = share_BIF[:, 1:].to(self.probability)
             count_VF = torch.zeros_like(self.probability)
             count_VF.index_add_(0, words_BS[block.source.mask], share_BSF[block.source.mask])
@@ -112,3 +112,8 @@ class Fertility(nn.Module):
         every_F = count_VF.sum(0) + 1 / (1 + self.most)  # none is impossible
         prior_F = self.smoothing * every_F / every_F.sum()
         self.probability.data = (count_VF + prior_F) / (count_VF.sum(-1, keepdim=True) + self.smoothing)
+
+
+def _sum_of_pairs(rows_N: Tensor, pairs: int) -> Tensor:
+    """[B, ...], B = ``pairs``: sums over the K adjacent rows of each pair, of N = B * K rows [N, ...]."""
+    return rows_N.view(pairs, -1, *rows_N.shape[1:]).sum(1)
