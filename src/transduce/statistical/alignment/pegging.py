@@ -48,7 +48,7 @@ def union(space: Landscape, centre_BKT: Tensor) -> Neighbourhood:
     weight_NA = weight_NA * _first(_codes(each).masked_fill(weight_NA == 0, NOTHING).view(B, -1)).view(weight_NA.shape)
     total_B = weight_NA.view(B, -1).sum(1)
     weight_NA = weight_NA / total_B.repeat_interleave(K)[:, None]
-    own_N1, move_NA, swap_NA = weight_NA.split([weight.shape[1] for weight in weights], 1)
+    own_N1, move_NA, swap_NA = torch.split(weight_NA, [weight.shape[1] for weight in weights], 1)
     return replace(
         each,
         own_B=own_N1[:, 0],
