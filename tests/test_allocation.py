@@ -20,7 +20,7 @@ from transduce.search.beam import Beam
 from transduce.search.filters.ngrams import NoRepeat
 from transduce.search.forcing import force
 from transduce.search.ranking import Average, BoundedReward, Brevity, LogProbability, Wu
-from transduce.search.step import largest
+from transduce.search.step import highest, largest
 from transduce.types import BOS, EOS, PAD, Padded
 
 
@@ -106,6 +106,16 @@ def test_the_largest_of_many_columns(columns: int, count: int) -> None:
     assert torch.equal(value, expected)
     assert torch.equal(scores.gather(-1, place), expected)
     assert all(len(set(row.tolist())) == min(count, columns) for row in place.flatten(0, 1))
+
+
+@pytest.mark.parametrize("rows", [1, 20])
+@pytest.mark.parametrize("columns", [7, 200, 1003])
+def test_the_highest_is_the_first_of_equal_columns(rows: int, columns: int) -> None:
+    scores = torch.randint(-3, 3, (rows, columns), generator=torch.Generator().manual_seed(columns)).float()
+    scores[-1] = float("-inf")
+    value, place = highest(scores)
+    assert value.tolist() == [max(row) for row in scores.tolist()]
+    assert place.tolist() == [row.index(max(row)) for row in scores.tolist()]
 
 
 # ------------------------------------------------------------------- ranking

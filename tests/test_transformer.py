@@ -16,7 +16,7 @@ from transduce import config
 from transduce.decoders.stacked import TransformerDecoder
 from transduce.encoders.stacked import TransformerEncoder
 from transduce.modules.mixers.attention import SelfAttention
-from transduce.modules.positions import Learned, NoPositions, Sinusoidal
+from transduce.modules.positions import TABULATED, Learned, NoPositions, Sinusoidal
 from transduce.modules.residual import PostNorm, PreNorm
 from transduce.protocols import Encoder
 from transduce.types import Facts, Memory, MemoryWidths, Padded
@@ -153,6 +153,7 @@ def test_a_memory_of_another_width_is_read() -> None:
 
 def test_sinusoidal_positions_are_the_papers() -> None:
     exactly(Sinusoidal(WIDTH).double()(torch.arange(300)[None])[0], paper_positions(300))
+    exactly(Sinusoidal(WIDTH).double()(torch.arange(TABULATED + 9)[None])[0], paper_positions(TABULATED + 9))
 
 
 def test_sinusoidal_positions_of_staggered_rows() -> None:

@@ -18,36 +18,35 @@ ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and multiplies_best_by_o
 
 
 class Packing(Protocol):
-    """A kernel: ``pack`` makes its copy of a matrix, and ``multiply`` returns x W' + b from rows x [..., I] in float32
-    and that copy.
+    """A kernel. ``pack`` makes its copy of a matrix and a bias, and ``multiply`` returns x W' + b from rows x [..., I]
+    in float32 and that copy.
     """
 
-    def pack(self, weight_OI: Tensor) -> Any: ...
+    def pack(self, weight_OI: Tensor, bias: Tensor | None) -> Any: ...
 
-    def multiply(self, x: Tensor, copy: Any, bias: Tensor | None) -> Tensor: ...
+    def multiply(self, x: Tensor, copy: Any) -> Tensor: ...
 
 
 class OneDNNPacking:
     """Products in float32 by oneDNN, with the matrix in blocks of its own order."""
 
-    def pack(self, weight_OI: Tensor) -> Tensor:
-        copy: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight_OI)
-        return copy
+    def pack(self, weight_OI: Tensor, bias: Tensor | None) -> Any:
+        return torch.ops.mkldnn._reorder_linear_weight(weight_OI), bias
 
-    def multiply(self, x: Tensor, copy: Tensor, bias: Tensor | None) -> Tensor:
-        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, copy, bias, "none", [], "")
+    def multiply(self, x: Tensor, copy: Any) -> Tensor:
+        y: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, *copy, "none", [], "")
         return y
 
 
 class HalfPacking:
     """Products with a matrix in float16, summed in float32, by FBGEMM. A row's result does not depend on other rows."""
 
-    def pack(self, weight_OI: Tensor) -> Any:
-        return torch.ops.quantized.linear_prepack_fp16(weight_OI, None)
+    def pack(self, weight_OI: Tensor, bias: Tensor | None) -> Any:
+        return torch.ops.quantized.linear_prepack_fp16(weight_OI, bias)
 
-    def multiply(self, x: Tensor, copy: Any, bias: Tensor | None) -> Tensor:
-        y: Tensor = torch.ops.quantized.linear_dynamic_fp16(x, copy)
-        return y if bias is None else y.add_(bias)
+    def multiply(self, x: Tensor, copy: Any) -> Tensor:
+        y: Tensor = torch.ops.quantized.linear_dynamic_fp16.default(x, copy)
+        return y
 
 
 def multiplies_halves() -> bool:
@@ -57,22 +56,26 @@ def multiplies_halves() -> bool:
 
 
 class Packed:
-    """A weight matrix [O, I] (or [O, ...], whose other axes are flattened) and its packed copy.
+    """A weight matrix [O, I] (or [O, ...], whose other axes are flattened) and its packed copy, with its bias.
 
-    The first product makes the copy, so a matrix that is only looked up, as an embedding is, has none. A product after
-    the weights were changed in place makes it again.
+    The first product makes the copy, so a matrix that is only looked up, as an embedding is, has none. A product with
+    another bias, or after the weights were changed in place, makes it again.
     """
 
     def __init__(self, packing: Packing) -> None:
         self._packing = packing
         self._copy: Any = None
-        self._version = -1
+        self._bias: Tensor | None = None
+        self._versions = (-1, -1)
 
     def multiply(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """x W' + b, for x [..., I] in float32."""
-        if self._version != weight._version:
-            self._copy, self._version = self._packing.pack(weight.detach().flatten(1)), weight._version
-        return self._packing.multiply(x, self._copy, bias)
+        versions = (weight._version, -1 if bias is None else bias._version)
+        if bias is not self._bias or versions != self._versions:
+            own = None if bias is None else bias.detach()
+            self._copy = self._packing.pack(weight.detach().flatten(1), own)
+            self._bias, self._versions = bias, versions
+        return self._packing.multiply(x, self._copy)
 
 
 def pack(matrices: Iterable[nn.Parameter], packing: Packing) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
+from transduce.modules.linear import linear
 from transduce.types import Padded
 
 HALVE = 0.5**0.5
@@ -62,9 +63,9 @@ def convolve(x_BSD: Tensor, weight_ODK: Tensor) -> Tensor:
     """
     S, K = x_BSD.shape[1], weight_ODK.shape[2]
     if K == 1:
-        return nn.functional.linear(x_BSD, weight_ODK[..., 0])
+        return linear(x_BSD, weight_ODK)
     if S == K:
-        return nn.functional.linear(x_BSD.transpose(1, 2).flatten(1), weight_ODK.flatten(1))[:, None]
+        return linear(x_BSD.transpose(1, 2).flatten(1), weight_ODK)[:, None]
     return _as_image(x_BSD, weight_ODK, 1)
 
 

@@ -15,7 +15,8 @@ MUCH = 2**26  # multiplications in a product with gradients: below this, making 
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x W' + b: maps x [..., inputs] to [..., outputs], with ``weight`` W [outputs, inputs].
+    """x W' + b: maps x [..., inputs] to [..., outputs], with ``weight`` W [outputs, inputs]. Further axes of a weight
+    are flattened.
 
     In a model that only predicts, W may be packed (``compute.packing``). Otherwise this uses oneDNN for float32 on a
     CPU that has AVX-512 and is not Intel's. There PyTorch's own choice, MKL, leaves half of the speed unused. Elsewhere
@@ -32,11 +33,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if not gradients and (copy := packed(weight)) is not None:
             return copy.multiply(x, weight, bias)
         if ONEDNN and not gradients and x.numel() >= FEW * x.shape[-1]:
-            return _product(x, weight, bias)
-        if ONEDNN and x.numel() * len(weight) >= MUCH:
-            y_NO: Tensor = _Product.apply(x.flatten(0, -2), weight, bias)  # type: ignore[no-untyped-call]
+            return _product(x, weight.flatten(1), bias)
+        if ONEDNN and gradients and x.numel() * len(weight) >= MUCH:
+            y_NO: Tensor = _Product.apply(x.flatten(0, -2), weight.flatten(1), bias)  # type: ignore[no-untyped-call]
             return y_NO.view(*x.shape[:-1], len(weight))
-    return nn.functional.linear(x, weight, bias)
+    return nn.functional.linear(x, weight if weight.ndim == 2 else weight.flatten(1), bias)
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

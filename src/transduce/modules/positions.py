@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor, nn
 
 from transduce.errors import UserError
 from transduce.types import widened
+
+TABULATED = 512  # positions whose sinusoids are computed once
 
 
 class NoPositions(nn.Module):
@@ -36,10 +40,28 @@ class Sinusoidal(nn.Module):
         self.register_buffer("like", torch.empty(0), persistent=False)  # empty: has the model's type and device
 
     def forward(self, positions_BT: Tensor) -> Tensor:
-        wide = widened(self.like.dtype)  # bfloat16 would round position 257 to 256
-        exponents_F = torch.arange(0, self.width, 2, dtype=wide, device=self.like.device) / self.width
-        angles_BTF = positions_BT[..., None].to(wide) * 10000.0**-exponents_F
-        return torch.stack([angles_BTF.sin(), angles_BTF.cos()], -1).flatten(-2).to(self.like.dtype)
+        like = self.like
+        if like.device.type == "cpu" and not torch.compiler.is_compiling():
+            try:
+                return nn.functional.embedding(positions_BT, _table(self.width, like.dtype))
+            except IndexError:  # beyond the table
+                pass
+        return sinusoids(positions_BT, self.width, like.dtype)
+
+
+def sinusoids(positions_BT: Tensor, width: int, dtype: torch.dtype) -> Tensor:
+    """The vectors [..., width] of ``Sinusoidal`` for positions [...]."""
+    wide = widened(dtype)  # bfloat16 would round position 257 to 256
+    exponents_F = torch.arange(0, width, 2, dtype=wide, device=positions_BT.device) / width
+    angles_BTF = positions_BT[..., None].to(wide) * 10000.0**-exponents_F
+    return torch.stack([angles_BTF.sin(), angles_BTF.cos()], -1).flatten(-2).to(dtype)
+
+
+@cache
+def _table(width: int, dtype: torch.dtype) -> Tensor:
+    """The vectors of the first ``TABULATED`` positions [TABULATED, width], on the CPU."""
+    with torch.inference_mode(False):  # it serves training, too
+        return sinusoids(torch.arange(TABULATED), width, dtype)
 
 
 class Learned(nn.Module):

@@ -15,7 +15,7 @@ from transduce.search.base import Filter
 from transduce.search.beam import Beam
 from transduce.search.constraints.base import BatchConstraints
 from transduce.search.forcing import force
-from transduce.search.step import advance, begin, check_length, largest, remaining
+from transduce.search.step import advance, begin, check_length, highest, remaining
 from transduce.types import EOS, Hypothesis, Padded
 
 
@@ -62,7 +62,7 @@ class Greedy:
             yield _Step(sources, active, token_N.tolist(), log_prob_N)
         for place in range(begun.tokens_BT.shape[1], self.max_length):
             following, front = advance(model, self.filters, front, place, last=place == self.max_length - 1)
-            token_N = largest(following.scores_NV, 1)[1][:, 0]
+            _, token_N = highest(following.scores_NV)
             tokens = token_N.tolist()  # all that a step reads from the device
             yield _Step(sources, active, tokens, following.log_prob(token_N))
             active = [going and token != EOS for going, token in zip(active, tokens, strict=True)]

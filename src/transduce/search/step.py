@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from transduce import tree
 from transduce.errors import UserError
@@ -25,7 +25,8 @@ T = TypeVar("T")
 POSITIONS = 1024  # positions whose logits are held at a time when each needs the logits of one token only
 SMALLEST = 8  # the smallest capacity of a state's buffers, in positions
 STUCK = 1e6  # penalty of an end that filters forbid together with every other token: it ranks behind any other output
-BLOCK = 100  # columns that ``largest`` searches together
+BLOCK = 100  # columns that ``largest`` and ``highest`` search together
+ROWS = 8  # from this number of rows, blocks are faster for ``highest``
 
 
 @dataclass(frozen=True)
@@ -187,9 +188,9 @@ def log_probs(model: Autoregressive[Any], output: Any, token_N: Tensor) -> tuple
         logits_NV = logits_NV.to(widened(logits_NV.dtype))
         normaliser_N = logits_NV.logsumexp(-1)
         own.append(logits_NV.gather(1, token_N[some_N, None])[:, 0].double() - normaliser_N)
-        highest_N1, choice_N1 = largest(forbid_specials(logits_NV), 1)
-        best.append(highest_N1[:, 0].double() - normaliser_N)
-        right.append(choice_N1[:, 0] == token_N[some_N])
+        highest_N, choice_N = highest(forbid_specials(logits_NV))
+        best.append(highest_N.double() - normaliser_N)
+        right.append(choice_N == token_N[some_N])
     return torch.cat(own), torch.cat(best), torch.cat(right)
 
 
@@ -205,6 +206,23 @@ def forbid_specials(scores_NV: Tensor) -> Tensor:
     """
     scores_NV[:, PAD : BOS + 1] = float("-inf")
     return scores_NV
+
+
+def highest(scores_NV: Tensor) -> tuple[Tensor, Tensor]:
+    """The largest value [N] of each row and its column [N], the first of equal ones.
+
+    For many rows it searches only the first block of columns with the largest maximum: PyTorch's search for a column
+    takes three times as long as one for a value.
+    """
+    N, V = scores_NV.shape
+    if N < ROWS or V < 2 * BLOCK:
+        return scores_NV.max(-1)
+    padded_NV = nn.functional.pad(scores_NV, (0, -V % BLOCK), value=float("-inf")) if V % BLOCK else scores_NV
+    in_blocks = padded_NV.view(N, -1, BLOCK)
+    block_N1 = in_blocks.amax(-1).max(-1, keepdim=True).indices
+    chosen = in_blocks.gather(1, block_N1[:, :, None].expand(N, 1, BLOCK))[:, 0]
+    value_N, place_N = chosen.max(-1)
+    return value_N, block_N1[:, 0] * BLOCK + place_N
 
 
 def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:

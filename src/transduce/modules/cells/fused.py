@@ -18,6 +18,13 @@ def is_exporting() -> bool:
     return exporting
 
 
+def is_search_step(x_BTD: Tensor) -> bool:
+    """True if the input is a single position on the CPU, without gradients and outside an export. There torch's kernels
+    prepare their weights anew in each call, and take several times as long as the products of a step.
+    """
+    return not is_exporting() and x_BTD.shape[1] == 1 and x_BTD.device.type == "cpu" and not torch.is_grad_enabled()
+
+
 @torch.library.custom_op("transduce::lstm", mutates_args=())
 def lstm(x_BTD: Tensor, h_BW: Tensor, c_BW: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     """Outputs [B, T, W], and h and c [B, W] after position T. ``weights`` are the four of an ``nn.LSTM``: of the input

@@ -5,6 +5,8 @@ B rows, T positions, D input features, W the cell's width, G gates * width.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -24,7 +26,7 @@ class GRU(nn.Module):
         super().__init__()
         self.width = width
         self.projected_width = 3 * width
-        self.fused = nn.GRU(input_width, width, batch_first=True)
+        self.fused: Any = nn.GRU(input_width, width, batch_first=True)
 
     def start(self, rows: int, like: Tensor) -> Tensor:
         return like.new_zeros(rows, self.width)
@@ -33,12 +35,10 @@ class GRU(nn.Module):
         return state
 
     def project(self, x_BTD: Tensor) -> Tensor:
-        weight_ih, _, bias_ih, _ = self.fused.all_weights[0]
-        return linear(x_BTD, weight_ih, bias_ih)
+        return linear(x_BTD, self.fused.weight_ih_l0, self.fused.bias_ih_l0)
 
     def step(self, projected_BG: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        _, weight_hh, _, bias_hh = self.fused.all_weights[0]
-        hidden_BG = linear(state, weight_hh, bias_hh)
+        hidden_BG = linear(state, self.fused.weight_hh_l0, self.fused.bias_hh_l0)
         projected_r, projected_z, projected_n = projected_BG.chunk(3, 1)
         hidden_r, hidden_z, hidden_n = hidden_BG.chunk(3, 1)
         reset, keep = torch.sigmoid(projected_r + hidden_r), torch.sigmoid(projected_z + hidden_z)
@@ -47,6 +47,9 @@ class GRU(nn.Module):
         return h, h
 
     def unroll(self, x_BTD: Tensor, state: Tensor, lengths_B: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        if lengths_B is None and fused.is_search_step(x_BTD):
+            y_BW, h_BW = self.step(self.project(x_BTD)[:, 0], state)
+            return y_BW[:, None], h_BW
         if fused.is_exporting():
             y_BTW, h_BW = fused.gru(x_BTD, state, self.fused.all_weights[0])
         else:

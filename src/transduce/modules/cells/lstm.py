@@ -5,7 +5,7 @@ B rows, T positions, D input features, W the cell's width, G gates * width.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -37,7 +37,7 @@ class LSTM(nn.Module):
         super().__init__()
         self.width = width
         self.projected_width = 4 * width
-        self.fused = nn.LSTM(input_width, width, batch_first=True)
+        self.fused: Any = nn.LSTM(input_width, width, batch_first=True)
         _, _, bias_ih, bias_hh = self.fused.all_weights[0]
         nn.init.zeros_(bias_hh)
         nn.init.zeros_(bias_ih)
@@ -50,18 +50,19 @@ class LSTM(nn.Module):
         return state[0]
 
     def project(self, x_BTD: Tensor) -> Tensor:
-        weight_ih, _, bias_ih, bias_hh = self.fused.all_weights[0]
-        return linear(x_BTD, weight_ih, bias_ih + bias_hh)
+        return linear(x_BTD, self.fused.weight_ih_l0, self.fused.bias_ih_l0)
 
     def step(self, projected_BG: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         h, c = state
-        _, weight_hh, _, _ = self.fused.all_weights[0]
-        i, f, g, o = (projected_BG + linear(h, weight_hh)).chunk(4, 1)
+        i, f, g, o = (projected_BG + linear(h, self.fused.weight_hh_l0, self.fused.bias_hh_l0)).chunk(4, 1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         h = torch.sigmoid(o) * torch.tanh(c)
         return h, (h, c)
 
     def unroll(self, x_BTD: Tensor, state: LSTMState, lengths_B: Tensor | None = None) -> tuple[Tensor, LSTMState]:
+        if lengths_B is None and fused.is_search_step(x_BTD):
+            y_BW, state = self.step(self.project(x_BTD)[:, 0], state)
+            return y_BW[:, None], state
         if x_BTD.device.type == "cpu" and torch.is_autocast_enabled("cpu") and not has_wide_vectors():
             # torch asks oneDNN for a bfloat16 kernel that this processor lacks, unless the inputs need no conversion
             dtype = self.fused.all_weights[0][0].dtype
