@@ -351,8 +351,9 @@ def test_a_run_is_mixed_with_a_trained_one(counted: Path, tmp_path: Path, call: 
     """Their vocabularies are learned from the same data, and are the same."""
     recipe = written(tmp_path, model=NEURAL, training={"steps": 2})
     transduce.train(recipe, tmp_path / "lstm", pairs=PAIRS * 3, progress=False, device="cpu")
+    own = {"init.vocabulary": "own"}
     with pytest.raises(ValueError, match=r"init.run: nothing of .* fits this model"):
-        transduce.train(recipe, tmp_path / "next", pairs=PAIRS * 3, progress=False, device="cpu", init=counted)
+        transduce.train(recipe, tmp_path / "next", own, pairs=PAIRS * 3, progress=False, device="cpu", init=counted)
     both = transduce.load(f"{counted}+{tmp_path / 'lstm'}", device="cpu")
     alone = [transduce.load(run, device="cpu") for run in (counted, tmp_path / "lstm")]
     pair = ("face", "F A C E")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import math
@@ -16,6 +17,8 @@ import torch
 from typer.testing import CliRunner
 
 import transduce
+from families import FAMILIES, build, mixture
+from transduce import config
 from transduce.cli.app import app
 from transduce.data.pairs import Pairs, Ragged
 from transduce.errors import RequestError, UserError
@@ -23,20 +26,20 @@ from transduce.links import Links
 from transduce.metrics.base import metric
 from transduce.models.ngram import Ngram
 from transduce.models.phrase_based import WEIGHTS, PhraseBased
-from transduce.protocols import DERIVED
+from transduce.protocols import DERIVED, Model
 from transduce.reranking.base import rerank
 from transduce.reranking.candidates import CandidateLists
 from transduce.reranking.loglinear import LengthFeature, LogLinear, Own
 from transduce.reranking.risk import MinimumRisk
 from transduce.search.phrases.stack import StackSearch
-from transduce.search.phrases.stacks import _largest
+from transduce.search.phrases.stacks import Growth, _largest
 from transduce.statistical.phrases.discounting import probabilities
 from transduce.statistical.phrases.extraction import Corpus, extract
 from transduce.statistical.phrases.reordering import orientations
 from transduce.training.tuning.candidates import Candidates
 from transduce.training.tuning.line_search import best_step, envelope
 from transduce.training.tuning.mert import optimise
-from transduce.types import EOS, Derivation, Example, Padded, Prediction
+from transduce.types import BOS, EOS, UNK, Derivation, Example, Facts, Padded, Prediction
 
 UNLIMITED = StackSearch(size=10**6, pool=10**6, threshold=math.inf, distortion=-1)
 
@@ -206,31 +209,104 @@ def test_the_search_without_limits_is_exhaustive(
         assert [expected[each.tokens] for each in found] == pytest.approx(wanted, rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_second_language_model_is_searched_with(model: PhraseBased, seed: int) -> None:
-    """By enumeration; its bigrams and trigrams differ from those of the model's own."""
-    weighted(model, seed)
+def counted(seed: int) -> Ngram:
+    """Bigrams and trigrams that differ from those of the phrase-based model's own language model."""
     other = Ngram(11, order=4)
     random = np.random.default_rng(seed)
     lines = ragged([[*random.integers(4, 11, 5).tolist(), EOS] for _ in range(200)])
     other.counts(Pairs(lines, lines)).store()
-    search = replace(UNLIMITED, nbest=5, language_model=other.eval(), weight=1.7)
+    return other.eval()
+
+
+GRU, TRANSFORMER = (FAMILIES[f"language model, {name}, no attention"] for name in ("gru", "transformer"))
+NEURAL = {"gru": GRU, "transformer": TRANSFORMER, "two": mixture("ensemble", GRU, TRANSFORMER)}
+
+
+def forced(other: Any, tokens: tuple[int, ...]) -> list[float]:
+    """The log-probability of each token, from the whole output at once."""
+    with torch.no_grad():
+        output, _ = other.extend(torch.tensor([[BOS, *tokens[:-1]]]), other.start(Padded.of([[EOS]])))
+        found: list[float] = other.readout(output)[0].log_softmax(-1)[range(len(tokens)), list(tokens)].tolist()
+    return found
+
+
+@pytest.mark.parametrize("recombination", [True, False])
+@pytest.mark.parametrize("kind", ["n-gram", *NEURAL])
+def test_a_second_language_model_is_searched_with(model: PhraseBased, kind: str, recombination: bool) -> None:
+    """By enumeration of all derivations, each output with the probability of its tokens by the language model."""
+    weighted(model, 1)
+    other: Any = counted(1) if kind == "n-gram" else build(NEURAL[kind])
+    search = replace(UNLIMITED, nbest=5, language_model=other, weight=4.0, recombination=recombination)
     differs = False
     for row, found in zip(ROWS, search(model, Padded.of(ROWS)), strict=True):
-        outside = {}
-        expected = {}
-        for tokens, score in best_of_each(derivations(model, row, math.inf)).items():
-            state, total = other.start(Padded.of([[EOS]])), 0.0
-            for token in tokens:
-                step, state = other.step(state, torch.tensor([token]))
-                total += float(step)
-            outside[tokens], expected[tokens] = 1.7 * total, score + 1.7 * total
+        own = best_of_each(derivations(model, row, math.inf))
+        outside = {tokens: 4 * sum(forced(other, tokens)) for tokens in own}
+        expected = {tokens: score + outside[tokens] for tokens, score in own.items()}
         assert [each.score for each in found] == pytest.approx(sorted(expected.values(), reverse=True)[:5], rel=1e-5)
         for each in found:
             assert each.score == pytest.approx(expected[each.tokens], rel=1e-5)
             assert sum(step.outside for step in each.steps) == pytest.approx(outside[each.tokens], rel=1e-5)
-        differs |= found[0].tokens != max(expected, key=lambda tokens: expected[tokens] - outside[tokens])
+        differs |= found[0].tokens != max(own, key=own.__getitem__)
     assert differs
+
+
+@pytest.mark.parametrize("last", [0, 1, 2])
+def test_merging_by_the_last_tokens_is_an_approximation_with_exact_scores(model: PhraseBased, last: int) -> None:
+    weighted(model, 2)
+    other, grown = build(GRU), list[int]()
+
+    def count(_: Any, growth: Growth) -> None:
+        grown.append(len(np.unique(growth.node_E)))
+
+    exact = replace(UNLIMITED, nbest=4, language_model=other, weight=3.0, observer=count)
+    expected, all_of = exact(model, Padded.of(ROWS)), sum(grown)
+    grown.clear()
+    found = replace(exact, recombine_tokens=last)(model, Padded.of(ROWS))
+    assert sum(grown) < all_of
+    for one, best in zip(found, expected, strict=True):
+        assert one[0].score <= best[0].score + 1e-9
+        assert [each.score for each in one] == sorted((each.score for each in one), reverse=True)
+        for each in one:
+            features = np.array(each.features) @ model.weights.double().numpy()
+            assert each.score == pytest.approx(features + 3 * sum(forced(other, each.tokens)), rel=1e-5)
+            for step in each.steps:
+                log_probs = forced(other, each.tokens)[slice(*step.target)]
+                assert step.outside == pytest.approx(3 * sum(log_probs), rel=1e-5)
+    grown.clear()
+    again = replace(exact, recombine_tokens=50)(model, Padded.of(ROWS))
+    assert [[each.tokens for each in one] for one in again] == [[each.tokens for each in one] for one in expected]
+    assert sum(grown) == all_of
+
+
+@pytest.mark.parametrize("second", [True, False])
+def test_a_word_without_probability_leaves_scores_finite(model: PhraseBased, second: bool) -> None:
+    """As in an ARPA file, whose 1-grams may have minus infinity: such words lose, and give no NaN in future scores."""
+    weighted(model, 1)
+    own, other = copy.deepcopy(model), counted(1)
+    changed = other.ngrams if second else own.language
+    changed.log_prob.data[1:][changed.keys % (changed.end + 2) == 6 - UNK] = -math.inf
+    changed.back_off.data[1:][changed.keys % (changed.end + 2) == 4 - UNK] = -math.inf  # of the token before
+    own.weights.data[-1] *= second  # 0 times minus infinity would be no number
+    search = replace(UNLIMITED, nbest=3, language_model=other if second else None, weight=1.0)
+    for row, found in zip(ROWS, search(own, Padded.of(ROWS)), strict=True):
+        assert all(math.isfinite(each.score) for each in found)
+        assert all(math.isfinite(value) for each in found for value in each.features)
+        if second:
+            expected = best_of_each(derivations(own, row, math.inf))
+            for tokens in expected:
+                state = other.start(Padded.of([[EOS]]))
+                for token in tokens:
+                    step, state = other.step(state, torch.tensor([token]))
+                    expected[tokens] += max(float(step), -1e6)
+            assert [each.score for each in found] == pytest.approx(sorted(expected.values())[::-1][:3], rel=1e-5)
+
+
+def test_a_neural_language_model_of_other_words_is_refused(model: PhraseBased) -> None:
+    smaller = config.build(GRU, Model, Facts(9, 6), "model").eval()
+    with pytest.raises(UserError, match="a language model of 6 words cannot score phrases with the token id"):
+        replace(UNLIMITED, language_model=smaller)(model, Padded.of(ROWS))
+    with pytest.raises(UserError, match="a PhraseBased cannot score the next token of an output"):
+        StackSearch(language_model=model)  # type: ignore[arg-type]
 
 
 def test_a_score_is_the_weighted_sum_of_the_steps(model: PhraseBased) -> None:
@@ -252,7 +328,15 @@ def test_limits_lose_some_score_and_find_derivations_all_the_same(model: PhraseB
     assert all(some <= best + 1e-9 for some, best in zip(limited, whole, strict=True))
 
 
-@pytest.mark.parametrize("search", [StackSearch(nbest=3), StackSearch(size=3, pool=5, nbest=2)])
+@pytest.mark.parametrize(
+    "search",
+    [
+        StackSearch(nbest=3),
+        StackSearch(size=3, pool=5, nbest=2),
+        StackSearch(size=3, pool=5, nbest=2, language_model=build(GRU)),
+    ],
+    ids=["wide", "narrow", "neural"],
+)
 def test_company_and_padding_change_nothing(model: PhraseBased, search: StackSearch) -> None:
     weighted(model, 4)
     together = search(model, Padded.of(ROWS))
@@ -415,8 +499,19 @@ def test_the_settings_name_a_second_language_model(run: Path, english: Path) -> 
     assert both[0].score - alone[0].score == pytest.approx(0.7 * scored.log_prob, rel=1e-4)
     assert both[0].derived is not None
     assert sum(phrase.score for phrase in both[0].derived.phrases) == pytest.approx(both[0].score, rel=1e-5)
-    with pytest.raises(UserError, match=r"an? Ensemble has no state that is one number; give one n-gram run"):
-        transduce.load(run, settings=settings | {"search.language_model": f"{english}+{english}"})
+    twice = transduce.load(run, settings=settings | {"search.language_model": f"{english}+{english}"})
+    (two,) = twice.predict([source])  # their mean is the same model, searched as neural ones are
+    assert two[0].text == both[0].text
+    assert two[0].score == pytest.approx(both[0].score, rel=1e-4)
+    tiny = {f"model.decoder.{name}": 8 for name in ("width", "embedding_width")} | {"training": {"steps": 2}}
+    files = {f"data.{split}.path": str(run.parent / "english.txt") for split in ("train", "valid", "test")}
+    transduce.train("ptb", run.parent / "lstm", tiny | files, init=run, progress=False, threads=1, device="cpu")
+    neural = settings | {"search.language_model": str(run.parent / "lstm")}
+    (heard,) = transduce.load(run, settings=neural, device="cpu").predict([source])
+    (scored,) = transduce.load(run.parent / "lstm", device="cpu").score([("", heard[0].text)])
+    assert heard[0].derived is not None
+    outside = sum(phrase.outside for phrase in heard[0].derived.phrases)
+    assert outside == pytest.approx(0.7 * scored.log_prob, rel=1e-2)
     with pytest.raises(UserError, match="tuning weighs the model's own features only"):
         transduce.train("phrase-based", run.parent / "no", TINY | settings, pairs=PAIRS, progress=False, threads=1)
 

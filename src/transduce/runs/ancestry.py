@@ -20,8 +20,9 @@ class Init:
 
     ``vocabulary`` = "keep" uses the units and vocabularies of that run, and ignores ``data.units``. "extend" also adds
     the tokens that only the new data has. "own" learns vocabularies by ``data.units``. If a vocabulary differs,
-    embeddings and readouts are copied token by token. A new run that is resumed continues from its own checkpoint
-    instead.
+    embeddings and readouts are copied token by token. Counts are no weights: from a run of a counted model, such as
+    phrase-based or n-gram, a neural one takes only the vocabularies. A new run that is resumed continues from its own
+    checkpoint instead.
     """
 
     run: Path

@@ -15,9 +15,10 @@ from transduce.data.preparation import NOTHING, Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.errors import UserError
 from transduce.models.weights import summarise
-from transduce.protocols import Model
+from transduce.protocols import Model, can
 from transduce.runs.ancestry import Init
 from transduce.runs.loading import load
+from transduce.statistical.counted import Counted
 from transduce.types import Facts
 
 
@@ -121,7 +122,8 @@ class Predecessor:
 
         A parameter fits if its name and shape are the same. If vocabularies differ and one of its axes runs over a
         vocabulary, the size of that axis may differ: the entries of tokens that both vocabularies have are copied.
-        Raises UserError if nothing fits.
+        Counts are no weights, so a neural model takes only the vocabularies of a counted one. Raises UserError if
+        nothing fits, neither weights nor, from a counted model, a vocabulary.
         """
         given = dict(self.transducer.model.named_parameters(remove_duplicate=False))  # a tied table has several names
         here, there = self._axes(table, tokenizers)
@@ -140,7 +142,8 @@ class Predecessor:
             elif axis and other:
                 found.by_token[name] = (_copy_tokens(own, axis, given[name], other), len(axis.entries))
         found.unused += [name for name, old in self.transducer.model.named_parameters() if old not in used]
-        if not found.loaded and not found.by_token:
+        vocabularies_alone = can(type(self.transducer.model), Counted) and self.init.vocabulary != "own"
+        if not found.loaded and not found.by_token and not vocabularies_alone:
             raise UserError(
                 f"init.run: nothing of {self.init.run} fits this model, by name and shape:\n"
                 + "\n".join(found.lines()[1:])

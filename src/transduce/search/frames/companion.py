@@ -11,12 +11,9 @@ from torch import Tensor
 from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive
+from transduce.search.base import EXCLUDED
 from transduce.search.step import capacity, step
 from transduce.types import BOS, PAD
-
-EXCLUDED = -1e6
-"""The log-probability of a token that the language model excludes. It is finite, so that sums are defined and an output
-remains if all are excluded."""
 
 
 @dataclass(frozen=True)

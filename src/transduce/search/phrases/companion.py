@@ -3,53 +3,135 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from transduce.protocols import Stepping
+from transduce.protocols import Autoregressive, Stepping, can
+from transduce.search.phrases.histories import EVERY, Histories
 from transduce.types import Padded
 
 Ids = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
+NEURAL_SOURCES = 8  # a neural model has a state for each hypothesis of the last stacks, which takes memory
+
+
+class Companion(Protocol):
+    """A language model whose log-probabilities, times ``weight``, are added to a derivation's score.
+
+    Its states are numbers: two equal ones have the same later probabilities. ``begun_B`` are the states before the
+    first token of each source. ``step`` returns the log-probability of each token, unweighted, and the state after it,
+    both [N]. ``merged`` returns [N]: equal numbers for the states that recombination merges. If it is ``approximate``,
+    some of these have different later probabilities. ``keep`` learns which states a new stack has: the next ``step``
+    will ask for these and for those of a few stacks before. ``estimate`` guesses the log-probability [O] of the first
+    ``length_O`` tokens of each row without the tokens before them. ``own_O`` is the guess of the model's own language
+    model.
+    """
+
+    weight: float
+    begun_B: Ids
+    approximate: bool
+
+    def step(self, state_N: Ids, token_N: Ids) -> tuple[Numbers, Ids]: ...
+
+    def merged(self, state_N: Ids) -> Ids: ...
+
+    def keep(self, state_N: Ids) -> None: ...
+
+    def estimate(self, tokens_OP: Ids, length_O: Ids, own_O: Numbers) -> Numbers: ...
+
 
 @dataclass(frozen=True)
-class Companion:
-    """A second language model for a stack search. Its natural log-probabilities, times ``weight``, are added to a
-    derivation's score.
-
-    ``begun_B`` is its state, as a number, before the first output token for each source. ``device`` is the device of
-    the sources: tensors for the model are made there.
+class Second:
+    """The second language model of a search, and the ``weight`` of its log-probability. ``recombine_tokens`` is for a
+    model without numbered states: it merges hypotheses that agree in this many last tokens (-1: in all tokens).
     """
+
+    model: Autoregressive[Any]
+    weight: float
+    recombine_tokens: int = EVERY
+
+    @property
+    def sources(self) -> int:
+        """The number of sources to search for together."""
+        return 1024 if can(type(self.model), Stepping) else NEURAL_SOURCES
+
+    def begin(self, source: Padded, tokens_OP: Ids, stacks: int) -> Companion:
+        """The language model at the beginning of each source. The tokens that it will score are in ``tokens_OP``, and
+        a phrase skips at most ``stacks`` stacks.
+        """
+        if can(type(self.model), Stepping):
+            return Counted.begin(cast("Stepping", self.model), self.weight, source)
+        return Neural.begin(self, source, tokens_OP, stacks)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A language model whose states are numbers by themselves, such as an n-gram model. Merging them loses nothing."""
 
     model: Stepping
     weight: float
     begun_B: Ids
     device: torch.device
+    approximate: bool = False
 
     @classmethod
-    def of(cls, model: Stepping, weight: float, source: Padded) -> Companion:
+    def begin(cls, model: Stepping, weight: float, source: Padded) -> Counted:
         return cls(model, weight, model.start(source).cpu().numpy(), source.values.device)
 
     def step(self, state_N: Ids, token_N: Ids) -> tuple[Numbers, Ids]:
-        """Two arrays [N]: the log-probability of each token after its state, times ``weight``; and the state after the
-        token.
-        """
         log_prob_N, after_N = self.model.step(
             torch.from_numpy(state_N).to(self.device), torch.from_numpy(token_N).to(self.device)
         )
-        return self.weight * log_prob_N.cpu().numpy().astype(np.float64), after_N.cpu().numpy()
+        return log_prob_N.cpu().numpy().astype(np.float64), after_N.cpu().numpy()
 
-    def estimate(self, tokens_OP: Ids, length_O: Ids) -> Numbers:
-        """[O]: for each option, the sum of the weighted log-probabilities of the first ``length_O`` tokens of its row.
+    def merged(self, state_N: Ids) -> Ids:
+        return state_N
 
-        It is a guess: the tokens before the option are unknown, so each row starts from state 0 (in an n-gram model,
-        the empty history).
-        """
+    def keep(self, state_N: Ids) -> None:
+        pass
+
+    def estimate(self, tokens_OP: Ids, length_O: Ids, own_O: Numbers) -> Numbers:
         state_O, total_O = np.zeros(len(length_O), np.int64), np.zeros(len(length_O))
         for place in range(int(length_O.max(initial=0))):
             step_O, state_O = self.step(state_O, tokens_OP[:, place])
             total_O += np.where(place < length_O, step_O, 0.0)
         return total_O
+
+
+@dataclass(frozen=True)
+class Neural:
+    """Any other autoregressive model. A state is the number of a history: all tokens before.
+
+    Histories are merged by their last ``recombine_tokens`` tokens; with -1, only equal ones are. A neural model has no
+    probability of a phrase without a beginning, so the estimate is that of the model's own language model.
+    """
+
+    histories: Histories
+    weight: float
+    begun_B: Ids
+    recombine_tokens: int
+
+    @classmethod
+    def begin(cls, second: Second, source: Padded, tokens_OP: Ids, stacks: int) -> Neural:
+        histories = Histories(second.model, source, tokens_OP, stacks)
+        return cls(histories, second.weight, np.arange(len(source.lengths)), second.recombine_tokens)
+
+    @property
+    def approximate(self) -> bool:
+        return self.recombine_tokens != EVERY
+
+    def step(self, state_N: Ids, token_N: Ids) -> tuple[Numbers, Ids]:
+        return self.histories.log_prob(state_N, token_N), self.histories.follow(state_N, token_N)
+
+    def merged(self, state_N: Ids) -> Ids:
+        return self.histories.last(state_N, self.recombine_tokens) if self.approximate else state_N
+
+    def keep(self, state_N: Ids) -> None:
+        self.histories.keep(state_N)
+
+    def estimate(self, tokens_OP: Ids, length_O: Ids, own_O: Numbers) -> Numbers:
+        return own_O

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.search.base import EXCLUDED
+from transduce.search.phrases.companion import Companion
 from transduce.search.phrases.stacks import Arcs
 from transduce.search.phrases.tables import Tables, orientation
 from transduce.types import EOS, Derivation, Step
@@ -133,6 +135,26 @@ class Graph:
         jump_A = np.where(ends_A, 0, -np.abs(start_A - tables.end_O[before_A]))
         parts = [tables.features_OF[option_A], jump_A[:, None], before_A3, after_A3, arcs.language_A[:, None]]
         return np.concatenate(parts, 1)
+
+
+def rescored(found: Sequence[Derivation], companion: Companion, row: int) -> list[Derivation]:
+    """The derivations of source ``row`` with exact log-probabilities of the second language model, best first.
+
+    A search that merges hypotheses which this model tells apart has those of the best of them instead.
+    """
+    states, places = np.full(len(found), companion.begun_B[row]), max((len(each.tokens) for each in found), default=0)
+    added_FT = np.zeros((len(found), places))
+    for place in range(places):
+        open_F = np.array([number for number, each in enumerate(found) if len(each.tokens) > place])
+        tokens = np.array([found[number].tokens[place] for number in open_F])
+        log_prob, states[open_F] = companion.step(states[open_F], tokens)
+        added_FT[open_F, place] = companion.weight * np.maximum(log_prob, EXCLUDED)
+    exact = []
+    for derivation, added_T in zip(found, added_FT, strict=True):
+        steps = tuple(replace(step, outside=float(added_T[slice(*step.target)].sum())) for step in derivation.steps)
+        change = sum(step.outside for step in steps) - sum(step.outside for step in derivation.steps)
+        exact.append(replace(derivation, score=derivation.score + change, steps=steps))
+    return sorted(exact, key=lambda each: -each.score)
 
 
 def _listed(path: Path) -> list[int]:

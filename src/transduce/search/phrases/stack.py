@@ -6,17 +6,19 @@ import math
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import torch
 
+from transduce import tree
 from transduce.errors import UserError
-from transduce.protocols import Deriving, Stepping, can
+from transduce.protocols import Autoregressive, Deriving, can
 from transduce.search.base import loaded_model, resized
 from transduce.search.labels import check_no_prefix
-from transduce.search.phrases.companion import Companion
-from transduce.search.phrases.derivations import Graph
-from transduce.search.phrases.stacks import Pruning, decoded
+from transduce.search.phrases.companion import Second
+from transduce.search.phrases.derivations import Graph, rescored
+from transduce.search.phrases.histories import EVERY
+from transduce.search.phrases.stacks import Observer, Pruning, decoded
 from transduce.search.phrases.tables import Tables
 from transduce.types import Derivation, Hypothesis, Padded
 
@@ -42,10 +44,16 @@ class StackSearch:
     ``threshold`` are large enough and ``distortion`` is -1. It takes the outputs from the best 20 * ``nbest``
     derivations, so there can be fewer than ``nbest``.
 
-    ``language_model`` is a second language model, added to the model's own: the path of an n-gram run with the same
-    target vocabulary, or from Python a model. Its log-probability times ``weight`` is added to the score. Without it,
-    only the model's own language model counts. Raises UserError for a language model of another kind, for a prefix, and
-    for a target to score.
+    ``language_model`` is a second language model, added to the model's own: the path of a run with the same target
+    vocabulary (RUN+RUN for the mean of several), or from Python a model. Its log-probability times ``weight`` is added
+    to the score. Without it, only the model's own language model counts. The states of an n-gram model tell which
+    hypotheses can be merged. Other models, such as recurrent ones, tell any two outputs apart: the search merges
+    hypotheses that agree in their last ``recombine_tokens`` target tokens. The default -1 means all tokens, and is
+    exact. Another number is an approximation: a hypothesis that is merged into a better one could have won later. The
+    scores of the results are exact in both cases.
+
+    ``observer`` receives each stack. Raises UserError for a language model that does not go token by token or has fewer
+    tokens, for a prefix, and for a target to score.
     """
 
     size: int = 100
@@ -54,30 +62,39 @@ class StackSearch:
     pool: int = 400
     threshold: float = 12.0
     recombination: bool = True
-    language_model: Path | Stepping | None = None
+    language_model: Path | Autoregressive[Any] | None = None
     weight: float = 0.3
+    recombine_tokens: int = EVERY
+    observer: Observer | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("size", 1), ("nbest", 1), ("distortion", -1), ("pool", 1), ("threshold", 0)):
-            if not getattr(self, name) >= least:
-                raise UserError(f"{name} = {getattr(self, name)}: at least {least} was expected")
+        least = {"size": 1, "nbest": 1, "distortion": -1, "pool": 1, "threshold": 0, "recombine_tokens": -1}
+        for name, number in least.items():
+            if not getattr(self, name) >= number:
+                raise UserError(f"{name} = {getattr(self, name)}: at least {number} was expected")
         if not 0 <= self.weight < math.inf:
             raise UserError(f"weight = {self.weight}: 0, which leaves the language model out, or more was expected")
         given = self.language_model
-        if given is not None and not isinstance(given, Path) and not can(type(given), Stepping):
+        if given is not None and not isinstance(given, Path) and not can(type(given), Autoregressive):
             raise UserError(
-                "language_model: a stack search merges hypotheses by the state of the language model, and a "
-                f"{type(given).__name__} has no state that is one number; give one n-gram run, or use "
-                "`transduce rerank --language-model`"
+                f"language_model: a {type(given).__name__} cannot score the next token of an output; give a language "
+                "model, n-gram or neural, or use `transduce rerank --language-model`"
             )
 
     @torch.inference_mode()
     def __call__(self, model: Deriving, source: Padded, prefix: Padded | None = None) -> list[list[Derivation]]:
         check_no_prefix(prefix)
-        companion = None
-        if self.weight and self.language_model is not None:
-            companion = Companion.of(cast("Stepping", loaded_model(self.language_model)), self.weight, source)
-        tables = Tables.of(model, source, companion)
+        if not self.weight or self.language_model is None:
+            return self._found(model, source, None)
+        second = Second(loaded_model(self.language_model), self.weight, self.recombine_tokens)
+        found = []
+        rows_B = torch.arange(len(source.lengths), device=source.lengths.device)
+        for rows in rows_B.split(second.sources):
+            found += self._found(model, tree.select(source, rows), second)
+        return found
+
+    def _found(self, model: Deriving, source: Padded, second: Second | None) -> list[list[Derivation]]:
+        tables = Tables.of(model, source, second)
         pruning = Pruning(
             self.size,
             max(self.pool, self.size),
@@ -85,9 +102,13 @@ class StackSearch:
             None if self.distortion < 0 else self.distortion,
             self.recombination,
         )
-        arcs, goal_B = decoded(tables, pruning)
+        arcs, goal_B = decoded(tables, pruning, self.observer)
         graph = Graph.of(tables, arcs, int(goal_B[-1]) + 1)
-        return [self._best(graph, int(goal)) for goal in goal_B]
+        found = [self._best(graph, int(goal)) for goal in goal_B]
+        companion = tables.companion
+        if companion is None or not companion.approximate:
+            return found
+        return [rescored(each, companion, row) for row, each in enumerate(found)]
 
     def _best(self, graph: Graph, goal: int) -> list[Derivation]:
         found: dict[tuple[int, ...], Derivation] = {}

@@ -6,9 +6,9 @@ arcs. A row is the index of a source.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,9 +130,38 @@ class Expansions:
     future_E: Numbers
 
 
-def decoded(tables: Tables, pruning: Pruning) -> tuple[Arcs, Ids]:
+@dataclass(frozen=True)
+class Growth:
+    """E expansions that the language models scored, of all sources. They lead to hypotheses that cover ``covered``
+    source tokens.
+
+    Expansion e adds the phrase option ``option_E`` to node ``parent_E`` of source ``row_E``; -1 is the end of the
+    sentence. ``score_E`` is its score, and ``total_E`` adds the guess for the uncovered positions. ``node_E`` is the
+    resulting node, -1 if the expansion was pruned. Several expansions can have the same node, by recombination.
+    ``best_E`` is True for the best of them. For ends of sentences it is always True, and the node is the goal.
+    """
+
+    covered: int
+    row_E: Ids
+    parent_E: Ids
+    option_E: Ids
+    score_E: Numbers
+    total_E: Numbers
+    node_E: Ids
+    best_E: Mask
+
+
+class Observer(Protocol):
+    """Receives the growth of each stack, from one covered token on, and then the ends of the sentences of each stack.
+    ``tables`` are those of the search.
+    """
+
+    def __call__(self, tables: Tables, growth: Growth) -> None: ...
+
+
+def decoded(tables: Tables, pruning: Pruning, observer: Observer | None = None) -> tuple[Arcs, Ids]:
     """All arcs of the search, and the number of each source's goal [B]. The goal is the node that all complete
-    derivations of a source lead to.
+    derivations of a source lead to. ``observer``, if given, receives each stack.
     """
     B, S = tables.lengths_B.shape[0], tables.positions
     begun = Stack(
@@ -149,13 +178,21 @@ def decoded(tables: Tables, pruning: Pruning) -> tuple[Arcs, Ids]:
     for covered in range(1, int(tables.lengths_B.max(initial=0)) + 1):
         reachable = range(max(0, covered - tables.longest), covered)
         spans = [_spans(stacks[number], covered - number, pruning) for number in reachable]
-        stack, found = _grown(tables, spans, nodes, pruning)
+        stack, found, growth = _grown(tables, spans, nodes, pruning)
+        if tables.companion is not None:
+            tables.companion.keep(stack.language_H2[:, 1])
+        if observer is not None:
+            observer(tables, replace(growth, covered=covered))
         nodes += len(stack.node_H)
         stacks.append(stack)
         arcs.append(found)
     goal_B = nodes + np.arange(B)
     for covered, stack in enumerate(stacks):
-        arcs.append(_ended(stack, tables.lengths_B[stack.row_H] == covered, goal_B))
+        ended, row_E = _ended(stack, tables.lengths_B[stack.row_H] == covered, goal_B)
+        arcs.append(ended)
+        if observer is not None:
+            ends = (ended.parent_A, ended.option_A, ended.score_A, ended.score_A, ended.node_A)
+            observer(tables, Growth(covered, row_E, *ends, np.ones(len(row_E), bool)))
     return Arcs.joined(arcs), goal_B
 
 
@@ -198,8 +235,10 @@ def _after(stack: Stack, parent_E: Ids, kind_E: Ids) -> Numbers:
     return after_E
 
 
-def _grown(tables: Tables, spans: list[Expansions], nodes: int, pruning: Pruning) -> tuple[Stack, Arcs]:
-    """The next stack, whose hypotheses are numbered from ``nodes`` on, and the arcs that lead to it."""
+def _grown(tables: Tables, spans: list[Expansions], nodes: int, pruning: Pruning) -> tuple[Stack, Arcs, Growth]:
+    """The next stack, whose hypotheses are numbered from ``nodes`` on, the arcs that lead to it, and its growth, in
+    which the number of covered tokens is not set.
+    """
     columns = {
         "stack": np.repeat(np.arange(len(spans)), [len(each.parent_E) for each in spans]),
         "row": np.concatenate([each.stack.row_H[each.parent_E] for each in spans]),
@@ -236,7 +275,7 @@ def _chosen(
     before_E: Numbers,
     nodes: int,
     pruning: Pruning,
-) -> tuple[Stack, Arcs]:
+) -> tuple[Stack, Arcs, Growth]:
     """Scores the expansions exactly, recombines them, and keeps the best."""
 
     def of_parents(name: str) -> NDArray[Any]:
@@ -276,16 +315,13 @@ def _chosen(
         score_E[best],
         columns["future_E"][best],
     )
-    live_E = node_U[group_E] >= 0
-    parents = of_parents("node_H")
-    return stack, Arcs(
-        node_U[group_E][live_E],
-        parents[live_E],
-        option_E[live_E],
-        score_E[live_E],
-        language_E[live_E],
-        outside_E[live_E],
-    )
+    node_E, parents = node_U[group_E], of_parents("node_H")
+    best_E = np.zeros(len(node_E), bool)
+    best_E[winner_U] = True
+    growth = Growth(0, columns["row"], parents, option_E, score_E, score_E + columns["future_E"], node_E, best_E)
+    live_E = node_E >= 0
+    live = (each[live_E] for each in (node_E, parents, option_E, score_E, language_E, outside_E))
+    return stack, Arcs(*live), growth
 
 
 def _options(tables: Tables, row_E: Ids, start_E: Ids, end_E: Ids) -> tuple[Ids, Ids]:
@@ -320,7 +356,9 @@ def _indistinguishable(tables: Tables, row_E: Ids, covered_ES: Mask, state_E2: I
     for first in range(0, covered_ES.shape[1], BITS):
         part = covered_ES[:, first : first + BITS]
         same_E = _paired(same_E, part @ (1 << np.arange(part.shape[1], dtype=np.int64)))
-    same_E = _paired(_paired(same_E, state_E2[:, 0]), state_E2[:, 1])
+    same_E = _paired(same_E, state_E2[:, 0])
+    if tables.companion is not None:
+        same_E = _paired(same_E, tables.companion.merged(state_E2[:, 1]))
     same_E = _paired(same_E, tables.end_O[option_E])
     if not (tables.after_weights.any() or tables.before_weights.any()):
         return same_E
@@ -363,13 +401,14 @@ def _largest_anywhere(row_U: Ids, value_U: Numbers, count: int | None) -> Ids:
     return order[np.arange(len(order)) - np.searchsorted(ordered, ordered) < count]
 
 
-def _ended(stack: Stack, complete_H: Mask, goal_B: Ids) -> Arcs:
-    """The arcs from the hypotheses where ``complete_H`` is True to their goals. They add EOS by the language models,
-    and the orientation of the last phrase to the end of the source.
+def _ended(stack: Stack, complete_H: Mask, goal_B: Ids) -> tuple[Arcs, Ids]:
+    """The arcs from the hypotheses where ``complete_H`` is True to their goals, and the source of each arc [A]. The
+    arcs add EOS by the language models, and the orientation of the last phrase to the end of the source.
     """
     tables, at = stack.tables, np.flatnonzero(complete_H)
     length = tables.lengths_B[stack.row_H[at]]
     language, outside = tables.language_step(stack.language_H2[at], np.full(len(at), EOS, np.int64))[0].T
     kind = np.where(stack.end_H[at] == length, 0, 2)
     score = stack.score_H[at] + _after(stack, at, kind) + tables.language_weight * language + outside
-    return Arcs(goal_B[stack.row_H[at]], stack.node_H[at], np.full(len(at), -1, np.int64), score, language, outside)
+    ended = np.full(len(at), -1, np.int64)
+    return Arcs(goal_B[stack.row_H[at]], stack.node_H[at], ended, score, language, outside), stack.row_H[at]

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transduce.protocols import DERIVED, Deriving
-from transduce.search.phrases.companion import Companion
+from transduce.search.base import EXCLUDED
+from transduce.search.phrases.companion import Companion, Second
 from transduce.types import Padded
 
 Ids = NDArray[np.int64]
@@ -55,7 +56,8 @@ class Tables:
     companion: Companion | None
 
     @classmethod
-    def of(cls, model: Deriving, source: Padded, companion: Companion | None = None) -> Tables:
+    def of(cls, model: Deriving, source: Padded, second: Second | None = None) -> Tables:
+        """The tables of these sources. ``second`` is a second language model, None for none."""
         options = model.options(source)
         lengths_B, weights = _array(options.lengths_B), _array(model.weights).astype(np.float64)
         names = [field.name for field in fields(options) if field.name != "lengths_B"]
@@ -66,9 +68,12 @@ class Tables:
         cell_O = (row_O * S + start_O) * longest + end_O - start_O - 1
         own_O = arrays["features_OF"] @ weights[: -len(DERIVED)]
         estimate_O = _array(model.language_estimate(options.tokens_OP, options.length_O)).astype(np.float64)
-        guess_O = own_O + weights[-1] * _with_beginning(estimate_O)
-        if companion is not None:
-            guess_O = guess_O + companion.estimate(arrays["tokens_OP"], arrays["length_O"])
+        estimate_O = _finite(_with_beginning(estimate_O))
+        guess_O, companion = own_O + weights[-1] * estimate_O, None
+        if second is not None:
+            companion = second.begin(source, arrays["tokens_OP"], longest)
+            outside_O = companion.estimate(arrays["tokens_OP"], arrays["length_O"], estimate_O)
+            guess_O = guess_O + companion.weight * _finite(outside_O)
         return cls(
             model=model,
             **arrays,
@@ -160,11 +165,12 @@ class Tables:
         own_N, own_state_N = self.model.language_step(
             torch.from_numpy(state_N2[:, 0]).to(device), torch.from_numpy(token_N).to(device)
         )
-        log_prob_N, after_N = _array(own_N).astype(np.float64), _array(own_state_N)
+        log_prob_N, after_N = _finite(_array(own_N).astype(np.float64)), _array(own_state_N)
         if self.companion is None:
             return np.stack([log_prob_N, np.zeros_like(log_prob_N)], 1), np.stack([after_N, state_N2[:, 1]], 1)
-        added_N, other_N = self.companion.step(state_N2[:, 1], token_N)
-        return np.stack([log_prob_N, added_N], 1), np.stack([after_N, other_N], 1)
+        other_N, other_state_N = self.companion.step(state_N2[:, 1], token_N)
+        added_N = self.companion.weight * _finite(other_N)
+        return np.stack([log_prob_N, added_N], 1), np.stack([after_N, other_state_N], 1)
 
 
 def orientation(start_E: Ids, end_E: Ids, before_start_E: Ids, before_end_E: Ids) -> Ids:
@@ -182,6 +188,11 @@ def _with_beginning(values_O: NDArray[Any]) -> NDArray[Any]:
     """
     padded = np.concatenate([values_O, np.zeros((1, *values_O.shape[1:]), values_O.dtype)])
     return padded.astype(np.float64) if padded.dtype.kind == "f" else padded
+
+
+def _finite(log_prob_N: Numbers) -> Numbers:
+    """Replaces minus infinity, whose products and differences may not be numbers."""
+    return np.maximum(log_prob_N, EXCLUDED)
 
 
 def _array(tensor: Tensor) -> NDArray[Any]:
