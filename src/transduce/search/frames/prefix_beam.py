@@ -14,9 +14,9 @@ from transduce import tree
 from transduce.ctc.lattice import NEVER
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive, Framewise
-from transduce.search.base import loaded_model, resized
+from transduce.search.base import EXCLUDED, loaded_model, resized
 from transduce.search.frames.best_path import ended
-from transduce.search.frames.companion import EXCLUDED, Companion
+from transduce.search.frames.companion import Companion
 from transduce.search.frames.forcing import check_no_prefix, force, scored
 from transduce.search.step import check_memory
 from transduce.types import EOS, PAD, Hypothesis, Padded

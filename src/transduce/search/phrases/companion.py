@@ -31,9 +31,14 @@ class Companion(Protocol):
     model.
     """
 
-    weight: float
-    begun_B: Ids
-    approximate: bool
+    @property
+    def weight(self) -> float: ...
+
+    @property
+    def begun_B(self) -> Ids: ...
+
+    @property
+    def approximate(self) -> bool: ...
 
     def step(self, state_N: Ids, token_N: Ids) -> tuple[Numbers, Ids]: ...
 

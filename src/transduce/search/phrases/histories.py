@@ -64,10 +64,10 @@ class Histories:
     def follow(self, history_N: Ids, token_N: Ids) -> Ids:
         """[N]: the number of each history with one more token."""
         key_U, inverse_N = np.unique(history_N * self.base + token_N, return_inverse=True)
-        place_U = np.searchsorted(self.known_K, key_U)
-        new_U = np.append(self.known_K, NOWHERE)[place_U] != key_U
+        place_U = np.asarray(np.searchsorted(self.known_K, key_U), np.int64)
+        new_U: NDArray[np.bool_] = np.append(self.known_K, NOWHERE)[place_U] != key_U
         first = len(self.token_G)
-        number_U = np.where(new_U, first + np.cumsum(new_U) - 1, np.append(self.number_K, NOWHERE)[place_U])
+        number_U: Ids = np.where(new_U, first + np.cumsum(new_U) - 1, np.append(self.number_K, NOWHERE)[place_U])
         self.known_K = np.insert(self.known_K, place_U[new_U], key_U[new_U])
         self.number_K = np.insert(self.number_K, place_U[new_U], number_U[new_U])
         previous, token = key_U[new_U] // self.base, key_U[new_U] % self.base

@@ -89,7 +89,7 @@ class StackSearch:
         second = Second(loaded_model(self.language_model), self.weight, self.recombine_tokens)
         found = []
         rows_B = torch.arange(len(source.lengths), device=source.lengths.device)
-        for rows in rows_B.split(second.sources):
+        for rows in torch.split(rows_B, second.sources):
             found += self._found(model, tree.select(source, rows), second)
         return found
 

@@ -320,8 +320,8 @@ def _chosen(
     best_E[winner_U] = True
     growth = Growth(0, columns["row"], parents, option_E, score_E, score_E + columns["future_E"], node_E, best_E)
     live_E = node_E >= 0
-    live = (each[live_E] for each in (node_E, parents, option_E, score_E, language_E, outside_E))
-    return stack, Arcs(*live), growth
+    arcs = Arcs(node_E, parents, option_E, score_E, language_E, outside_E)
+    return stack, Arcs(*(getattr(arcs, field.name)[live_E] for field in fields(arcs))), growth
 
 
 def _options(tables: Tables, row_E: Ids, start_E: Ids, end_E: Ids) -> tuple[Ids, Ids]:
