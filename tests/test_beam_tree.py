@@ -20,9 +20,10 @@ import transduce
 from families import PARALLEL, build
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Characters
-from transduce.inspect.beams import BeamTree, Node, beam_tree
+from transduce.inspect.beams import beam_tree
+from transduce.inspect.tree import Node, SearchTree
 from transduce.pages.page import foreign
-from transduce.reports.beam_tree import _placed, page, svg
+from transduce.reports.search_tree import _placed, page, svg
 from transduce.search.allocation.groups import Groups
 from transduce.search.beam import Beam
 from transduce.search.filters.lengths import LengthLimit
@@ -39,7 +40,7 @@ def transducer(trained: Path) -> Transducer:
 
 
 @pytest.fixture(scope="module")
-def tree(transducer: Transducer) -> BeamTree:
+def tree(transducer: Transducer) -> SearchTree:
     return beam_tree(transducer, SOURCE, transducer.search.resized(SIZE, nbest=2))
 
 
@@ -75,13 +76,13 @@ def living(transducer: Transducer) -> list[set[tuple[int, ...]]]:
     return steps
 
 
-def test_the_tree_is_the_beam(transducer: Transducer, tree: BeamTree) -> None:
+def test_the_tree_is_the_beam(transducer: Transducer, tree: SearchTree) -> None:
     pieces = {
         token: transducer.target_tokenizer.tokens([token])[0] for token in range(len(transducer.target_tokenizer))
     }
     for length, expected in enumerate(living(transducer), 1):
         found = {
-            tuple(node.token for node in path)
+            tuple(node.label for node in path)
             for path in paths(tree.root)
             if len(path) == length and path[-1].fate == "lived"
         }
@@ -91,19 +92,19 @@ def test_the_tree_is_the_beam(transducer: Transducer, tree: BeamTree) -> None:
     assert length > 2
 
 
-def test_every_total_is_the_sum_of_its_path(tree: BeamTree) -> None:
+def test_every_total_is_the_sum_of_its_path(tree: SearchTree) -> None:
     for path in paths(tree.root):
-        assert path[-1].total == pytest.approx(sum(node.log_prob for node in path), abs=1e-5)
+        assert path[-1].total == pytest.approx(sum(node.added for node in path), abs=1e-5)
 
 
-def test_what_was_returned_is_finished_and_ranked(transducer: Transducer, tree: BeamTree) -> None:
+def test_what_was_returned_is_finished_and_ranked(transducer: Transducer, tree: SearchTree) -> None:
     finished = {path[-1].rank: path for path in paths(tree.root) if path[-1].rank is not None}
     assert sorted(finished) == [0, 1] == list(range(len(tree.hypotheses)))
     for rank, hypothesis in enumerate(tree.hypotheses):
-        assert [node.token for node in finished[rank]] == transducer.target_tokenizer.tokens(hypothesis.tokens)
+        assert [node.label for node in finished[rank]] == transducer.target_tokenizer.tokens(hypothesis.tokens)
         assert finished[rank][-1].total == pytest.approx(hypothesis.log_prob, abs=1e-5)
         assert finished[rank][-1].score == hypothesis.score
-        assert [node.log_prob for node in finished[rank]] == pytest.approx(hypothesis.token_log_probs, abs=1e-5)
+        assert [node.added for node in finished[rank]] == pytest.approx(hypothesis.token_log_probs, abs=1e-5)
     assert all(node.best for node in finished[0])
     assert not finished[1][-1].best
 
@@ -138,7 +139,7 @@ def test_a_long_source_is_cut_as_it_is_when_it_is_answered(transducer: Transduce
     assert found.root != beam_tree(transducer, SOURCE, short.search).root
 
 
-def test_the_terminal_has_a_line_for_each_end(tree: BeamTree) -> None:
+def test_the_terminal_has_a_line_for_each_end(tree: SearchTree) -> None:
     kept = tree.root.without_pruned()
     ends = [path for path in paths(kept) if not path[-1].children]
     lines = tree.lines()
@@ -160,7 +161,7 @@ def test_a_tree_may_be_deeper_than_python_recurses(transducer: Transducer) -> No
     forking = grown([])
     for _ in range(depth):
         forking = grown([forking, grown([])])
-    tree = BeamTree(SOURCE, forking, (), ())
+    tree = SearchTree(SOURCE, forking, (), ())
     assert len(tree.lines()) == 1 + 2 * depth
     assert page(tree).count('class="node"') == 2 * (1 + 2 * depth)
 
@@ -226,7 +227,7 @@ def test_no_line_of_the_drawing_crosses_another(root: Node) -> None:
             assert other > one + 1 or (other, row) in along
 
 
-def test_what_was_pruned_is_drawn_on_request(tree: BeamTree) -> None:
+def test_what_was_pruned_is_drawn_on_request(tree: SearchTree) -> None:
     pruned = sum(path[-1].fate == "pruned" for path in paths(tree.root))
     assert svg(tree).count('<g class="pruned">') == 0 < pruned == svg(tree, pruned=True).count('<g class="pruned">')
     assert re.findall(r'id="(\w+)" checked', page(tree) + page(tree, pruned=True)) == ["kept", "all"]

@@ -13,11 +13,11 @@ from transduce.pages.drawing import Drawing, text
 from transduce.pages.markup import Markup, element, joined, table
 from transduce.pages.page import STYLE, document, foreign, notes, section, write
 from transduce.pages.palette import DARK, HUES, LIGHT, variables, written_out
-from transduce.reports import beam_tree, evaluation, heat_map, lattice, passages
+from transduce.reports import evaluation, heat_map, lattice, passages, search_tree
 from transduce.reports.distance import drawing as table_drawing
 from transduce.reports.distance import page as table_page
 
-STYLES = [STYLE, *(each.STYLE for each in (drawing, beam_tree, evaluation, heat_map, lattice, passages))]
+STYLES = [STYLE, *(each.STYLE for each in (drawing, search_tree, evaluation, heat_map, lattice, passages))]
 STYLES += [table_drawing.STYLE, table_page.STYLE]
 
 

@@ -6,6 +6,7 @@ import copy
 import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +23,14 @@ from transduce import config
 from transduce.cli.app import app
 from transduce.data.pairs import Pairs, Ragged
 from transduce.errors import RequestError, UserError
+from transduce.inspect.stacks import stack_tree
+from transduce.inspect.tree import parents_first
 from transduce.links import Links
 from transduce.metrics.base import metric
 from transduce.models.ngram import Ngram
 from transduce.models.phrase_based import WEIGHTS, PhraseBased
 from transduce.protocols import DERIVED, Model
+from transduce.reports.search_tree import STACKS, page
 from transduce.reranking.base import rerank
 from transduce.reranking.candidates import CandidateLists
 from transduce.reranking.loglinear import LengthFeature, LogLinear, Own
@@ -462,8 +466,49 @@ def test_inspect_shows_the_phrases(run: Path, tmp_path: Path) -> None:
     summed = sum(weight * record["features"][name] for name, weight in record["weights"].items())
     assert summed == pytest.approx(record["score"], rel=1e-5)
     assert "add --phrases" in inspect()
-    assert "phrases are written as .json" in inspect("--phrases", "--out", "x.html")
+    assert "end the name with one of them" in inspect("--phrases", "--out", "x.png")
+    assert "add --out stacks.html" in inspect("--phrases", "--pruned")
     assert "--phrases shows a derivation" in inspect("--phrases", "--units")
+
+
+def test_the_stacks_are_a_tree(run: Path, tmp_path: Path) -> None:
+    source = "Ein Mann sieht einen Baum."
+    trained = transduce.load(run)
+    narrow = trained.changed({"search.size": 3, "search.nbest": 3})
+    tree = stack_tree(narrow, source)
+    every = parents_first(tree.root)
+    for node in every:
+        for child in node.children:
+            before, after = dict(node.details), dict(child.details)
+            assert after["score"] == pytest.approx(before["score"] + child.added)
+            assert after["covered"] > before["covered"] or child.fate == "finished"
+        assert node.survived or not node.children
+    stacks = [dict(node.details)["covered"] for node in every if node.fate == "lived" and node.children]
+    assert max(Counter(stacks).values()) <= 3
+    assert {node.fate for node in every} == {"lived", "pruned", "recombined", "finished"}
+    best = [node for node in every if node.best]
+    (output, *_) = next(narrow.predict([source]))
+    assert output.derived is not None
+    assert [node.label for node in best[1:-1]] == [f"{p.source} → {p.target}" for p in output.derived.phrases[:-1]]
+    assert [node.added for node in best[1:]] == pytest.approx([p.score for p in output.derived.phrases], rel=1e-5)
+    assert best[-1].score == tree.hypotheses[0].score == pytest.approx(output.score)
+    assert tree.texts == tuple(each.text for each in next(narrow.predict([source])))
+    few = tree.root.limited(len(best) + 2)
+    assert len(parents_first(few)) == len(best) + 2
+    assert [node for node in parents_first(few) if node.best][-1] == best[-1]
+    html = page(tree, story=replace(STACKS, limit=8))
+    assert html.count('class="node"') == 16
+    assert f"8 of {len(every):,} hypotheses are drawn" in html
+    command = ["inspect", str(run), source, "--phrases", "--out"]
+    for name in ("tree.html", "tree.svg", "tree.json"):
+        assert CliRunner().invoke(app, [*command, str(tmp_path / name)]).exception is None
+    assert "<title>" in (tmp_path / "tree.html").read_text()
+    assert "Mann → man" in (tmp_path / "tree.svg").read_text()
+    whole = json.loads((tmp_path / "tree.json").read_text())
+    assert len(whole["hypotheses"]) == len(parents_first(stack_tree(trained, source).root))
+    assert all(row["parent"] is None or row["parent"] < number for number, row in enumerate(whole["hypotheses"]))
+    with pytest.raises(UserError, match="does not write phrase by phrase"):
+        stack_tree(replace(trained, model=build(GRU)), source)
 
 
 def test_outputs_are_reranked_and_join_another_models_lists(run: Path) -> None:

@@ -67,7 +67,7 @@ class Derived:
         return [self._phrase(step) for step in self.derivation.steps]
 
     def _phrase(self, step: Step) -> Phrase:
-        sides = ((self._source_texts, step.source), (self.target_texts, step.target))
+        sides = ((self.source_texts, step.source), (self.target_texts, step.target))
         source, target = ("".join(texts[start:end]).strip() for texts, (start, end) in sides)
         score = sum(weight * value for weight, value in zip(self.weights, step.features, strict=True))
         features = self._by_name(step.features)
@@ -77,7 +77,7 @@ class Derived:
         return dict(zip(self.names, values, strict=True))
 
     @cached_property
-    def _source_texts(self) -> list[str]:
+    def source_texts(self) -> list[str]:
         """The text of each source token, in order; white space between two tokens belongs to the second."""
         ends = [end for _, end in self.tokenizers.source.spans(self.source)]
         return [self.source[start:end] for start, end in pairwise([0, *ends])]
@@ -91,5 +91,5 @@ class Derived:
         for step in self.derivation.steps:
             (start, _), (at, end) = step.source, step.target
             if tokens[at:end] == (UNK,):
-                texts[at] = texts[at].replace(SPECIALS[UNK], self._source_texts[start].strip())
+                texts[at] = texts[at].replace(SPECIALS[UNK], self.source_texts[start].strip())
         return texts

@@ -26,7 +26,7 @@ def inspect(
         Path | None,
         typer.Option(
             help="Draw it in a file (.png, .svg, .pdf; signals, links and labels also .html, labels also .json; a beam "
-            "tree .html, .svg; frames .svg)."
+            "tree .html, .svg; the stacks of --phrases .html, .svg, .json; frames .svg)."
         ),
     ] = None,
     head: Annotated[int | None, typer.Option(min=0, help="Show one attention head; by default the average.")] = None,
@@ -40,7 +40,10 @@ def inspect(
         bool, typer.Option("--units", help="Show how a joint n-gram model cuts source and output into units.")
     ] = False,
     phrases: Annotated[
-        bool, typer.Option("--phrases", help="Show the phrases of a phrase-based model, and their scores.")
+        bool,
+        typer.Option(
+            "--phrases", help="Show the phrases of a phrase-based model and their scores; with --out, its stacks."
+        ),
     ] = False,
     series: Annotated[
         bool,
@@ -52,10 +55,8 @@ def inspect(
     n-gram model, the phrases of a phrase-based model, the hypotheses of a beam search, or a series with its
     forecast."""
     if phrases:
-        _check_phrases(
-            units or frames or beam_tree or pruned or series, {"--head": head, "--beam": beam, "--target": target}
-        )
-        _show_phrases(trained, text, out)
+        _check_phrases(units or frames or beam_tree or series, {"--head": head, "--beam": beam, "--target": target})
+        _show_phrases(trained, text, pruned, out)
         return
     if series:
         _check_series(units or frames or beam_tree or pruned, {"--head": head, "--beam": beam, "--target": target})
@@ -87,7 +88,7 @@ def _check_options(units: bool, frames: bool, beam_tree: bool, pruned: bool, val
     if frames and {"--beam", "--target"} <= given:
         raise UserError("--beam is for a search, and with --target nothing is searched for: leave out one of them")
     if pruned and not beam_tree:
-        raise UserError("--pruned is for the tree of a search: add --beam-tree")
+        raise UserError("--pruned is for the tree of a search: add --beam-tree, or --phrases")
     if "--beam" in given and not (beam_tree or frames):
         raise UserError(
             "--beam is for the search of --beam-tree or --frames: add one of them; to see the attention of another "
@@ -114,19 +115,32 @@ def _check_phrases(other_view: bool, values: Mapping[str, object]) -> None:
     """
     if other_view or any(value is not None for value in values.values()):
         raise UserError(
-            "--phrases shows a derivation; --units, --frames, --beam-tree, --pruned, --series, --head, --beam and "
+            "--phrases shows a derivation; --units, --frames, --beam-tree, --series, --head, --beam and "
             "--target do not apply: leave them out"
         )
 
 
-def _show_phrases(trained: RunOptions, text: str, out: Path | None) -> None:
+def _show_phrases(trained: RunOptions, text: str, pruned: bool, out: Path | None) -> None:
     from transduce.inspect.phrases import phrases
+    from transduce.inspect.stacks import stack_tree
+    from transduce.pages.page import write
+    from transduce.reports.search_tree import STACKS, page, svg
 
-    found = phrases(trained.load(), text)
+    if out is not None and out.suffix not in (".html", ".svg", ".json"):
+        raise UserError(
+            f"--out {out}: the stacks are drawn as .html, a page, or .svg, and written with the phrases as .json; end "
+            "the name with one of them"
+        )
+    if pruned and (out is None or out.suffix == ".json"):
+        raise UserError("--pruned is for the drawing of the stacks: add --out stacks.html")
+    transducer = trained.load()
     if out is None:
-        print("\n".join(found.lines()))
+        print("\n".join(phrases(transducer, text).lines()))
+    elif out.suffix == ".json":
+        phrases(transducer, text).write(out, stack_tree(transducer, text))
     else:
-        found.write(out)
+        tree = stack_tree(transducer, text)
+        write(out, svg(tree, pruned, STACKS) if out.suffix == ".svg" else page(tree, pruned, STACKS))
 
 
 def _show_series(trained: RunOptions, text: str, out: Path | None) -> None:
@@ -224,7 +238,7 @@ def _show_labels(transducer: Transducer, text: str, target: str | None, head: in
 def _show_beam_tree(trained: RunOptions, text: str, beam: int | None, pruned: bool, out: Path | None) -> None:
     from transduce.inspect.beams import beam_tree
     from transduce.pages.page import write
-    from transduce.reports.beam_tree import page, svg
+    from transduce.reports.search_tree import page, svg
 
     if out is not None and out.suffix not in (".html", ".svg"):
         raise UserError(f"--out {out}: the tree is drawn as .html, a page, or .svg; end the name with one of them")

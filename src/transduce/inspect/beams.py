@@ -6,11 +6,12 @@ A child extends its parent by one token. Its fate is "lived" (it was in the next
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 from transduce.errors import UserError
+from transduce.inspect.tree import Fate, Node, SearchTree, parents_first
 from transduce.protocols import Autoregressive, Search, can
 from transduce.search.base import Expansion
 from transduce.search.beam import Beam
@@ -18,75 +19,8 @@ from transduce.search.greedy import Greedy
 from transduce.transducer import Transducer
 from transduce.types import BOS, SPECIALS, Hypothesis
 
-Fate = Literal["lived", "pruned", "finished"]
 
-
-@dataclass(frozen=True)
-class Node:
-    """A prefix of an output, named by its last token.
-
-    ``log_prob`` is the natural log-probability of this token, given the prefix before it. ``total`` is the score of the
-    whole prefix by which the beam compares prefixes. Both are 0 for the root and for the tokens of a forced prefix. If
-    the search returned the finished prefix, ``rank`` is its place (0 is the best) and ``score`` its final score;
-    otherwise both are None.
-
-    ``best`` is True on the path to the best output. The child on that path is the first of ``children``; the others
-    follow, highest total first.
-    """
-
-    token: str
-    log_prob: float
-    total: float
-    fate: Fate
-    children: tuple[Node, ...] = ()
-    rank: int | None = None
-    score: float | None = None
-    best: bool = False
-
-    @property
-    def survived(self) -> bool:
-        """True if the node was in the beam or finished."""
-        return self.fate != "pruned"
-
-    def without_pruned(self) -> Node:
-        """A copy of the node without its pruned descendants. The node itself is not changed."""
-        made: dict[int, Node] = {}
-        for node in reversed(_parents_first(self)):
-            children = tuple(made[id(child)] for child in node.children if child.survived)
-            made[id(node)] = replace(node, children=children)
-        return made[id(self)]
-
-    def chain(self) -> tuple[list[Node], tuple[Node, ...]]:
-        """Follows single children from this node. Returns the nodes down to the first fork or leaf, this one included,
-        and the children of the last of them.
-        """
-        nodes, node = [self], self
-        while len(node.children) == 1:
-            node = node.children[0]
-            nodes.append(node)
-        return nodes, node.children
-
-
-@dataclass(frozen=True)
-class BeamTree:
-    """The search for one source.
-
-    ``root`` is the beginning of the sentence; a forced prefix is a chain of nodes below it. ``hypotheses`` are the
-    results of the search, best first, and ``texts`` are the same outputs as text.
-    """
-
-    source: str
-    root: Node
-    hypotheses: tuple[Hypothesis, ...]
-    texts: tuple[str, ...]
-
-    def lines(self, pruned: bool = False) -> list[str]:
-        """The tree as lines for the terminal, with forks indented. ``pruned`` also shows pruned continuations."""
-        root = self.root if pruned else self.root.without_pruned()
-        return list(_branches(root))
-
-
-def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = None) -> BeamTree:
+def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = None) -> SearchTree:
     """Searches for the output of ``source`` and records the tree. ``search`` replaces the transducer's own search; None
     keeps the transducer's own.
 
@@ -109,7 +43,7 @@ def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = 
     with transducer.computing():
         (found,) = replace(beam, observer=recorder)(transducer.model, padded)
     texts = tuple(transducer.target_tokenizer.decode(hypothesis.tokens) for hypothesis in found)
-    return BeamTree(source, recorder.tree(transducer, found), tuple(found), texts)
+    return SearchTree(source, recorder.tree(transducer, found), tuple(found), texts)
 
 
 @dataclass
@@ -169,7 +103,7 @@ class _Recorder:
         return node
 
     def tree(self, transducer: Transducer, found: Sequence[Hypothesis]) -> Node:
-        every = _parents_first(self.root)
+        every = parents_first(self.root)
         # two groups of a beam may finish the same output; the search returned the better one
         ends = {node.tokens: node for node in sorted(every, key=lambda node: node.total) if node.fate == "finished"}
         ranks = {id(ends[hypothesis.tokens]): rank for rank, hypothesis in enumerate(found)}
@@ -189,35 +123,3 @@ class _Recorder:
                 rank == 0 or any(child.best for child in children),
             )
         return made[id(self.root)]
-
-
-AnyNode = TypeVar("AnyNode", Node, _Recorded)
-
-
-def _parents_first(root: AnyNode) -> list[AnyNode]:
-    """All nodes, each before its children. It does not recurse, because a tree can be deeper than Python's stack."""
-    found, waiting = [], [root]
-    while waiting:
-        node = waiting.pop()
-        found.append(node)
-        waiting += node.children
-    return found
-
-
-# ------------------------------------------------------------------- terminal
-
-MARKS = {"lived": "", "pruned": " ×", "finished": " ■"}
-
-
-def _branches(root: Node) -> Iterator[str]:
-    """Yields one line for each chain of nodes without a fork, indented below the fork that the chain starts from."""
-    waiting = [(root, "", "")]
-    while waiting:
-        node, first, later = waiting.pop()
-        nodes, children = node.chain()
-        last = nodes[-1]
-        words = " ".join(each.token for each in nodes)
-        score = "" if last.score is None else f"  score {last.score:.3f}{', the best' if last.rank == 0 else ''}"
-        yield f"{first}{words}{MARKS[last.fate]}  {last.total:.3f}{score}"
-        waiting += [(child, later + "└─ ", later + "   ") for child in children[-1:]]
-        waiting += [(child, later + "├─ ", later + "│  ") for child in reversed(children[:-1])]

@@ -10,6 +10,7 @@ from transduce.answers.answer import Output
 from transduce.answers.derivations import Derived, Phrase
 from transduce.errors import UserError
 from transduce.files import write_text
+from transduce.inspect.tree import SearchTree
 from transduce.metrics.units import columns, padded
 from transduce.protocols import Deriving, can
 from transduce.transducer import Transducer
@@ -44,12 +45,10 @@ class PhraseReading:
         widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
         return ["  ".join(map(padded, row, widths)).rstrip() for row in rows]
 
-    def write(self, path: Path) -> None:
-        """Writes a JSON file: the source, the output, its score and features, the weights, and the phrases with their
-        features. Raises UserError for a path that does not end in .json.
+    def write(self, path: Path, tree: SearchTree) -> None:
+        """Writes a JSON file: the source, the output, its score and features, the weights, the phrases with their
+        features, and all hypotheses of the stacks (``hypotheses``) of the ``tree`` of this search.
         """
-        if path.suffix != ".json":
-            raise UserError(f"--out {path}: phrases are written as .json; end the name with it")
         derived = self.derived
         record = {
             "source": derived.source,
@@ -58,6 +57,7 @@ class PhraseReading:
             "weights": dict(zip(derived.names, derived.weights, strict=True)),
             "features": derived.features,
             "phrases": [asdict(phrase) for phrase in derived.phrases],
+            "hypotheses": tree.rows(),
         }
         write_text(path, json.dumps(record, ensure_ascii=False, indent=1) + "\n")
 
