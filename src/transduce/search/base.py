@@ -198,6 +198,7 @@ class OfVocabulary(Protocol):
 
     def with_vocabularies(self, source: Decoding, target: Decoding) -> Any: ...
 
+
 EXCLUDED = -1e6
 """The log-probability of a token that a search's language model excludes. It is finite, so that sums and differences
 are defined, and an output remains if all are excluded."""
