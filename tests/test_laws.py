@@ -19,6 +19,7 @@ from transduce.objectives.forcing import ParallelScheduledSampling, ScheduledSam
 from transduce.protocols import Model
 from transduce.schedules import Constant
 from transduce.search.beam import Beam
+from transduce.search.continuous import search_continuously
 from transduce.search.exact import Exact
 from transduce.search.forcing import force, shifted
 from transduce.search.greedy import Greedy
@@ -224,6 +225,21 @@ def sources_alone(source: Padded, row: int) -> Padded:
     """One row without the padding it had in company."""
     length = int(source.lengths[row])
     return Padded(source.values[row : row + 1, :length], source.lengths[row : row + 1])
+
+
+@pytest.mark.parametrize("search", [Greedy(6), Beam(3, 2, max_length=6, ranking=Wu())], ids=["greedy", "beam"])
+def test_continuous(model: Any, family: str, search: Any) -> None:
+    """Sources that enter and leave a running batch of three have the outputs that they have alone."""
+    together = sources(all_lengths(family))
+    rows = [sources_alone(together, row) for row in range(len(together.lengths))]
+    found = dict(
+        search_continuously(search, model, rows, 3, lambda some: (Padded.of([row.values[0] for row in some]), None))
+    )
+    for row, alone in enumerate(rows):
+        expected = search(model, alone)[0]
+        assert [h.tokens for h in found[row]] == [h.tokens for h in expected]
+        for one, other in zip(found[row], expected, strict=True):
+            assert one.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-9)
 
 
 def test_greedy(model: Any, family: str) -> None:

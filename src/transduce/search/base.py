@@ -6,16 +6,17 @@ variable S is a follower's state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from torch import Tensor
 
+from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive, Search
-from transduce.types import EOS, Padded
+from transduce.types import EOS, Hypothesis, Padded
 
 S = TypeVar("S")
 R = TypeVar("R", bound=Any)  # a search: a dataclass with the fields size and nbest
@@ -36,6 +37,8 @@ class Follower(Protocol[S]):
 
 class Stateless:
     """A follower without a state."""
+
+    staggers = True
 
     def start(self, source: Any) -> None:
         return None
@@ -135,6 +138,72 @@ class Expansion:
     candidates: Continuations
     log_prob_BC: Tensor
     begun_BT: Tensor | None = None
+
+
+# ------------------------------------------------------- sources that enter and leave
+
+
+def staggers(follower: Follower[Any]) -> bool:
+    """True if rows of different ages can share one state of this follower, joined with ``tree.join``. The class says so
+    by its attribute ``staggers = True``; the default is False.
+    """
+    return bool(getattr(follower, "staggers", False))
+
+
+Finished = list[tuple[int, list[Hypothesis]]]
+"""The sources that a step has finished, each by its key, with its hypotheses, best first."""
+G = TypeVar("G", bound="Group")
+
+
+@runtime_checkable
+class Group(Protocol):
+    """Sources that a search works on, and their hypotheses so far. It is a value that ``Continuous`` returns.
+
+    ``active`` has the keys of the sources that are not finished. ``without`` gives up the sources with these keys.
+    """
+
+    @property
+    def active(self) -> list[int]: ...
+
+    def without(self: G, keys: Collection[int]) -> G: ...
+
+
+@runtime_checkable
+class Continuous(Protocol[G]):
+    """A search that can stop after each step, so that sources enter and leave its batch.
+
+    ``staggered`` is False if sources of different ages cannot share a batch with these options; then only ``join`` is
+    missing. ``enter`` begins with the sources and does the first step. A source's key is a number that no other source
+    in the batch has. ``prefix`` is as in ``Search``. ``step`` does the next step. Both return the group and the sources
+    that have finished. ``leave`` removes finished sources from the batch where that saves more than it costs. ``join``
+    removes all of them and makes one batch of several. A call consumes the group that it is given. A group without
+    active sources cannot be stepped or joined.
+
+    The hypotheses of a source are those of the source alone, up to rounding.
+    """
+
+    @property
+    def staggered(self) -> bool: ...
+
+    def enter(
+        self, model: Any, source: Any, keys: Sequence[int], prefix: Padded | None = None
+    ) -> tuple[G, Finished]: ...
+
+    def step(self, model: Any, group: G) -> tuple[G, Finished]: ...
+
+    def leave(self, group: G) -> G: ...
+
+    def join(self, groups: Sequence[G]) -> G: ...
+
+
+def to_the_end(search: Continuous[Any], model: Any, source: Any, prefix: Padded | None) -> list[list[Hypothesis]]:
+    """The hypotheses of each source, best first: the search enters all sources at once and steps to the end."""
+    group, finished = search.enter(model, source, range(tree.rows(source)), prefix)
+    found = dict(finished)
+    while group.active:
+        group, finished = search.step(model, search.leave(group))
+        found.update(finished)
+    return [found[key] for key in range(len(found))]
 
 
 class Observer(Protocol):

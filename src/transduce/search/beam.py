@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive
 from transduce.search.allocation.best import BestContinuations
-from transduce.search.base import Allocation, Continuations, Expansion, Filter, Observer, Ranking, resized
+from transduce.search.base import (
+    Allocation,
+    Continuations,
+    Expansion,
+    Filter,
+    Finished,
+    Follower,
+    Observer,
+    Ranking,
+    resized,
+    staggers,
+    to_the_end,
+)
 from transduce.search.constraints.base import BatchConstraints
 from transduce.search.forcing import force
 from transduce.search.ranking import Average
-from transduce.search.step import Begun, Next, advance, begin, check_length, remaining, repeated, source_lengths
+from transduce.search.step import (
+    Begun,
+    Front,
+    Next,
+    advance,
+    begin,
+    check_length,
+    join_fronts,
+    remaining,
+    repeated,
+    source_lengths,
+)
 from transduce.types import Hypothesis, Padded
 
 NEVER = float("-inf")
@@ -51,10 +74,7 @@ class Beam:
         self.allocation.check(self.size)
 
     def __call__(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
-        finished = _Finished(self, source_lengths(source))
-        for _ in self._steps(model, source, prefix, finished):
-            pass
-        return finished.best()
+        return to_the_end(self, model, source, prefix)
 
     def stream(
         self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
@@ -62,44 +82,96 @@ class Beam:
         """For one source: yields the first tokens on which all hypotheses that may still win agree, after each step; at
         last the best output.
         """
-        finished = _Finished(self, source_lengths(source))
-        for beam in self._steps(model, source, prefix, finished):
-            yield finished.common_prefix(beam)
-        yield finished.best()[0][0].tokens
+        rows, finished = self.enter(model, source, [0], prefix)
+        while not finished:
+            yield rows.common_prefix()
+            rows, finished = self.step(model, rows)
+        yield finished[0][1][0].tokens
+
+    @property
+    def staggered(self) -> bool:
+        return self.observer is None and all(map(staggers, self._followers))
+
+    @property
+    def _followers(self) -> tuple[Follower[Any], ...]:
+        return (*self.filters, self.allocation)
 
     @torch.inference_mode()
-    def _steps(
-        self, model: Autoregressive[Any], source: Any, prefix: Padded | None, finished: _Finished
-    ) -> Iterator[_Active]:
-        """Yields the active hypotheses after each step except the last one, and adds the finished ones of all steps to
-        ``finished``.
-        """
-        followers = (*self.filters, self.allocation)
-        front, begun = begin(model, source, prefix, followers, self.max_length)
-        length = begun.tokens_BT.shape[1] + 1
-        following, front = advance(model, self.filters, front, length - 1, last=length == self.max_length)
+    def enter(
+        self, model: Autoregressive[Any], source: Any, keys: Sequence[int], prefix: Padded | None = None
+    ) -> tuple[BeamRows, Finished]:
+        front, begun = begin(model, source, prefix, self._followers, self.max_length)
+        following, front = advance(model, self.filters, front, [begun.tokens_BT.shape[1]], self.max_length)
         following, front = repeated((following, front), self.size)  # until here a source's hypotheses are the same
-        beam = _Active.start(begun, self.size, self.allocation.first(self.size))
-        while True:
-            scores_BKV = following.scores_NV.view(*beam.total_BK.shape, -1)
-            candidates = self.allocation(scores_BKV, beam.total_BK, front.memories[-1])
-            log_prob_BC = beam.log_probs(following, candidates)
-            if self.observer is not None:
-                begins = begun.tokens_BT if beam.length == begun.tokens_BT.shape[1] else None
-                self.observer(_shown(beam, Expansion(length, beam.source_B, candidates, log_prob_BC, begins)))
-            best_B, ended = _read(beam, candidates)
-            finished.add(beam, candidates, log_prob_BC, ended)
-            searching_B = [
-                searching and not finished.is_finished(source, best, length)
-                for searching, source, best in zip(beam.searching_B, beam.source_B, best_B, strict=True)
-            ]
-            if length == self.max_length or not any(searching_B):
-                break
-            beam, front = beam.extend(candidates, log_prob_BC, searching_B, front)
-            front = front.write(beam.tokens_BKT[:, :, -1].reshape(-1, 1), followers)
-            yield beam
-            length += 1
-            following, front = advance(model, self.filters, front, length - 1, last=length == self.max_length)
+        named = zip(keys, source_lengths(source), strict=True)
+        sources = [_Source(key, length, begun.tokens_BT.shape[1]) for key, length in named]
+        return self._chosen(
+            BeamRows.start(begun, self.size, self.allocation.first(self.size), sources, front), following, begun
+        )
+
+    @torch.inference_mode()
+    def step(self, model: Autoregressive[Any], group: BeamRows) -> tuple[BeamRows, Finished]:
+        places = [source.written for source in group.sources]
+        following, front = advance(model, self.filters, group.front, places, self.max_length)
+        return self._chosen(replace(group, front=front), following)
+
+    @torch.inference_mode()
+    def leave(self, group: BeamRows) -> BeamRows:
+        stay = remaining([source.searching for source in group.sources])
+        if any(source.written >= self.max_length for source in group.sources):  # no model reads further
+            stay = [row for row in stay if group.sources[row].searching]
+        return group.select(stay)
+
+    @torch.inference_mode()
+    def join(self, groups: Sequence[BeamRows]) -> BeamRows:
+        groups = [
+            group.select([row for row, source in enumerate(group.sources) if source.searching]) for group in groups
+        ]
+        sources = [source for group in groups for source in group.sources]
+        longest = max(source.written for source in sources)
+        total_BK = torch.cat([group.total_BK for group in groups])
+        tokens_BKT, log_probs_BKT = (
+            torch.cat([_of_length(each_BKT, longest) for each_BKT in several])
+            for several in zip(*((group.tokens_BKT, group.log_probs_BKT) for group in groups), strict=True)
+        )
+        front = join_fronts([group.front for group in groups], longest)
+        return BeamRows(total_BK, tokens_BKT, log_probs_BKT, sources, front)
+
+    def _chosen(self, beam: BeamRows, following: Next, begun: Begun | None = None) -> tuple[BeamRows, Finished]:
+        """Chooses the continuations of each source after the model has read. ``begun`` is given in the first step."""
+        scores_BKV = following.scores_NV.view(*beam.total_BK.shape, -1)
+        candidates = self.allocation(scores_BKV, beam.total_BK, beam.front.memories[-1])
+        log_prob_BC = beam.log_probs(following, candidates)
+        if self.observer is not None:
+            self.observer(beam.expansion(candidates, log_prob_BC, None if begun is None else begun.tokens_BT))
+        best_B, ended = _read(beam, candidates)
+        beam.add(candidates, log_prob_BC, ended, self.ranking)
+        finished: Finished = []
+        for source, best in zip(beam.sources, best_B, strict=True):
+            source.written += 1
+            if source.searching and self._is_finished(source, best):
+                source.searching = False
+                finished.append((source.key, source.best(self.nbest)))
+        if not beam.active:
+            return beam, finished
+        return beam.extend(candidates, log_prob_BC, self._followers), finished
+
+    def _is_finished(self, source: _Source, best_active: float) -> bool:
+        """True if the search gives up the active hypotheses of a source: none may still enter its n-best list.
+
+        The best active one has the total ``best_active``. It is not enough that ``size`` hypotheses have finished. If a
+        model is certain, all continuations except one are improbable. Some of these end, and fill the beam before the
+        certain one ends.
+        """
+        if best_active == NEVER or source.written == self.max_length:  # no hypothesis is active
+            return True
+        if len(source.found) < self.nbest:
+            return False
+        worst = sorted((h.score for h in source.found.values()), reverse=True)[self.nbest - 1]
+        # Totals only fall. The bound is the score of a hypothesis that ends now with this total, or as late as it can.
+        now = source.written
+        ends = (now,) if len(source.found) >= self.size else (now + 1, self.max_length)
+        return max(self.ranking(best_active, end, source.length) for end in ends) <= worst
 
     def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
@@ -112,7 +184,7 @@ class Beam:
         return replace(self, filters=filters, allocation=constraints.allocation(self.allocation, self.max_length))
 
 
-def _read(beam: _Active, candidates: Continuations) -> tuple[list[float], list[tuple[int, int, float]]]:
+def _read(beam: BeamRows, candidates: Continuations) -> tuple[list[float], list[tuple[int, int, float]]]:
     """Reads the results of a step from the device, in one copy.
 
     Returns the best active total of each row, a list of length B, and the ended candidates as (row b, candidate c,
@@ -122,106 +194,71 @@ def _read(beam: _Active, candidates: Continuations) -> tuple[list[float], list[t
     rows = torch.cat([candidates.live_total_BK.amax(1, keepdim=True), ended_BC], 1).tolist()
     ended = [
         (b, c, total)
-        for b, (searching, (_, *totals)) in enumerate(zip(beam.searching_B, rows, strict=True))
-        if searching and max(totals) > NEVER
+        for b, (source, (_, *totals)) in enumerate(zip(beam.sources, rows, strict=True))
+        if source.searching and max(totals) > NEVER
         for c, total in enumerate(totals)
         if total > NEVER
     ]
     return [best for best, *_ in rows], ended
 
 
-class _Finished:
-    """The finished hypotheses of each source. It decides when a source is finished."""
+def _of_length(values_BKT: Tensor, length: int) -> Tensor:
+    """The last ``length`` of each row; zeros stand before shorter rows."""
+    missing = length - values_BKT.shape[2]
+    return nn.functional.pad(values_BKT, (missing, 0)) if missing > 0 else values_BKT[:, :, -missing:]
 
-    def __init__(self, search: Beam, source_lengths: list[int]) -> None:
-        self.search = search
-        self.source_lengths = source_lengths
-        self.found: list[dict[tuple[int, ...], Hypothesis]] = [{} for _ in source_lengths]
 
-    def is_finished(self, source: int, best_active: float, length: int) -> bool:
-        """True if the search gives up the active hypotheses of a source: none may still enter its n-best list.
+@dataclass
+class _Source:
+    """A source under search. It changes from step to step.
 
-        All active ones have ``length`` tokens, and the best has the total ``best_active``. It is not enough that
-        ``size`` hypotheses have finished. If a model is certain, all continuations except one are improbable. Some of
-        these end, and fill the beam before the certain one ends.
-        """
-        if best_active == NEVER:  # no hypothesis is active
-            return True
-        found, search = self.found[source], self.search
-        if len(found) < search.nbest:
-            return False
-        worst = sorted((h.score for h in found.values()), reverse=True)[search.nbest - 1]
-        # Totals only fall. The bound is the score of a hypothesis that ends now with this total, or as late as it can.
-        ends = (length,) if len(found) >= search.size else (length + 1, search.max_length)
-        return max(search.ranking(best_active, end, self.source_lengths[source]) for end in ends) <= worst
+    ``length`` is the source's length as rankings count it, ``written`` the number of tokens of its hypotheses, and
+    ``found`` its finished hypotheses by their tokens. If it is not ``searching``, it has finished or was given up.
+    """
 
-    def add(
-        self,
-        beam: _Active,
-        candidates: Continuations,
-        log_prob_BC: Tensor,
-        ended: Sequence[tuple[int, int, float]],
-    ) -> None:
-        """Adds the candidates that end at this step, given as (row b, candidate c, total). If two of one source have
-        the same tokens, from two groups of a beam, the better one stays.
-        """
-        if not ended:
-            return
-        b_M, c_M = torch.tensor([each[:2] for each in ended], device=log_prob_BC.device).unbind(1)
-        origin_M = candidates.origin_BC[b_M, c_M]
-        columns = (
-            beam.tokens_BKT[b_M, origin_M],
-            beam.log_probs_BKT[b_M, origin_M],
-            candidates.token_BC[b_M, c_M],
-            log_prob_BC[b_M, c_M],
-        )
-        every = zip(ended, *(column.tolist() for column in columns), strict=True)
-        for (b, _, total), before, log_probs_before, token, log_prob in every:
-            source, tokens, each = beam.source_B[b], (*before, token), (*log_probs_before, log_prob)
-            score = self.search.ranking(total, len(tokens), self.source_lengths[source])
-            other = self.found[source].get(tokens)
-            if other is None or other.score < score:
-                self.found[source][tokens] = Hypothesis(tokens, sum(each), score, each)
+    key: int
+    length: int
+    written: int
+    found: dict[tuple[int, ...], Hypothesis] = field(default_factory=dict)
+    searching: bool = True
 
-    def common_prefix(self, beam: _Active) -> tuple[int, ...]:
-        """The tokens that the best finished hypothesis, if there is one, and all active hypotheses of the first source
-        have in common, from the start. For streaming, which has one source.
-        """
-        rows = [tuple(tokens) for tokens in beam.tokens_BKT[0][beam.total_BK[0].isfinite()].tolist()]
-        rows += [hypotheses[0].tokens for hypotheses in self.best()[:1] if hypotheses]
-        places = zip(*rows, strict=False)
-        return tuple(tokens[0] for tokens in takewhile(lambda tokens: len(set(tokens)) == 1, places))
-
-    def best(self) -> list[list[Hypothesis]]:
-        return [sorted(found.values(), key=lambda h: -h.score)[: self.search.nbest] for found in self.found]
+    def best(self, count: int) -> list[Hypothesis]:
+        return sorted(self.found.values(), key=lambda h: -h.score)[:count]
 
 
 @dataclass(frozen=True)
-class _Active:
-    """The active hypotheses: their totals [B, K] (sums of scores after the filters), minus infinity at empty places,
-    and the tokens and their log-probabilities [B, K, T]. ``source_B`` is the source of each row of the batch.
-    ``searching_B`` is False for a finished source that is still in the batch.
+class BeamRows:
+    """A ``Group`` of beam search: the active hypotheses of each of B sources.
+
+    ``total_BK`` are their totals (sums of scores after the filters), minus infinity at empty places. ``tokens_BKT`` and
+    ``log_probs_BKT`` [B, K, T] end with the tokens and log-probabilities that the hypotheses have so far: the last
+    ``written`` of each source count. ``front`` has B * K rows.
     """
 
     total_BK: Tensor
     tokens_BKT: Tensor
     log_probs_BKT: Tensor
-    source_B: list[int]
-    searching_B: list[bool]
+    sources: list[_Source]
+    front: Front[Any]
 
     @staticmethod
-    def start(begun: Begun, size: int, first: list[int]) -> _Active:
+    def start(begun: Begun, size: int, first: list[int], sources: list[_Source], front: Front[Any]) -> BeamRows:
         B, K = len(begun.tokens_BT), size
         total_BK = torch.full((B, K), NEVER, dtype=torch.float64, device=begun.tokens_BT.device)
         total_BK[:, first] = begun.log_probs_BT.sum(-1, keepdim=True)
         tokens_BKT, log_probs_BKT = (
             each_BT[:, None].expand(-1, K, -1) for each_BT in (begun.tokens_BT, begun.log_probs_BT)
         )
-        return _Active(total_BK, tokens_BKT, log_probs_BKT, list(range(B)), [True] * B)
+        return BeamRows(total_BK, tokens_BKT, log_probs_BKT, sources, front)
 
     @property
-    def length(self) -> int:
-        return self.tokens_BKT.shape[2]
+    def active(self) -> list[int]:
+        return [source.key for source in self.sources if source.searching]
+
+    def without(self, keys: Collection[int]) -> BeamRows:
+        for source in self.sources:
+            source.searching = source.searching and source.key not in keys
+        return self
 
     def log_probs(self, following: Next, candidates: Continuations) -> Tensor:
         """[B, C]: for each candidate, the model's log-probability of its token after its own hypothesis, in float64."""
@@ -229,35 +266,71 @@ class _Active:
         place_BC = candidates.origin_BC * log_probs_NV.shape[1] + candidates.token_BC
         return log_probs_NV.view(len(place_BC), -1).gather(1, place_BC).double()
 
-    def extend(
-        self, candidates: Continuations, log_prob_BC: Tensor, searching_B: list[bool], front: Any
-    ) -> tuple[_Active, Any]:
-        """The hypotheses of the next step, one token longer, and the rows of ``front`` that they continue. Finished
-        sources leave the batch when ``step.remaining`` says so.
+    def expansion(self, candidates: Continuations, log_prob_BC: Tensor, begun_BT: Tensor | None) -> Expansion:
+        """What an observer sees of a step: its candidates, without those of finished sources."""
+        rows = [b for b, source in enumerate(self.sources) if source.searching]
+        keep_B = torch.tensor(rows, device=self.total_BK.device)
+        candidates, log_prob_BC = tree.select((candidates, log_prob_BC), keep_B)
+        sources = [self.sources[b] for b in rows]
+        keys = [source.key for source in sources]
+        return Expansion(sources[0].written + 1, keys, candidates, log_prob_BC, begun_BT)
+
+    def add(
+        self, candidates: Continuations, log_prob_BC: Tensor, ended: list[tuple[int, int, float]], ranking: Ranking
+    ) -> None:
+        """Adds the candidates that end at this step to their sources, given as (row b, candidate c, total). If two of
+        one source have the same tokens, from two groups of a beam, the better one stays.
         """
+        if not ended:
+            return
+        b_M, c_M = torch.tensor([each[:2] for each in ended], device=log_prob_BC.device).unbind(1)
+        origin_M = candidates.origin_BC[b_M, c_M]
+        columns = (
+            self.tokens_BKT[b_M, origin_M],
+            self.log_probs_BKT[b_M, origin_M],
+            candidates.token_BC[b_M, c_M],
+            log_prob_BC[b_M, c_M],
+        )
+        every = zip(ended, *(column.tolist() for column in columns), strict=True)
+        for (b, _, total), before, log_probs_before, token, log_prob in every:
+            source = self.sources[b]
+            first = len(before) - source.written
+            tokens, each = (*before[first:], token), (*log_probs_before[first:], log_prob)
+            score = ranking(total, len(tokens), source.length)
+            other = source.found.get(tokens)
+            if other is None or other.score < score:
+                source.found[tokens] = Hypothesis(tokens, sum(each), score, each)
+
+    def common_prefix(self) -> tuple[int, ...]:
+        """The tokens that the best finished hypothesis, if there is one, and all active hypotheses of the first source
+        have in common, from the start. For streaming, which has one source.
+        """
+        rows = [tuple(tokens) for tokens in self.tokens_BKT[0][self.total_BK[0].isfinite()].tolist()]
+        rows += [hypothesis.tokens for hypothesis in self.sources[0].best(1)]
+        places = zip(*rows, strict=False)
+        return tuple(tokens[0] for tokens in takewhile(lambda tokens: len(set(tokens)) == 1, places))
+
+    def extend(self, candidates: Continuations, log_prob_BC: Tensor, followers: Sequence[Follower[Any]]) -> BeamRows:
+        """The hypotheses after this step, one token longer."""
         B, K = self.total_BK.shape
-        stay = remaining(searching_B)
-        stay_B = torch.tensor(stay, device=self.total_BK.device)
-        if len(stay) < B:
-            candidates, log_prob_BC = tree.select((candidates, log_prob_BC), stay_B)
         origin_BK, token_BK, log_prob_BK = (
             whole_BC.gather(1, candidates.live_BK)
             for whole_BC in (candidates.origin_BC, candidates.token_BC, log_prob_BC)
         )
-        rows_N = (stay_B[:, None] * K + origin_BK).reshape(-1)
-        front = tree.reorder(front, rows_N) if len(stay) == B else tree.select(front, rows_N, stay_B)
+        rows_N = (torch.arange(B, device=origin_BK.device)[:, None] * K + origin_BK).reshape(-1)
+        front = tree.reorder(self.front, rows_N).write(token_BK.reshape(-1, 1), followers)
         tokens_BKT, log_probs_BKT = (
-            torch.cat([kept_BKT.flatten(0, 1)[rows_N].view(*origin_BK.shape, -1), new_BK[:, :, None]], 2)
+            torch.cat([kept_BKT.flatten(0, 1)[rows_N].view(B, K, -1), new_BK[:, :, None]], 2)
             for kept_BKT, new_BK in ((self.tokens_BKT, token_BK), (self.log_probs_BKT, log_prob_BK))
         )
-        sources, searching = [self.source_B[b] for b in stay], [searching_B[b] for b in stay]
-        return _Active(candidates.live_total_BK, tokens_BKT, log_probs_BKT, sources, searching), front
+        return BeamRows(candidates.live_total_BK, tokens_BKT, log_probs_BKT, self.sources, front)
 
-
-def _shown(beam: _Active, expansion: Expansion) -> Expansion:
-    """The expansion without finished sources, for the observer."""
-    rows = [b for b, searching in enumerate(beam.searching_B) if searching]
-    keep_B = torch.tensor(rows, device=beam.total_BK.device)
-    candidates, log_prob_BC = tree.select((expansion.candidates, expansion.log_prob_BC), keep_B)
-    sources = [beam.source_B[b] for b in rows]
-    return replace(expansion, source_B=sources, candidates=candidates, log_prob_BC=log_prob_BC)
+    def select(self, rows: list[int]) -> BeamRows:
+        """The group with the given sources only."""
+        if rows == list(range(len(self.sources))):
+            return self
+        rows_B = torch.tensor(rows, device=self.total_BK.device)
+        K = self.total_BK.shape[1]
+        rows_N = (rows_B[:, None] * K + torch.arange(K, device=rows_B.device)).reshape(-1)
+        values = (self.total_BK[rows_B], self.tokens_BKT[rows_B], self.log_probs_BKT[rows_B])
+        return BeamRows(*values, [self.sources[row] for row in rows], tree.select(self.front, rows_N, rows_B))

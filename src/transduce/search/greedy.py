@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from transduce import tree
 from transduce.protocols import Autoregressive
-from transduce.search.base import Filter
+from transduce.search.base import Filter, Finished, staggers, to_the_end
 from transduce.search.beam import Beam
 from transduce.search.constraints.base import BatchConstraints
 from transduce.search.forcing import force
-from transduce.search.step import advance, begin, check_length, highest, remaining
+from transduce.search.step import Front, advance, begin, check_length, highest, join_fronts, remaining
 from transduce.types import EOS, Hypothesis, Padded
 
 
@@ -32,46 +31,61 @@ class Greedy:
         check_length(self.max_length)
 
     def __call__(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
-        tokens: list[list[int]] = [[] for _ in range(tree.rows(source))]
-        log_probs: list[list[float]] = [[] for _ in tokens]
-        for step in list(self._steps(model, source, prefix)):
-            for row, active, token, log_prob in step.rows():
-                if active:
-                    tokens[row].append(token)
-                    log_probs[row].append(log_prob)
-        return [
-            [Hypothesis(tuple(row), total := sum(each), total, tuple(each))]
-            for row, each in zip(tokens, log_probs, strict=True)
-        ]
+        return to_the_end(self, model, source, prefix)
 
     def stream(
         self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
         """For one source: yields the output so far, after each token. A prefix counts token by token, too."""
-        tokens: tuple[int, ...] = ()
-        for step in self._steps(model, source, prefix):
-            tokens = (*tokens, step.tokens[0])
-            yield tokens
+        rows, finished = self.enter(model, source, [0], prefix)
+        begun = rows.outputs[0].tokens
+        yield from (tuple(begun[:length]) for length in range(1, len(begun) + 1))
+        while not finished:
+            rows, finished = self.step(model, rows)
+            yield tuple(rows.outputs[0].tokens)
+
+    @property
+    def staggered(self) -> bool:
+        return all(map(staggers, self.filters))
 
     @torch.inference_mode()
-    def _steps(self, model: Autoregressive[Any], source: Any, prefix: Padded | None) -> Iterator[_Step]:
+    def enter(
+        self, model: Autoregressive[Any], source: Any, keys: Sequence[int], prefix: Padded | None = None
+    ) -> tuple[GreedyRows, Finished]:
         front, begun = begin(model, source, prefix, self.filters, self.max_length)
-        sources = list(range(len(front.token_N)))
-        active = [True] * len(sources)
-        for token_N, log_prob_N in zip(begun.tokens_BT.unbind(1), begun.log_probs_BT.unbind(1), strict=True):
-            yield _Step(sources, active, token_N.tolist(), log_prob_N)
-        for place in range(begun.tokens_BT.shape[1], self.max_length):
-            following, front = advance(model, self.filters, front, place, last=place == self.max_length - 1)
-            _, token_N = highest(following.scores_NV)
-            tokens = token_N.tolist()  # all that a step reads from the device
-            yield _Step(sources, active, tokens, following.log_prob(token_N))
-            active = [going and token != EOS for going, token in zip(active, tokens, strict=True)]
-            if not any(active):
-                break
-            if len(stay := remaining(active)) < len(active):
-                token_N, front = tree.select((token_N, front), torch.tensor(stay, device=token_N.device))
-                sources, active = [sources[row] for row in stay], [active[row] for row in stay]
-            front = front.write(token_N[:, None], self.filters)
+        written = zip(keys, begun.tokens_BT.tolist(), begun.log_probs_BT.tolist(), strict=True)
+        return self.step(model, GreedyRows(front, [_Output(*each) for each in written]))
+
+    @torch.inference_mode()
+    def step(self, model: Autoregressive[Any], group: GreedyRows) -> tuple[GreedyRows, Finished]:
+        places = [len(output.tokens) for output in group.outputs]
+        following, front = advance(model, self.filters, group.front, places, self.max_length)
+        _, token_N = highest(following.scores_NV)
+        # all that a step reads from the device, in one copy; float64 holds every id exactly
+        read = torch.stack([token_N.double(), following.log_prob(token_N)], 1).tolist()
+        finished: Finished = []
+        for output, (token, log_prob) in zip(group.outputs, read, strict=True):
+            output.tokens.append(int(token))
+            output.log_probs.append(log_prob)
+            if output.active and token == EOS:
+                output.active = False
+                finished.append((output.key, [output.hypothesis()]))
+        rows = GreedyRows(front, group.outputs)
+        return (replace(rows, front=front.write(token_N[:, None], self.filters)) if rows.active else rows), finished
+
+    @torch.inference_mode()
+    def leave(self, group: GreedyRows) -> GreedyRows:
+        stay = remaining([output.active for output in group.outputs])
+        if any(len(output.tokens) >= self.max_length for output in group.outputs):  # no model reads further
+            stay = [row for row in stay if group.outputs[row].active]
+        return group.select(stay)
+
+    @torch.inference_mode()
+    def join(self, groups: Sequence[GreedyRows]) -> GreedyRows:
+        groups = [group.select([row for row, output in enumerate(group.outputs) if output.active]) for group in groups]
+        outputs = [output for group in groups for output in group.outputs]
+        positions = max(len(output.tokens) for output in outputs)
+        return GreedyRows(join_fronts([group.front for group in groups], positions), outputs)
 
     def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
@@ -87,16 +101,41 @@ class Greedy:
         return replace(self, filters=constraints.filters(self.filters, self.max_length))
 
 
-@dataclass(frozen=True)
-class _Step:
-    """The tokens of one step: for each row its source, whether it was active before the step, its token and the token's
-    log-probability. Tokens of inactive rows do not count.
+@dataclass
+class _Output:
+    """The tokens of one source so far, and their log-probabilities. It grows step by step. If it is not ``active``, it
+    has ended or was given up, and later tokens do not count.
     """
 
-    sources: list[int]
-    active: list[bool]
+    key: int
     tokens: list[int]
-    log_prob_N: Tensor
+    log_probs: list[float]
+    active: bool = True
 
-    def rows(self) -> Iterator[tuple[int, bool, int, float]]:
-        return zip(self.sources, self.active, self.tokens, self.log_prob_N.tolist(), strict=True)
+    def hypothesis(self) -> Hypothesis:
+        total = sum(self.log_probs)
+        return Hypothesis(tuple(self.tokens), total, total, tuple(self.log_probs))
+
+
+@dataclass(frozen=True)
+class GreedyRows:
+    """A ``Group`` of greedy search: the front and the output of each row."""
+
+    front: Front[Any]
+    outputs: list[_Output]
+
+    @property
+    def active(self) -> list[int]:
+        return [output.key for output in self.outputs if output.active]
+
+    def without(self, keys: Collection[int]) -> GreedyRows:
+        for output in self.outputs:
+            output.active = output.active and output.key not in keys
+        return self
+
+    def select(self, rows: list[int]) -> GreedyRows:
+        """The group with the given rows only."""
+        if rows == list(range(len(self.outputs))):
+            return self
+        rows_N = torch.tensor(rows, device=self.front.token_N.device)
+        return GreedyRows(tree.select(self.front, rows_N), [self.outputs[row] for row in rows])

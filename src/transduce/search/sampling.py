@@ -70,7 +70,7 @@ class Sampling:
         """Yields the samples so far after each step: always the same object, which grows."""
         front, begun = begin(model, source, prefix, self.filters, self.max_length)
         place = begun.tokens_BT.shape[1]
-        following, front = advance(model, self.filters, front, place, last=place == self.max_length - 1)
+        following, front = advance(model, self.filters, front, [place], self.max_length)
         following, front = repeated((following, front), self.size)  # until here all samples of a source are the same
         key_N = random_numbers.keys(source, self.seed, self.size)
         samples, written = _Samples.start(len(key_N), self.size, key_N.device), _Written(begun, self.size)
@@ -87,7 +87,7 @@ class Sampling:
                 token_N, front = token_N[rows_N], tree.select(front, rows_N, sources_B)
             front = front.write(token_N[:, None], self.filters)
             place += 1
-            following, front = advance(model, self.filters, front, place, last=place == self.max_length - 1)
+            following, front = advance(model, self.filters, front, [place], self.max_length)
 
     def distribution(self, scores_NV: Tensor) -> Tensor:
         """The distribution q [N, V] to draw from, given log-probabilities [N, V] after the filters."""

@@ -35,13 +35,15 @@ class Front(Generic[S]):
 
     ``token_N`` is the token that each row wrote last. The model will read it in the next step; ``state`` is the model's
     state before that. ``memories`` are the states of the followers, which already read it. ``prefix`` holds the tokens
-    that the outputs of each source must start with.
+    that the outputs of each source must start with. ``reserved`` is the capacity of the state's buffers, in positions;
+    0 if none was reserved yet.
     """
 
     token_N: Tensor
     state: S
     memories: tuple[Any, ...]
     prefix: tree.Shared[Padded] | None = None
+    reserved: int = 0
 
     def write(self, tokens_NT: Tensor, followers: Sequence[Follower[Any]]) -> Front[S]:
         """The front after the tokens [N, T]. The followers read all of them. The model must already have read all of
@@ -50,6 +52,32 @@ class Front(Generic[S]):
         pairs = zip(followers, self.memories, strict=True)
         memories = tuple(follower.extend(tokens_NT, memory) for follower, memory in pairs)
         return replace(self, token_N=tokens_NT[:, -1], memories=memories)
+
+    def reserve(self, positions: int) -> Front[S]:
+        """The front with buffers of ``capacity(positions)``: the model can read up to this number of tokens. No row may
+        be longer.
+        """
+        size = capacity(positions)
+        return self if size == self.reserved else replace(self, state=tree.reserve(self.state, size), reserved=size)
+
+
+def join_fronts(fronts: Sequence[Front[S]], positions: int) -> Front[S]:
+    """The rows of several fronts in one, in their order. No row has read more than ``positions`` tokens.
+
+    The rows may have different ages and sources of different lengths: that is the law *stagger* of models. Followers
+    must allow it (``base.staggers``).
+    """
+    if any(front.prefix is not None for front in fronts):
+        fronts = [_with_prefix(front) for front in fronts]
+    return replace(tree.join(fronts), reserved=0).reserve(positions)
+
+
+def _with_prefix(front: Front[S]) -> Front[S]:
+    """The front with a prefix of no tokens for each source, if it has none."""
+    if front.prefix is not None:
+        return front
+    nothing_B0 = front.token_N.new_zeros(len(front.token_N), 0)
+    return replace(front, prefix=tree.Shared(Padded(nothing_B0, nothing_B0.sum(1))))
 
 
 @dataclass(frozen=True)
@@ -90,8 +118,7 @@ def begin(
     tokens_BT = prefix.values[:, :shortest]
     output, state = model.extend(torch.cat([token_B[:, None], tokens_BT[:, :-1]], 1), front.state)
     log_prob_N, _, _ = log_probs(model, tree.map(lambda leaf: leaf.flatten(0, 1), output), tokens_BT.flatten())
-    state = tree.reserve(state, capacity(shortest))
-    front = replace(front, state=state).write(tokens_BT, followers)
+    front = replace(front, state=state).reserve(shortest).write(tokens_BT, followers)
     return front, Begun(tokens_BT, log_prob_N.view(B, shortest))
 
 
@@ -114,30 +141,37 @@ class Next:
 
 
 def advance(
-    model: Autoregressive[S], filters: Sequence[Filter[Any]], front: Front[S], place: int, last: bool
+    model: Autoregressive[S],
+    filters: Sequence[Filter[Any]],
+    front: Front[S],
+    places: Sequence[int],
+    max_length: int | None = None,
 ) -> tuple[Next, Front[S]]:
-    """The model reads the token that each row wrote last. Returns the scores of the tokens that may come at ``place``
-    (from 0), and the front with the model's new state.
+    """The model reads the token that each row wrote last. Returns the scores of the tokens that may come next, and the
+    front with the model's new state.
 
-    ``filters`` are the first followers of ``front``; other followers come after them. If ``last``, only EOS is allowed,
-    even if a filter forbids it. If filters forbid every token of a row, EOS stays, with a penalty of ``STUCK``. A row
-    that its prefix still forces has only the prefix's token.
+    ``places`` are the places of the next tokens, from 0: one for each source, or a single one for all. ``filters`` are
+    the first followers of ``front``; other followers come after them. The token number ``max_length`` of a row can only
+    be EOS, even if a filter forbids it; None is no limit. If filters forbid every token of a row, EOS stays, with a
+    penalty of ``STUCK``. A row that its prefix still forces has only the prefix's token.
     """
-    state = front.state
-    if capacity(place) < (size := capacity(place + 1)):
-        state = tree.reserve(state, size)
-    log_probs_NV, state = step(model, front.token_N, state)
+    longest = max(places)
+    if capacity(longest + 1) > front.reserved:
+        front = front.reserve(longest + 1)
+    log_probs_NV, state = step(model, front.token_N, front.state)
     scores_NV = log_probs_NV = forbid_specials(log_probs_NV)
-    if last:
-        scores_NV = only(log_probs_NV, torch.full_like(front.token_N, EOS))
-    elif filters:
+    if filters:
         scores_NV = log_probs_NV.clone()
         for each, memory in zip(filters, front.memories, strict=False):
             scores_NV = each(scores_NV, memory)
         stuck_N = scores_NV.amax(-1) == float("-inf")
         scores_NV[:, EOS] = torch.where(stuck_N, log_probs_NV[:, EOS] - STUCK, scores_NV[:, EOS])
-    if front.prefix is not None and place < front.prefix.value.values.shape[1]:
-        token_N, forced_N = forced(front.prefix.value, place, len(front.token_N))
+    if max_length is not None and longest >= max_length - 1:
+        end_NV = only(log_probs_NV, torch.full_like(front.token_N, EOS))
+        last_N = _each_row(torch.tensor(places, device=front.token_N.device) >= max_length - 1, len(front.token_N))
+        scores_NV = torch.where(last_N[:, None], end_NV, scores_NV)
+    if front.prefix is not None and min(places) < front.prefix.value.values.shape[1]:
+        token_N, forced_N = forced(front.prefix.value, places, len(front.token_N))
         scores_NV = torch.where(forced_N[:, None], only(log_probs_NV, token_N), scores_NV)
     return Next(log_probs_NV, scores_NV), replace(front, state=state)
 
@@ -318,14 +352,20 @@ def check_prefix(prefix: Padded, rows: int, max_length: int) -> None:
             )
 
 
-def forced(prefix: Padded, place: int, rows: int) -> tuple[Tensor, Tensor]:
-    """The tokens [N] that the prefixes [B, T] force at ``place`` (from 0), and a mask [N] that is True where there is
-    one. The token is PAD after the end of a prefix. ``rows`` is N.
+def forced(prefix: Padded, places: Sequence[int], rows: int) -> tuple[Tensor, Tensor]:
+    """The tokens [N] that the prefixes [B, T] force at ``places`` (from 0), and a mask [N] that is True where there is
+    one. ``places`` has one place for each source, or a single one for all. The token is PAD after the end of a prefix.
+    ``rows`` is N.
     """
-    forced_B = prefix.lengths > place
-    token_B = torch.where(forced_B, prefix.values[:, place], PAD)
-    each = rows // len(forced_B)
-    return token_B.repeat_interleave(each), forced_B.repeat_interleave(each)
+    place_B = torch.tensor(places, device=prefix.lengths.device).expand_as(prefix.lengths)
+    forced_B = prefix.lengths > place_B
+    token_B = prefix.values.gather(1, place_B.clamp(max=prefix.values.shape[1] - 1)[:, None])[:, 0]
+    return _each_row(token_B.where(forced_B, PAD), rows), _each_row(forced_B, rows)
+
+
+def _each_row(value_B: Tensor, rows: int) -> Tensor:
+    """Repeats a value for each source, or a single value, for each of the ``rows``."""
+    return value_B.repeat_interleave(rows // len(value_B))
 
 
 # ---------------------------------------------------------------- sources and options

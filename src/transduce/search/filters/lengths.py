@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -37,6 +37,8 @@ class LengthLimit:
     Limits beyond the search's ``max_length`` have no effect. Raises UserError for limits that contradict each other for
     all sources above some length, and for a ratio if the source is not a sequence.
     """
+
+    staggers: ClassVar[bool] = True
 
     minimum: int = 0
     maximum: int | None = None
