@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,12 @@ import transduce
 from families import ALIGNERS, CHAINS, COUNTED, FAMILIES, NUMBERS, PARALLEL, SIGNALS, build, facts, sources
 from selection import mostly_slow
 from transduce import api, config, recipes
+from transduce.engines import light
 from transduce.engines.ctranslate2 import CTranslate2Model, open_ctranslate2
+from transduce.engines.light import options_of
 from transduce.engines.manifest import MANIFEST, Manifest
 from transduce.engines.onnx import open_onnx
+from transduce.engines.translation import Options
 from transduce.errors import MissingPackageError, UserError
 from transduce.export.ctranslate2 import write_ctranslate2
 from transduce.export.onnx import write_onnx
@@ -27,6 +32,7 @@ from transduce.export.quantisation import integers, quantise
 from transduce.export.writing import export_run
 from transduce.metrics.base import metric
 from transduce.protocols import Model
+from transduce.runs.run import Run
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.search.labels import LabelSearch
@@ -169,6 +175,11 @@ def test_ctranslate2_finds_and_scores_what_pytorch_does(family: str, tmp_path: P
     write_ctranslate2(model, table, tmp_path)
     exported = open_ctranslate2(tmp_path, Manifest("ctranslate2", "float32", "", ""))
     source, search = sources([5, 9, 2, 4]), Greedy(max_length=8)
+    for shortest in (Greedy(max_length=1), Greedy(max_length=2)):
+        found, expected = exported.search(shortest, source), shortest(model, source)
+        assert [h.tokens for (h,) in found] == [h.tokens for (h,) in expected]
+    with pytest.raises(UserError, match="do not fit max_length = 2"):
+        exported.search(Greedy(max_length=2), source, Padded.of([[4, 5]] * 4))
     ours, theirs = search(model, source), exported.search(search, source)
     assert [h.tokens for (h,) in ours] == [h.tokens for (h,) in theirs]
     assert [h.log_prob for (h,) in ours] == pytest.approx([h.log_prob for (h,) in theirs], abs=1e-4)
@@ -219,12 +230,69 @@ def test_a_transformer_runs_in_ctranslate2(
         assert status == 0, err
         assert "outputs are equal" in out
         assert ("exact " in out and "against float32" in out) == (precision == "int8")
+        if precision == "int8":  # float32's score is the run's own: quantising has not changed the model
+            own = transduce.load(run, settings=greedy).evaluate(Run.open(run).examples("valid"), [metric("exact")])
+            manifest = Manifest.read(run / "exports" / "ctranslate2")
+            assert manifest.parity["scores"]["exact"][0] == pytest.approx(own.scores["exact"])
         lines = ["a b", "c a b", "d"]
         found = transduce.load(run, engine="ctranslate2", settings=greedy)(lines)
         if precision == "float32":
             assert found == transduce.load(run, settings=greedy)(lines)
     with pytest.raises(UserError, match="precision 'int4'"):
         export_run(run, "ctranslate2", precision="int4")
+    folder = run / "exports" / "ctranslate2"
+    for arguments in (("predict", folder, "--stream"), ("inspect", folder, "a b")):
+        status, _, err = call(*arguments, stdin=b"a b")
+        assert (status, "searches by itself" in err) == (2, True), err
+    lines = ["a b", "", "c a b", "a b c d a b c d"]
+    for options in ((), ("--beam", "3", "--nbest", "2", "--format", "jsonl")):
+        given = "\n".join(lines).encode()
+        expected = call("predict", folder, *options, "--window", "9", stdin=given)  # with PyTorch
+        assert expected[0] == 0, expected
+        assert without_torch(["predict", str(folder), *options], given) == expected[1]
+    one = transduce.load(folder)
+    assert light.load(folder)(lines) == one(lines)
+    assert light.load(folder)("c a b") == one("c a b")
+    long = "a " * 2000
+    assert light.load(folder)(long) == one(long)
+
+
+def without_torch(arguments: list[str], given: bytes) -> str:
+    """What a command prints in a process where PyTorch cannot be imported."""
+    program = """
+import sys
+from importlib.abc import MetaPathFinder
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+sys.meta_path.insert(0, Missing())
+from transduce.cli.app import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program, *arguments], input=given, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("search", "expected"),
+    [
+        ({"type": "greedy", "max_length": 9}, Options(max_length=9)),
+        ({"type": "beam", "size": 4, "nbest": 2, "max_length": 7, "ranking": {"type": "average"}}, Options(4, 2, 7, 1)),
+        ({"type": "beam", "size": 4, "nbest": 1, "max_length": 7, "ranking": "none", "allocation": {"type": "top-k"}},
+         Options(4, 1, 7, 0)),
+        ({"type": "beam", "size": 4, "nbest": 1, "max_length": 7, "ranking": "wu"}, "search.ranking = 'wu'"),
+        ({"type": "greedy", "max_length": 9, "filters": ["no-repeats"]}, "search.type = 'greedy'"),
+        ({"type": "sample", "max_length": 9}, "search.type = 'sample'"),
+    ],
+)  # fmt: skip
+def test_a_search_is_read_from_its_table(search: dict[str, Any], expected: Any) -> None:
+    if isinstance(expected, Options):
+        assert options_of(search) == expected
+    else:
+        with pytest.raises(UserError, match=expected):
+            options_of(search)
 
 
 def test_an_export_that_differs_is_refused() -> None:

@@ -29,7 +29,7 @@ from transduce.compute.workers import Workers
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import Sourced
 from transduce.errors import RequestError
-from transduce.protocols import Metric, Search, TextContext
+from transduce.protocols import Metric, Search, Searching, TextContext, can
 from transduce.search.base import stream
 from transduce.search.completion import NextWords, Word
 from transduce.search.constraints.base import Constraints
@@ -119,8 +119,14 @@ class Transducer(Pipeline):
         output begins with; it is a part of the first piece.
 
         Greedy search and sampling decide at each step, a beam when all its hypotheses agree, other searches at the end.
-        Texts that have words of their source, such as trees, come as one piece.
+        Texts that have words of their source, such as trees, come as one piece. Raises RequestError for a model of an
+        engine that searches by itself.
         """
+        if can(type(self.model), Searching):
+            raise RequestError(
+                f"{type(self.model).__name__} searches by itself and gives whole outputs: leave --stream out, or use "
+                "--engine onnx or torch"
+            )
         if isinstance(self.target_tokenizer, Sourced):
             yield next(self.predict([source], search, prefix=prefix))[0].text
             return

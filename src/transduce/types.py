@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import torch
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
-
-from transduce import tree
+if TYPE_CHECKING:  # tokenizers and the exports for CTranslate2 need these values where PyTorch is not installed
+    import torch
+    from torch import Tensor
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -36,6 +34,8 @@ class Factory(Protocol[T_co]):
 
 def real_mask(lengths_B: Tensor, size: int) -> Tensor:
     """[B, size], True at real positions: the first ``lengths_B`` of each row."""
+    import torch
+
     return torch.arange(size, device=lengths_B.device) < lengths_B[:, None]
 
 
@@ -43,6 +43,8 @@ def widened(dtype: torch.dtype) -> torch.dtype:
     """float32 for a type of fewer bits, otherwise the type itself. Positions, sums and log-probabilities need more than
     16 bits.
     """
+    import torch
+
     return torch.promote_types(dtype, torch.float32)
 
 
@@ -62,6 +64,9 @@ class Padded:
 
         If ``dtype`` is None, the type follows from the rows.
         """
+        import torch
+        from torch.nn.utils.rnn import pad_sequence
+
         values = pad_sequence([torch.as_tensor(row, dtype=dtype) for row in rows], batch_first=True, padding_value=PAD)
         return cls(values, torch.tensor([len(row) for row in rows]))
 
@@ -109,12 +114,16 @@ class Emission:
     @property
     def mask(self) -> Tensor:
         """[B, T], True at real positions."""
+        from transduce import tree
+
         return real_mask(self.lengths, tree.leaves(self.output)[0].shape[1])
 
     @property
     def end_log_probs(self) -> Tensor:
         """[B]: the log-probability of each row's length; 0 if the length follows from the source."""
         if self.length_log_probs is None:
+            import torch
+
             return torch.zeros(self.lengths.shape, device=self.lengths.device)
         return self.length_log_probs.gather(1, self.lengths[:, None])[:, 0]
 

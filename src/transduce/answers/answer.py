@@ -6,11 +6,13 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
-from transduce.answers.derivations import Derived
 from transduce.answers.request import Request
 from transduce.errors import UserError
-from transduce.search.constraints.base import alternatives_text
+
+if TYPE_CHECKING:  # it imports PyTorch
+    from transduce.answers.derivations import Derived
 
 log = logging.getLogger("transduce")
 
@@ -93,6 +95,8 @@ class Unsatisfied:
     forbidden: tuple[str, ...]
 
     def __str__(self) -> str:
+        from transduce.search.constraints.base import alternatives_text
+
         problems = [
             *(f"with {alternatives_text(alternatives)}" for alternatives in self.missing),
             *(f"without {phrase!r}" for phrase in self.forbidden),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ import torch
 from transduce.answers.answer import Answer, Output, Unsatisfied
 from transduce.answers.batches import sorted_batches, windows
 from transduce.answers.derivations import Derived
+from transduce.answers.empty_sources import possible
 from transduce.answers.extras import add_extras
 from transduce.answers.request import Request
 from transduce.answers.text_model import SourceRow, TextModel
@@ -22,11 +22,9 @@ from transduce.data.tokenizers.base import Scaled, Sourced
 from transduce.errors import RequestError, UserError
 from transduce.protocols import Search, Searching, TextContext, can
 from transduce.search.constraints.base import Constraints, Tokenized, constrained
-from transduce.types import EOS, Derivation, Hypothesis
+from transduce.types import Derivation, Hypothesis
 
 R = TypeVar("R")
-
-IMPOSSIBLE = math.log(1e-6)  # log-probability relative to the empty output; below it an output counts as impossible
 
 Searched = tuple[Any, list[int], Tokenized | None]  # a source's row, the ids of its prefix, its constraints
 Scored = tuple[Any, Any]  # the rows of a source and of a target
@@ -154,20 +152,9 @@ class Pipeline(TextModel):
         every = sorted_batches(
             rows, batch_size, partial(self._in_batches, partial(Pipeline.search_batch, search=search))
         )
-        return [self._possible(source, found) for (_, _, source), found in zip(numbered, every, strict=True)]
-
-    def _possible(self, source: SourceRow, found: Found) -> Found:
-        """The hypotheses. If the model has sources, and this one and the best output are empty, those whose
-        log-probability is lower than the best one's by more than ``IMPOSSIBLE`` says are left out.
-
-        A model that has no other output for an empty source gives all others hardly any probability. Length
-        normalisation would rank the longest of them first.
-        """
-        best = found[0]
-        if best.tokens != (EOS,) or not self.conditional or list(source.row) != [EOS] or isinstance(best, Derivation):
-            return found
-        least = best.log_prob + IMPOSSIBLE
-        return [each for each in found if isinstance(each, Hypothesis) and each.log_prob >= least]
+        if not self.conditional:
+            return every
+        return [possible(source.row, found) for (_, _, source), found in zip(numbered, every, strict=True)]
 
     def _score(
         self, numbered: Sequence[tuple[int, Request, SourceRow]], search: Search[Any], batch_size: int

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transduce.errors import RequestError
-from transduce.search.constraints.base import Constraints
+
+if TYPE_CHECKING:  # it imports PyTorch
+    from transduce.search.constraints.base import Constraints
 
 
 @dataclass(frozen=True)

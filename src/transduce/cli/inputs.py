@@ -12,6 +12,7 @@ from transduce.errors import UserError
 
 if TYPE_CHECKING:
     from transduce.data.corpora import ColumnNames, Files
+    from transduce.engines.light import LightTransducer
     from transduce.transducer import Transducer
     from transduce.types import Example
 
@@ -25,7 +26,7 @@ def lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[
     return (line for _, line in _numbered_lines(files, longest))
 
 
-def longest_line(transducer: Transducer) -> int | None:
+def longest_line(transducer: Transducer | LightTransducer) -> int | None:
     """The most bytes that a line of input may have: ``data.lines.max_bytes`` of the run's settings, or None if the run
     was trained before that setting existed.
     """

@@ -73,6 +73,19 @@ def inspect(
         _show_attention(trained, text, target, head, out)
 
 
+def _load(trained: RunOptions, beam: int | None = None) -> Transducer:
+    """The model to look into. Raises UserError for an engine that searches by itself."""
+    from transduce.protocols import Searching, can
+
+    transducer = trained.load(beam)
+    if can(type(transducer.model), Searching):
+        raise UserError(
+            f"{type(transducer.model).__name__} searches by itself, so there is nothing to look into: name the run and "
+            "use --engine torch"
+        )
+    return transducer
+
+
 def _check_options(units: bool, frames: bool, beam_tree: bool, pruned: bool, values: Mapping[str, object]) -> None:
     """Raises UserError for an option that does not apply to the requested view: units, frames, a beam's tree or, if
     none of these is True, attention. ``values`` are the values of the other options, by name; None if not given.
@@ -133,7 +146,7 @@ def _show_phrases(trained: RunOptions, text: str, pruned: bool, out: Path | None
         )
     if pruned and (out is None or out.suffix == ".json"):
         raise UserError("--pruned is for the drawing of the stacks: add --out stacks.html")
-    transducer = trained.load()
+    transducer = _load(trained)
     if out is None:
         print("\n".join(phrases(transducer, text).lines()))
     elif out.suffix == ".json":
@@ -146,7 +159,7 @@ def _show_phrases(trained: RunOptions, text: str, pruned: bool, out: Path | None
 def _show_series(trained: RunOptions, text: str, out: Path | None) -> None:
     from transduce.inspect.series import read_series
 
-    found = read_series(trained.load(), text)
+    found = read_series(_load(trained), text)
     if out is None:
         print("\n".join(found.lines()))
     else:
@@ -157,7 +170,7 @@ def _show_attention(trained: RunOptions, text: str, target: str | None, head: in
     from transduce.inspect.attention import attention, plot
     from transduce.protocols import Aligner, Chain, Searching, can
 
-    transducer = trained.load()
+    transducer = _load(trained)
     _suggest_other_view(type(transducer.model))
     if can(type(transducer.model), Aligner):
         _show_links(transducer, text, target, head, out)
@@ -242,7 +255,7 @@ def _show_beam_tree(trained: RunOptions, text: str, beam: int | None, pruned: bo
 
     if out is not None and out.suffix not in (".html", ".svg"):
         raise UserError(f"--out {out}: the tree is drawn as .html, a page, or .svg; end the name with one of them")
-    tree = beam_tree(trained.load(beam), text)
+    tree = beam_tree(_load(trained, beam), text)
     if out is None:
         print("\n".join(tree.lines(pruned)))
     else:
@@ -252,7 +265,7 @@ def _show_beam_tree(trained: RunOptions, text: str, beam: int | None, pruned: bo
 def _show_units(trained: RunOptions, text: str, target: str | None) -> None:
     from transduce.inspect.units import units
 
-    print("\n".join(units(trained.load(), text, target).lines()))
+    print("\n".join(units(_load(trained), text, target).lines()))
 
 
 def _show_frames(trained: RunOptions, text: str, target: str | None, beam: int | None, out: Path | None) -> None:
@@ -264,7 +277,7 @@ def _show_frames(trained: RunOptions, text: str, target: str | None, beam: int |
 
     if out is not None and out.suffix != ".svg":
         raise UserError(f"--out {out}: frames are drawn as .svg; end the name with it")
-    transducer = trained.load(beam)
+    transducer = _load(trained, beam)
     (answer,) = with_warnings(transducer.answer([Request(text, target=target)]))
     best = replace(answer, outputs=answer.outputs[:1])
     ((alignment,),) = frame_alignments(transducer, [best])

@@ -18,6 +18,7 @@ from transduce.errors import UserError
 from transduce.plugins import load_plugins
 
 if TYPE_CHECKING:
+    from transduce.engines.light import LightTransducer
     from transduce.metrics.significance import Resampling
     from transduce.protocols import Metric
     from transduce.records.record import Record
@@ -133,6 +134,22 @@ class RunOptions(LoadingOptions):
 
     def load(self, beam: int | None = None) -> Transducer:
         return self.of(self.run, beam, None if self.fusion is None else numbers(self.fusion, "--fusion"))
+
+    def light(self, beam: int | None = None) -> LightTransducer | None:
+        """The export in the folder ``run``, opened without PyTorch. None unless it is an export for CTranslate2 and the
+        other options are ones that need no PyTorch: ``threads``, and defaults.
+        """
+        from transduce.engines.manifest import find_export, is_export
+
+        plain = type(self)(run=self.run, threads=self.threads, engine=self.engine)
+        if self != plain or not is_export(self.run) or find_export(self.run, self.engine) is None:
+            return None
+        from transduce.engines import light
+
+        if not light.fits(self.run):
+            return None
+        found = light.load(self.run, self.threads or 0)
+        return found if beam is None else found.resized(beam)
 
     def another(self, run: Path) -> Transducer:
         """The model of another run, loaded like this one, in this process and with its own search."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -48,8 +48,6 @@ def predict(
 ) -> None:
     """Write the model's best output for each input line, in order."""
     from transduce.answers.answer import with_warnings
-    from transduce.answers.extras import check_extras
-    from transduce.answers.output_file import write_answers
     from transduce.answers.request import NO_EXTRAS
     from transduce.metrics.units import one_line
 
@@ -63,6 +61,11 @@ def predict(
         )
     if resume and out is None:
         raise UserError("--resume continues a file: name it with --out")
+    if not (stream or window or out or extra_options or request_options) and (light := trained.light(beam)) is not None:
+        light = light if nbest is None else light.resized(beam, nbest)
+        lines = inputs.lines(files, inputs.longest_line(light))
+        _print(with_warnings(light.answer(lines, batch_size)), write, batch_size)
+        return
     transducer = trained.load(beam)
     longest = inputs.longest_line(transducer)
     if stream:
@@ -71,6 +74,9 @@ def predict(
                 print(one_line(piece), end="", flush=True)
             print(flush=True)
         return
+    from transduce.answers.extras import check_extras
+    from transduce.answers.output_file import write_answers
+
     extras = extra_options.extras(trained.another, longest)
     check_extras(transducer, extras)
     requests = request_options.read(files, extras, longest)
@@ -85,7 +91,12 @@ def predict(
         settings = options | _settings(trained, extra_options) | {"device": str(transducer.device)}
         write_answers(out, requests, answers, write, settings, window, resume)
         return
-    for answer in answers(requests):
+    _print(answers(requests), write, batch_size)
+
+
+def _print(answers: Iterable[Answer], write: formats.Writer, batch_size: int) -> None:
+    """Prints the lines of each answer; if ``batch_size`` is 1, as soon as the answer is there."""
+    for answer in answers:
         for line in write(answer):
             print(line, flush=batch_size == 1)
 

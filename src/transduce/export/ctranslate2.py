@@ -61,11 +61,11 @@ def _stack(spec: Any, stack: Any, embeddings: Any) -> None:
     """Copies the embeddings, the table of positions, the layers and, if the specification has one, the last norm of
     ``stack``, an encoder or a decoder, into its specification.
     """
-    embeddings.weight = stack.embedding.weight.float().numpy()
+    embeddings.weight = stack.embedding.weight.float().numpy().copy()
     most = getattr(stack.positions, "weight", torch.empty(MOST_POSITIONS, 0)).shape[0]
     places = stack.positions(torch.arange(most)[None])
     table = torch.zeros(most, stack.width) if isinstance(places, float) else places[0]
-    spec.position_encodings.encodings = table.float().contiguous().numpy()
+    spec.position_encodings.encodings = table.float().contiguous().numpy().copy()
     if hasattr(spec, "layer_norm"):
         _norms(spec.layer_norm, stack.norm)
     for theirs, ours in zip(spec.layer, stack.layers, strict=True):
@@ -84,11 +84,11 @@ def _stack(spec: Any, stack: Any, embeddings: Any) -> None:
 
 
 def _linear(spec: Any, layer: Any) -> None:
-    spec.weight, spec.bias = layer.weight.float().numpy(), layer.bias.float().numpy()
+    spec.weight, spec.bias = layer.weight.float().numpy().copy(), layer.bias.float().numpy().copy()
 
 
 def _norms(spec: Any, norm: Any) -> None:
-    spec.gamma, spec.beta = norm.weight.float().numpy(), norm.bias.float().numpy()
+    spec.gamma, spec.beta = norm.weight.float().numpy().copy(), norm.bias.float().numpy().copy()
 
 
 def _activation(stack: dict[str, Any]) -> str:

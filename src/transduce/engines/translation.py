@@ -1,0 +1,105 @@
+"""CTranslate2's search over rows of ids. Nothing here imports PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from transduce.errors import MissingPackageError
+from transduce.types import EOS, SPECIALS, Hypothesis
+
+LONGEST = 4096  # tokens of a source: the pipeline has cut it already
+PENALTIES = {"average": 1.0, "none": 0.0}  # of a ranking: the power of the length that divides scores
+Rows = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a greedy search (``size`` 1) or a beam: how many outputs to return (``nbest``), the most tokens
+    of an output with its end (``max_length``), and the power of the length by which scores are divided (``penalty``).
+    """
+
+    size: int = 1
+    nbest: int = 1
+    max_length: int = 200
+    penalty: float = 0.0
+
+
+@dataclass(frozen=True)
+class Translator:
+    """A CTranslate2 model that takes and gives ids. ``engine`` is a ``ctranslate2.Translator``."""
+
+    engine: Any
+
+    def search(self, rows: Rows, options: Options, prefixes: Rows | None = None) -> list[list[Hypothesis]]:
+        """For each row of ids (with EOS), the hypotheses that CTranslate2 finds, best first. ``prefixes`` are the ids
+        that the outputs begin with.
+
+        A hypothesis has no log-probabilities of its tokens, unless it reached the maximum length without an end: then
+        it is scored again with EOS.
+        """
+        if options.max_length == 1:  # CTranslate2 writes at least one token before the end
+            return [[found] for found in self.force(rows, [[EOS]] * len(rows))]
+        results = self.engine.translate_batch(
+            _tokens(rows),
+            target_prefix=None if prefixes is None else _tokens(prefixes),
+            beam_size=options.size,
+            num_hypotheses=options.nbest,
+            length_penalty=options.penalty,
+            max_decoding_length=options.max_length - 1,  # EOS does not count
+            min_decoding_length=0,
+            max_input_length=LONGEST,
+            return_end_token=True,
+            return_scores=True,
+        )
+        found = [
+            [_hypothesis(*both, options.penalty) for both in zip(each.hypotheses, each.scores, strict=True)]
+            for each in results
+        ]
+        cut = [
+            (row, place)
+            for row, each in enumerate(results)
+            for place, tokens in enumerate(each.hypotheses)
+            if tokens[-1:] != [SPECIALS[EOS]]
+        ]
+        if cut:  # their scores lack the end, which the search writes at the maximum length
+            ends = self.force([rows[row] for row, _ in cut], [found[row][place].tokens for row, place in cut])
+            for (row, place), end in zip(cut, ends, strict=True):
+                found[row][place] = replace(end, score=end.log_prob / len(end.tokens) ** options.penalty)
+        return [sorted(each, key=lambda h: -h.score) for each in found]
+
+    def force(self, rows: Rows, targets: Rows) -> list[Hypothesis]:
+        """The targets, ids with EOS, with the model's log-probabilities of their tokens."""
+        outputs = [row[:-1] for row in _tokens(targets)]
+        results = self.engine.score_batch(_tokens(rows), outputs, max_input_length=LONGEST)
+        found = []
+        for ids, each in zip(targets, results, strict=True):
+            log_probs = tuple(each.log_probs)
+            found.append(Hypothesis(tuple(ids), sum(log_probs), sum(log_probs), log_probs))
+        return found
+
+
+def _tokens(rows: Rows) -> list[list[str]]:
+    return [[SPECIALS[i] if i < len(SPECIALS) else str(i) for i in row] for row in rows]
+
+
+def _hypothesis(tokens: list[str], score: float, penalty: float) -> Hypothesis:
+    ids = tuple(SPECIALS.index(token) if token in SPECIALS else int(token) for token in tokens)
+    ended = ids if ids[-1:] == (EOS,) else (*ids, EOS)
+    return Hypothesis(ended, score * len(ended) ** penalty, score)
+
+
+def open_translator(folder: Path, precision: str, threads: int) -> Translator:
+    """The CTranslate2 model in ``folder``, for the CPU; 0 ``threads`` leave their number to CTranslate2. Raises
+    MissingPackageError if CTranslate2 is not installed.
+    """
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise MissingPackageError(
+            "an export for ctranslate2 needs ctranslate2, which is not installed: pip install 'transduce[ctranslate2]'"
+        ) from error
+    options = {"device": "cpu", "compute_type": precision, "inter_threads": 1, "intra_threads": threads}
+    return Translator(ctranslate2.Translator(str(folder), **options))
