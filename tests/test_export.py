@@ -34,6 +34,8 @@ from transduce.metrics.base import metric
 from transduce.protocols import Model
 from transduce.runs.run import Run
 from transduce.search.beam import Beam
+from transduce.search.frames.best_path import BestPath
+from transduce.search.frames.prefix_beam import PrefixBeam
 from transduce.search.greedy import Greedy
 from transduce.search.labels import LabelSearch
 from transduce.search.length_beam import LengthBeam
@@ -58,11 +60,16 @@ EXPORTED = [
     "tagger, convs2s",
     "classifier, gru, last state",
     "crf, lstm",
+    "ctc, lstm, no attention",
+    "ctc, transformer, no attention",
+    "ctc and attention",
+    "ctc over a pyramid of features",
 ]
 """Families that together have each kind of state, and each protocol that an engine follows."""
 SEARCHES: dict[str, list[Any]] = {
     "autoregressive": [Greedy(max_length=8), Beam(size=3, nbest=2, max_length=8)],
-    "framewise": [Greedy(max_length=8), Beam(size=3, nbest=2, max_length=8)],
+    "ctc": (ctc := [Greedy(max_length=8), Beam(size=3, nbest=2, max_length=8), BestPath(), PrefixBeam(size=3)]),
+    "joint": ctc,
     "chain": [Viterbi()],
     "labels": [LabelSearch()],
     "instant": [LengthBeam(size=2)],

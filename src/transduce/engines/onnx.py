@@ -14,8 +14,10 @@ from torch import Tensor, nn
 
 from transduce import tree
 from transduce.chain import Trellis
+from transduce.ctc.prefixes import Prefixes
 from transduce.engines.manifest import Manifest
 from transduce.errors import MissingPackageError, UserError
+from transduce.models.mixtures import Fusion
 from transduce.types import Emission, Padded
 
 
@@ -109,11 +111,46 @@ def _with_room(leaf: Any) -> Any:
     return tree.Buffer(nn.functional.pad(leaf.values, (0, 0, 0, 1)))
 
 
-class OnnxFramewise(OnnxAutoregressive):
-    """A model with frames too: ``Framewise`` by the graph "frames"."""
+class OnnxCTC(OnnxModel):
+    """CTC by the graph "frames": ``Framewise``, and ``Autoregressive`` by the sums over alignments of each prefix
+    (``ctc.prefixes``), which PyTorch computes.
+    """
 
     def frames(self, source: Padded) -> Padded:
         return Padded(*self.of_source("frames", source))
+
+    def start(self, source: Padded) -> Prefixes:
+        return Prefixes.start(self.frames(source))
+
+    def extend(self, tokens_NT: Tensor, state: Prefixes) -> tuple[Tensor, Prefixes]:
+        return state.extend(tokens_NT)
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        return output.clone() if candidates is None else output.index_select(-1, candidates)
+
+
+class OnnxJoint(OnnxModel):
+    """A decoder and CTC over the same source: ``Framewise`` by the graph "frames", and ``Autoregressive`` by the
+    weighted sum of the log-probabilities of both. The weights are a note of the graph "frames". Each of the two graphs
+    "start" and "frames" has the encoder.
+    """
+
+    def __init__(self, sessions: Mapping[str, Session], graphs: Mapping[str, Any]) -> None:
+        super().__init__(sessions, graphs)
+        parts = [OnnxAutoregressive(sessions, graphs), OnnxCTC(sessions, graphs)]
+        self.mixture = Fusion(parts, graphs["frames"]["weights"], renormalise=False)
+
+    def frames(self, source: Padded) -> Padded:
+        return Padded(*self.of_source("frames", source))
+
+    def start(self, source: Padded) -> Any:
+        return self.mixture.start(source)
+
+    def extend(self, tokens_NT: Tensor, state: Any) -> tuple[Any, Any]:
+        return self.mixture.extend(tokens_NT, state)
+
+    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+        return self.mixture.readout(output, candidates)
 
 
 class OnnxChain(OnnxModel):
@@ -169,7 +206,8 @@ class OnnxInstant(OnnxModel):
 
 CLASSES: dict[str, type[OnnxModel]] = {
     "autoregressive": OnnxAutoregressive,
-    "framewise": OnnxFramewise,
+    "ctc": OnnxCTC,
+    "joint": OnnxJoint,
     "chain": OnnxChain,
     "labels": OnnxLabels,
     "instant": OnnxInstant,

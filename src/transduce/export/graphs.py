@@ -6,15 +6,16 @@ B sources, K hypotheses of each, N = B * K rows, S source positions, T output po
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from transduce import tree
+from transduce.ctc.prefixes import Prefixes
 from transduce.errors import UserError
-from transduce.protocols import Aligner, Autoregressive, Chain, Deriving, Framewise, Parallel, Regressor, can
+from transduce.protocols import Aligner, Autoregressive, Chain, Deriving, Framewise, Joint, Parallel, Regressor, can
 from transduce.types import BOS, Padded
 
 Kind = Literal["own", "shared", "buffer"]
@@ -53,10 +54,15 @@ def graphs_of(model: Any, source: Padded, longer: Padded) -> tuple[str, dict[str
         return "instant", {"start": of_source(model, _start, source), "write": writing(model, source, longer)}
     if can(kind, Parallel):
         return "labels", {"emit": of_source(model, _emit, source)}
+    if can(kind, Joint):
+        frames = replace(of_source(model, _frames, source), notes={"weights": list(model.weights)})
+        decoder = JointDecoder(model, source)
+        graphs = {"start": of_source(decoder, _start, source), "step": stepping(decoder, source, longer)}
+        return "joint", graphs | {"frames": frames}
+    if can(kind, Framewise) and can(kind, Autoregressive) and isinstance(model.start(source), Prefixes):
+        return "ctc", {"frames": of_source(model, _frames, source)}
     if can(kind, Autoregressive):
         graphs = {"start": of_source(model, _start, source), "step": stepping(model, source, longer)}
-        if can(kind, Framewise):
-            return "framewise", graphs | {"frames": of_source(model, _frames, source)}
         return "autoregressive", graphs
     reason = next((reason for way, reason in NO_GRAPH.items() if can(kind, way)), "follows no protocol of a graph")
     raise UserError(f"{kind.__name__} cannot be exported: it {reason}")
@@ -149,6 +155,29 @@ class OfSource(nn.Module):
 
     def forward(self, values: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
         return tuple(tree.leaves(self.function(self.model, Padded(values, lengths))))
+
+
+class JointDecoder(nn.Module):
+    """The decoder of a ``Joint`` model as an autoregressive model of its own. ``source`` is any source that the model
+    reads.
+    """
+
+    def __init__(self, model: Any, source: Padded) -> None:
+        super().__init__()
+        self.model = model
+        with torch.no_grad():
+            _, self.decoder, _ = model.parts(source)
+
+    def start(self, source: Padded) -> Any:
+        return self.model.parts(source)[2]
+
+    def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
+        found: tuple[Any, Any] = self.decoder.extend(tokens_BT, state)
+        return found
+
+    def readout(self, output: Any) -> Tensor:
+        logits: Tensor = self.decoder.readout(output)
+        return logits
 
 
 class Step(nn.Module):

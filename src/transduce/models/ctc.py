@@ -69,6 +69,10 @@ class JointCTC(nn.Module):
         frames: Padded = self._aligned.frames(self.encoder(source))
         return frames
 
+    @property
+    def weights(self) -> tuple[float, ...]:
+        return self.mixture.weights
+
     def parts(self, source: Any) -> tuple[Padded, Decoder[Any], Any]:
         memory, decoder = self.encoder(source), self._own
         return self._aligned.frames(memory), decoder, decoder.start(memory)

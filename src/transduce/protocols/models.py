@@ -105,8 +105,12 @@ class Framewise(Model, Protocol):
 class Joint(Framewise, Protocol[S]):
     """Two distributions over the same outputs from one encoding of the source: a framewise one and a decoder's.
 
-    ``parts`` encodes once. It returns the frames, the decoder and the decoder's first state.
+    ``parts`` encodes once. It returns the frames, the decoder and the decoder's first state. ``weights`` are those of
+    the decoder and of the frames: the score of an output is the weighted sum of its log-probabilities under both.
     """
+
+    @property
+    def weights(self) -> tuple[float, ...]: ...
 
     def parts(self, source: Any) -> tuple[Padded, Decoder[S], S]: ...
 
