@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
@@ -583,8 +584,15 @@ def least(protocol: str, name: str) -> config.Table:
     table: config.Table = {"type": name}
     for key, parameter in required(protocol, name).items():
         for part in filter(None, map(protocol_of, members(parameter.annotation))):
-            table[key] = least(part, min(names.NAMES[part], key=lambda other, part=part: len(required(part, other))))
+            table[key] = least(part, min(names.NAMES[part], key=partial(size, part)))
     return table
+
+
+def size(protocol: str, name: str) -> tuple[int, int]:
+    """How much must be written of a name: the keys that need a model of their own or a list, and then all keys."""
+    keys = required(protocol, name).values()
+    parts = [set(filter(None, map(protocol_of, members(key.annotation)))) for key in keys]
+    return sum(not each or protocol in each for each in parts), len(keys)
 
 
 def required(protocol: str, name: str) -> dict[str, Parameter]:
