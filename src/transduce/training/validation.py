@@ -71,7 +71,7 @@ class Judge:
     The loss is computed in the precision of training, and leaves out label smoothing. The search computes in float32.
     The caller puts the model into evaluation mode. The loss uses one in ``one_in`` of the batches of ``valid``, because
     ``chosen`` has about one in ``one_in`` of the examples. If training reads streams, the loss uses all of ``valid`` as
-    streams of the same kind.
+    streams of the same kind, except the few tokens that do not fill equal streams.
     """
 
     def __init__(
