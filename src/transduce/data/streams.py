@@ -27,8 +27,8 @@ class Streams:
     and one epoch reads each stream once. If ``carry`` is True, the model's state after a chunk is the state before the
     next one. Gradients go back to the beginning of the chunk, and no further (truncated backpropagation through time:
     Zaremba et al. 2014, section 4.1). If ``carry`` is False, the model starts each chunk anew. It then first reads the
-    last ``context`` tokens before the chunk, which it does not predict again. Raises DataError if ``rows`` or ``length`` is below 1, ``context`` is below 0,
-    or both ``carry`` and ``context`` are set.
+    last ``context`` tokens before the chunk, which it does not predict again. Raises DataError if ``rows`` or
+    ``length`` is below 1, ``context`` is below 0, or both ``carry`` and ``context`` are set.
     """
 
     rows: int = 20
