@@ -18,7 +18,7 @@ def export(
     sample: Annotated[
         Path | None, typer.Option(help="Sources that both engines decode; by default of the validation split.")
     ] = None,
-    precision: Annotated[str, typer.Option(help="float32, or int8: smaller and faster, less exact.")] = "float32",
+    precision: Annotated[str, typer.Option(help="float32, or int8: smaller and less exact.")] = "float32",
     plugin: Plugins = None,
 ) -> None:
     """Export a run for another engine, and compare its outputs with PyTorch's: in float32 they must be equal."""
