@@ -20,3 +20,7 @@ class MissingPackageError(UserError, ImportError):
 
 class StoppedError(RuntimeError):
     """The work had to stop, and neither the request nor the program is wrong: training diverged, a process died."""
+
+
+class BusyError(RuntimeError):
+    """Too many requests wait already. The same request may succeed later; a server reports it as status 503."""

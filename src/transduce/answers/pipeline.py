@@ -79,12 +79,26 @@ class Pipeline(TextModel):
         """
         try:
             hypotheses = self._hypotheses(requests, sources, first, search or self.search, batch_size)
-            answers = [self._answer(*each) for each in zip(requests, sources, hypotheses, strict=True)]
-            return add_extras(self, answers, [source.row for source in sources], batch_size)
+            return self.answers_from(requests, sources, hypotheses, batch_size)
         except RequestError:
             raise
         except UserError as error:  # such as a prefix that is longer than an output may be
             raise RequestError(str(error)) from error
+
+    def answers_from(
+        self,
+        requests: Sequence[Request],
+        sources: Sequence[SourceRow],
+        hypotheses: Sequence[Found],
+        batch_size: int = 64,
+    ) -> list[Answer]:
+        """An answer to each request, in order, from the hypotheses that a search has found for it, with its extras.
+        ``sources`` are the requests' sources, which ``read`` has read.
+        """
+        if self.conditional:
+            hypotheses = [possible(source.row, found) for source, found in zip(sources, hypotheses, strict=True)]
+        answers = [self._answer(*each) for each in zip(requests, sources, hypotheses, strict=True)]
+        return add_extras(self, answers, [source.row for source in sources], batch_size)
 
     def _hypotheses(
         self,
@@ -149,12 +163,9 @@ class Pipeline(TextModel):
             )
             for number, request, source in numbered
         ]
-        every = sorted_batches(
+        return sorted_batches(
             rows, batch_size, partial(self._in_batches, partial(Pipeline.search_batch, search=search))
         )
-        if not self.conditional:
-            return every
-        return [possible(source.row, found) for (_, _, source), found in zip(numbered, every, strict=True)]
 
     def _score(
         self, numbered: Sequence[tuple[int, Request, SourceRow]], search: Search[Any], batch_size: int
