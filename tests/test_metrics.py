@@ -32,6 +32,8 @@ ELSEWHERE = (
     *("mae", "rmse", "mase", "crps", "coverage", "log_score"),  # test_forecast_metrics.py
     "entity_f1",  # test_label_metrics.py
     *("aer", "link"),  # test_alignment_error.py
+    *("rouge", "sari"),  # test_summary_metrics.py
+    "bracket",  # test_constituents.py
 )
 OF_TEXT = [name for name in METRICS if not name.startswith(ELSEWHERE)]
 WITHOUT_FORCING = [name for name in OF_TEXT if not name.startswith(("perplexity", "token_", "bits_"))]

@@ -27,6 +27,8 @@ from transduce.metrics.forecast import (
 )
 from transduce.metrics.labels import Accuracy, EntityF1, MacroF1
 from transduce.metrics.perplexity import BitsPerCharacter, Perplexity, PerplexityByte, PerplexityWord
+from transduce.metrics.rouge import Rouge1, Rouge2, RougeL
+from transduce.metrics.sari import Sari
 from transduce.metrics.statistics import statistics
 from transduce.protocols import Metric
 from transduce.types import Example, Prediction
@@ -36,6 +38,10 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "chrf": Chrf,
     "chrf++": ChrfPlusPlus,
     "ter": Ter,
+    "rouge1": Rouge1,
+    "rouge2": Rouge2,
+    "rougeL": RougeL,
+    "sari": Sari,
     "cer": CharacterErrorRate,
     "wer": WordErrorRate,
     "per": PhonemeErrorRate,
@@ -76,7 +82,8 @@ def metric(name: str) -> Metric:
     """A new metric by its name, such as "bleu", or "bleu:zh" with a tokenizer for BLEU.
 
     Raises UserError if there is no such metric; the message has a similar name if there is one. Raises it too for an
-    unknown tokenizer, or one whose package or model is missing.
+    unknown tokenizer or one whose model is missing, and MissingPackageError, which is a UserError, if the metric or its
+    tokenizer needs a package that is not installed.
     """
     own, colon, tokenizer = name.partition(":")
     if own not in METRICS:
