@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -91,14 +92,14 @@ def _map(
     if isinstance(tree, Buffer) and buffer is not None:
         return buffer(tree)
     if isinstance(tree, Shared):
-        return Shared(_map(shared, shared, tree.value, buffer))
+        return tree if shared is _unchanged and buffer is None else Shared(_map(shared, shared, tree.value, buffer))
     if isinstance(tree, tuple):
-        return tuple(_map(function, shared, branch, buffer) for branch in tree)
+        return tuple([_map(function, shared, branch, buffer) for branch in tree])
     if tree is None or isinstance(tree, int):
         return tree
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        fields = {f.name: _map(function, shared, getattr(tree, f.name), buffer) for f in dataclasses.fields(tree)}
-        return dataclasses.replace(tree, **fields)
+        names = _field_names(type(tree))
+        return type(tree)(**{name: _map(function, shared, getattr(tree, name), buffer) for name in names})
     raise TypeError(
         f"a state holds tensors, tuples, integers and frozen dataclasses of these, not {type(tree).__name__}"
     )
@@ -106,6 +107,12 @@ def _map(
 
 def _unchanged(leaf: Tensor) -> Tensor:
     return leaf
+
+
+@cache
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a dataclass. A beam maps its state in every step, and asking each object takes longer than that."""
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def leaves(tree: Any) -> list[Tensor]:
@@ -155,14 +162,14 @@ def select(tree: T, rows_N: Tensor, sources_B: Tensor | None = None) -> T:
 
 def reorder(tree: T, rows_N: Tensor) -> T:
     """Selects the given rows of each tensor outside ``Shared``, in the given order. Copies nothing inside it."""
-    return map(lambda leaf: leaf.index_select(0, rows_N), tree, lambda leaf: leaf)
+    return map(lambda leaf: leaf.index_select(0, rows_N), tree, _unchanged)
 
 
 def repeat(tree: T, times: int) -> T:
     """A tree with each row ``times`` times; the copies of a row are adjacent. Tensors inside ``Shared`` do not
     change.
     """
-    return map(lambda leaf: leaf.repeat_interleave(times, 0), tree, lambda leaf: leaf)
+    return map(lambda leaf: leaf.repeat_interleave(times, 0), tree, _unchanged)
 
 
 def fork(tree: T) -> T:
