@@ -200,6 +200,30 @@ def test_the_likelihood_never_falls_and_the_gradient_climbs_as_high(gaps: float)
     assert float(log_likelihood(ascent.parameters(), groups).detach()) >= values[-1]
 
 
+def test_the_likelihood_does_not_fall_if_slopes_with_own_damping_have_common_noise() -> None:
+    """Each slope has one free entry of its own, so that the rows of F cannot be fitted one by one."""
+    block = Trend(damped=True).block(C)
+    n = len(block.transition)
+    correlated = torch.kron(torch.diag(torch.tensor([0.1, 1.0])), torch.full((C, C), 0.95) + 0.05 * torch.eye(C))
+    damping = block.transition.clone()
+    damping[block.transition_free] = torch.linspace(0.2, 0.9, C, dtype=torch.float64)
+    eye = torch.eye(n, dtype=torch.float64)
+    model = Parameters(damping, correlated.double(), block.observation, 0.1 * eye[:C, :C], 0 * eye[0], eye)
+    noise = torch.kron(torch.eye(2), torch.ones(C, C)).bool()
+    estimated = Estimated(block.transition_free, noise, block.observation_free, start=True)
+    groups = [Observed.of(simulated(model, 10, 40))]
+    ascent = GradientAscent(model, estimated)
+    for _ in range(4):
+        ascent(groups)
+    found = ascent.parameters()
+    model = Parameters(**{name: value.detach() for name, value in vars(found).items()})
+    values = []
+    for _ in range(4):
+        model, value = em_pass(model, estimated, groups)
+        values.append(value)
+    assert all(after >= before - 1e-6 for before, after in itertools.pairwise(values))
+
+
 def test_what_is_not_estimated_stays_the_same() -> None:
     block = joined([Trend(damped=True).block(C), Season(4).block(C), Autoregression(2).block(C)])
     estimated = Estimated(block.transition_free, block.state_noise != 0, block.observation_free, start=True)

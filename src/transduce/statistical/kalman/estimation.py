@@ -113,16 +113,19 @@ def moments(model: Parameters, observed: Observed, smoothed: Smoothed) -> Moment
 
 
 def maximised(model: Parameters, estimated: Estimated, sums: Moments) -> Parameters:
-    """New parameters that maximise the expected log-likelihood. Parameters that are not estimated stay the same."""
+    """New parameters from the sums of the expectation step. Parameters that are not estimated stay the same.
+
+    F and H maximise the expected log-likelihood, given the old Q and R. Then Q, R and the first state maximise it,
+    given F and H. So the likelihood never falls (Meng and Rubin 1993).
+    """
     transitions = sums.steps - sums.series
     F, Q = model.transition, model.state_noise
     if transitions:
-        F = _regressed(F, estimated.transition, sums.across, sums.before)
+        F = _regressed(F, estimated.transition, sums.across, sums.before, Q)
         square_NN = sums.after - F @ sums.across.T - sums.across @ F.T + F @ sums.before @ F.T
         Q = _positive(square_NN / transitions, estimated.state_noise)
-    H = _regressed(
-        model.observation, estimated.observation, model.observation @ sums.state + sums.noise_state, sums.state
-    )
+    H = model.observation
+    H = _regressed(H, estimated.observation, H @ sums.state + sums.noise_state, sums.state, model.noise)
     moved_CN = model.observation - H
     noise_CC = sums.noise + moved_CN @ sums.noise_state.T + sums.noise_state @ moved_CN.T
     R = _positive((noise_CC + moved_CN @ sums.state @ moved_CN.T) / sums.steps, torch.ones_like(noise_CC).bool())
@@ -134,21 +137,27 @@ def maximised(model: Parameters, estimated: Estimated, sums: Moments) -> Paramet
     return Parameters(F, Q, H, R, mean, covariance)
 
 
-def _regressed(matrix_RN: Tensor, free_RN: Tensor, products_RN: Tensor, squares_NN: Tensor) -> Tensor:
-    """The matrix whose free entries predict R variables from N best, in squared error. The other entries keep their
-    values.
+def _regressed(matrix_RN: Tensor, free_RN: Tensor, products_RN: Tensor, squares_NN: Tensor, noise_RR: Tensor) -> Tensor:
+    """The most probable matrix that predicts R variables from N predictors: only its free entries are new.
 
-    ``products_RN`` are the expected products of variables and predictors. ``squares_NN`` are the expected products of
-    the predictors with each other.
+    ``products_RN`` are the expected products of variables and predictors, and ``squares_NN`` of the predictors with
+    each other. ``noise_RR`` is the covariance of the errors (generalised least squares, Aitken 1936).
     """
+    fixed_RN = matrix_RN * ~free_RN
+    left_RN = products_RN - fixed_RN @ squares_NN
+    rows = free_RN.any(1)
+    if not rows.any():
+        return matrix_RN
+    masks = free_RN[rows][0]
     new_RN = matrix_RN.clone()
-    for masks in torch.unique(free_RN, dim=0):
-        if not masks.any():
-            continue
-        rows = (free_RN == masks).all(1)
-        left_RN = (products_RN - (matrix_RN * ~masks) @ squares_NN)[rows][:, masks]
-        solved = torch.linalg.lstsq(squares_NN[masks][:, masks], left_RN.T).solution.T
-        new_RN[rows.nonzero(), masks.nonzero()[:, 0]] = solved
+    if (free_RN[rows] == masks).all():  # then the covariance changes nothing
+        solved_RN = torch.linalg.lstsq(squares_NN[masks][:, masks], left_RN[rows][:, masks].T).solution.T
+        new_RN[rows.nonzero(), masks.nonzero()[:, 0]] = solved_RN
+        return new_RN
+    weight_RR = torch.linalg.inv(noise_RR + SMALLEST * torch.eye(len(noise_RR), dtype=noise_RR.dtype))
+    row_F, column_F = free_RN.nonzero().T
+    equations_FF = weight_RR[row_F][:, row_F] * squares_NN[column_F][:, column_F]
+    new_RN[row_F, column_F] = torch.linalg.lstsq(equations_FF, (weight_RR @ left_RN)[row_F, column_F]).solution
     return new_RN
 
 
