@@ -242,8 +242,10 @@ def keep_record(path: Path | None, made: Callable[[str], Record]) -> None:
 
 
 def _check_writable(option: str, path: Path, folder: Path) -> None:
-    """Raises OSError if no file can be written in ``folder``. The folder need not exist: then its nearest parent is
+    """Raises OSError if no file can be written in ``folder``. If it does not exist, its nearest existing parent is
     checked.
+
+    The message names the command line's ``option`` and the ``path`` that the user gave for it.
     """
     there = next(each for each in (folder, *folder.parents) if each.exists())
     if not there.is_dir():

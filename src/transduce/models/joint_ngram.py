@@ -122,8 +122,10 @@ class JointNgram(nn.Module):
         return cut(self.units, self.longest[0], self.ngrams, source, target)
 
     def _log_probs(self, state: JointState) -> Tensor:
-        """log p(token | tokens so far, source) [N, V] of each next token, with ``escape``. PAD and BOS have minus
-        infinity.
+        """[N, V]: log p(next token | tokens so far, source) of each row of ``state``.
+
+        With probability ``escape``, the next token is drawn evenly from all except PAD and BOS, which have minus
+        infinity. It always is if no segmentation writes the tokens so far.
         """
         token_BKE = _hypotheses(state.readings.value.token_BE, len(state.ending_N))
         next_BKE = state.next_NE.view(token_BKE.shape)

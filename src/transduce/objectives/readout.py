@@ -32,10 +32,11 @@ def chunk_slices(model: Distribution, output: Any) -> list[slice]:
 
 
 def map_chunks(model: Distribution, function: Callable[..., R], output: Any, *others: Any) -> list[R]:
-    """Applies ``function`` to each chunk of rows of the features ``output`` [N, ...] and of the ``others`` [N, ...].
-    Returns the list of its results.
+    """Calls ``function(output, *others)`` with each chunk of the N rows, and returns the list of its results.
 
-    With more than one chunk, the backward pass computes each chunk's logits again instead of keeping them.
+    ``output`` are features [N, ...] of ``model``, and ``others`` have N rows, too. ``function`` receives the rows of a
+    chunk and reads out their logits itself; a chunk has at most ``CHUNK`` of them (``chunk_slices``). With more than
+    one chunk, nothing inside ``function`` is kept for the backward pass, which calls it again.
     """
     slices = chunk_slices(model, output)
     if len(slices) == 1:

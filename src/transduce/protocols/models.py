@@ -289,13 +289,16 @@ class ComparesTexts(Protocol):
 
 
 class Search(Protocol[M_contra]):
-    """Returns the hypotheses of each source row, best first. Options are the fields of a frozen dataclass.
+    """Finds outputs: the call returns the hypotheses of each source row, best first. A search is a frozen dataclass,
+    whose fields are its options.
 
-    ``prefix`` ids [B, P] are the first tokens of each row's outputs: a language tag, a prompt or a text that already
-    exists. Length 0 means no prefix. Outputs contain the prefix, and their scores include it. ``force`` does not
-    search: it returns the model's own log-probability of ``target``, ids [B, T] that end with EOS. ``resized`` returns
-    the same search with another beam ``size`` and number of results ``nbest``. A value that is None stays the same if
-    the other value allows it.
+    ``prefix`` has the ids [B, P] that the outputs of each row start with: a language tag, a prompt or a text that
+    already exists. Length 0 is no prefix. Outputs contain it, and their ``log_prob`` counts it. A search that cannot go
+    on from a prefix raises UserError. ``force`` does not search. It returns one hypothesis per row, with the model's
+    own log-probability of ``target``, whose ids [B, T] end with EOS. ``resized`` returns a search with the same other
+    options, for another beam ``size`` and number ``nbest`` of results; greedy search becomes a beam. A number that is
+    None stays, unless the other one is too small or too large for it. Raises UserError for numbers that the search
+    cannot have.
     """
 
     def __call__(

@@ -100,8 +100,8 @@ def headline(name: str) -> str:
 
 
 def _read(recipe: str, changes: tuple[str, ...]) -> config.Table:
-    """The tables of a recipe, merged over the tables of its ``base``. ``changes`` are the recipes that led to this one
-    through their ``base``, the first one first.
+    """Like ``read``, for a normalised path or a name. ``changes`` are the recipes that have this one as their base,
+    directly or through others, the outermost first. Raises ConfigError if ``recipe`` is among them: a circle.
     """
     if recipe in changes:
         circle = " -> ".join([*changes[changes.index(recipe) :], recipe])

@@ -55,7 +55,9 @@ def draw(found: LabelReading) -> Figure:
 
 
 def page(found: LabelReading) -> str:
-    """The text of an HTML page: the drawing, and a table of the most probable labels of each place."""
+    """The text of an HTML page: the drawing, and a table with each place's label on the path and its 5 most probable
+    labels. Raises MissingPackageError without matplotlib.
+    """
     text = io.StringIO()
     draw(found).savefig(text, format="svg", bbox_inches="tight")
     svg = text.getvalue()

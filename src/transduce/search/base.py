@@ -286,11 +286,11 @@ def loaded_model(model: Path | Autoregressive[Any]) -> Autoregressive[Any]:
 
 
 def with_run(part: R, load: Callable[[Path], Autoregressive[Any]], source: Decoding, target: Decoding) -> R:
-    """A copy of the search, or of a part of one, with what a trained run gives it, also in nested dataclasses and
-    tuples. Where nothing changes, ``part`` itself.
+    """Connects a search, or a part of one, to a trained run. Returns a copy; ``part`` itself if nothing changes.
 
-    ``load`` replaces each path of a ``language_model``. ``source`` and ``target`` are the tokenizers of the searched
-    model, which each ``OfVocabulary`` receives.
+    In ``part``, and in the dataclasses and tuples inside it, each field ``language_model`` that is a path becomes the
+    model that ``load`` returns for it. Each ``OfVocabulary`` becomes what its ``with_vocabularies`` returns for the
+    tokenizers ``source`` and ``target`` of the searched model.
     """
     if isinstance(part, OfVocabulary):
         return cast("R", part.with_vocabularies(source, target))

@@ -41,8 +41,10 @@ def panics_as_errors(silent: bool) -> Iterator[None]:
 
 @contextmanager
 def _held_back() -> Iterator[IO[bytes]]:
-    """A context in which a file receives all output to standard error. At its end, standard error gets the content that
-    the file then has. If standard error is closed, nothing is held back and the file stays empty.
+    """A context that sends all output to standard error, of this process and of the library, into a temporary file.
+
+    It yields the file. At the end, what the file then has is written to standard error: truncate it to drop the output.
+    If standard error is closed, nothing is redirected, and the file stays empty.
     """
     if sys.stderr is not None:
         sys.stderr.flush()

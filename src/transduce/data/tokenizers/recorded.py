@@ -17,7 +17,7 @@ class Recorded(ABC):
 
     @property
     def words(self) -> int:
-        """0: no id stands for a whole word."""
+        """The number of ids that stand for a whole word: 0, unless a subclass has such ids (``Tokenizer.words``)."""
         return 0
 
     @property

@@ -96,7 +96,9 @@ class TreeTokenizer(Recorded):
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """Empty texts: what an item adds to an output depends on the other items."""
+        """An empty text for each id: no id has a text of its own, because what an item writes depends on the other
+        items.
+        """
         return ("",) * len(self)
 
     def extended(self, other: Tokenizer) -> Self:

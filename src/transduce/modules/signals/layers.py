@@ -58,9 +58,11 @@ def relu(x: Grid) -> Grid:
 
 
 class ResidualBlock(nn.Module):
-    """A block of a residual network over grids: x + conv(relu(norm(conv(relu(norm(x)))))) (He et al. 2016b, figure 4e).
+    """A residual block on grids: x + conv(relu(norm(conv(relu(norm(x)))))) (He et al. 2016b, figure 4e).
 
-    If the ``stride`` is not 1 or the number of features changes, the first x passes through a 1 by 1 convolution.
+    Maps a grid with ``inputs`` features to one with ``outputs`` features. The first convolution divides height and
+    width by ``stride``, rounded up. If the shape changes, the x that is added passes through a 1 by 1 convolution with
+    the same stride.
     """
 
     def __init__(self, inputs: int, outputs: int, stride: int = 1) -> None:

@@ -46,7 +46,11 @@ def albums(folder: Path, entries: Callable[[Split], Iterable[Entry]]) -> Splits:
 
 
 def album(folder: Path, entries: Callable[[], Iterable[Entry]]) -> Files:
-    """Writes ``folder`` with pictures and a manifest, unless it exists, and returns the manifest."""
+    """Writes the pictures of ``entries()`` and their manifest into a new ``folder``. Returns the manifest as ``Files``.
+
+    If the folder exists, nothing is written and ``entries`` is not called. Raises MissingPackageError as ``pillow``
+    does.
+    """
     make_folder(folder, lambda scratch: write_lines(scratch / MANIFEST, _lines(scratch, entries())))
     return Files(path=str(folder / MANIFEST))
 

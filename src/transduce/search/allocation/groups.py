@@ -63,8 +63,9 @@ class Groups(Stateless):
 
 
 def _penalised(scores_BKV: Tensor, taken_BJ: Tensor, cost_BJ: Tensor) -> Tensor:
-    """A copy of the scores [B, K, V] of a group, from which the costs [B, J] of the words [B, J] already taken are
-    subtracted. The costs of a word taken several times add up.
+    """Returns a copy of ``scores_BKV``, the scores of one group (its K is K / G), minus the costs of words that earlier
+    groups took. Word ``taken_BJ[b, j]`` costs ``cost_BJ[b, j]`` in every row of source b. Costs of the same word add
+    up.
     """
     shape = (-1, scores_BKV.shape[1], -1)
     place_BKJ, cost_BKJ = taken_BJ[:, None].expand(shape), cost_BJ[:, None].to(scores_BKV.dtype).expand(shape)

@@ -80,8 +80,10 @@ class Written:
 
 @dataclass(frozen=True)
 class WellFormed:
-    """``Brackets`` for one vocabulary. ``kinds`` has the kind of each token, and ``words`` counts the words in the ids
-    of a source.
+    """The filter that ``Brackets`` makes for the vocabularies of a model. ``nested`` is its option.
+
+    ``kinds`` says of each target id whether it OPENS or CLOSES a bracket, WRITES a word, or is OTHER. ``words`` takes
+    the ids of a source and returns the number of its words.
     """
 
     nested: int
