@@ -90,7 +90,14 @@ def test_an_array_of_targets_in_json_gives_a_row_for_each(tmp_path):
     assert texts(split)[:2] == [("a", "x"), ("a", "y")]
     problems = [row.problem for row in read(split)]
     assert [problem and problem.kind for problem in problems] == [None, None, "malformed", "malformed"]
-    assert "source and target must be strings (or the target an array of some)" in problems[2].detail
+    assert "source and target must be strings, or arrays of strings" in problems[2].detail
+
+
+def test_an_array_of_sentences_in_json_is_one_source(tmp_path):
+    lines = [b'{"source": ["A dog.", "It runs."], "target": "x"}', b'{"source": ["a", 1], "target": "x"}']
+    split = files(tmp_path, path_jsonl=b"\n".join(lines))
+    assert texts(split)[0] == ("A dog. It runs.", "x")
+    assert [row.problem and row.problem.kind for row in read(split)] == [None, "malformed"]
 
 
 def test_labels_are_the_first_fields_of_the_source(tmp_path):

@@ -1,7 +1,8 @@
 """Corpora on disk as rows: a source and a target, read from each format.
 
-A line may have several targets: in several target files, or as a JSON array. It gives one row for each target. A
-language model learns from targets only: a text file, or columns without a source. Files may also have sources only.
+A line may have several targets: in several target files, or as a JSON array. It gives one row for each target. A JSON
+array as the source is one text. A language model learns from targets only: a text file, or columns without a source.
+Files may also have sources only.
 """
 
 from __future__ import annotations
@@ -187,16 +188,20 @@ def _read_trees(files: Files, columns: ColumnNames, every: Iterator[bytes]) -> I
 
 def _texts(record: Any, columns: ColumnNames) -> tuple[list[str], list[list[str]]]:
     """The source of a JSON object, as a list of one string (empty if there is no column for it), and a list of one
-    string for each target (empty if there is no column).
+    string for each target (empty if there is no column). A source that is an array of strings, such as the sentences of
+    a document, becomes one string, with a space between them.
 
-    Raises KeyError for a missing key, and TypeError for values that are not strings (a target may be an array of some).
+    Raises KeyError for a missing key, and TypeError for values that are neither strings nor arrays of strings.
     """
-    source = [] if columns.source is None else [record[columns.source]]
+    given = "" if columns.source is None else record[columns.source]
+    if isinstance(given, list) and all(isinstance(text, str) for text in given):
+        given = " ".join(given)
+    source = [] if columns.source is None else [given]
     target = [] if columns.target is None else record[columns.target]
     targets = target if isinstance(target, list) else [target]
     if not all(isinstance(text, str) for text in [*source, *targets]) or (columns.target is not None and not targets):
         names = " and ".join(map(str, columns.all[len(columns.labels) :]))
-        raise TypeError(f"{names} must be strings (or the target an array of some)")
+        raise TypeError(f"{names} must be strings, or arrays of strings")
     return source, [[text] for text in targets]
 
 
