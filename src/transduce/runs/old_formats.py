@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce import config
+from transduce.errors import UserError
 from transduce.runs.layout import CONFIG
 
 
@@ -20,6 +21,20 @@ def state(record: dict[str, Any], folder: Path) -> dict[str, Any]:
     if isinstance(best, list):
         best = {"measure": measure(config.read(folder / CONFIG)), "value": best[0], "loss": best[1]}
     return {"events": None, **record, "best": best}
+
+
+def check_model(settings: config.Table, run: Path) -> None:
+    """Raises UserError if the model in the ``settings`` of a ``run`` has a form that this version cannot read.
+
+    Before version 0.1 a hidden Markov model had no table ``emission``, and it counted other statistics.
+    """
+    model = settings["model"]
+    if model.get("type") == "hmm" and "emission" not in model:
+        raise UserError(
+            f"{run} has a hidden Markov model of an earlier version, whose counts this version cannot read: count it "
+            f"again, which takes seconds (transduce train tagging-hmm --out {run} --overwrite, with the data of its "
+            "config.toml)"
+        )
 
 
 def measure(settings: config.Table) -> str:

@@ -22,6 +22,7 @@ from transduce.errors import UserError
 from transduce.files import current_folder, replace_folder, write_text
 from transduce.models.mixtures import Ensemble
 from transduce.protocols import Model, Search, TextContext
+from transduce.runs import old_formats
 from transduce.runs.ancestry import Parent, parents_of
 from transduce.runs.checkpoints import find_weights, has_checkpoint, load_checkpoint
 from transduce.runs.history import append_history, directories
@@ -183,9 +184,11 @@ class Run:
 
     def model(self, checkpoint: Checkpoint = "best") -> Any:
         """The model with the weights of a checkpoint, in evaluation mode and in the processor's memory. Raises
-        FileNotFoundError if there is no such checkpoint, and UserError if its weights are damaged or do not fit.
+        FileNotFoundError if there is no such checkpoint. Raises UserError if its weights are damaged or do not fit, or
+        if an earlier version wrote a model that this version cannot read.
         """
         path = self.weights(checkpoint)
+        old_formats.check_model(self.settings, self.path)
         model: Any = config.build(self.settings["model"], Model, self.tokenizers.facts, "model")
         load_checkpoint(model, path)
         return model.eval()
