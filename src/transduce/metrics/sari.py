@@ -19,18 +19,18 @@ Ngrams = Counter[tuple[str, ...]]
 
 
 class Sari:
-    """``sari``: SARI in percent (Xu et al., TACL 2016), the mean F1 of the n-grams that the output adds to the source,
-    keeps from it and deletes from it, over n from 1 to 4.
+    """``sari``: SARI in percent (Xu et al., TACL 2016). It is the mean F1 of the n-grams of 1 to 4 words that the
+    output adds to the source, keeps from it, and deletes from it.
 
-    The score equals ``corpus_sari`` of the package EASSE (Alva-Manchego et al. 2019) with its default settings. So it
-    counts n-grams over the whole corpus before it divides, deletions count by F1 and not by precision, and all texts
-    are lowercase tokens of sacreBLEU's 13a. It is not the mean of the SARI of sentences, which Hugging Face's
-    ``evaluate`` computes. An operation without right n-grams of an order has the F1 0 for this order.
+    The score equals ``corpus_sari`` of the package EASSE (Alva-Manchego et al. 2019) with its default settings. N-grams
+    are counted over the whole corpus before the division. Deletions count by F1, where the paper takes precision. All
+    texts are in lower case and divided into words by sacreBLEU's tokenizer 13a. Hugging Face's ``evaluate`` computes
+    another score, a mean over sentences. If no n-gram of an operation and a length is right, its F1 is 0.
 
-    A row of statistics has 36 numbers. For each n there are three for additions, three for n-grams that are kept and
-    three for deletions: how many are right, how many the output has, and how many the references have. An addition
-    counts once for each different n-gram. The others count as often as they occur, times the number of references.
-    Then an n-gram that only some references keep has part of the weight.
+    A row of statistics has 36 numbers, three for each operation and length: right n-grams, n-grams of the output, and
+    n-grams of the references. Nine numbers for words come first, in the order add, keep, delete; then pairs, and so on.
+    An n-gram that is added counts once, however often it occurs. All others count as often as they occur, times the
+    number of references. So an n-gram that half of the references keep has half of the weight.
 
     Raises UserError for an example without a reference, or with an empty source.
     """
@@ -68,9 +68,8 @@ class Sari:
 def operations(
     source: Sequence[str], output: Sequence[str], texts: Sequence[Sequence[str]], n: int
 ) -> tuple[float, ...]:
-    """Nine counts of n-grams: right, of the output, and of the references, for additions, n-grams kept and deletions.
-
-    ``texts`` are the references. All texts are words. ``Sari`` says how the counts are weighted.
+    """Nine counts of n-grams of ``n`` words: three for n-grams that are added, three for those kept and three for those
+    deleted. The three are: right, of the output, of the references (``texts``). ``Sari`` says how they are weighted.
     """
     weight = len(texts)
     before, after = ngrams(source, n, weight), ngrams(output, n, weight)
