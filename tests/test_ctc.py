@@ -295,7 +295,7 @@ def test_bad_settings(make: Any, error: str) -> None:
     ("protocol", "user", "model", "error"),
     [
         ("Objective", CTCLikelihood, Instant, "asks its model to frames, which Instant does not"),
-        ("Objective", JointLikelihood, CTC, "asks its model to parts, which CTC does not"),
+        ("Objective", JointLikelihood, CTC, "asks its model to weights and parts, which CTC does not"),
         ("Objective", ParallelCrossEntropy, CTC, "asks its model to emit, which CTC does not; set .*'ctc'"),
         ("Search", LengthBeam, JointCTC, "asks its model to emit, .*'best-path' or 'prefix-beam'"),
     ],

@@ -580,7 +580,16 @@ def readers_folder(trained: Path, sister: Path, tmp_path: Path, monkeypatch: pyt
     (tmp_path / "runs").mkdir()
     for name, run in {"mine": trained, "other": sister}.items():
         (tmp_path / "runs" / name).symlink_to(run)
-    for name in ("test.de", "test.en", "second.en", "ours.txt", "theirs.txt"):
+    for name in (
+        "test.de",
+        "test.en",
+        "second.en",
+        "ours.txt",
+        "theirs.txt",
+        "test.complex",
+        "first.simple",
+        "second.simple",
+    ):
         (tmp_path / name).write_text(f"{name} a\nb c\n")
     (tmp_path / "test.jsonl").write_text('{"source": "a", "target": ["b", "c"]}\n')
     monkeypatch.chdir(tmp_path)

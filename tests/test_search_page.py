@@ -32,6 +32,8 @@ def folder(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
         shutil.copytree(trained, tmp_path / "runs" / name, copy_function=os.link)
     for name in ("words.txt", "german.txt"):
         (tmp_path / name).write_text("abc\nde\n")
+    (noisy,) = (block for language, block in BLOCKS if language == "toml" and "[rerank]" in block)
+    (tmp_path / "noisy.toml").write_text(noisy)
     (tmp_path / "found.tsv").write_text("abc\t-1\tb\nabc\t-2\ta\n")
     (tmp_path / "beginnings.txt").write_text("a\nb\n")
     (tmp_path / "wanted.jsonl").write_text(

@@ -26,9 +26,11 @@ class Members:
         if not model.training:
             return self.objective(model, batch, progress, carry)
         members = model.members()
-        carries = carry or (None,) * len(members)
+        share = len(carry or ()) // len(members)  # each member's tensors, one member after another
+        carries = [carry and carry[place * share : (place + 1) * share] for place in range(len(members))]
         every = [self.objective(one, batch, progress, own) for one, own in zip(members, carries, strict=True)]
+        after = tuple(tensor for _, own in every for tensor in own or ())
         losses = [loss for loss, _ in every]
         parts = {name: torch.stack([loss.parts[name] for loss in losses]).mean(0) for name in losses[0].parts}
         total = torch.stack([loss.total for loss in losses]).mean(0)
-        return Loss(total, losses[0].count, parts, losses[0].tallies), tuple(after for _, after in every)
+        return Loss(total, losses[0].count, parts, losses[0].tallies), after or None
