@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -98,7 +97,8 @@ def _map(
     if tree is None or isinstance(tree, int):
         return tree
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        names = _field_names(type(tree))
+        # not dataclasses.replace, which takes longer, and no cache of names, which spoils graphs of torch.export
+        names = [field.name for field in dataclasses.fields(tree)]
         return type(tree)(**{name: _map(function, shared, getattr(tree, name), buffer) for name in names})
     raise TypeError(
         f"a state holds tensors, tuples, integers and frozen dataclasses of these, not {type(tree).__name__}"
@@ -107,12 +107,6 @@ def _map(
 
 def _unchanged(leaf: Tensor) -> Tensor:
     return leaf
-
-
-@cache
-def _field_names(kind: type[Any]) -> tuple[str, ...]:
-    """The fields of a dataclass. A beam maps its state in every step, and asking each object takes longer than that."""
-    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def leaves(tree: Any) -> list[Tensor]:
