@@ -4,8 +4,8 @@
 
 Predicts a run's test split in float32, or with an export of the run (--export DIR). The batches have 1, 7 and 64
 sentences, in the given order and shuffled. The searches are greedy and a beam of 5, and again with the run's shortlist
-where it has one (`transduce shortlist RUN`). All outputs are compared with those of batches of 1. If a line differs,
-the margin printed is the difference of its two outputs' scores, which the run's own model computes in float64.
+where it has one (`transduce shortlist RUN`). Each output is compared with the output of its line alone. If a line
+differs, the margin printed is the difference of its two outputs' scores, which the run's own model computes in float64.
 """
 
 from __future__ import annotations

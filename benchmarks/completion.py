@@ -3,9 +3,9 @@
     python benchmarks/completion.py runs/ptb-ngram test.txt --lines 200
 
 Prints the accuracy at 1, 5 and 10 at every word of the first lines of a file, words that the model does not know
-included. ``keystrokes saved`` is the share of keystrokes that a user saves who takes a word from a list of ``--shown``
-as soon as it is there: one keystroke for each letter before that and one to choose, or all letters and a space. The
-time is that of one request for 10 words, one at a time, on one thread.
+included. ``keystrokes saved`` is the share of keystrokes that a user saves with a list of ``--shown`` words. The user
+types letters until the list has the word, and needs one more keystroke to choose it. A word that the list never has
+needs all its letters and a space. The time is for one request of 10 words, one request after another, on one thread.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ complete.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -21,6 +20,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from filelock import FileLock, Timeout
+
 from transduce.answers.answer import Answer
 from transduce.answers.request import Request
 from transduce.errors import UserError
@@ -28,6 +29,7 @@ from transduce.errors import UserError
 log = logging.getLogger("transduce")
 
 SUFFIX = ".progress"
+LOCK = ".lock"  # after the name of the journal
 VERSION = 1
 Answering = Callable[[Iterator[Request], int], Iterator[Answer]]
 Writing = Callable[[Answer], Iterable[str]]
@@ -240,13 +242,20 @@ def _content(request: Request) -> bytes:
 
 @contextmanager
 def _locked(journal: Path) -> Iterator[IO[bytes]]:
-    """The journal, open and locked. The operating system releases the lock of a process that is killed."""
-    with journal.open("a+b") as entries:
-        try:
-            fcntl.flock(entries, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UserError(
-                f"{journal.name} is in use: another process writes {journal.name.removesuffix(SUFFIX)}; wait until it "
-                "ends, or choose another --out"
-            ) from None
-        yield entries
+    """The journal, open, while a lock file beside it is held. The operating system releases the lock of a process that
+    is killed.
+    """
+    lock = FileLock(journal.with_name(journal.name + LOCK))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UserError(
+            f"{journal.name} is in use: another process writes {journal.name.removesuffix(SUFFIX)}; wait until it "
+            "ends, or choose another --out"
+        ) from None
+    try:
+        with journal.open("a+b") as entries:
+            yield entries
+    finally:
+        Path(lock.lock_file).unlink(missing_ok=True)  # while it is held: a free lock file may become another's lock
+        lock.release()
