@@ -27,7 +27,7 @@ LAYERS: list[set[str]] = [
     {"transducer"},
     {"engines"},
     {"runs"},
-    {"training", "inspect", "representations", "reranking", "export"},
+    {"training", "inspect", "examination", "representations", "reranking", "export"},
     {"records"},
     {"progress", "plugins", "api", "sweeps", "evaluation", "reports", "speed", "serving", "cli", "__main__"},
 ]

@@ -16,6 +16,7 @@ from transduce.cli.complete import complete
 from transduce.cli.data import data
 from transduce.cli.distance import distance
 from transduce.cli.evaluate import evaluate
+from transduce.cli.examine import examine
 from transduce.cli.export import export
 from transduce.cli.generate import generate
 from transduce.cli.inspect import inspect
@@ -54,7 +55,7 @@ COMMANDS = (
         recipes,
         data,
     ),
-    *(benchmark, inspect, distance, lattice, export),
+    *(benchmark, inspect, examine, distance, lattice, export),
 )
 for command in COMMANDS:
     app.command()(with_option_groups(command))
