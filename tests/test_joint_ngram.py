@@ -477,7 +477,7 @@ def test_the_units_of_a_word(counted: Path, call: Call) -> None:
     ("options", "expected"),
     [
         (["face"], "has no attention; it cuts source and output into units: add --units"),
-        (["face", "--units", "--out=units.png"], "do not apply: leave them out"),
+        (["face", "--units", "--out=units.png"], "to which --out does not apply: leave it out"),
         (["face", "--units", "--target=F F F F F F F F F"], "'face' cannot be read as 'F F F F F F F F F'"),
     ],
     ids=str,

@@ -21,7 +21,7 @@ from families import NUMBERS, NUMERIC, build, paired
 from transduce import api, config
 from transduce.answers.request import Request
 from transduce.cli.formats import as_jsonl
-from transduce.cli.inspect import _check_series, _suggest_other_view
+from transduce.cli.views import _suggest_other_view
 from transduce.data.tokenizers.numbers import Numbers
 from transduce.errors import UserError
 from transduce.inspect.series import read_series
@@ -559,5 +559,3 @@ def test_inspect_shows_components_and_intervals(run: Any, tmp_path: Path) -> Non
 def test_other_views_point_to_it(run: Any) -> None:
     with pytest.raises(UserError, match=r"this KalmanFilter has no attention; .*add --series"):
         _suggest_other_view(type(run.model))
-    with pytest.raises(UserError, match="--series shows a forecast"):
-        _check_series(False, {"--head": 1})

@@ -468,7 +468,7 @@ def test_inspect_shows_the_phrases(run: Path, tmp_path: Path) -> None:
     assert "add --phrases" in inspect()
     assert "end the name with one of them" in inspect("--phrases", "--out", "x.png")
     assert "add --out stacks.html" in inspect("--phrases", "--pruned")
-    assert "--phrases shows a derivation" in inspect("--phrases", "--units")
+    assert "--phrases shows a derivation" in inspect("--phrases", "--head=1")
 
 
 def test_the_stacks_are_a_tree(run: Path, tmp_path: Path) -> None:

@@ -1,0 +1,268 @@
+"""The views of ``transduce inspect``: what each one shows, and which options it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transduce.cli import formats
+from transduce.cli.options import RunOptions
+from transduce.errors import UserError
+
+if TYPE_CHECKING:
+    from transduce.transducer import Transducer
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What ``transduce inspect`` was asked to show of a run, for one source. An option that was not given is None or
+    False.
+    """
+
+    trained: RunOptions
+    source: str
+    target: str | None = None
+    out: Path | None = None
+    head: int | None = None
+    beam: int | None = None
+    pruned: bool = False
+    distance: int | None = None
+
+    @property
+    def options(self) -> list[str]:
+        """The options that were given, as they are written on the command line."""
+        names = ("target", "out", "head", "beam", "pruned", "distance")
+        return [f"--{name}" for name in names if getattr(self, name) not in (None, False)]
+
+
+@dataclass(frozen=True)
+class View:
+    """One view: ``about`` names what it shows, ``takes`` are its options, and ``show`` prints or draws it."""
+
+    about: str
+    takes: tuple[str, ...]
+    show: Callable[[Asked], None]
+
+
+def show(chosen: str, asked: Asked) -> None:
+    """Shows the view of ``VIEWS`` with the name ``chosen``. Raises UserError for an option that the view does not
+    take.
+    """
+    view = VIEWS[chosen]
+    foreign = [option for option in asked.options if option not in view.takes]
+    if foreign and chosen == ATTENTION:
+        others = " or ".join(name for name, other in VIEWS.items() if foreign[0] in other.takes)
+        raise UserError(f"{foreign[0]} is for {others}: add one of them, or leave {foreign[0]} out")
+    if foreign:
+        options = " and ".join(foreign)
+        raise UserError(f"{chosen} shows {view.about}, to which {options} does not apply: leave it out")
+    view.show(asked)
+
+
+def load(trained: RunOptions, beam: int | None = None) -> Transducer:
+    """The model to look into. Raises UserError for an engine that searches by itself."""
+    from transduce.protocols import Searching, can
+
+    transducer = trained.load(beam)
+    if can(type(transducer.model), Searching):
+        raise UserError(
+            f"{type(transducer.model).__name__} searches by itself, so there is nothing to look into: name the run and "
+            "use --engine torch"
+        )
+    return transducer
+
+
+def _show_phrases(asked: Asked) -> None:
+    from transduce.inspect.phrases import phrases
+    from transduce.inspect.stacks import stack_tree
+    from transduce.pages.page import write
+    from transduce.reports.search_tree import STACKS, page, svg
+
+    out = asked.out
+    if out is not None and out.suffix not in (".html", ".svg", ".json"):
+        raise UserError(
+            f"--out {out}: the stacks are drawn as .html, a page, or .svg, and written with the phrases as .json; end "
+            "the name with one of them"
+        )
+    if asked.pruned and (out is None or out.suffix == ".json"):
+        raise UserError("--pruned is for the drawing of the stacks: add --out stacks.html")
+    transducer = load(asked.trained)
+    if out is None:
+        print("\n".join(phrases(transducer, asked.source).lines()))
+    elif out.suffix == ".json":
+        phrases(transducer, asked.source).write(out, stack_tree(transducer, asked.source))
+    else:
+        tree = stack_tree(transducer, asked.source)
+        write(out, svg(tree, asked.pruned, STACKS) if out.suffix == ".svg" else page(tree, asked.pruned, STACKS))
+
+
+def _show_series(asked: Asked) -> None:
+    from transduce.inspect.series import read_series
+
+    found = read_series(load(asked.trained), asked.source)
+    if asked.out is None:
+        print("\n".join(found.lines()))
+    else:
+        found.plot(asked.out)
+
+
+def _show_attention(asked: Asked) -> None:
+    from transduce.inspect.attention import attention, plot
+    from transduce.protocols import Aligner, Chain, Searching, can
+
+    transducer = load(asked.trained)
+    _suggest_other_view(type(transducer.model))
+    if can(type(transducer.model), Aligner):
+        _show_links(transducer, asked)
+        return
+    if can(type(transducer.model), Chain) and not can(type(transducer.model), Searching):
+        _show_labels(transducer, asked)
+        return
+    if transducer.source_tokenizer.signal:
+        _show_signal_attention(transducer, asked)
+        return
+    found = attention(transducer, asked.source, asked.target, asked.head)
+    if asked.out is not None:
+        plot(found, asked.out)
+    elif len(asked.trained.runs) == 1:
+        print("\n".join(found.lines()))
+    else:
+        for name in found.weights:
+            print("\n".join([name, *found.lines(name), ""]))
+
+
+def _suggest_other_view(model: type) -> None:
+    """Raises UserError if models of this class have no attention but another view; the message names its option.
+    Otherwise does nothing.
+    """
+    from transduce.inspect.units import Segmental
+    from transduce.protocols import Density, Deriving, Framewise, Joint, can
+
+    if can(model, Density):
+        raise UserError(f"this {model.__name__} has no attention; it forecasts with intervals: add --series")
+    if can(model, Deriving):
+        raise UserError(f"this {model.__name__} has no attention; it writes phrase by phrase: add --phrases")
+    if can(model, Segmental):
+        raise UserError(f"this {model.__name__} has no attention; it cuts source and output into units: add --units")
+    if can(model, Framewise) and not can(model, Joint):
+        raise UserError(f"this {model.__name__} has no attention; it aligns outputs with frames: add --frames")
+
+
+def _show_signal_attention(transducer: Transducer, asked: Asked) -> None:
+    from transduce.inspect.signal_attention import signal_attention
+    from transduce.reports.heat_map import write
+
+    found = signal_attention(transducer, asked.source, asked.target, asked.head)
+    if asked.out is None:
+        print("\n".join(found.lines()))
+    else:
+        write(found, asked.out)
+
+
+def _show_links(transducer: Transducer, asked: Asked) -> None:
+    from transduce.inspect.links import links
+    from transduce.reports.word_links import PairLinks, write
+
+    found = links(transducer, asked.source, asked.target, asked.head)
+    if asked.out is None:
+        print("\n".join(found.lines()))
+    else:
+        write(PairLinks.of(found.found), "Word alignment", asked.out)
+
+
+def _show_labels(transducer: Transducer, asked: Asked) -> None:
+    from transduce.inspect.label_posteriors import label_posteriors
+    from transduce.reports.label_posteriors import write
+
+    if asked.head is not None:
+        raise UserError(
+            f"--head {asked.head} is for attention, and inspect shows the labels of this "
+            f"{type(transducer.model).__name__}: leave it out"
+        )
+    found = label_posteriors(transducer, asked.source, asked.target)
+    if asked.out is None:
+        print("\n".join(found.lines()))
+    else:
+        write(found, asked.out)
+
+
+def _show_beam_tree(asked: Asked) -> None:
+    from transduce.inspect.beams import beam_tree
+    from transduce.pages.page import write
+    from transduce.reports.search_tree import page, svg
+
+    out = asked.out
+    if out is not None and out.suffix not in (".html", ".svg"):
+        raise UserError(f"--out {out}: the tree is drawn as .html, a page, or .svg; end the name with one of them")
+    tree = beam_tree(load(asked.trained, asked.beam), asked.source)
+    if out is None:
+        print("\n".join(tree.lines(asked.pruned)))
+    else:
+        write(out, svg(tree, asked.pruned) if out.suffix == ".svg" else page(tree, asked.pruned))
+
+
+def _show_units(asked: Asked) -> None:
+    from transduce.inspect.units import units
+
+    print("\n".join(units(load(asked.trained), asked.source, asked.target).lines()))
+
+
+def _show_frames(asked: Asked) -> None:
+    from transduce.answers.answer import with_warnings
+    from transduce.answers.frame_alignments import alignment_lattice, frame_alignments
+    from transduce.answers.request import Request
+    from transduce.pages.page import write
+    from transduce.reports.lattice import svg
+
+    if asked.beam is not None and asked.target is not None:
+        raise UserError("--beam is for a search, and with --target nothing is searched for: leave out one of them")
+    if asked.out is not None and asked.out.suffix != ".svg":
+        raise UserError(f"--out {asked.out}: frames are drawn as .svg; end the name with it")
+    transducer = load(asked.trained, asked.beam)
+    (answer,) = with_warnings(transducer.answer([Request(asked.source, target=asked.target)]))
+    best = replace(answer, outputs=answer.outputs[:1])
+    ((alignment,),) = frame_alignments(transducer, [best])
+    found = alignment.checked()
+    if asked.out is not None:
+        write(asked.out, svg(alignment_lattice(transducer, best), found.output.tokens[:-1]))
+        return
+    print(f"log-probability {found.output.log_prob:.3f}, of this alignment alone {found.log_prob:.3f}")
+    print(" ".join(found.path()))
+    for token, (first, last) in zip(found.output.tokens, found.frames, strict=False):
+        print(f"{first:5}-{last:<5} {token}")
+
+
+def _show_gradients(asked: Asked) -> None:
+    from transduce.inspect.gradients import gradient_reach, plot
+    from transduce.pages.page import write
+
+    transducer = load(asked.trained)
+    if not transducer.conditional and asked.target is not None:
+        raise UserError(
+            f"--target {asked.target!r}: a language model has no source, so SOURCE is its text: leave it out"
+        )
+    if transducer.conditional:
+        pair = asked.source, transducer(asked.source) if asked.target is None else asked.target
+    else:
+        pair = "", asked.source
+    found = gradient_reach(transducer, [pair], 10 if asked.distance is None else asked.distance)
+    if asked.out is None:
+        print("\n".join(found.lines()))
+    elif asked.out.suffix == ".json":
+        write(asked.out, formats.as_json(found.record(), indent=1) + "\n")
+    else:
+        plot([(asked.trained.run.name, found)], asked.out)
+
+
+ATTENTION = "attention"  # what is shown if no option asks for another view
+VIEWS = {
+    ATTENTION: View("attention", ("--target", "--head", "--out"), _show_attention),
+    "--beam-tree": View("a search", ("--beam", "--pruned", "--out"), _show_beam_tree),
+    "--frames": View("an alignment", ("--target", "--beam", "--out"), _show_frames),
+    "--units": View("the units of a source and its output", ("--target",), _show_units),
+    "--phrases": View("a derivation", ("--pruned", "--out"), _show_phrases),
+    "--series": View("a forecast", ("--out",), _show_series),
+    "--gradients": View("how far gradients reach", ("--target", "--distance", "--out"), _show_gradients),
+}
