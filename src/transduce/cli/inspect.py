@@ -22,7 +22,7 @@ def inspect(
         Path | None,
         typer.Option(
             help="Draw it in a file (.png, .svg, .pdf; signals, links and labels also .html, labels also .json; a beam "
-            "tree .html, .svg; the stacks of --phrases .html, .svg, .json; gradients also .json; frames .svg)."
+            "tree .html, .svg; --phrases .html, .svg, .json; --gradients and --rank also .json; frames .svg)."
         ),
     ] = None,
     head: Annotated[int | None, typer.Option(min=0, help="Show one attention head; by default the average.")] = None,
@@ -48,6 +48,9 @@ def inspect(
     gradients: Annotated[
         bool, typer.Option("--gradients", help="Show how far gradients reach back in a recurrent decoder.")
     ] = False,
+    rank: Annotated[
+        bool, typer.Option("--rank", help="Show how equal a Transformer's states become with depth, and without skips.")
+    ] = False,
     distance: Annotated[
         int | None, typer.Option(min=2, help="Tokens to look back with --gradients.", show_default="10")
     ] = None,
@@ -55,7 +58,7 @@ def inspect(
     """Show the attention to a source while the model writes its output, the posterior probabilities of a chain's
     labels, or the links of a word aligner. Options show other views: the frames of a CTC model, the units of a joint
     n-gram model, the phrases of a phrase-based model, the hypotheses of a beam search, a series with its
-    forecast, or the reach of gradients."""
+    forecast, the reach of gradients, or the rank of a Transformer's states."""
     views = {
         "--beam-tree": beam_tree,
         "--frames": frames,
@@ -63,6 +66,7 @@ def inspect(
         "--phrases": phrases,
         "--series": series,
         "--gradients": gradients,
+        "--rank": rank,
     }
     chosen = [name for name, given in views.items() if given]
     if len(chosen) > 1:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from transduce.cli import formats
 from transduce.cli.options import RunOptions
 from transduce.errors import UserError
+from transduce.pages.page import write
 
 if TYPE_CHECKING:
     from transduce.transducer import Transducer
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """What ``transduce inspect`` was asked to show of a run, for one source. An option that was not given is None or
+    """The arguments of ``transduce inspect``: a run, a source, and options. An option that was not given is None or
     False.
     """
 
@@ -32,14 +33,14 @@ class Asked:
 
     @property
     def options(self) -> list[str]:
-        """The options that were given, as they are written on the command line."""
+        """The names of the options that were given, such as --target."""
         names = ("target", "out", "head", "beam", "pruned", "distance")
         return [f"--{name}" for name in names if getattr(self, name) not in (None, False)]
 
 
 @dataclass(frozen=True)
 class View:
-    """One view: ``about`` names what it shows, ``takes`` are its options, and ``show`` prints or draws it."""
+    """One view: ``about`` is its subject, ``takes`` are its options, and ``show`` prints or draws it."""
 
     about: str
     takes: tuple[str, ...]
@@ -77,7 +78,6 @@ def load(trained: RunOptions, beam: int | None = None) -> Transducer:
 def _show_phrases(asked: Asked) -> None:
     from transduce.inspect.phrases import phrases
     from transduce.inspect.stacks import stack_tree
-    from transduce.pages.page import write
     from transduce.reports.search_tree import STACKS, page, svg
 
     out = asked.out
@@ -190,7 +190,6 @@ def _show_labels(transducer: Transducer, asked: Asked) -> None:
 
 def _show_beam_tree(asked: Asked) -> None:
     from transduce.inspect.beams import beam_tree
-    from transduce.pages.page import write
     from transduce.reports.search_tree import page, svg
 
     out = asked.out
@@ -213,7 +212,6 @@ def _show_frames(asked: Asked) -> None:
     from transduce.answers.answer import with_warnings
     from transduce.answers.frame_alignments import alignment_lattice, frame_alignments
     from transduce.answers.request import Request
-    from transduce.pages.page import write
     from transduce.reports.lattice import svg
 
     if asked.beam is not None and asked.target is not None:
@@ -236,7 +234,6 @@ def _show_frames(asked: Asked) -> None:
 
 def _show_gradients(asked: Asked) -> None:
     from transduce.inspect.gradients import gradient_reach, plot
-    from transduce.pages.page import write
 
     transducer = load(asked.trained)
     if not transducer.conditional and asked.target is not None:
@@ -256,6 +253,18 @@ def _show_gradients(asked: Asked) -> None:
         plot([(asked.trained.run.name, found)], asked.out)
 
 
+def _show_rank(asked: Asked) -> None:
+    from transduce.inspect.rank import rank_residuals
+
+    found = rank_residuals(load(asked.trained), asked.source)
+    if asked.out is None:
+        print("\n".join(found.lines()))
+    elif asked.out.suffix == ".json":
+        write(asked.out, formats.as_json(dict(found.curves), indent=1) + "\n")
+    else:
+        found.plot(asked.out)
+
+
 ATTENTION = "attention"  # what is shown if no option asks for another view
 VIEWS = {
     ATTENTION: View("attention", ("--target", "--head", "--out"), _show_attention),
@@ -264,5 +273,6 @@ VIEWS = {
     "--units": View("the units of a source and its output", ("--target",), _show_units),
     "--phrases": View("a derivation", ("--pruned", "--out"), _show_phrases),
     "--series": View("a forecast", ("--out",), _show_series),
+    "--rank": View("the rank of states", ("--out",), _show_rank),
     "--gradients": View("how far gradients reach", ("--target", "--distance", "--out"), _show_gradients),
 }

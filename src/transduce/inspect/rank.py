@@ -1,0 +1,163 @@
+"""How near the states of a Transformer come to rank one with depth, with and without parts of its layers.
+
+S positions, W features. Attention alone makes the states of all positions equal, doubly exponentially with depth; skip
+connections prevent it (Dong, Cordonnier and Loukas, "Attention is not all you need", ICML 2021).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transduce.errors import UserError
+from transduce.inspect.untrained import untrained
+from transduce.pages.palette import FAINT, HUES, INK, RULE
+from transduce.pages.plots import figure, save
+from transduce.search.forcing import shifted
+from transduce.transducer import Transducer
+
+PARTS: dict[str, tuple[bool, bool]] = {  # skip connections, feed-forward networks
+    "attention alone": (False, False),
+    "with feed-forward": (False, True),
+    "with skips": (True, False),
+    "with both": (True, True),
+}
+
+
+@dataclass(frozen=True)
+class RankResiduals:
+    """``curves`` maps names of models to residuals by depth: first of the embedded tokens, then after each layer.
+
+    The residual is the norm of the states minus their mean over positions, divided by the norm of the states
+    (Frobenius): 0 if all positions have the same state, at most 1.
+    """
+
+    curves: Mapping[str, tuple[float, ...]]
+
+    def lines(self) -> list[str]:
+        """A table for the terminal: a row for each model, a column for each depth."""
+        width = max(map(len, self.curves))
+        depth = len(next(iter(self.curves.values())))
+        head = "".join(f"{layer:>10}" for layer in range(depth))
+        rows = (f"{name:{width}}" + "".join(f"{each:10.2g}" for each in row) for name, row in self.curves.items())
+        return [f"{'layers':{width}}{head}", *rows]
+
+    def plot(self, path: str | Path) -> None:
+        """Draws the curves into a file (.png, .svg, .pdf); models without training are dashed. Raises
+        MissingPackageError without matplotlib, and UserError for an unsupported suffix.
+        """
+        drawn = figure(7.5, 4.2)
+        axes = drawn.subplots()
+        for number, (name, row) in enumerate(self.curves.items()):
+            dashes = "--" if name.startswith(UNTRAINED) else "-"
+            axes.plot(row, dashes, color=HUES[number % len(PARTS)], linewidth=1.8, label=name)
+        axes.set_yscale("log")
+        axes.set_xlabel("layers", color=FAINT)
+        axes.set_ylabel("residual from rank one", color=FAINT)
+        axes.legend(frameon=False, fontsize=9, labelcolor=INK)
+        axes.grid(axis="y", color=RULE, linewidth=0.8)
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0, labelsize=9, labelcolor=INK)
+        save(drawn, path)
+
+
+UNTRAINED = "untrained, "
+
+
+@torch.inference_mode()
+def rank_residuals(transducer: Transducer, text: str) -> RankResiduals:
+    """The residuals of the Transformer's encoder for the source ``text``; of a language model's decoder for the text.
+
+    The whole model runs, then the model without its skip connections, without its feed-forward networks, and without both. Then the
+    same follows for a model of the same settings without training. Raises UserError if the model has no Transformer's
+    layers.
+    """
+    curves = {}
+    for prefix, one in (("", transducer), (UNTRAINED, untrained(transducer))):
+        for name, (skips, feedforward) in PARTS.items():
+            curves[prefix + name] = _residuals(one, text, skips, feedforward)
+    return RankResiduals(curves)
+
+
+def residual(states_SW: Tensor) -> float:
+    """The norm of states minus their mean over positions, divided by the norm of the states. It is 0 if all are 0."""
+    states_SW = states_SW.double()
+    whole = float(states_SW.norm())
+    return float((states_SW - states_SW.mean(0)).norm()) / whole if whole else 0.0
+
+
+def _residuals(transducer: Transducer, text: str, skips: bool, feedforward: bool) -> tuple[float, ...]:
+    model: Any = copy.deepcopy(transducer.model)
+    for layer in _layers(model):
+        if not feedforward:
+            layer.feedforward, layer.feedforward_residual = nn.Identity(), Bare()
+        if not skips:
+            layer.mixer_residual = WithoutSkip(layer.mixer_residual)
+            layer.feedforward_residual = WithoutSkip(layer.feedforward_residual)
+    with _recorded(model) as states, transducer.computing():
+        if transducer.conditional:
+            model.start(transducer.padded([transducer.read_one(text)]))
+        else:
+            (ids,) = transducer.target_tokenizer.encode([text])
+            target = transducer.padded([ids], torch.long)
+            model.extend(shifted(target), model.start(transducer.padded([transducer.read_one("")])))
+    if not states:
+        raise UserError(
+            f"this {type(model).__name__} has no Transformer's layers over its source, so they have no depth"
+        )
+    return tuple(residual(each_BSW[0]) for each_BSW in states)
+
+
+def _layers(model: nn.Module) -> list[Any]:
+    return [module for module in model.modules() if hasattr(module, "mixer_residual")]
+
+
+@contextmanager
+def _recorded(model: nn.Module) -> Iterator[list[Tensor]]:
+    """The input of the first layer that runs, and the output of each layer, in their order."""
+    states: list[Tensor] = []
+
+    def note(layer: nn.Module, given: tuple[Any, ...], result: Any) -> None:
+        if not states:
+            states.append(given[0])
+        states.append(result[0] if isinstance(result, tuple) else result)
+
+    hooks = [layer.register_forward_hook(note) for layer in _layers(model)]
+    try:
+        yield states
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+class WithoutSkip(nn.Module):
+    """A residual connection whose sum has lost x: the norms of ``around`` stay."""
+
+    def __init__(self, around: Any) -> None:
+        super().__init__()
+        self.around = around
+
+    def enter(self, x: Tensor) -> Tensor:
+        entered: Tensor = self.around.enter(x)
+        return entered
+
+    def leave(self, x: Tensor, y: Tensor) -> Tensor:
+        left: Tensor = self.around.leave(torch.zeros_like(x), y)
+        return left
+
+
+class Bare(nn.Module):
+    """A connection that adds nothing: around ``nn.Identity`` it leaves x as it is."""
+
+    def enter(self, x: Tensor) -> Tensor:
+        return x
+
+    def leave(self, x: Tensor, y: Tensor) -> Tensor:
+        return y
