@@ -75,9 +75,9 @@ UNTRAINED = "untrained, "
 def rank_residuals(transducer: Transducer, text: str) -> RankResiduals:
     """The residuals of the Transformer's encoder for the source ``text``; of a language model's decoder for the text.
 
-    The whole model runs, then the model without its skip connections, without its feed-forward networks, and without both. Then the
-    same follows for a model of the same settings without training. Raises UserError if the model has no Transformer's
-    layers.
+    The whole model runs, then the model without its skip connections, without its feed-forward networks, and without
+    both. Then the same follows for a model of the same settings without training. Raises UserError if the model has no
+    Transformer's layers.
     """
     curves = {}
     for prefix, one in (("", transducer), (UNTRAINED, untrained(transducer))):
