@@ -19,7 +19,7 @@ LAYERS: list[set[str]] = [
     {"types", "protocols", "tree", "chain", "links", "constituents", "ctc", "names", "config", "files", "schedules"},
     {"pages", "compute"},
     {"data", "modules"},
-    {"encoders", "decoders", "statistical", "recipes"},
+    {"encoders", "decoders", "statistical", "recipes", "vectors"},
     {"models"},
     {"search", "metrics"},
     {"objectives"},

@@ -50,6 +50,7 @@ NAMES: dict[str, dict[str, str]] = {
         "labels": "transduce.encoders.labels:LabelsEncoder",
         "first-piece": "transduce.encoders.pieces:FirstPieceEncoder",
         "labelled": "transduce.encoders.labels:LabelledEncoder",
+        "siamese": "transduce.encoders.siamese:SiameseEncoder",
     },
     "Embedding": {
         "tokens": "transduce.modules.embedding:TokenEmbedding",
@@ -270,6 +271,7 @@ NAMES: dict[str, dict[str, str]] = {
         "bytes": "transduce.data.tokenizers.text:Bytes",
         "labelled": "transduce.data.tokenizers.labels:Labelled",
         "labels": "transduce.data.tokenizers.labels:Labels",
+        "pair": "transduce.data.tokenizers.pairs:Pair",
         "features": "transduce.data.tokenizers.features:Features",
         "spelled": "transduce.data.tokenizers.spelled:Spelled",
         "factored": "transduce.data.tokenizers.factors:Factored",

@@ -1,0 +1,53 @@
+"""A corpus of text for training word vectors: its words, line by line."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.data import corpora
+from transduce.errors import UserError
+
+WORD = re.compile(r"\w+(?:['’]\w+)*")
+UNKNOWN = "<unk>"  # what published corpora, such as the Penn Treebank, have in the place of rare words
+LONGEST = 1000  # words; gensim ignores what follows the 10,000th word of a line
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The lines of text ``files``, as lists of words. It can be read several times; a .gz file is decompressed.
+
+    A word is a run of letters, digits and underscores, with apostrophes inside it; punctuation is left out. If
+    ``whole`` is True, words are instead what stands between white space, for text that is already tokenised. "<unk>" is
+    never a word. If ``lowercase`` is True, words become lower case. A line of more than 1,000 words is divided.
+    """
+
+    files: Sequence[Path]
+    lowercase: bool = True
+    whole: bool = False
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for path in self.files:
+            for raw in corpora.lines(path):
+                line = raw.decode(errors="replace")
+                words = split(line.lower() if self.lowercase else line, self.whole)
+                for start in range(0, len(words), LONGEST):
+                    yield words[start : start + LONGEST]
+
+    def counts(self) -> Counter[str]:
+        """How often each word occurs. Raises UserError if the files have no words."""
+        found: Counter[str] = Counter()
+        for words in self:
+            found.update(words)
+        if not found:
+            raise UserError(f"{', '.join(map(str, self.files))}: the corpus is empty; give files with text")
+        return found
+
+
+def split(line: str, whole: bool = False) -> list[str]:
+    """The words of a line, as ``Corpus`` describes them."""
+    line = line.replace(UNKNOWN, " ")
+    return line.split() if whole else WORD.findall(line)
