@@ -13,8 +13,8 @@ import pytest
 
 from transduce.errors import UserError
 from transduce.vectors.analogies import analogies, read_questions
-from transduce.vectors.correlation import estimate, pearson, ranks, share, spearman
 from transduce.vectors.corpus import Corpus
+from transduce.vectors.correlation import estimate, pearson, ranks, share, spearman
 from transduce.vectors.files import load, save
 from transduce.vectors.misspellings import misspellings, read_misspellings
 from transduce.vectors.neighbours import neighbours, odd_one_out

@@ -15,6 +15,7 @@ from transduce.cli.compare import compare
 from transduce.cli.complete import complete
 from transduce.cli.data import data
 from transduce.cli.distance import distance
+from transduce.cli.embed import embed
 from transduce.cli.evaluate import evaluate
 from transduce.cli.examine import examine
 from transduce.cli.export import export
@@ -30,6 +31,7 @@ from transduce.cli.score import score
 from transduce.cli.shortlist import shortlist
 from transduce.cli.sweep import sweep
 from transduce.cli.train import train
+from transduce.cli.vectors.app import vectors
 from transduce.errors import StoppedError, UserError
 
 app = typer.Typer(
@@ -44,6 +46,7 @@ COMMANDS = (
         predict,
         complete,
         generate,
+        embed,
         rerank,
         score,
         evaluate,
@@ -59,6 +62,7 @@ COMMANDS = (
 )
 for command in COMMANDS:
     app.command()(with_option_groups(command))
+app.add_typer(vectors, name="vectors")
 
 
 def main() -> None:

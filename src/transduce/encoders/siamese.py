@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import torch
 from torch import Tensor, nn
 
@@ -37,6 +39,12 @@ class SiameseEncoder(nn.Module):
         self.dropout = Dropout(dropout)
         self.hidden = projection(4 * self.width, hidden) if hidden else None
         self.summary_widths = (hidden or 4 * self.width,)
+
+    @property
+    def embedding(self) -> nn.Module:
+        """The inner encoder's embedding of tokens."""
+        embedding: nn.Module = cast(Any, self.encoder).embedding
+        return embedding
 
     def sentences(self, source: Padded) -> Tensor:
         """The vector of each sentence, [B, D]. The rows are single sentences, not pairs, and end with EOS."""

@@ -35,6 +35,14 @@ class Encoder(Protocol):
     def __call__(self, source: Any) -> Memory: ...
 
 
+class ComparesSentences(Encoder, Protocol):
+    """An encoder whose source is a pair of sentences. ``sentences`` maps single sentences, which end with EOS, to their
+    vectors [B, D].
+    """
+
+    def sentences(self, source: Padded) -> Tensor: ...
+
+
 def memory_widths(encoder: Encoder) -> MemoryWidths:
     """The widths of an encoder's memory. A decoder or a pooler is built from them."""
     return MemoryWidths(encoder.width, encoder.summary_widths)

@@ -19,6 +19,7 @@ Method = Literal["add", "mul"]
 AT_ONCE = 256  # questions; their cosines with all words are in memory
 TINY = 1e-6  # keeps 3CosMul from dividing by 0, as in gensim
 TOTAL = "total"
+METHODS: tuple[Method, ...] = ("add", "mul")
 
 
 class Question(NamedTuple):

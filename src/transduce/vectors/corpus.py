@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +45,11 @@ class Corpus:
         if not found:
             raise UserError(f"{', '.join(map(str, self.files))}: the corpus is empty; give files with text")
         return found
+
+
+def counted(lines: Iterable[str]) -> Counter[str]:
+    """How often each word occurs in the lines. Words are those of ``split``, in their own case."""
+    return Counter(word for line in lines for word in split(line))
 
 
 def split(line: str, whole: bool = False) -> list[str]:

@@ -1,0 +1,92 @@
+"""``transduce embed``: the vectors of sentences."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transduce.cli import inputs
+from transduce.cli.options import BatchSize, Files, LoadingOptions
+from transduce.errors import UserError
+
+if TYPE_CHECKING:
+    from transduce.vectors.table import Floats
+
+WEIGHTS = ("none", "sif")
+
+
+def embed(
+    loading: LoadingOptions,
+    system: Annotated[
+        Path, typer.Argument(help="A run with an encoder, or a file of word vectors.", metavar="RUN|VECTORS")
+    ],
+    files: Files = None,
+    out: Annotated[Path | None, typer.Option(help="Write here instead of standard output.", metavar="FILE.npy")] = None,
+    pooling: Annotated[
+        str | None,
+        typer.Option(help="Of a run: own (the model's way, else mean), mean or max of the states, or summary."),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Of a file of vectors: none (plain average), or sif (rare words more, no common component)."),
+    ] = None,
+    batch_size: BatchSize = 64,
+) -> None:
+    """Write one vector for each line as a NumPy file: a matrix of float32, a row for each line.
+
+    transduce embed RUN sentences.txt > vectors.npy
+    """
+    import io
+
+    import numpy as np
+
+    from transduce.files import write_file
+
+    if out is None and sys.stdout.isatty():
+        raise UserError("the vectors are bytes and no text: give --out FILE.npy, or redirect the output, > vectors.npy")
+    if system.is_dir():
+        if weights is not None:
+            raise UserError(f"--weights {weights}: {system} is a run; set --pooling, or give a file of word vectors")
+        matrix_ND = _of_run(loading, system, files, pooling or "own", batch_size)
+    else:
+        if pooling is not None:
+            raise UserError(f"--pooling {pooling}: {system} is a file of word vectors; set --weights, or give a run")
+        matrix_ND = _of_words(system, files, weights or "none")
+    if out is not None:
+
+        def fill(scratch: Path) -> None:
+            with scratch.open("wb") as file:
+                np.save(file, matrix_ND)
+
+        write_file(out, fill)
+        return
+    written = io.BytesIO()
+    np.save(written, matrix_ND)
+    sys.stdout.buffer.write(written.getvalue())
+
+
+def _of_run(loading: LoadingOptions, run: Path, files: list[Path] | None, pooling: str, batch_size: int) -> Floats:
+    from transduce.representations.sentences import sentence_vectors, stacked
+
+    transducer = loading.of(run)
+    lines = inputs.lines(files, inputs.longest_line(transducer))
+    return stacked(sentence_vectors(transducer, lines, pooling, batch_size))  # type: ignore[arg-type]
+
+
+def _of_words(path: Path, files: list[Path] | None, weights: str) -> Floats:
+    """The averages of word vectors. With "sif", words are counted in the given lines."""
+    from transduce.vectors.corpus import counted
+    from transduce.vectors.files import load
+    from transduce.vectors.sentences import SmoothInverseFrequency, average
+
+    if weights not in WEIGHTS:
+        raise UserError(f"--weights {weights!r}: expected {', '.join(WEIGHTS)}")
+    lines = list(inputs.lines(files))
+    if not lines:
+        raise UserError("there are no sentences to embed: give a text of at least one line")
+    counts = counted(lines)
+    vectors = load(path, list(counts) or [""])
+    return average(vectors, lines) if weights == "none" else SmoothInverseFrequency.fit(vectors, counts, lines)(lines)

@@ -1,0 +1,1 @@
+"""``transduce vectors``: train, question and measure word vectors."""

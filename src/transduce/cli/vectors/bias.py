@@ -1,0 +1,128 @@
+"""``transduce vectors bias`` and ``debias``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transduce.cli.options import RecordPath, Report, check_record, check_report, keep_record
+from transduce.cli.vectors.options import AsJson, VectorOptions, show, show_json
+from transduce.errors import UserError
+
+if TYPE_CHECKING:
+    from transduce.vectors.bias import Questions
+
+METHODS = ("neutralise", "hard", "soft")
+Pairs = Annotated[
+    Path, typer.Option(help='Pairs of words that define the direction: JSON, [["woman", "man"], ["she", "he"]].')
+]
+Direction = Annotated[str, typer.Option("--direction", help="pca or mean, of the differences of the pairs.")]
+
+
+def bias(
+    opened: VectorOptions,
+    pairs: Pairs,
+    after: Annotated[
+        list[Path] | None, typer.Option(help="Other vectors to measure beside, such as debiased ones.")
+    ] = None,
+    occupations: Annotated[
+        Path | None, typer.Option(help="Occupations: JSON, words or [word, definition, stereotype].")
+    ] = None,
+    weat: Annotated[list[Path] | None, typer.Option(help="WEAT tests: JSON, targ1, targ2, attr1, attr2.")] = None,
+    similarity: Annotated[
+        list[Path] | None, typer.Option(help="Scored pairs of words: what debiasing may cost.")
+    ] = None,
+    kind: Direction = "pca",
+    report: Report = None,
+    record: RecordPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure bias along a direction: occupations, their analogies and WEAT; several vectors side by side."""
+    from transduce.vectors.bias import bias as measure
+
+    check_report(report)
+    check_record(record)
+    questions = _questions(pairs, kind, occupations, weat or [], similarity or [])
+    every = [opened, *(replace(opened, vectors=path) for path in after or [])]
+    results = [measure(each.open(questions.words), questions, each.vectors.name) for each in every]
+    measures = [each.rows() for each in results]
+    rows = [["", *(each.name for each in results)]]
+    rows += [[row[0][0], *(value for _, value in row)] for row in zip(*measures, strict=True)]
+    if as_json:
+        show_json([each.as_json() for each in results])
+    else:
+        show(rows, align="<<")
+    if report is not None:
+        from transduce.pages.page import write
+        from transduce.reports.bias import bias_page
+
+        write(report, bias_page(results))
+        typer.echo(f"{report}", err=True)
+    if record is not None:
+        from transduce.records.making import new_record
+        from transduce.records.record import PrintedTable
+
+        printed = PrintedTable("Bias of word vectors", tuple(rows[0]), tuple(map(tuple, rows[1:])))
+        keep_record(record, lambda command: new_record(command, "test", tables=[printed]))
+
+
+def debias(
+    opened: VectorOptions,
+    pairs: Pairs,
+    out: Annotated[Path, typer.Option(help="NAME.vec: word2vec text. NAME.bin: word2vec binary.")],
+    method: Annotated[
+        str,
+        typer.Option(help="neutralise; hard: neutralise, then equalise pairs; soft: a linear map that keeps products."),
+    ] = "hard",
+    specific: Annotated[
+        Path | None, typer.Option(help="Words that keep their component: JSON, such as aunt and king for gender.")
+    ] = None,
+    equalise: Annotated[
+        Path | None, typer.Option(help="Of hard: pairs to equalise, as JSON; by default those of --pairs.")
+    ] = None,
+    weight: Annotated[float, typer.Option(help="Of soft: how much neutrality counts beside the old products.")] = 0.2,
+    kind: Direction = "pca",
+) -> None:
+    """Write vectors without their component along a direction (Bolukbasi et al. 2016). Vectors get length 1."""
+    from transduce.vectors.debiasing import equalise as equalised
+    from transduce.vectors.debiasing import neutralise, soften
+    from transduce.vectors.direction import direction, read_word_pairs, read_words
+    from transduce.vectors.files import save
+
+    if method not in METHODS:
+        raise UserError(f"--method {method!r}: expected {', '.join(METHODS)}")
+    if equalise is not None and method != "hard":
+        raise UserError(f"--equalise belongs to --method hard, and this is {method}: leave it out")
+    defining = read_word_pairs(pairs)
+    kept = read_words(specific) if specific is not None else []
+    vectors = opened.open()
+    along_D = direction(vectors, defining, kind)  # type: ignore[arg-type]
+    changed = soften(vectors, along_D, kept, weight) if method == "soft" else neutralise(vectors, along_D, kept)
+    if method == "hard":
+        changed = equalised(changed, along_D, read_word_pairs(equalise) if equalise is not None else defining)
+    save(changed, out)
+    print(out)
+
+
+def _questions(
+    pairs: Path, kind: str, occupations: Path | None, tests: list[Path], similarities: list[Path]
+) -> Questions:
+    """Reads the files. Raises UserError for one of another form, and for an unknown ``kind``."""
+    from transduce.vectors.association import read_test
+    from transduce.vectors.bias import Questions
+    from transduce.vectors.direction import read_word_pairs
+    from transduce.vectors.occupations import read_occupations
+    from transduce.vectors.similarity import read_pairs
+
+    if kind not in ("pca", "mean"):
+        raise UserError(f"--direction {kind!r}: expected pca or mean")
+    return Questions(
+        read_word_pairs(pairs),
+        kind,  # type: ignore[arg-type]
+        read_occupations(occupations) if occupations is not None else (),
+        [read_test(path) for path in tests],
+        {path.name.split(".")[0]: read_pairs(path) for path in similarities},
+    )

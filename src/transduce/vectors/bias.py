@@ -1,0 +1,121 @@
+"""The bias of word vectors in one result: the direction, the occupations on it, WEAT, and the similarity that is
+left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from transduce.vectors.association import Association, Test, weat
+from transduce.vectors.correlation import Estimate
+from transduce.vectors.direction import Kind, Pair, direction, explained
+from transduce.vectors.occupations import (
+    Occupation,
+    OccupationAnalogy,
+    OccupationResult,
+    occupation_analogies,
+    occupations,
+)
+from transduce.vectors.similarity import ScoredPair, SimilarityResult, similarity
+from transduce.vectors.table import Vectors
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What to measure: ``pairs`` define the direction (``direction``), as ``kind`` says. ``listed`` are occupations,
+    ``tests`` are WEAT tests, and ``similarities`` are scored pairs of words by name. Each of these three may be empty.
+    """
+
+    pairs: Sequence[Pair]
+    kind: Kind = "pca"
+    listed: Sequence[Occupation] = ()
+    tests: Sequence[Test] = ()
+    similarities: Mapping[str, Sequence[ScoredPair]] | None = None
+
+    @property
+    def words(self) -> set[str]:
+        """All words that the measures ask for."""
+        of_tests = (word for test in self.tests for part in (test.x, test.y, test.a, test.b) for word in part)
+        of_pairs = (word for pair in self.pairs for word in pair)
+        scored = (word for each in (self.similarities or {}).values() for pair in each for word in pair[:2])
+        return {*of_tests, *of_pairs, *scored, *(each.word for each in self.listed)}
+
+
+@dataclass(frozen=True)
+class BiasResult:
+    """The bias of the vectors ``name``. ``variance`` is the share of the variance of the pairs that their first
+    principal component explains. ``occupations`` is None and ``analogies`` is empty without occupations.
+    """
+
+    name: str
+    variance: float
+    occupations: OccupationResult | None
+    analogies: tuple[OccupationAnalogy, ...]
+    associations: tuple[Association, ...]
+    similarities: tuple[SimilarityResult, ...]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The result as pairs of a measure and its value. Results of the same questions have the same measures, in the
+        same order.
+        """
+        found = [("variance of the pairs on the direction, %", f"{100 * self.variance:.1f}")]
+        if self.occupations is not None:
+            known = f"{len(self.occupations.ranked)} of {self.occupations.occupations}"
+            found += [
+                ("occupations with a vector", known),
+                ("their mean |projection|", f"{self.occupations.bias:.4f}"),
+                ("correlation with people's stereotypes", _with_interval(self.occupations.agreement)),
+            ]
+        for each in self.associations:
+            x, y, a, b = each.test.categories
+            p = f"p = {each.p:.4g}{'' if each.exact else ' (sampled)'}"
+            known = f"{each.known} of {each.words} words"
+            effect = "-" if each.effect != each.effect else f"{each.effect:.2f}, {p}"
+            found.append((f"{each.test.name}: {x} and {y}, {a} and {b}", f"{effect}, {known}"))
+        for similar in self.similarities:
+            found.append((f"Spearman on {similar.name} ({similar.used} pairs)", _with_interval(similar.spearman)))
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as values for JSON."""
+        return {
+            "name": self.name,
+            "variance": self.variance,
+            "occupations": self.occupations
+            and {
+                "bias": self.occupations.bias,
+                "agreement": self.occupations.agreement._asdict(),
+                "ranked": self.occupations.ranked,
+            },
+            "analogies": [each._asdict() for each in self.analogies],
+            "weat": [
+                {"test": each.test.name, "effect": each.effect, "p": each.p, "exact": each.exact, "known": each.known}
+                for each in self.associations
+            ],
+            "similarity": [
+                {"name": each.name, "used": each.used, "spearman": each.spearman._asdict()}
+                for each in self.similarities
+            ],
+        }
+
+
+def bias(vectors: Vectors, questions: Questions, name: str, extremes: int = 10) -> BiasResult:
+    """Measures what the questions ask of the vectors. ``extremes`` is the number of analogies of occupations. Raises
+    UserError if the vectors have none of the pairs, or none of the occupations.
+    """
+    along_D = direction(vectors, questions.pairs, questions.kind)
+    listed = questions.listed
+    return BiasResult(
+        name,
+        float(explained(vectors, questions.pairs)[0]),
+        occupations(vectors, along_D, listed) if listed else None,
+        tuple(occupation_analogies(vectors, along_D, listed, extremes)) if listed else (),
+        tuple(weat(vectors, test) for test in questions.tests),
+        tuple(similarity(vectors, each, each_name) for each_name, each in (questions.similarities or {}).items()),
+    )
+
+
+def _with_interval(found: Estimate) -> str:
+    return "-" if found.value != found.value else f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
