@@ -253,6 +253,10 @@ PARALLEL: dict[str, config.Table] = {
         "encoder": transformer()["encoder"],
         "pooling": {"type": "attention", "hidden": 5},
     },
+    "classifier, siamese": {
+        "type": "classifier",
+        "encoder": {"type": "siamese", "encoder": transformer()["encoder"], "pooling": "mean", "hidden": 7},
+    },
     "classifier, hidden Markov models": {"type": "hmm-classifier", "states": 3, "emission": "gaussian"},
 }
 """Those that write all at once: tests/test_parallel_laws.py."""
@@ -380,6 +384,23 @@ class Drawn(nn.Module):
         return embedded
 
 
+class Paired(nn.Module):
+    """An encoder of pairs: the row of ids is cut in two, and the first half gets an EOS of its own."""
+
+    def __init__(self, encoder: Any) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.width, self.summary_widths = encoder.width, encoder.summary_widths
+
+    def forward(self, source: Padded) -> Any:
+        first_B1 = (source.lengths // 2)[:, None]
+        places_1S = torch.arange(source.values.shape[1] + 1)[None]
+        longer_BS = torch.cat([source.values, source.values[:, :1]], 1)
+        taken_BS = (places_1S - (places_1S > first_B1).long()).expand(len(first_B1), -1)
+        values_BS = longer_BS.gather(1, taken_BS).masked_fill(places_1S == first_B1, EOS)
+        return self.encoder(Padded(values_BS, source.lengths + 1))
+
+
 class DrawnEmissions(nn.Module):
     """Emissions of the steps that are drawn for each id. EOS is no step."""
 
@@ -442,6 +463,8 @@ def build(table: config.Table, seed: int = 0, dtype: torch.dtype = torch.float64
                 parameter.mul_(1.7)
     if facts(table) is SIGNAL and hasattr(model, "encoder"):
         model.encoder.embedding = Drawn(model.encoder.embedding)
+    if table.get("encoder", {}).get("type") == "siamese":
+        model.encoder = Paired(model.encoder)
     return model.to(dtype).eval()
 
 

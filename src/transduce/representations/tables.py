@@ -52,7 +52,7 @@ def vectors_of(
     name: str = "the run",
 ) -> Vectors:
     """The vectors of a run's vocabulary: the embedding table of its "source" or of its "target", or with "states" the
-    mean of the encoder's states for each word alone.
+    vector that ``sentence_vectors`` gives each word alone.
 
     The mark of a space before a word is removed from tokens; of two tokens that then are equal, the one with the mark
     counts. Special tokens are left out. With "states" and ``words``, the words are these, whether or not they are in
@@ -62,7 +62,7 @@ def vectors_of(
         raise UserError(f"table = {table!r}: expected one of {', '.join(TABLES)}")
     if table == "states":
         chosen = list(dict.fromkeys(words if words is not None else spelled(transducer.source_tokenizer)))[:limit]
-        return Vectors(tuple(chosen), stacked(sentence_vectors(transducer, chosen, "mean")), name=name)
+        return Vectors(tuple(chosen), stacked(sentence_vectors(transducer, chosen)), name=name)
     tokenizer = transducer.source_tokenizer if table == "source" else transducer.target_tokenizer
     weight = _weight(transducer.model, "encoder" if table == "source" else "decoder")
     found = spelled(tokenizer)
