@@ -51,6 +51,15 @@ def inspect(
     rank: Annotated[
         bool, typer.Option("--rank", help="Show how equal a Transformer's states become with depth, and without skips.")
     ] = False,
+    cells: Annotated[
+        bool,
+        typer.Option("--cells", help="Show the units of a recurrent language model; SOURCE is a text or its file."),
+    ] = False,
+    unit: Annotated[int | None, typer.Option(min=0, help="With --cells: the number of the unit to show.")] = None,
+    track: Annotated[
+        str | None,
+        typer.Option(help="With --cells: find units that follow quotes, brackets, indentation or place (in the line)."),
+    ] = None,
     distance: Annotated[
         int | None, typer.Option(min=2, help="Tokens to look back with --gradients.", show_default="10")
     ] = None,
@@ -58,7 +67,7 @@ def inspect(
     """Show the attention to a source while the model writes its output, the posterior probabilities of a chain's
     labels, or the links of a word aligner. Options show other views: the frames of a CTC model, the units of a joint
     n-gram model, the phrases of a phrase-based model, the hypotheses of a beam search, a series with its
-    forecast, the reach of gradients, or the rank of a Transformer's states."""
+    forecast, the reach of gradients, the rank of a Transformer's states, or the units of a recurrent model."""
     views = {
         "--beam-tree": beam_tree,
         "--frames": frames,
@@ -67,9 +76,10 @@ def inspect(
         "--series": series,
         "--gradients": gradients,
         "--rank": rank,
+        "--cells": cells,
     }
     chosen = [name for name, given in views.items() if given]
     if len(chosen) > 1:
         raise UserError(f"{' and '.join(chosen)} are different views: give one of them")
-    asked = Asked(trained, text, target, out, head, beam, pruned, distance)
+    asked = Asked(trained, text, target, out, head, beam, pruned, distance, unit, track)
     show(chosen[0] if chosen else ATTENTION, asked)

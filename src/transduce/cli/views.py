@@ -30,11 +30,13 @@ class Asked:
     beam: int | None = None
     pruned: bool = False
     distance: int | None = None
+    unit: int | None = None
+    track: str | None = None
 
     @property
     def options(self) -> list[str]:
         """The names of the options that were given, such as --target."""
-        names = ("target", "out", "head", "beam", "pruned", "distance")
+        names = ("target", "out", "head", "beam", "pruned", "distance", "unit", "track")
         return [f"--{name}" for name in names if getattr(self, name) not in (None, False)]
 
 
@@ -265,6 +267,30 @@ def _show_rank(asked: Asked) -> None:
         found.plot(asked.out)
 
 
+def _show_cells(asked: Asked) -> None:
+    from transduce.inspect.cells import trace
+    from transduce.inspect.tracking import track
+    from transduce.reports.cells import cells_page
+
+    if asked.track is None and asked.unit is None:
+        raise UserError("--cells shows one unit: add --unit NUMBER, or --track PROPERTY to find one")
+    path = Path(asked.source)
+    found = trace(load(asked.trained), path.read_text(encoding="utf-8") if path.is_file() else asked.source)
+    tracking = None if asked.track is None else track(found, asked.track)
+    unit = asked.unit if asked.unit is not None or tracking is None else tracking.best
+    assert unit is not None
+    if asked.out is None:
+        print("\n".join(found.lines(unit) if tracking is None else tracking.lines(found)))
+    elif asked.out.suffix == ".json":
+        values = {"unit": unit, "text": found.text, "values": found.values_NU[:, unit].tolist()}
+        about = {} if tracking is None else {"tracking": tracking.record()}
+        write(asked.out, formats.as_json(values | about) + "\n")
+    elif asked.out.suffix == ".html":
+        write(asked.out, cells_page(found, unit, tracking))
+    else:
+        raise UserError(f"--out {asked.out}: a unit is shown on a page, .html, or written as .json; end the name so")
+
+
 ATTENTION = "attention"  # what is shown if no option asks for another view
 VIEWS = {
     ATTENTION: View("attention", ("--target", "--head", "--out"), _show_attention),
@@ -273,6 +299,7 @@ VIEWS = {
     "--units": View("the units of a source and its output", ("--target",), _show_units),
     "--phrases": View("a derivation", ("--pruned", "--out"), _show_phrases),
     "--series": View("a forecast", ("--out",), _show_series),
+    "--cells": View("the units of a recurrent model", ("--unit", "--track", "--out"), _show_cells),
     "--rank": View("the rank of states", ("--out",), _show_rank),
     "--gradients": View("how far gradients reach", ("--target", "--distance", "--out"), _show_gradients),
 }
