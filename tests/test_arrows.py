@@ -25,9 +25,9 @@ LAYERS: list[set[str]] = [
     {"objectives"},
     {"answers"},
     {"transducer"},
-    {"engines"},
+    {"engines", "foreign"},
     {"runs"},
-    {"training", "inspect", "examination", "representations", "reranking", "export"},
+    {"training", "inspect", "examination", "representations", "reranking", "export", "importing"},
     {"records"},
     {"progress", "plugins", "api", "sweeps", "evaluation", "reports", "speed", "serving", "cli", "__main__"},
 ]

@@ -29,6 +29,7 @@ Call = Callable[..., tuple[int, str, str]]
 COMMANDS = [
     "benchmark",
     "export",
+    "import",
     "ngram",
     "train",
     "predict",

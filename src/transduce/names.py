@@ -269,6 +269,7 @@ NAMES: dict[str, dict[str, str]] = {
         "bpe": "transduce.data.tokenizers.text:Bpe",
         "unigram": "transduce.data.tokenizers.text:Unigram",
         "bytes": "transduce.data.tokenizers.text:Bytes",
+        "sentencepiece": "transduce.data.tokenizers.sentencepiece:SentencePiece",
         "labelled": "transduce.data.tokenizers.labels:Labelled",
         "labels": "transduce.data.tokenizers.labels:Labels",
         "pair": "transduce.data.tokenizers.pairs:Pair",

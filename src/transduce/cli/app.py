@@ -20,6 +20,7 @@ from transduce.cli.evaluate import evaluate
 from transduce.cli.examine import examine
 from transduce.cli.export import export
 from transduce.cli.generate import generate
+from transduce.cli.importing import import_
 from transduce.cli.inspect import inspect
 from transduce.cli.lattice import lattice
 from transduce.cli.ngram import ngram
@@ -58,10 +59,10 @@ COMMANDS = (
         recipes,
         data,
     ),
-    *(benchmark, inspect, examine, distance, lattice, export),
+    *(benchmark, inspect, examine, distance, lattice, export, import_),
 )
 for command in COMMANDS:
-    app.command()(with_option_groups(command))
+    app.command(command.__name__.strip("_"))(with_option_groups(command))  # import_ has the name of a keyword
 app.add_typer(vectors, name="vectors")
 
 

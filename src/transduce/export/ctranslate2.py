@@ -50,7 +50,7 @@ def write_ctranslate2(model: Any, settings: dict[str, Any], folder: Path, precis
         register([*SPECIALS, *(str(number) for number in range(len(SPECIALS), len(table.weight)))])
     spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = SPECIALS[BOS], SPECIALS[EOS], SPECIALS[UNK]
     spec.config.decoder_start_token = SPECIALS[BOS]
-    spec.config.layer_norm_epsilon = 1e-5
+    spec.config.layer_norm_epsilon = _epsilon(settings["encoder"])
     spec.validate()
     spec.optimize(quantization=None if precision == "float32" else precision)
     spec.save(str(folder))
@@ -121,6 +121,8 @@ def _check(settings: dict[str, Any]) -> None:
             (f"{side}.mixer", _kind(stack.get("mixer", "attention")), ("attention",)),
             (f"{side}.mixer.relative", _kind(_inner(stack.get("mixer"), "relative", "none")), ("none",)),
         ]
+        if side == "decoder":
+            found.append(("decoder.norm.eps", _epsilon(stack), (_epsilon(settings["encoder"]),)))
     for key, value, allowed in found:
         if value not in allowed:
             expected = " or ".join(map(repr, allowed))
@@ -128,6 +130,11 @@ def _check(settings: dict[str, Any]) -> None:
                 f"model.{key} = {value!r}: CTranslate2 runs {expected} here; export with --to onnx, or predict with "
                 "--engine torch"
             )
+
+
+def _epsilon(stack: dict[str, Any]) -> float:
+    """The number that a stack's norms add to the variance. CTranslate2 has one for the whole model."""
+    return float(_inner(stack["norm"], "eps", 1e-5))
 
 
 def _inner(table: Any, key: str, default: Any) -> Any:

@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from transduce.errors import UserError
 
 
-def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+def save_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
     """Writes a safetensors file that other users may read, as far as the umask allows; a file that is replaced keeps
-    its permissions. Raises OSError if it cannot.
+    its permissions. ``metadata`` is text for the file's header. Raises OSError if it cannot.
     """
     path.touch()
     mode = path.stat().st_mode
     try:
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, metadata)
     except SafetensorError as error:  # how the library reports a full disk, too
         raise OSError(f"{path} cannot be written: {error}") from error
     path.chmod(mode)  # the library lets only the owner read its files

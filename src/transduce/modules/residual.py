@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import UserError
 from transduce.modules.dropout import Dropout
 from transduce.types import widened
 
@@ -15,12 +16,13 @@ Kind = Literal["layer", "rms"]
 
 class PostNorm(nn.Module):
     """A residual connection with the norm after the sum: norm(x + dropout(f(x))) for a sublayer f (Vaswani et al. 2017,
-    section 3.1). ``kind`` "layer" takes a LayerNorm, "rms" an RMSNorm.
+    section 3.1). ``kind`` "layer" takes a LayerNorm, "rms" an RMSNorm. The norm adds ``eps`` to the variance, or to the
+    mean square; None is 1e-5 for a LayerNorm and 1e-6 for an RMSNorm.
     """
 
-    def __init__(self, width: int, dropout: float, kind: Kind = "layer") -> None:
+    def __init__(self, width: int, dropout: float, kind: Kind = "layer", eps: float | None = None) -> None:
         super().__init__()
-        self.norm = normalization(kind, width)
+        self.norm = normalization(kind, width, eps)
         self.dropout = Dropout(dropout)
 
     def enter(self, x: Tensor) -> Tensor:
@@ -38,12 +40,13 @@ class PreNorm(nn.Module):
     """A residual connection with the norm before the sublayer f: x + dropout(f(norm(x))) (Xiong et al. 2020). A stack
     ends with one more norm: ``final`` of a connection that it makes for this purpose.
 
-    It trains without a long warm-up. ``kind`` "layer" takes a LayerNorm, "rms" an RMSNorm.
+    It trains without a long warm-up. ``kind`` "layer" takes a LayerNorm, "rms" an RMSNorm. The norm adds ``eps`` to the
+    variance, or to the mean square; None is 1e-5 for a LayerNorm and 1e-6 for an RMSNorm.
     """
 
-    def __init__(self, width: int, dropout: float, kind: Kind = "layer") -> None:
+    def __init__(self, width: int, dropout: float, kind: Kind = "layer", eps: float | None = None) -> None:
         super().__init__()
-        self.norm = normalization(kind, width)
+        self.norm = normalization(kind, width, eps)
         self.dropout = Dropout(dropout)
 
     def enter(self, x: Tensor) -> Tensor:
@@ -77,5 +80,10 @@ class RMSNorm(nn.Module):
         return (wide * torch.rsqrt(mean + self.eps)).to(x.dtype) * self.weight
 
 
-def normalization(kind: Kind, width: int) -> nn.Module:
-    return nn.LayerNorm(width) if kind == "layer" else RMSNorm(width)
+def normalization(kind: Kind, width: int, eps: float | None = None) -> nn.Module:
+    """A norm over the last axis. Raises UserError unless ``eps`` is None or a positive number."""
+    if eps is not None and not 0 < eps < float("inf"):
+        raise UserError(f"eps = {eps}: a positive number was expected, such as 1e-5")
+    if kind == "layer":
+        return nn.LayerNorm(width, eps=1e-5 if eps is None else eps)
+    return RMSNorm(width, 1e-6 if eps is None else eps)

@@ -1,0 +1,23 @@
+"""``transduce import``: a run of a model that another toolkit has trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def import_(
+    folder: Annotated[
+        Path,
+        typer.Argument(help="A folder with a Marian or OPUS-MT checkpoint: Hugging Face's or .npz.", metavar="FOLDER"),
+    ],
+    out: Annotated[Path | None, typer.Option(help="The run directory; by default runs/FOLDER.", metavar="DIR")] = None,
+) -> None:
+    """Make a run of a Marian or OPUS-MT checkpoint, and compare its logits with the original's."""
+    from transduce.importing.run import import_run
+
+    done = import_run(folder, Path("runs") / folder.resolve().name if out is None else out)
+    for line in (*([] if done.agreement is None else [str(done.agreement)]), *done.notes):
+        print(f"{done.run}: {line}")

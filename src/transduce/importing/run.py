@@ -1,0 +1,84 @@
+"""Imports a checkpoint of another toolkit: makes a run directory of it."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce import config
+from transduce.errors import MissingPackageError, UserError
+from transduce.foreign.original import Original
+from transduce.foreign.writing import write_original
+from transduce.importing import hugging_face, npz
+from transduce.importing.agreement import Agreement, check, compare
+from transduce.importing.base import Foreign
+from transduce.importing.building import build
+from transduce.importing.refusals import check_toolkit
+from transduce.runs.checkpoints import save_weights_alone
+from transduce.runs.layout import CHECKPOINTS
+from transduce.runs.run import Run
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The result of an import: the run directory, how its logits agree with the original's, and lines for people.
+
+    ``agreement`` is None if transformers is not installed, so that nothing was compared.
+    """
+
+    run: Path
+    agreement: Agreement | None
+    notes: tuple[str, ...] = ()
+
+
+def import_run(folder: str | Path, out: str | Path) -> Imported:
+    """Makes the directory ``out`` a run of the Marian or OPUS-MT checkpoint in ``folder``.
+
+    The folder has the files of Hugging Face's format (``hugging_face.read``) or of Marian itself (``npz.read``). If
+    transformers is installed, both models compute the logits of a random sample, and the run is written only if they
+    agree. A checkpoint of Marian itself is compared with Hugging Face's model of the same weights.
+
+    Raises FileNotFoundError if a file is missing. Raises UserError if the checkpoint is none that this version imports,
+    if it is damaged, if the models disagree, or if ``out`` has files.
+    """
+    place, run = Path(folder).expanduser(), Path(out).expanduser()
+    if run.exists() and (not run.is_dir() or any(run.iterdir())):
+        raise UserError(f"{run} exists and is not empty: name another folder with --out, or move it elsewhere")
+    found = _read(place)
+    built = build(found)
+    agreement = None
+    try:
+        agreement = compare(built, _original(found))
+    except MissingPackageError:
+        notes = (*found.notes, "transformers is not installed, so the logits were not compared with the original's")
+    else:
+        check(agreement)
+        notes = found.notes
+    Run.create(run, built.settings, built.tokenizers)
+    about = {"step": 0, "what": "imported", "from": place.name}
+    save_weights_alone(run / CHECKPOINTS / "best", built.model, about, config.write(built.settings))
+    return Imported(run, agreement, notes)
+
+
+def _read(folder: Path) -> Foreign:
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} is no folder: name the folder of a checkpoint")
+    if (folder / "config.json").is_file():
+        return hugging_face.read(folder)
+    if any(folder.glob("*.npz")):
+        return npz.read(folder)
+    check_toolkit(folder)
+    raise UserError(
+        f"{folder} is no checkpoint that can be imported: it has neither config.json (Hugging Face's Marian) nor a "
+        ".npz file (Marian itself)"
+    )
+
+
+def _original(found: Foreign) -> Original:
+    """The original model. For a checkpoint of Marian itself, Hugging Face's model of the same weights."""
+    if (found.folder / "config.json").is_file():
+        return Original(found.folder)
+    with tempfile.TemporaryDirectory() as scratch:
+        write_original(Path(scratch), found.config, found.tensors)
+        return Original(Path(scratch), found.numerics)
