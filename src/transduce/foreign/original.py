@@ -17,7 +17,7 @@ from transduce.types import Padded
 class Original:
     """The model in ``folder`` as transformers computes it, on the CPU and in float32. Runs no code of the folder.
 
-    ``numerics`` replaces the constants of transformers by those of Marian itself. Raises MissingPackageError if
+    ``numerics`` are the constants to compute with; the default has Hugging Face's own. Raises MissingPackageError if
     transformers is not installed.
     """
 

@@ -29,7 +29,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Foreign:
-    """A Marian Transformer in the terms of Hugging Face's format, whatever file it came from.
+    """A Marian Transformer in the terms of Hugging Face's format. The file may have another format.
 
     ``config`` has the values of config.json, ``tensors`` the parameters by Hugging Face's names, and ``generation`` the
     options of the search. ``silent`` is True if the search never writes padding and counts no probability of it.

@@ -34,7 +34,7 @@ BEAM, LENGTH = 4, 512  # the defaults of OPUS-MT, where neither file has them
 
 @dataclass(frozen=True)
 class Built:
-    """A model of ours with the weights of a checkpoint. ``settings`` are those of a run, with all defaults.
+    """A model of ours with the weights of a checkpoint. ``settings`` are a run's, with all defaults.
 
     ``source`` and ``target`` are the numberings of the tokens.
     """

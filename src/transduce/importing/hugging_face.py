@@ -27,7 +27,7 @@ ONLY = {
     "extra_pos_embeddings": 0,
     "static_position_embeddings": True,
 }
-"""What older config.json say of the architecture, and the only value that Hugging Face's Marian computes."""
+"""Keys of older config.json about the architecture, each with the only value that Hugging Face's Marian computes."""
 MOST_LAYERS = 1000
 
 
@@ -98,7 +98,7 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
 
 
 def unpickled(path: Path) -> Any:
-    """What a PyTorch file holds, if it holds tensors, tables, lists and numbers alone. Raises UserError for other
+    """The content of a PyTorch file that has only tensors, tables, lists and numbers. Raises UserError for other
     objects, which unpickling would run as code, and for a damaged file.
     """
     try:

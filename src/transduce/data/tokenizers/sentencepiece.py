@@ -1,7 +1,7 @@
 """Text in the pieces of a SentencePiece model (Kudo and Richardson 2018) that was learned elsewhere.
 
-A model such as those of OPUS-MT has a vocabulary of its own, whose order and extra tokens differ from the SentencePiece
-model's. So the tokenizer has both: the model cuts text into pieces, and the vocabulary gives pieces their ids.
+An OPUS-MT model has a vocabulary of its own: its order differs from the SentencePiece model's, and it has more tokens.
+So the tokenizer has both: the model cuts text into pieces, and the vocabulary gives pieces their ids.
 """
 
 from __future__ import annotations
