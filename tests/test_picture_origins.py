@@ -22,6 +22,7 @@ from transduce.recipes.origins.album import Entry, album
 from transduce.recipes.origins.archives import PictureArchive
 from transduce.recipes.origins.clips import WAYS, Clips
 from transduce.recipes.origins.fonts import fonts, lacking
+from transduce.recipes.origins.digit_strings import DigitStrings
 from transduce.recipes.origins.mnist import Mnist
 from transduce.recipes.origins.scenes import KINDS, SEEN, UNSEEN, Scenes
 from transduce.recipes.origins.shapes import COLOURS, GROUND, SHAPES
@@ -472,9 +473,64 @@ def test_an_archive_is_named(tmp_path):
 # ------------------------------------------------------------------- options
 
 
+@pytest.fixture
+def blocks(tmp_path) -> Path:
+    """An MNIST of two digits a split, each a block of its own brightness. No label occurs in two splits."""
+    for number, split in enumerate(("train", "valid", "test")):
+        images = np.zeros((2, 28, 28), np.uint8)
+        for digit, width in enumerate((5, 9)):
+            images[digit, 4:24, 8 : 8 + width] = 100 * number + 20 + digit
+        labels = np.array([2 * number, 2 * number + 1], np.uint8)
+        np.savez(tmp_path / f"{split}.npz", images=images, labels=labels)
+    return tmp_path
+
+
+@pytest.mark.parametrize("gap", [3, -2])
+def test_digits_stand_side_by_side_or_overlap(blocks, tmp_path, gap):
+    origin = DigitStrings(40, shortest=2, longest=3, gap=(gap, gap), shift=1, folder=str(blocks))
+    splits = origin.prepare(tmp_path / "o")
+    lengths, heights = set(), set()
+    for number, files in enumerate(present(splits).values()):
+        for record in records(files):
+            text, picture = record["target"], pixels(files, record)
+            assert set(text) <= {str(2 * number), str(2 * number + 1)}  # digits of the same split
+            inked = np.flatnonzero(picture.any(0))
+            row = picture[15, inked[0] : inked[-1] + 1]
+            expected = np.zeros(0, int)
+            for character in text:
+                width, value = (5, 9)[int(character) % 2], 100 * number + 20 + int(character) % 2
+                start = max(0, len(expected) + gap) if len(expected) else 0
+                longer = np.zeros(start + width, int)
+                longer[: len(expected)] = expected
+                longer[start:] = np.maximum(longer[start:], value)
+                expected = longer
+            assert row.tolist() == expected.tolist()
+            assert picture.shape[0] == 30
+            lengths.add(len(text))
+            heights.update(np.flatnonzero(picture[:, inked[0]])[:1].tolist())
+    assert (lengths, heights) == ({2, 3}, {4, 5, 6})
+
+
+def test_strings_of_digits_are_the_same_for_any_number_and_follow_the_files(blocks, tmp_path):
+    def targets(files) -> list[str]:
+        return [record["target"] for record in records(files)]
+
+    few, more = (DigitStrings(count, folder=str(blocks)).prepare(tmp_path / str(count)) for count in (5, 9))
+    assert targets(more.train)[:5] == targets(few.train)
+    other = DigitStrings(9, seed=2, folder=str(blocks)).prepare(tmp_path / "seed")
+    assert targets(other.train) != targets(more.train)
+    np.savez(blocks / "test.npz", images=np.ones((1, 28, 28), np.uint8), labels=np.array([9], np.uint8))
+    changed = DigitStrings(5, folder=str(blocks)).prepare(tmp_path / "5")
+    assert set("".join(targets(changed.test))) == {"9"}
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: DigitStrings(0), "at least one is needed"),
+        (lambda: DigitStrings(shortest=4, longest=3), "a string has a digit at least"),
+        (lambda: DigitStrings(gap=(2, 1)), "the least and the most"),
+        (lambda: DigitStrings(shift=-1), "shift = -1: expected 0 pixels or more"),
         (lambda: TextLines(pairs=0), "at least one line"),
         (lambda: TextLines(height=7), "letters cannot be told"),
         (lambda: TextLines(noise=-1), "noise = -1: expected 0, for none, or more"),

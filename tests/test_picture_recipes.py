@@ -43,6 +43,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "training.validation.search.max_length": 5,
     },
     "ocr-digits-ctc": {"data.origin.folder": "numbers", "model.encoder.embedding.stages": [4, 4, 4]},
+    "ocr-handwriting": {
+        "data.origin.folder": "digits",
+        "data.origin.strings": FEW,
+        "model.encoder.embedding.stages": [4, 4, 4],
+    },
     "captions": {
         "data.origin.pairs": FEW,
         "data.origin.held_out": FEW,
@@ -73,7 +78,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True, scope="module")
 def few() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("text_lines", "clips"):
+        for name in ("text_lines", "clips", "digit_strings"):
             patch.setattr(f"transduce.recipes.origins.{name}.held_out", lambda pairs: FEW)
         yield
 
@@ -120,7 +125,11 @@ def sources(run: Path, count: int = 2) -> list[str]:
     """Paths of what the run was tested on."""
     manifests = sorted((run.parent / ".cache" / "origins").rglob("test/pairs.jsonl"))
     table = (run / "config.toml").read_text(encoding="utf-8")
-    kind = next(name for name in ("mnist", "text-lines", "scenes", "clips", "picture-archive") if f'"{name}"' in table)
+    kind = next(
+        name
+        for name in ("mnist", "text-lines", "scenes", "clips", "picture-archive", "digit-strings")
+        if f'"{name}"' in table
+    )
     (manifest, *_) = [path for path in manifests if kind.replace("-", "") in str(path)]
     return [str(manifest.parent / json.loads(line)["source"]) for line in manifest.read_text().splitlines()[:count]]
 

@@ -303,6 +303,7 @@ NAMES: dict[str, dict[str, str]] = {
         "scenes": "transduce.recipes.origins.scenes:Scenes",
         "clips": "transduce.recipes.origins.clips:Clips",
         "mnist": "transduce.recipes.origins.mnist:Mnist",
+        "digit-strings": "transduce.recipes.origins.digit_strings:DigitStrings",
         "picture-archive": "transduce.recipes.origins.archives:PictureArchive",
     },
 }

@@ -48,17 +48,26 @@ class Mnist:
             raise DataError(f"first = {self.first}: at least one of each split")
 
     def prepare(self, folder: Path) -> Splits:
-        if self.folder is not None:
-            copy = sorted(path for path in Path(self.folder).expanduser().glob("*") if path.is_file())
-            folder /= name_from([identity(path) for path in copy])
-        return albums(folder, self._entries)
+        return albums(folder / self.fingerprint, self._entries)
+
+    @property
+    def fingerprint(self) -> str:
+        """A name for the digits: a hash of the files in ``folder``, which changes when a file changes. It is "." for
+        the download, which never changes.
+        """
+        if self.folder is None:
+            return "."
+        copy = sorted(path for path in Path(self.folder).expanduser().glob("*") if path.is_file())
+        return name_from([identity(path) for path in copy])
 
     def _entries(self, split: Split) -> Iterator[Entry]:
-        images, labels = self._read(split)
-        for image, label in list(zip(images, labels, strict=True))[: self.first]:
+        for image, label in zip(*self.read(split), strict=True):
             yield Entry(image, str(label))
 
-    def _read(self, split: Split) -> tuple[Bytes, Bytes]:
+    def read(self, split: Split) -> tuple[Bytes, Bytes]:
+        """The digits of a split, [n, 28, 28], and their labels [n]: the ``first`` ones if that is given. Raises
+        DataError if the files have another form.
+        """
         own = None if self.folder is None else Path(self.folder).expanduser()
         if own is not None and (own / f"{split}.npz").exists():
             path = own / f"{split}.npz"
@@ -75,7 +84,7 @@ class Mnist:
                 f"{split} of {self.folder or MNIST}: {images.dtype} images {images.shape} with labels {labels.shape}, "
                 "expected bytes [n, 28, 28] and [n]"
             )
-        return images, labels
+        return images[: self.first], labels[: self.first]
 
 
 def _idx(folder: Path | None, name: str) -> Bytes:
