@@ -21,8 +21,8 @@ from transduce.recipes.origins import mnist
 from transduce.recipes.origins.album import Entry, album
 from transduce.recipes.origins.archives import PictureArchive
 from transduce.recipes.origins.clips import WAYS, Clips
-from transduce.recipes.origins.fonts import fonts, lacking
 from transduce.recipes.origins.digit_strings import DigitStrings
+from transduce.recipes.origins.fonts import fonts, lacking
 from transduce.recipes.origins.mnist import Mnist
 from transduce.recipes.origins.scenes import KINDS, SEEN, UNSEEN, Scenes
 from transduce.recipes.origins.shapes import COLOURS, GROUND, SHAPES
