@@ -79,5 +79,5 @@ MARGIN = 8  # the most empty columns before and after a string
 
 def _cut(digit: Bytes) -> Bytes:
     """The columns of a digit from the first to the last one that has ink. A picture without ink stays whole."""
-    (inked,) = digit.any(0).nonzero()
+    inked = np.flatnonzero(digit.any(0))
     return digit[:, inked[0] : inked[-1] + 1] if len(inked) else digit
