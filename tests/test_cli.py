@@ -42,6 +42,7 @@ COMMANDS = [
     "compare",
     "inspect",
     "examine",
+    "heads",
     "distance",
     "lattice",
     "recipes",

@@ -121,7 +121,7 @@ def attention_weights(
     written = _padded(targets, max(widths) + 1).to(text_model.device)
     with text_model.computing():
         state = model.start(read)
-        with _recorded(model) as seen:
+        with recorded(model) as seen:
             model.extend(shifted(written), state)
     found = {name: parts for name, parts in seen.items() if parts and parts[0].shape[-1] in widths}
     if not found:
@@ -189,7 +189,7 @@ def _single_columns(length: int) -> Columns:
 
 
 @contextmanager
-def _recorded(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+def recorded(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     """A context that records the weights of each attention of a model, one tensor per call, by the attention's name."""
     seen: dict[str, list[Tensor]] = {}
     hooks = []

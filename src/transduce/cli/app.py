@@ -20,6 +20,7 @@ from transduce.cli.evaluate import evaluate
 from transduce.cli.examine import examine
 from transduce.cli.export import export
 from transduce.cli.generate import generate
+from transduce.cli.heads import heads
 from transduce.cli.importing import import_
 from transduce.cli.inspect import inspect
 from transduce.cli.lattice import lattice
@@ -42,24 +43,29 @@ app = typer.Typer(
     add_completion=False,
 )
 COMMANDS = (
-    *(
-        train,
-        predict,
-        complete,
-        generate,
-        embed,
-        rerank,
-        score,
-        evaluate,
-        compare,
-        sweep,
-        align,
-        shortlist,
-        ngram,
-        recipes,
-        data,
-    ),
-    *(benchmark, inspect, examine, distance, lattice, export, import_),
+    train,
+    predict,
+    complete,
+    generate,
+    embed,
+    rerank,
+    score,
+    evaluate,
+    compare,
+    sweep,
+    align,
+    shortlist,
+    ngram,
+    recipes,
+    data,
+    benchmark,
+    inspect,
+    examine,
+    heads,
+    distance,
+    lattice,
+    export,
+    import_,
 )
 for command in COMMANDS:
     app.command(command.__name__.strip("_"))(with_option_groups(command))  # import_ has the name of a keyword

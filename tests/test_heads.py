@@ -1,0 +1,162 @@
+"""Heads: where they look, by weights made for a rule; how much they matter, against weights without them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import transduce
+from transduce import api
+from transduce.errors import UserError
+from transduce.inspect.heads import _Sums, attention_maps, head_roles
+from transduce.inspect.pruning import gated, importances, pruning_curve
+from transduce.metrics.base import metric
+from transduce.search.greedy import Greedy
+from transduce.transducer import Transducer
+from transduce.types import Example
+
+PAIRS = [("abca", "acba"), ("bb", "bb"), ("cabac", "cabac"), ("aabb", "bbaa")]
+
+
+@pytest.fixture(scope="module")
+def run(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path: Path = tmp_path_factory.mktemp("heads") / "run"
+    layers = {"positions": "sinusoidal", "width": 8, "layers": 2, "heads": 2, "feedforward": 16}
+    table = {key: value for key, value in tiny.items() if not key.startswith("model.")} | {
+        "model.encoder": {"type": "transformer", **layers},
+        "model.decoder": {"type": "transformer", **layers},
+    }
+    api.train("reverse", path, table, device="cpu", progress=False)
+    return path
+
+
+@pytest.fixture
+def transducer(run: Path) -> Transducer:
+    return transduce.load(run, device="cpu")
+
+
+def looks(key_T: list[int], keys: int) -> torch.Tensor:
+    """[1, T, keys]: most of the weight on one key for each query."""
+    weights = torch.full((1, len(key_T), keys), 0.2 / keys, dtype=torch.double)
+    weights[0, range(len(key_T)), key_T] += 0.8
+    return weights
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "role"),
+    [
+        ("source", [0, 0, 1, 2, 3, 4], "place -1"),
+        ("output", [0, 1, 2, 3, 4, 5], "place +0"),
+        ("across", [0, 1, 2, 3, 4, 5], "diagonal"),
+        ("source", [6, 6, 6, 6, 6, 6], "end"),
+        ("source", [3, 3, 3, 0, 3, 5], "rarest token"),
+        ("source", [1, 5, 0, 4, 2, 2], "none"),
+    ],
+)
+def test_roles_of_heads_that_follow_a_rule(kind: Any, keys: list[int], role: str) -> None:
+    sums = _Sums(kind, 1)
+    sums.add(looks(keys, 7), rarest=3)
+    (found,) = sums.roles("x")
+    assert found.role == role
+    assert found.peak == pytest.approx(0.8 + 0.2 / 7)
+
+
+def test_equal_weights_have_all_the_entropy() -> None:
+    sums = _Sums("across", 1)
+    sums.add(torch.full((1, 4, 5), 0.2, dtype=torch.double), rarest=0)
+    (found,) = sums.roles("x")
+    assert found.entropy == pytest.approx(1)
+    sums = _Sums("output", 1)  # the first query of a decoder has one key
+    sums.add(torch.tril(torch.ones(4, 4)).div(torch.arange(1, 5)[:, None])[None].double(), rarest=0)
+    (found,) = sums.roles("x")
+    assert found.entropy == pytest.approx(0.75)
+
+
+def test_maps_are_shares_without_padding(transducer: Transducer) -> None:
+    maps = attention_maps(transducer, PAIRS)
+    kinds = [kind for kind, _ in maps.heads.values()]
+    assert sorted(kinds) == ["across"] * 2 + ["output"] * 2 + ["source"] * 2
+    for kind, weights in maps.heads.values():
+        side = maps.target if kind == "output" else maps.source
+        queries = maps.source if kind == "source" else maps.target
+        for row, (S, T) in enumerate(zip(side.lengths.tolist(), queries.lengths.tolist(), strict=True)):
+            assert weights[row, :, :T, :S].sum(-1) == pytest.approx(1, abs=1e-5)
+            assert weights[row, :, :T, S:].abs().sum() == 0
+    assert [role.head for role in head_roles(transducer, PAIRS, batch_size=3)] == [0, 1] * 6
+    alone, together = head_roles(transducer, PAIRS, batch_size=1), head_roles(transducer, PAIRS, batch_size=4)
+    for one, other in zip(alone, together, strict=True):  # padding counts for nothing
+        assert one.entropy == pytest.approx(other.entropy, abs=1e-5)
+
+
+def silenced(run: Path, name: str, head: int) -> Transducer:
+    """A transducer whose output projection ignores the head."""
+    other = transduce.load(run, device="cpu")
+    out = other.model.get_submodule(name.rpartition(".")[0]).out
+    with torch.no_grad():
+        out.weight[:, 4 * head : 4 * head + 4] = 0
+    return other
+
+
+def test_a_gate_of_0_is_a_head_that_is_not_read(run: Path, transducer: Transducer) -> None:
+    for name, (_, weights) in attention_maps(transducer, PAIRS).heads.items():
+        other = silenced(run, name, 1)
+        with gated(transducer.model, {name: torch.tensor([1.0, 0.0])}):
+            found = [next(transducer.predict([source], Greedy(max_length=6)))[0] for source, _ in PAIRS]
+            scores = [each.log_prob for each in transducer.score(PAIRS)]
+        assert weights.shape[1] == 2
+        expected = [next(other.predict([source], Greedy(max_length=6)))[0] for source, _ in PAIRS]
+        assert [each.text for each in found] == [each.text for each in expected]
+        assert scores == pytest.approx([each.log_prob for each in other.score(PAIRS)], abs=1e-5)
+
+
+def test_importance_is_the_change_of_the_loss(run: Path, transducer: Transducer) -> None:
+    found = {each.head: each for each in importances(transducer, PAIRS, batch_size=3)}
+    assert len(found) == 12
+    tokens = sum(len(each.tokens) for each in transducer.score(PAIRS))
+    for name in ("encoder.layers.0.mixer.heads", "decoder.layers.1.memory.heads"):
+
+        def losses(model: Transducer) -> list[float]:
+            return [-float(each.log_prob) for each in model.score(PAIRS)]
+
+        rise = sum(losses(silenced(run, name, 0))) - sum(losses(transducer))
+        assert found[name, 0].alone == pytest.approx(rise / tokens, abs=1e-5)
+        ends = []
+        for gate in (0.99, 1.01):
+            with gated(transducer.model, {name: torch.tensor([gate, 1.0])}):
+                ends.append(losses(transducer))
+        slopes = [abs(high - low) / 0.02 for low, high in zip(*ends, strict=True)]
+        assert found[name, 0].gradient == pytest.approx(sum(slopes) / len(PAIRS), rel=0.05, abs=1e-4)
+
+
+def test_the_curve_silences_the_first_heads_of_the_order(transducer: Transducer) -> None:
+    names = list(attention_maps(transducer, PAIRS).heads)
+    order = [(name, head) for name in names for head in (0, 1)]
+    examples = [Example(source, (target,)) for source, target in PAIRS]
+    curve = pruning_curve(transducer, examples, metric("perplexity"), order, (0, 0.25, 1))
+    whole = transducer.evaluate(examples, [metric("perplexity")]).scores["perplexity"]
+    gates = {names[0]: torch.zeros(2), names[1]: torch.tensor([0.0, 1.0])}
+    with gated(transducer.model, gates):
+        some = transducer.evaluate(examples, [metric("perplexity")]).scores["perplexity"]
+    assert [count for count, _ in curve] == [0, 3, 12]
+    assert [score for _, score in curve[:2]] == pytest.approx([whole, some])
+    assert transducer.evaluate(examples, [metric("perplexity")]).scores["perplexity"] == whole  # the gates are gone
+
+
+def test_heads_on_the_command_line(run: Path, trained: Path, tmp_path: Path, call: Callable[..., Any]) -> None:
+    asked = "heads", run, "--limit=8", "--device=cpu"
+    status, out, _ = call(*asked, "--prune", "--metric=perplexity", "--out", tmp_path / "curve.svg")
+    assert status == 0
+    assert "12 heads silenced: perplexity" in out.replace("of 12", "12")
+    assert (tmp_path / "curve.svg").exists()
+    record = json.loads(call(*asked, "--json", "--importance")[1])
+    assert len(record["heads"]) == len(record["importance"]) == 12
+    status, _, err = call(*asked, "--out=x.svg")
+    assert status == 2
+    assert "--out and --metric are for the curve of --prune" in err
+    with pytest.raises(UserError, match="no attention with several heads"):
+        head_roles(transduce.load(trained, device="cpu"), PAIRS)
