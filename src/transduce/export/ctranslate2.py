@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from transduce.errors import MissingPackageError, UserError
+from transduce.errors import MissingPackageError
+from transduce.export.transformers import activation, check_transformer, epsilon, kind
 from transduce.types import BOS, EOS, SPECIALS, UNK
 
 MOST_POSITIONS = 4096  # rows of the table of sinusoids
-ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH"}
 
 
 def write_ctranslate2(model: Any, settings: dict[str, Any], folder: Path, precision: str = "float32") -> dict[str, Any]:
@@ -27,14 +27,14 @@ def write_ctranslate2(model: Any, settings: dict[str, Any], folder: Path, precis
         raise MissingPackageError(
             "an export to ctranslate2 needs ctranslate2, which is not installed: pip install 'transduce[ctranslate2]'"
         ) from error
-    _check(settings)
+    check_transformer(settings, "CTranslate2", ("sinusoidal", "learned", "none"), ("pre", "post"))
     makers = (transformer_spec.TransformerEncoderSpec, transformer_spec.TransformerDecoderSpec)
     encoder, decoder = (
         make(
             len(stack.layers),
             table["heads"],
-            pre_norm=_kind(table["norm"]) == "pre",
-            activation=common_spec.Activation[ACTIVATIONS[_activation(table)]],
+            pre_norm=kind(table["norm"]) == "pre",
+            activation=common_spec.Activation[activation(table).upper()],
         )
         for make, stack, table in zip(
             makers, (model.encoder, model.decoder), (settings["encoder"], settings["decoder"]), strict=True
@@ -50,7 +50,7 @@ def write_ctranslate2(model: Any, settings: dict[str, Any], folder: Path, precis
         register([*SPECIALS, *(str(number) for number in range(len(SPECIALS), len(table.weight)))])
     spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = SPECIALS[BOS], SPECIALS[EOS], SPECIALS[UNK]
     spec.config.decoder_start_token = SPECIALS[BOS]
-    spec.config.layer_norm_epsilon = _epsilon(settings["encoder"])
+    spec.config.layer_norm_epsilon = epsilon(settings["encoder"])
     spec.validate()
     spec.optimize(quantization=None if precision == "float32" else precision)
     spec.save(str(folder))
@@ -89,53 +89,3 @@ def _linear(spec: Any, layer: Any) -> None:
 
 def _norms(spec: Any, norm: Any) -> None:
     spec.gamma, spec.beta = norm.weight.float().numpy().copy(), norm.bias.float().numpy().copy()
-
-
-def _activation(stack: dict[str, Any]) -> str:
-    feedforward = stack["feedforward"]
-    return "relu" if isinstance(feedforward, int) else str(feedforward.get("activation", "relu"))
-
-
-def _kind(table: Any) -> Any:
-    return table["type"] if isinstance(table, dict) else table
-
-
-def _check(settings: dict[str, Any]) -> None:
-    """Raises UserError for the first of the listed settings whose value CTranslate2 cannot run."""
-    found: list[tuple[str, Any, tuple[Any, ...]]] = [("type", settings["type"], ("encoder-decoder",))]
-    for side in ("encoder", "decoder"):
-        if settings["type"] != "encoder-decoder":
-            break
-        stack = settings[side]
-        found.append((f"{side}.type", stack["type"], ("transformer",)))
-        if stack["type"] != "transformer":
-            break
-        feedforward = stack["feedforward"]
-        found += [
-            (f"{side}.embedding", _kind(stack.get("embedding", "tokens")), ("tokens",)),
-            (f"{side}.positions", _kind(stack["positions"]), ("sinusoidal", "learned", "none")),
-            (f"{side}.norm", _kind(stack["norm"]), ("pre", "post")),
-            (f"{side}.norm.kind", _inner(stack["norm"], "kind", "layer"), ("layer",)),
-            (f"{side}.feedforward", 0 if isinstance(feedforward, int) else _kind(feedforward), (0, "plain")),
-            (f"{side}.feedforward.activation", _activation(stack), tuple(ACTIVATIONS)),
-            (f"{side}.mixer", _kind(stack.get("mixer", "attention")), ("attention",)),
-            (f"{side}.mixer.relative", _kind(_inner(stack.get("mixer"), "relative", "none")), ("none",)),
-        ]
-        if side == "decoder":
-            found.append(("decoder.norm.eps", _epsilon(stack), (_epsilon(settings["encoder"]),)))
-    for key, value, allowed in found:
-        if value not in allowed:
-            expected = " or ".join(map(repr, allowed))
-            raise UserError(
-                f"model.{key} = {value!r}: CTranslate2 runs {expected} here; export with --to onnx, or predict with "
-                "--engine torch"
-            )
-
-
-def _epsilon(stack: dict[str, Any]) -> float:
-    """The number that a stack's norms add to the variance. CTranslate2 has one for the whole model."""
-    return float(_inner(stack["norm"], "eps", 1e-5))
-
-
-def _inner(table: Any, key: str, default: Any) -> Any:
-    return table.get(key, default) if isinstance(table, dict) else default

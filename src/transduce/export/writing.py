@@ -11,16 +11,17 @@ import torch
 
 from transduce import config
 from transduce.data.corpora import DataError
-from transduce.engines.manifest import FOLDER, Manifest, checksum
+from transduce.engines.manifest import EXPORTS, FOLDER, Manifest, checksum
 from transduce.engines.opening import open_model
 from transduce.errors import UserError
 from transduce.export.ctranslate2 import write_ctranslate2
 from transduce.export.graphs import CAPACITY, HYPOTHESES
+from transduce.export.marian import MarianModel, write_marian
 from transduce.export.onnx import LONGER, write_onnx
 from transduce.export.parity import Parity, Quality, check, compare, compare_quality
 from transduce.files import replace_folder
 from transduce.metrics.base import metric
-from transduce.protocols import Model
+from transduce.protocols import Model, Search
 from transduce.runs.layout import CONFIG, TOKENIZERS, Checkpoint
 from transduce.runs.run import Run
 from transduce.search.greedy import Greedy
@@ -43,19 +44,21 @@ def export_run(
 ) -> tuple[Path, Parity | Quality]:
     """Writes a run's model for another engine. Returns the folder, and how its outputs compare with PyTorch's.
 
-    ``path`` is the run directory. ``to`` is "onnx" or "ctranslate2". ``out`` is by default the folder exports/onnx (or
-    exports/ctranslate2) of the run directory; an export in it is replaced. Both engines decode a sample: the first 32
-    of ``sources``, by default of the different sources of the run's validation split. For ctranslate2 both search
-    greedily. Raises UserError if the model cannot be exported, if ``out`` has files and is no export, or if the outputs
-    differ (``parity.check``); then nothing is written. Raises MissingPackageError if a package of the engine is
-    missing.
+    ``path`` is the run directory. ``to`` is "onnx", "ctranslate2", or "marian" for Hugging Face's transformers. ``out``
+    is by default the folder exports/onnx (or exports/ctranslate2, and so on) of the run directory; an export in it is
+    replaced. Both engines decode a sample: the first 32 of ``sources``, by default of the different sources of the
+    run's validation split. Unless ``to`` is "onnx", both search greedily. Raises UserError if the model cannot be
+    exported, if ``out`` has files and is no export, or if the outputs differ (``parity.check``); then nothing is
+    written. Raises MissingPackageError if a package of the engine is missing.
 
     With ``precision`` int8 the weights of products become 8-bit integers, and outputs may differ. The sample is then
     the first 500 of ``sources`` or of the validation split. The result has the scores of the run's metrics for both
     engines, if the sample has references (``sources`` have none), and the number of equal outputs.
     """
-    if to not in ("onnx", "ctranslate2"):
-        raise UserError(f"--to {to!r}: onnx or ctranslate2 was expected")
+    if to not in EXPORTS:
+        raise UserError(f"--to {to!r}: {', '.join(EXPORTS)} were expected")
+    if to == "marian" and precision != "float32":
+        raise UserError(f"--precision {precision}: an export to marian has float32 numbers; leave it out")
     if precision not in PRECISIONS:
         raise UserError(f"precision {precision!r}: {' or '.join(PRECISIONS)} was expected")
     run = Run.open(path)
@@ -71,13 +74,16 @@ def export_run(
         if to == "onnx":
             first = [each.source for each in sample[:SAMPLE]]
             notes = write_onnx(transducer.model, example(transducer, first), scratch, precision)
+        elif to == "ctranslate2":
+            notes = write_ctranslate2(transducer.model, _table(run, "model", Model), scratch, precision)
         else:
-            table = config.resolve(run.settings["model"], Model, run.tokenizers.facts, "model")
-            notes = write_ctranslate2(transducer.model, table, scratch, precision)
+            tables = _table(run, "model", Model), _table(run, "search", Search)
+            notes = write_marian(transducer.model, *tables, run.tokenizers, scratch)
         weights = checksum(run.weights(checkpoint))
         manifest = Manifest(to, precision, weights, checkpoint, notes)
-        opened = replace(transducer, model=open_model(scratch, manifest))
-        # CTranslate2's beam ends earlier, so greedy search is what must agree
+        model = MarianModel(scratch) if to == "marian" else open_model(scratch, manifest)
+        opened = replace(transducer, model=model)
+        # the beams of other engines end earlier, so greedy search is what must agree
         pair = (transducer, opened)
         ours, theirs = pair if to == "onnx" else (replace(each, search=_greedy(each)) for each in pair)
         found.append(_compared(ours, theirs, sample, precision, run.settings.get("metrics", ())))
@@ -91,6 +97,11 @@ def export_run(
     _check_free(folder)
     replace_folder(folder, fill)
     return folder, found[0]
+
+
+def _table(run: Run, name: str, expected: Any) -> config.Table:
+    """A table of the run's settings with all defaults."""
+    return config.resolve(run.settings.get(name, {}), expected, run.tokenizers.facts, name)
 
 
 def _greedy(transducer: Transducer) -> Greedy:

@@ -1,0 +1,66 @@
+"""Checks whether another engine can run a Transformer of ours, from its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from transduce.errors import UserError
+
+ACTIVATIONS = ("relu", "gelu", "swish")
+
+
+def check_transformer(
+    settings: Mapping[str, Any], engine: str, positions: tuple[str, ...], norms: tuple[str, ...]
+) -> None:
+    """Raises UserError for the first setting of a run's table ``model`` that ``engine`` cannot run.
+
+    An encoder and a decoder with attention, plain feed-forward networks and layer norms are possible. ``positions`` and
+    ``norms`` are the possible types of these two. The norms of both stacks must add the same number to the variance.
+    """
+    check_value("type", settings["type"], ("encoder-decoder",), engine)
+    for side in ("encoder", "decoder"):
+        stack = settings[side]
+        check_value(f"{side}.type", stack["type"], ("transformer",), engine)
+        feedforward = stack["feedforward"]
+        found: dict[str, tuple[Any, tuple[Any, ...]]] = {
+            "embedding": (kind(stack.get("embedding", "tokens")), ("tokens",)),
+            "positions": (kind(stack["positions"]), positions),
+            "norm": (kind(stack["norm"]), norms),
+            "norm.kind": (inner(stack["norm"], "kind", "layer"), ("layer",)),
+            "norm.eps": (epsilon(stack), (epsilon(settings["encoder"]),)),
+            "feedforward": (0 if isinstance(feedforward, int) else kind(feedforward), (0, "plain")),
+            "feedforward.activation": (activation(stack), ACTIVATIONS),
+            "mixer": (kind(stack.get("mixer", "attention")), ("attention",)),
+            "mixer.relative": (kind(inner(stack.get("mixer"), "relative", "none")), ("none",)),
+        }
+        for key, (value, allowed) in found.items():
+            check_value(f"{side}.{key}", value, allowed, engine)
+
+
+def check_value(key: str, value: Any, allowed: tuple[Any, ...], engine: str) -> None:
+    """Raises UserError unless ``value`` of the setting ``model.key`` is one of ``allowed``."""
+    if value not in allowed:
+        expected = " or ".join(map(repr, allowed))
+        raise UserError(
+            f"model.{key} = {value!r}: {engine} runs {expected} here; export with --to onnx, or predict with --engine "
+            "torch"
+        )
+
+
+def activation(stack: Mapping[str, Any]) -> str:
+    feedforward = stack["feedforward"]
+    return "relu" if isinstance(feedforward, int) else str(feedforward.get("activation", "relu"))
+
+
+def epsilon(stack: Mapping[str, Any]) -> float:
+    """The number that a stack's norms add to the variance."""
+    return float(inner(stack["norm"], "eps", 1e-5))
+
+
+def kind(table: Any) -> Any:
+    return table["type"] if isinstance(table, dict) else table
+
+
+def inner(table: Any, key: str, default: Any) -> Any:
+    return table.get(key, default) if isinstance(table, dict) else default
