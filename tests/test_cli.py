@@ -42,6 +42,7 @@ COMMANDS = [
     "compare",
     "inspect",
     "examine",
+    "embed",
     "heads",
     "distance",
     "lattice",

@@ -21,8 +21,9 @@ def inspect(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Draw it in a file (.png, .svg, .pdf; signals, links and labels also .html, labels also .json; a beam "
-            "tree .html, .svg; --phrases .html, .svg, .json; --gradients and --rank also .json; frames .svg)."
+            help="Draw it in a file (.png, .svg, .pdf; attention, signals, links and labels also .html, a sentence and "
+            "labels also .json; a beam tree .html, .svg; --phrases .html, .svg, .json; --gradients and --rank also "
+            ".json; frames .svg)."
         ),
     ] = None,
     head: Annotated[int | None, typer.Option(min=0, help="Show one attention head; by default the average.")] = None,
@@ -60,6 +61,9 @@ def inspect(
         str | None,
         typer.Option(help="With --cells: find units that follow quotes, brackets, indentation or place (in the line)."),
     ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="With --out page.html: show this run beside it.", metavar="RUN")
+    ] = None,
     distance: Annotated[
         int | None, typer.Option(min=2, help="Tokens to look back with --gradients.", show_default="10")
     ] = None,
@@ -81,5 +85,5 @@ def inspect(
     chosen = [name for name, given in views.items() if given]
     if len(chosen) > 1:
         raise UserError(f"{' and '.join(chosen)} are different views: give one of them")
-    asked = Asked(trained, text, target, out, head, beam, pruned, distance, unit, track)
+    asked = Asked(trained, text, target, out, head, beam, pruned, distance, unit, track, against)
     show(chosen[0] if chosen else ATTENTION, asked)

@@ -32,11 +32,12 @@ class Asked:
     distance: int | None = None
     unit: int | None = None
     track: str | None = None
+    against: Path | None = None
 
     @property
     def options(self) -> list[str]:
         """The names of the options that were given, such as --target."""
-        names = ("target", "out", "head", "beam", "pruned", "distance", "unit", "track")
+        names = ("target", "out", "head", "beam", "pruned", "distance", "unit", "track", "against")
         return [f"--{name}" for name in names if getattr(self, name) not in (None, False)]
 
 
@@ -125,6 +126,11 @@ def _show_attention(asked: Asked) -> None:
     if transducer.source_tokenizer.signal:
         _show_signal_attention(transducer, asked)
         return
+    if asked.out is not None and asked.out.suffix in (".html", ".json"):
+        _show_sentence(transducer, asked)
+        return
+    if asked.against is not None:
+        raise UserError(f"--against {asked.against} is for the page of a sentence: add --out page.html (or .json)")
     found = attention(transducer, asked.source, asked.target, asked.head)
     if asked.out is not None:
         plot(found, asked.out)
@@ -133,6 +139,24 @@ def _show_attention(asked: Asked) -> None:
     else:
         for name in found.weights:
             print("\n".join([name, *found.lines(name), ""]))
+
+
+def _show_sentence(transducer: Transducer, asked: Asked) -> None:
+    from transduce.inspect.sentence import read_sentence
+    from transduce.reports.sentence import sentence_page
+
+    if asked.head is not None:
+        raise UserError(f"--head {asked.head}: the page shows every head; leave it out, or draw a picture")
+    readings = [read_sentence(str(asked.trained.run), transducer, asked.source, asked.target)]
+    if asked.against is not None:
+        other = asked.trained.another(asked.against)
+        readings.append(read_sentence(str(asked.against), other, asked.source, asked.target))
+    assert asked.out is not None
+    if asked.out.suffix == ".json":
+        found = [each.record() for each in readings]
+        write(asked.out, formats.as_json(found if asked.against is not None else found[0]) + "\n")
+    else:
+        write(asked.out, sentence_page(readings))
 
 
 def _suggest_other_view(model: type) -> None:
@@ -293,7 +317,7 @@ def _show_cells(asked: Asked) -> None:
 
 ATTENTION = "attention"  # what is shown if no option asks for another view
 VIEWS = {
-    ATTENTION: View("attention", ("--target", "--head", "--out"), _show_attention),
+    ATTENTION: View("attention", ("--target", "--head", "--out", "--against"), _show_attention),
     "--beam-tree": View("a search", ("--beam", "--pruned", "--out"), _show_beam_tree),
     "--frames": View("an alignment", ("--target", "--beam", "--out"), _show_frames),
     "--units": View("the units of a source and its output", ("--target",), _show_units),
