@@ -297,6 +297,7 @@ NAMES: dict[str, dict[str, str]] = {
         "xml-documents": "transduce.recipes.origins.xml:XmlDocuments",
         "reverse": "transduce.recipes.origins.strings:Reverse",
         "ordered": "transduce.recipes.origins.strings:Ordered",
+        "sentences": "transduce.recipes.origins.sentences:Sentences",
         "series": "transduce.recipes.origins.series:Series",
         "statsmodels": "transduce.recipes.origins.statsmodels:Statsmodels",
         "text-lines": "transduce.recipes.origins.text_lines:TextLines",
