@@ -27,9 +27,10 @@ class Sentences:
     which also predicts the sentence before).
 
     A line is one sentence; with ``divide`` it is a paragraph, which is divided after ".", "!" and "?" before a capital
-    letter. The first sentence of a line follows the last one of the line before, unless an empty line stands between. Sentences of more than ``words`` words are left out. The hash of the source decides its
-    split (``hashed_split``), so 90 % of the sources are for training. Raises DataError if ``remove`` or ``swap`` is not
-    from 0 to less than 1, or if ``words`` is below 1; ``prepare`` raises it for a missing file.
+    letter. The first sentence of a line follows the last one of the line before, unless an empty line stands between.
+    Sentences of more than ``words`` words are left out. The hash of the source decides its split (``hashed_split``), so
+    90 % of the sources are for training. Raises DataError if ``remove`` or ``swap`` is not from 0 to less than 1, or if
+    ``words`` is below 1; ``prepare`` raises it for a missing file.
     """
 
     text: str
