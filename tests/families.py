@@ -246,6 +246,11 @@ PARALLEL: dict[str, config.Table] = {
     "instant, labels and bag to dense": instant(labelled({"type": "bag", "width": 6}), {"type": "dense"}),
     "tagger, lstm": {"type": "tagger", "encoder": recurrent("plain")["encoder"]},
     "tagger, known words": {"type": "tagger", "encoder": spelled(recurrent("plain")["encoder"], word_width=3)},
+    "tagger, gru, frozen vectors": {
+        "type": "tagger",
+        "encoder": recurrent("plain", cell="gru")["encoder"]
+        | {"embedding": {"type": "vectors", "file": "x.vec", "frozen": True}},
+    },
     "tagger, convs2s": {"type": "tagger", "encoder": convs2s()["encoder"]},
     "classifier, gru, last state": {"type": "classifier", "encoder": recurrent("plain", cell="gru")["encoder"]},
     "classifier, transformer, attention": {
@@ -441,7 +446,7 @@ def facts(table: config.Table) -> Facts:
         return FACTORED
     if kind == "spelled":
         return KNOWN if "word_width" in embedding else FACTS
-    if kind != "tokens":
+    if kind not in ("tokens", "vectors"):
         return SIGNAL
     joint = table.get("decoder", {}).get("type") == "pointer" or table.get("tie") == "all"
     return JOINT if joint else FACTS

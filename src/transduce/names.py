@@ -54,6 +54,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "Embedding": {
         "tokens": "transduce.modules.embedding:TokenEmbedding",
+        "vectors": "transduce.modules.vectors:VectorEmbedding",
         "concatenated": "transduce.modules.factors:ConcatenatedFactors",
         "summed": "transduce.modules.factors:SummedFactors",
         "spelled": "transduce.modules.spelling:SpelledWords",

@@ -24,8 +24,10 @@ class SpelledWords(nn.Module):
     The source's unit is "spelled". ``encoder`` reads each word as a source of its own that ends with EOS. It reads a
     word once per batch, even if the word occurs several times. The EOS of a row is a word without pieces. If the unit
     has ``words``, the first ``word_width`` features come from a table of whole words (``KnownWords``; Lample et al.
-    2016), and the pieces give the other features. ``scaled`` changes nothing. Raises UserError if only one of the unit
-    and this embedding has whole words, or if ``word_width`` is not less than ``width``.
+    2016), and the pieces give the other features. ``word_vectors`` is a file of word vectors of width ``word_width``,
+    with which that table begins as ``VectorEmbedding`` does. ``scaled`` changes nothing. Raises UserError if only one
+    of the unit and this embedding has whole words, if ``word_width`` is not less than ``width``, or for
+    ``word_vectors`` without whole words.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class SpelledWords(nn.Module):
         pooling: Factory[Pooler] = LastState,
         word_width: int = 0,
         word_dropout: float = 0.0,
+        word_vectors: str | None = None,
     ) -> None:
         super().__init__()
         if (word_width > 0) != (source_words > 0) or not 0 <= word_width < width:
@@ -45,11 +48,15 @@ class SpelledWords(nn.Module):
                 f"word_width = {word_width}, of {width}, for a source that knows {source_words} whole words: set "
                 'data.units.source.words to "symbols" and word_width to less than the whole, or leave both out'
             )
+        if word_vectors is not None and not word_width:
+            raise UserError(f'word_vectors = "{word_vectors}": they are for whole words; set word_width and words too')
         self.alphabet = vocabulary
         self.encoder = encoder
         self.pooling = pooling(memory=memory_widths(encoder))
         self.projection = projection(self.pooling.width, width - word_width)
-        self.known = KnownWords(source_words, vocabulary, word_width, word_dropout) if word_width else None
+        self.known = (
+            KnownWords(source_words, vocabulary, word_width, word_dropout, word_vectors) if word_width else None
+        )
 
     @property
     def weight(self) -> nn.Parameter:
@@ -81,7 +88,7 @@ class KnownWords(nn.Module):
     that occur once. Raises UserError unless 0 <= dropout < 1.
     """
 
-    def __init__(self, words: int, alphabet: int, width: int, dropout: float) -> None:
+    def __init__(self, words: int, alphabet: int, width: int, dropout: float, file: str | None = None) -> None:
         super().__init__()
         if not 0 <= dropout < 1:
             raise UserError(f"word_dropout = {dropout}: a probability of at least 0 and less than 1 was expected")
@@ -89,6 +96,21 @@ class KnownWords(nn.Module):
         self.weight = nn.Parameter(torch.empty(1 + words, width))
         nn.init.normal_(self.weight, std=width**-0.5)
         self.dropout = dropout
+        self.file = file
+
+    @property
+    def width(self) -> int:
+        """The number of features of a vector."""
+        return self.weight.shape[1]
+
+    @torch.no_grad()
+    def fill(self, ids_N: Tensor, vectors_ND: Tensor) -> int:
+        """Gives the words with these marks their vectors, in place. Other ids, those of pieces, are left out. Returns
+        the number of words.
+        """
+        words_N = ids_N >= self.alphabet
+        self.weight[ids_N[words_N] - self.alphabet + 1] = vectors_ND[words_N]
+        return int(words_N.sum())
 
     def forward(self, marks: Tensor) -> Tensor:
         known = (marks - self.alphabet + 1).clamp(min=0)

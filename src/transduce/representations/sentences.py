@@ -83,6 +83,12 @@ def vectors_by(transducer: Transducer, pooling: Pooling) -> Callable[[Padded], T
     return lambda source: pooler(encoder(source))
 
 
+def own_pooling(transducer: Transducer) -> bool:
+    """True if the model reduces sentences to vectors itself: a siamese encoder, or a classifier's pooling."""
+    model: Any = transducer.model
+    return can(type(getattr(model, "encoder", None)), ComparesSentences) or hasattr(model, "pooling")
+
+
 def stacked(vectors: Iterable[Floats]) -> Floats:
     """All vectors as one matrix [N, D]. Raises UserError if there are none."""
     rows: Sequence[Floats] = list(vectors)

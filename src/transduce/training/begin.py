@@ -45,6 +45,7 @@ from transduce.training.settings import Settings, read_settings
 from transduce.training.sizes import Alternative, choose_settings
 from transduce.training.tuning.tuner import tuner_of
 from transduce.training.validation import judge_of
+from transduce.training.word_vectors import fill_tables
 
 
 class RunExistsError(FileExistsError):
@@ -121,11 +122,12 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
     the callbacks.
 
     ``point`` is the checkpoint to go on from; None begins at update 0. The ``model`` changes in place: it gets the
-    weights of the checkpoint, or those that it inherits from another run; its counted parts are counted, unless it goes
-    on; the parameters of ``training.freeze`` are frozen.
+    weights of the checkpoint, or those that it inherits from another run; its counted parts are counted, and its
+    embeddings get the word vectors of files, unless it goes on; the parameters of ``training.freeze`` are frozen.
     """
     training = plan.settings.training
     counted = count_parts(model, plan.prepared.train, training.gain) if point is None else ()
+    filled = fill_tables(model, plan.prepared.source_tokenizer) if point is None else ()
     inherited = plan.hand_over(model)
     frozen = freeze(model, training.freeze)
     model.to(plan.where)
@@ -136,7 +138,7 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
     if other_measure:
         state = replace(state, best=None, validations=(), stale=0)
     origins = (*(inherited.lines() if inherited else ()), *plan.teacher_report, *other_measure)
-    report = (*plan.data_report, *counted, *origins, *frozen, *plan.precision, *_changes(point, plan.table))
+    report = (*plan.data_report, *counted, *filled, *origins, *frozen, *plan.precision, *_changes(point, plan.table))
     computing = autocast(plan.chosen.precision, plan.where)
     judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing)
     feed = plan.feed

@@ -1,0 +1,94 @@
+"""``transduce vectors sentences``: sentence vectors side by side on pairs of sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transduce.cli.options import LoadingOptions, RecordPath, check_record, keep_record
+from transduce.cli.vectors.options import show, written
+
+if TYPE_CHECKING:
+    from transduce.representations.pairs import PairResult, PairSets
+    from transduce.vectors.table import Floats
+
+TITLES = (
+    "sentence vectors",
+    "width",
+    "cosine: Pearson with relatedness",
+    "regression: Pearson with relatedness",
+    "entailment accuracy, %",
+)
+
+
+def sentences(
+    loading: LoadingOptions,
+    systems: Annotated[
+        list[Path], typer.Argument(help="Runs with an encoder, and files of word vectors.", metavar="RUN|VECTORS...")
+    ],
+    train: Annotated[Path, typer.Option(help="Pairs: number, sentence, sentence, relatedness 1 to 5, label (TSV).")],
+    valid: Annotated[Path, typer.Option(help="Pairs that choose the strength of the regressions.")],
+    test: Annotated[Path, typer.Option(help="Pairs to measure on.")],
+    record: RecordPath = None,
+) -> None:
+    """Measure sentence vectors on pairs of sentences: relatedness, and entailment by logistic regression.
+
+    A run's vectors are those of its own pooling. A run without one is measured with the mean of its states and with its
+    summary. A file of word vectors is measured as a plain average and weighted (SIF), with the words of --train
+    counted.
+    """
+    from transduce.representations.pairs import PairSets, measure_majority, measure_overlap, read_sick
+
+    check_record(record)
+    sets = PairSets(read_sick(train), read_sick(valid), read_sick(test))
+    results = [measure_majority(sets), measure_overlap(sets)]
+    for path in systems:
+        results += _of_run(loading, path, sets) if path.is_dir() else _of_words(path, sets)
+    rows = [list(TITLES), *map(_row, results)]
+    show(rows, ["Intervals are for 95 %. Strengths of the regressions are chosen on the validation pairs."])
+    if record is not None:
+        from transduce.records.making import new_record, trained_model
+        from transduce.records.record import PrintedTable
+
+        table = PrintedTable("Sentence vectors on pairs of sentences", TITLES, tuple(map(tuple, rows[1:])))
+        runs = tuple(trained_model(path) for path in systems if path.is_dir())
+        keep_record(record, lambda command: replace(new_record(command, test.name, tables=[table]), models=runs))
+
+
+def _row(result: PairResult) -> list[str]:
+    cosine = "-" if result.cosine is None else written(result.cosine)
+    return [result.name, str(result.width), cosine, written(result.relatedness), written(result.entailment, 1, 100)]
+
+
+def _of_run(loading: LoadingOptions, path: Path, sets: PairSets) -> list[PairResult]:
+    from transduce.representations.pairs import measure_vectors
+    from transduce.representations.sentences import own_pooling, sentence_vectors, stacked
+
+    transducer = loading.of(path)
+    poolings = ["own"] if own_pooling(transducer) else ["mean", "summary"]
+
+    def embed(pooling: str) -> Callable[[Sequence[str]], Floats]:
+        return lambda texts: stacked(sentence_vectors(transducer, texts, pooling))  # type: ignore[arg-type]
+
+    return [measure_vectors(f"{path.name}, {pooling}", embed(pooling), sets) for pooling in poolings]
+
+
+def _of_words(path: Path, sets: PairSets) -> list[PairResult]:
+    from transduce.representations.pairs import measure_vectors
+    from transduce.vectors.corpus import counted
+    from transduce.vectors.files import load
+    from transduce.vectors.sentences import SmoothInverseFrequency, average
+
+    learned_from = [text for pair in sets.train for text in pair[:2]]
+    every = counted(text for pairs in (sets.train, sets.valid, sets.test) for pair in pairs for text in pair[:2])
+    vectors = load(path, list(every))
+    counts: Counter[str] = counted(learned_from)
+    return [
+        measure_vectors(f"{path.name}, average", lambda texts: average(vectors, texts), sets),
+        measure_vectors(f"{path.name}, SIF", SmoothInverseFrequency.fit(vectors, counts, learned_from), sets),
+    ]
