@@ -31,7 +31,7 @@ def direction(vectors: Vectors, pairs: Sequence[Pair], kind: Kind = "pca") -> Fl
         _, _, component_DD = np.linalg.svd(difference_PD, full_matrices=False)
         found_D = component_DD[0]
         found_D = found_D * np.sign(difference_PD.mean(0) @ found_D or 1.0)
-    if not np.linalg.norm(found_D):
+    if not np.abs(difference_PD).max() or not np.linalg.norm(found_D):
         raise UserError("the pairs define no direction: their words have equal vectors; give other pairs")
     return normalised(found_D)
 

@@ -13,7 +13,7 @@ from transduce.data.corpora import DataError, Splits, identity, lines
 from transduce.files import name_from
 from transduce.recipes.origins.base import Chance, chance_of, hashed_split, tsv_splits
 
-END = re.compile(r"(?<=[.!?])[\"'’”)]*\s+(?=[\"'‘“(]*[A-Z])")
+END = re.compile(r"([.!?][\"'’”)]*)\s+(?=[\"'‘“(]*[A-Z])")
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,12 @@ class Sentences:
     ``target`` = "next": the target is the sentence after the source, without noise (skip-thought, Kiros et al. 2015,
     which also predicts the sentence before).
 
-    A line is one sentence; with ``divide`` it is a paragraph, which is divided after ".", "!" and "?" before a capital
-    letter. The first sentence of a line follows the last one of the line before, unless an empty line stands between.
-    Sentences of more than ``words`` words are left out. The hash of the source decides its split (``hashed_split``), so
-    90 % of the sources are for training. Raises DataError if ``remove`` or ``swap`` is not from 0 to less than 1, or if
-    ``words`` is below 1; ``prepare`` raises it for a missing file.
+    A line is one sentence; with ``divide`` it is a paragraph, which is divided after ".", "!" and "?", and the
+    quotation marks and brackets after these, before a capital letter. The first sentence of a line follows the last one
+    of the line before, unless an empty line stands between. Sentences of more than ``words`` words are left out. The
+    hash of the source decides its split (``hashed_split``), so 90 % of the sources are for training. Raises DataError
+    if ``remove`` or ``swap`` is not from 0 to less than 1, or if ``words`` is below 1; ``prepare`` raises it for a
+    missing file.
     """
 
     text: str
@@ -81,7 +82,7 @@ class Sentences:
         """Yields the sentences with single spaces; an empty one for an empty line, and for one that is left out."""
         for raw in lines(path):
             line = " ".join(raw.decode(errors="replace").split())
-            for sentence in END.split(line) if self.divide else [line]:
+            for sentence in END.sub(r"\1\n", line).split("\n") if self.divide else [line]:
                 yield sentence if len(sentence.split()) <= self.words else ""
 
 
