@@ -256,7 +256,7 @@ def test_misspellings_find_the_right_word_by_subwords() -> None:
     words = ("the", "teh", "cat", "dog")
     matrix_VD = np.array([[1, 0], [0.9, 0.1], [0, 1], [-1, 0.2]])
     plain = Vectors(words, matrix_VD)
-    pairs = [("teh", "the"), ("catt", "cat"), ("xyz", "zebra"), ("dgo", "dog")]
+    pairs = [("teh", "the"), ("catt", "cat"), ("xyz", "zebra"), ("dgo", "dog"), ("Cat", "cat")]
     found = misspellings(plain, pairs)
     assert (found.pairs, found.reachable, found.covered, found.first, found.ten) == (4, 3, 1, 1, 1)
     subwords = {"catt": np.array([0.1, 1.0]), "dgo": np.array([1.0, 0.0])}

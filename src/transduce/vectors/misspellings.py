@@ -55,17 +55,18 @@ def read_misspellings(path: str | Path) -> list[tuple[str, str]]:
 def misspellings(vectors: Vectors, pairs: Sequence[tuple[str, str]]) -> MisspellingResult:
     """Counts how often the right word is among the nearest words of its misspelling, by cosine.
 
-    The misspelling itself is no answer. Words are looked for exactly, then in any case.
+    The misspelling itself is no answer. Pairs that differ only in case are left out. Words are looked for exactly, then
+    in any case.
     """
+    pairs = [(wrong, right) for wrong, right in pairs if wrong.upper() != right.upper()]
     reachable = [(wrong, place) for wrong, right in pairs if (place := vectors.place(right)) is not None]
     covered = [(wrong, vector, place) for wrong, place in reachable if (vector := vectors.vector(wrong)) is not None]
     counts = dict.fromkeys(AT, 0)
     for wrong, vector_D, place in covered:
         cosine_V = vectors.unit_VD @ normalised(vector_D)
-        own = vectors.place(wrong)
+        if (own := vectors.place(wrong)) is not None:
+            cosine_V[own] = -np.inf
         better = int((cosine_V > cosine_V[place]).sum())
-        if own is not None and own != place and cosine_V[own] > cosine_V[place]:
-            better -= 1
         for k in AT:
             counts[k] += better < k
     chance = min(1.0, AT[-1] / max(1, len(vectors)))
