@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import torch
 from torch import nn
@@ -62,6 +64,25 @@ def test_large_products_have_the_same_gradients(
     assert_close(torch.autograd.grad((y * weights).sum(), inputs), expected)
     layer.requires_grad_(False)
     assert_close(torch.autograd.grad((layer(x) * weights).sum(), [x]), expected[:1])
+
+
+@onednn_is_there
+@pytest.mark.usefixtures("onednn_is_faster")
+def test_parts_of_wider_matrices_are_multiplied_as_fast() -> None:
+    """oneDNN takes a thousand times as long for a second factor that is a part of a wider matrix."""
+
+    def seconds(layer: Linear, rows: int, parts: bool) -> float:
+        x, gradient = torch.randn(rows, 2 * layer.in_features), torch.randn(rows, 2 * layer.out_features)
+        x, gradient = x[:, : layer.in_features], gradient[:, : layer.out_features]
+        if not parts:
+            x, gradient = x.contiguous(), gradient.contiguous()
+        began = time.process_time()
+        layer(x).backward(gradient)
+        return time.process_time() - began
+
+    for layer in (Linear(256, 1024), Linear(1024, 256)):
+        whole = min(seconds(layer, 257, False) for _ in range(3))
+        assert seconds(layer, 257, True) < 20 * whole
 
 
 @pytest.mark.usefixtures("onednn_is_faster")

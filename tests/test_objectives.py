@@ -166,10 +166,12 @@ def test_in_chunks_the_loss_is_the_same(monkeypatch: pytest.MonkeyPatch, rows: i
     model.asked.clear()
     loss, _ = objective(model, BATCH)
     assert max(model.asked) <= rows
+    read_out = sum(model.asked)
     assert_close(loss.total, whole.total)
     assert_close(loss.parts, whole.parts)
     assert loss.count == whole.count
-    assert_close(gradients(model, loss.total), expected)
+    assert_close(gradients(model, 2 * loss.total), [2 * each for each in expected])
+    assert sum(model.asked) == read_out  # nothing is read out again for the gradient
 
 
 def test_trainable_is_the_objective_of_the_model() -> None:

@@ -34,7 +34,7 @@ class Dropout(nn.Module):
             return nn.functional.dropout(x, self.p)
         dropped = round(self.p * 256)  # byte values out of 256 that drop an element
         bits = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(EVERY_INTEGER, None)
-        kept = bits.view(torch.uint8)[: x.numel()].view(x.shape) >= dropped
+        kept = bits.view(torch.uint8)[: x.numel()].view(x.shape).ge_(dropped)  # 0 or 1 as bytes: bools take ten times
         return x * kept.to(x.dtype).mul_(256 / (256 - dropped))
 
     def extra_repr(self) -> str:

@@ -41,7 +41,13 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``linear`` by oneDNN, without a gradient."""
+    """``linear`` by oneDNN, without a gradient.
+
+    A weight that is a part of a wider matrix is copied: oneDNN has no fast kernel for it and takes a thousand times as
+    long.
+    """
+    if not (weight.is_contiguous() or weight.t().is_contiguous()):
+        weight = weight.contiguous()
     y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return y
 
@@ -61,9 +67,18 @@ class _Product(torch.autograd.Function):
         for_x, for_weight, for_bias = ctx.needs_input_grad
         return (
             _product(gradient_NO, weight_OI.t()) if for_x else None,
-            _product(gradient_NO.t(), x_NI.t()) if for_weight else None,
+            _weight_gradient(gradient_NO, x_NI) if for_weight else None,
             gradient_NO.sum(0) if for_bias else None,
         )
+
+
+def _weight_gradient(gradient_NO: Tensor, x_NI: Tensor) -> Tensor:
+    """The gradient of a weight, [O, I]. The narrower matrix is the first factor, because oneDNN copies that one if it
+    is transposed.
+    """
+    if gradient_NO.shape[1] <= x_NI.shape[1]:
+        return _product(gradient_NO.t(), x_NI.t())
+    return _product(x_NI.t(), gradient_NO.t()).t()
 
 
 class Linear(nn.Linear):

@@ -64,11 +64,12 @@ class RDrop:
             (total_p, nll_p), (total_q, nll_q) = (
                 smoothed_cross_entropy(logits_NV, target, self.smoothing) for logits_NV in (p_NV, q_NV)
             )
-            return (total_p + total_q) / 2, (nll_p + nll_q) / 2, divergence(p_NV, q_NV)
+            disagreement = divergence(p_NV, q_NV)
+            total = (total_p + total_q) / 2 + self.weight / 2 * disagreement
+            return total, (nll_p + nll_q) / 2, disagreement
 
         total, nll, disagreement = sum_chunks(model, sums, first, second, target_N)
-        parts = {"nll": nll, "divergence": disagreement.detach()}
-        return Loss(total + self.weight / 2 * disagreement, len(target_N), parts), carry
+        return Loss(total, len(target_N), {"nll": nll, "divergence": disagreement}), carry
 
 
 def divergence(p_NV: Tensor, q_NV: Tensor) -> Tensor:

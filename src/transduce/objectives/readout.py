@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from transduce import tree
@@ -15,7 +16,7 @@ from transduce.protocols import Distribution
 
 R = TypeVar("R")
 
-CHUNK = 2**25  # logits in memory at once: 128 MiB in float32
+CHUNK = 2**22  # logits in memory at once: 16 MiB in float32
 
 
 def chunk_slices(model: Distribution, output: Any) -> list[slice]:
@@ -50,8 +51,94 @@ def map_chunks(model: Distribution, function: Callable[..., R], output: Any, *ot
 def sum_chunks(
     model: Distribution, function: Callable[..., tuple[Tensor, ...]], output: Any, *others: Any
 ) -> tuple[Tensor, ...]:
-    """Like ``map_chunks``, for a function that returns a tuple of sums. Returns the tuple of their sums over all
-    chunks.
+    """Calls ``function`` as ``map_chunks`` does, for a function that returns a tuple of sums over its rows. Returns the
+    tuple of their sums over all chunks. Only the first of them has a gradient.
+
+    With more than one chunk, the gradient of each is computed at once, and its logits are forgotten: nothing is read
+    out twice, and only one chunk of logits is in memory.
     """
-    sums = map_chunks(model, function, output, *others)
-    return sums[0] if len(sums) == 1 else tuple(torch.stack(column).sum() for column in zip(*sums, strict=True))
+    slices = chunk_slices(model, output)
+    if len(slices) == 1:
+        return _first_alone(function(output, *others))
+    every = (output, *others)
+    leaves, gradients = tree.leaves(every), _Gradients()
+    sums: list[tuple[Tensor, ...]] = []
+    for part in slices:
+        rows = [leaf[part].detach().requires_grad_(leaf.requires_grad) for leaf in leaves]
+        found = function(*tree.fill(every, rows))
+        if found[0].requires_grad:
+            gradients.add(found[0], [leaf for leaf in rows if leaf.requires_grad])
+        sums.append(tuple(each.detach() for each in found))
+    total, *rest = (torch.stack(column).sum() for column in zip(*sums, strict=True))
+    return gradients.linked(total, [leaf for leaf in leaves if leaf.requires_grad]), *rest
+
+
+def _first_alone(sums: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return sums[0], *(each.detach() for each in sums[1:])
+
+
+class _Gradients:
+    """The gradient of a sum of chunks, collected chunk by chunk: in the rows of the features, and in each parameter
+    that the readout uses.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Tensor | None, ...]] = []
+        self.parameters: dict[Tensor, Tensor] = {}
+
+    def add(self, total: Tensor, own: list[Tensor]) -> None:
+        """Adds the gradient of ``total``, the sum of one chunk, in its rows ``own`` and in the parameters."""
+        parameters = [leaf for leaf in _graph_leaves(total) if not any(leaf is row for row in own)]
+        with torch.autocast(total.device.type, enabled=False):  # as in any backward pass
+            found = torch.autograd.grad(total, [*own, *parameters], allow_unused=True)
+        self.rows.append(found[: len(own)])
+        for parameter, gradient in zip(parameters, found[len(own) :], strict=True):
+            if gradient is None:
+                continue
+            if parameter in self.parameters:
+                self.parameters[parameter] += gradient
+            else:
+                self.parameters[parameter] = gradient
+
+    def linked(self, total: Tensor, output: list[Tensor]) -> Tensor:
+        """``total`` with these gradients in ``output`` (all rows) and in the parameters."""
+        if not self.rows:
+            return total
+        columns = list(zip(*self.rows, strict=True))
+        pieces = [
+            torch.cat([torch.zeros_like(leaf[:0]) if each is None else each for each in column])
+            for leaf, column in zip(output, columns, strict=True)
+        ]
+        linked: Tensor = _Linked.apply(  # type: ignore[no-untyped-call]
+            total, [*pieces, *self.parameters.values()], *output, *self.parameters
+        )
+        return linked
+
+
+class _Linked(torch.autograd.Function):
+    """A value whose ``gradients`` in the other arguments are known already."""
+
+    @staticmethod
+    def forward(ctx: Any, total: Tensor, gradients: list[Tensor], *_: Tensor) -> Tensor:
+        ctx.gradients = gradients
+        return total.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        known, ctx.gradients = ctx.gradients, None  # a second pass backwards would find them scaled
+        return None, None, *(each.mul_(gradient) for each in known)
+
+
+def _graph_leaves(total: Tensor) -> list[Tensor]:
+    """The leaves of the graph of ``total``: what a backward pass would give a gradient."""
+    found, seen, open_nodes = [], set(), [total.grad_fn]
+    while open_nodes:
+        node = open_nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            found.append(node.variable)
+        open_nodes.extend(following for following, _ in node.next_functions)
+    return found

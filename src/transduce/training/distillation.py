@@ -193,11 +193,11 @@ class Distilled:
         def sums(output: Any, found: Any, target: Tensor) -> tuple[Tensor, ...]:
             logits_NV = model.readout(output)
             total, nll = smoothed_cross_entropy(logits_NV, target, self.objective.smoothing)
-            return total, nll, self._from_teacher(logits_NV, found)
+            from_teacher = self._from_teacher(logits_NV, found)
+            return (1 - self.share) * total + self.share * from_teacher, nll, from_teacher
 
         total, nll, from_teacher = sum_chunks(model, sums, real, found, target_N)
-        mixed = (1 - self.share) * total + self.share * from_teacher
-        return Loss(mixed, len(target_N), {"nll": nll, "teacher": from_teacher.detach()}), carry
+        return Loss(total, len(target_N), {"nll": nll, "teacher": from_teacher}), carry
 
     def _from_teacher(self, logits_NV: Tensor, found: Any) -> Tensor:
         probability_NV = self.teacher.probabilities(found)
