@@ -27,7 +27,7 @@ LAYERS: list[set[str]] = [
     {"transducer"},
     {"engines", "foreign"},
     {"runs"},
-    {"training", "inspect", "examination", "representations", "reranking", "export", "importing"},
+    {"training", "inspect", "examination", "representations", "reranking", "export", "importing", "sharing"},
     {"records"},
     {"progress", "plugins", "api", "sweeps", "evaluation", "reports", "speed", "serving", "cli", "__main__"},
 ]

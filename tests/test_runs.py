@@ -28,8 +28,8 @@ from transduce.data.tokenizers.text import Characters
 from transduce.errors import UserError
 from transduce.models.weights import set_weights, weights
 from transduce.runs import training_state
-from transduce.runs.checkpoints import Rank, best_rank, find_weights, load_checkpoint
-from transduce.runs.layout import SET_ASIDE, foreign_files
+from transduce.runs.checkpoints import Rank, best_rank, load_checkpoint
+from transduce.runs.layout import SET_ASIDE, find_weights, foreign_files
 from transduce.runs.lock import locked
 from transduce.runs.recent_weights import keep_recent
 from transduce.runs.run import Run

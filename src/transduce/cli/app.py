@@ -26,6 +26,7 @@ from transduce.cli.inspect import inspect
 from transduce.cli.lattice import lattice
 from transduce.cli.ngram import ngram
 from transduce.cli.options import with_option_groups
+from transduce.cli.pack import pack, pull, push
 from transduce.cli.predict import predict
 from transduce.cli.recipes import recipes
 from transduce.cli.rerank import rerank
@@ -66,6 +67,9 @@ COMMANDS = (
     lattice,
     export,
     import_,
+    pack,
+    push,
+    pull,
 )
 for command in COMMANDS:
     app.command(command.__name__.strip("_"))(with_option_groups(command))  # import_ has the name of a keyword

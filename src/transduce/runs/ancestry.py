@@ -9,8 +9,7 @@ from typing import Literal
 
 from transduce import config
 from transduce.errors import UserError
-from transduce.runs.checkpoints import find_weights
-from transduce.runs.layout import Checkpoint, members
+from transduce.runs.layout import Checkpoint, find_weights, members
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transduce.errors import UserError
 from transduce.files import current_folder, replace_folder
 from transduce.models.weights import load_tensors, save_weights, set_weights
-from transduce.runs.layout import CHECKPOINTS, CHECKSUMS, CONFIG, MODEL, STATE, Checkpoint
+from transduce.runs.layout import CHECKPOINTS, CHECKSUMS, CONFIG, MODEL, STATE
 
 
 @dataclass(frozen=True)
@@ -95,24 +95,6 @@ def load_checkpoint(model: nn.Module, path: Path) -> None:
     file, and UserError if the weights do not fit or are damaged.
     """
     set_weights(model, read_tensors(path), str(path))
-
-
-def find_weights(run: Path, checkpoint: Checkpoint) -> Path:
-    """The path of the file of a checkpoint's weights.
-
-    Raises FileNotFoundError if ``run`` is no run directory. Also raises it if the checkpoint is missing; the message
-    names the checkpoints that the run has.
-    """
-    if not (run / CONFIG).exists():
-        raise FileNotFoundError(f"{run} is no run directory: it has no {CONFIG}; train one with `transduce train`")
-    path = current_folder(run / CHECKPOINTS / checkpoint) / MODEL
-    if not path.exists():
-        found = sorted(path.parent.name for path in (run / CHECKPOINTS).glob(f"[!.]*/{MODEL}"))
-        raise FileNotFoundError(
-            f"{run} has no checkpoint {checkpoint!r} ({path} is missing); it has: "
-            f"{', '.join(found) or 'none yet, so train on with --resume'}"
-        )
-    return path
 
 
 def best_rank(checkpoints: Path) -> Rank | None:

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 from transduce.errors import UserError
-from transduce.files import EARLIER, scratch_of
+from transduce.files import EARLIER, current_folder, scratch_of
+from transduce.runs.packed import CARD, PACK
+from transduce.runs.received import received
 
 Checkpoint = Literal["best", "last", "average"]
 
@@ -26,7 +28,7 @@ SET_ASIDE = ".set-aside"  # marks a run that waits as NAME.replaced while a new 
 ASKED, MEASURED, LOG = "asked.toml", "measured.json", "log.txt"  # of a cell of a sweep
 PARTS = frozenset(
     {CONFIG, TOKENIZERS, CHECKPOINTS, METRICS, HISTORY, DATA, INHERITED, TENSORBOARD, SHORTLIST, LOCK, SET_ASIDE}
-    | {LANGUAGE_MODELS, EXPORTS, ASKED, MEASURED, LOG}
+    | {LANGUAGE_MODELS, EXPORTS, CARD, PACK, ASKED, MEASURED, LOG}
 )
 OWN_PAIRS = {"train": "train.jsonl", "valid": "valid.jsonl"}  # in DATA
 
@@ -36,18 +38,36 @@ RECENT = "recent"  # in CHECKPOINTS: the weights that are averaged at the end
 
 
 def members(run: str | Path) -> list[Path]:
-    """Splits "RUN+RUN" into the run directories that it names; ``~`` is the home directory.
+    """Splits "RUN+RUN" into the run directories that it names, as ``received`` finds them.
 
     A path that is a directory is one run, even if its name has a +. Raises UserError if there is nothing before or
-    after a +.
+    after a +, and as ``received`` does.
     """
     parts = str(run).split("+")
     whole = Path(run).expanduser()
     if len(parts) == 1 or whole.is_dir():
-        return [whole]
+        return [received(run)]
     if not all(parts):
         raise UserError(f"run {str(run)!r}: a run directory was expected before and after each +")
-    return [Path(part).expanduser() for part in parts]
+    return [received(part) for part in parts]
+
+
+def find_weights(run: Path, checkpoint: Checkpoint) -> Path:
+    """The path of the file of a checkpoint's weights.
+
+    Raises FileNotFoundError if ``run`` is no run directory. Also raises it if the checkpoint is missing; the message
+    names the checkpoints that the run has.
+    """
+    if not (run / CONFIG).exists():
+        raise FileNotFoundError(f"{run} is no run directory: it has no {CONFIG}; train one with `transduce train`")
+    path = current_folder(run / CHECKPOINTS / checkpoint) / MODEL
+    if not path.exists():
+        found = sorted(path.parent.name for path in (run / CHECKPOINTS).glob(f"[!.]*/{MODEL}"))
+        raise FileNotFoundError(
+            f"{run} has no checkpoint {checkpoint!r} ({path} is missing); it has: "
+            f"{', '.join(found) or 'none yet, so train on with --resume'}"
+        )
+    return path
 
 
 def foreign_files(run: Path) -> list[str]:

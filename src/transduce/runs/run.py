@@ -24,7 +24,7 @@ from transduce.models.mixtures import Ensemble
 from transduce.protocols import Model, Search, TextContext
 from transduce.runs import old_formats
 from transduce.runs.ancestry import Parent, parents_of
-from transduce.runs.checkpoints import find_weights, has_checkpoint, load_checkpoint
+from transduce.runs.checkpoints import has_checkpoint, load_checkpoint
 from transduce.runs.history import append_history, directories
 from transduce.runs.layout import (
     CONFIG,
@@ -34,8 +34,10 @@ from transduce.runs.layout import (
     OWN_PAIRS,
     TOKENIZERS,
     Checkpoint,
+    find_weights,
     members,
 )
+from transduce.runs.received import received
 from transduce.runs.replacement import replaced_run
 from transduce.transducer import Transducer
 from transduce.types import Example
@@ -59,7 +61,8 @@ class Run:
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
-        """Reads the run in the directory ``path``; writes nothing.
+        """Reads the run in the directory ``path``; writes nothing there. ``path`` can also be a packed .zip file or
+        "hf:owner/name" (``received``).
 
         A run can be opened after a kill at any moment. If the replacement of a checkpoint or of the tokenizers was not
         complete, the earlier ones are read. While a new run that overwrites another has no checkpoint, the earlier run
@@ -69,7 +72,7 @@ class Run:
 
         Raises FileNotFoundError if there is no run, and ConfigError if config.toml lacks the table data or model.
         """
-        folder = Path(path).expanduser()
+        folder = received(path)
         earlier = replaced_run(folder) if folder.name and not has_checkpoint(folder) else None
         if earlier is not None and has_checkpoint(earlier):
             log.warning("%s has no checkpoint yet: this is the run that it replaces", folder)
@@ -223,7 +226,7 @@ def language_model(path: Path, run: Run | None, device: torch.device | str) -> O
     Raises FileNotFoundError if there is no such run, and UserError if the members of RUN+RUN have different target
     vocabularies.
     """
-    found = [Run.open(_found_run(each, run)) for each in members(path)]
+    found = [Run.open(found_run(each, run)) for each in members(path)]
     for each in found:
         if each.tokenizers.differing(found[0].tokenizers, conditional=False):
             raise UserError(f"language_model = {str(path)!r}: its runs have different target vocabularies")
@@ -245,7 +248,10 @@ def cache_folder(data: Data, run: Path) -> Path:
 # -------------------------------------------------------------- paths in settings
 
 
-def _found_run(path: Path, run: Run | None) -> Path:
+def found_run(path: Path, run: Run | None) -> Path:
+    """The directory of a run that the search of ``run`` names by ``path``. Looks where ``language_model`` says. Raises
+    FileNotFoundError if no run is there.
+    """
     places = [path]
     if run is not None:
         places.append(run.path / LANGUAGE_MODELS / path.name)

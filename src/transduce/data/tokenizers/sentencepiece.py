@@ -24,6 +24,7 @@ from transduce.errors import MissingPackageError
 from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
 
 UNKNOWN = f"{SPACE}{SPECIALS[UNK]}"
+LARGEST = 2**28  # bytes of a file: larger ones are no vocabulary
 LANGUAGE = ">>", "<<"  # around a token that names the language of the output
 
 
@@ -172,7 +173,8 @@ class SentencePiece:
 
     def __post_init__(self) -> None:
         files = [path.expanduser() for path in (self.model, self.vocabulary) if path is not None]
-        digest = hashlib.sha256(b"".join(path.read_bytes() for path in files if path.is_file()))
+        whole = (path for path in files if path.is_file() and path.stat().st_size <= LARGEST)
+        digest = hashlib.sha256(b"".join(path.read_bytes() for path in whole))
         object.__setattr__(self, "content", digest.hexdigest())
 
     def learn(self, texts: Iterable[str]) -> SentencePieceTokenizer:
