@@ -23,4 +23,4 @@ class StoppedError(RuntimeError):
 
 
 class BusyError(RuntimeError):
-    """Too many requests wait already. The same request may succeed later; a server reports it as status 503."""
+    """Too many requests wait already. The same request may succeed later; a server reports it as status 429."""

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import islice
+from typing import Any
 
 import torch
 
@@ -17,12 +18,16 @@ from transduce.search.completion import NextWords, Word, WordTokens
 class Completer:
     """Finds the most probable next words of prefixes with a language model.
 
-    Make one for many requests: it keeps which tokens of the vocabulary begin and end words. Raises RequestError if the
-    model has sources, if it does not write token by token, or if its tokens do not spell words.
+    Make one for many requests: it keeps which tokens of the vocabulary begin and end words. ``with_sources`` is for a
+    model that has sources: it completes outputs of given sources. Raises RequestError if the model has sources and
+    ``with_sources`` is False, if it does not write token by token, or if its tokens do not spell words.
     """
 
-    def __init__(self, text_model: TextModel, search: NextWords) -> None:
-        text_model.check_language_model()
+    def __init__(self, text_model: TextModel, search: NextWords, with_sources: bool = False) -> None:
+        if with_sources:
+            text_model.check_stepwise()
+        else:
+            text_model.check_language_model()
         tokenizer = text_model.target_tokenizer
         if tokenizer.numeric or tokenizer.labels or tokenizer.words or tokenizer.shapes or tokenizer.factors > 1:
             raise RequestError(
@@ -35,13 +40,19 @@ class Completer:
     def _tokens(self) -> WordTokens:
         return WordTokens(self.text_model.target_tokenizer.pieces)
 
-    def __call__(self, prefixes: Sequence[str], begun: str | Sequence[str] = "") -> list[list[Word]]:
+    def __call__(
+        self, prefixes: Sequence[str], begun: str | Sequence[str] = "", sources: Sequence[str] | None = None
+    ) -> list[list[Word]]:
         """For each prefix, the next words, best first. The last word of a prefix is whole; spaces after it mean
         nothing.
 
-        ``begun`` are the letters that the next word begins with, one text for all prefixes or one for each. Raises
-        RequestError if they contain a space, or if their number is wrong.
+        ``begun`` are the letters that the next word begins with, one text for all prefixes or one for each.
+        ``sources`` has the source of each prefix; None is for a language model, which has none. Raises RequestError if
+        ``begun`` contains a space, or if there are not as many texts as prefixes.
         """
+        sources = [""] * len(prefixes) if sources is None else sources
+        if len(sources) != len(prefixes):
+            raise RequestError(f"there are {len(sources)} sources for {len(prefixes)} prefixes: give one for each")
         letters = [begun] * len(prefixes) if isinstance(begun, str) else list(begun)
         if len(letters) != len(prefixes):
             raise RequestError(f"begun has {len(letters)} texts for {len(prefixes)} prefixes: give one for each")
@@ -59,15 +70,16 @@ class Completer:
             by_length[len(row)].append(place)
         found: list[list[Word]] = [[] for _ in prefixes]
         for places in by_length.values():
-            words = self._alike([ids[place] for place in places], [letters[place] for place in places])
+            some = [[each[place] for place in places] for each in (ids, letters, sources)]
+            words = self._alike(*some)
             for place, each in zip(places, words, strict=True):
                 found[place] = each
         return found
 
-    def _alike(self, ids: Sequence[list[int]], begun: Sequence[str]) -> list[list[Word]]:
-        """The next words of prefixes with equally many tokens."""
+    def _alike(self, ids: Sequence[Any], begun: Sequence[Any], sources: Sequence[Any]) -> list[list[Word]]:
+        """The next words of prefixes with equally many tokens, given their sources."""
         text_model = self.text_model
-        source = text_model.padded([row.row for row in text_model.read([""] * len(ids))])
+        source = text_model.padded([row.row for row in text_model.read(sources)])
         prefix = text_model.padded(ids, torch.long) if ids[0] else None
         with text_model.computing():
             return self.search(text_model.model, source, self._tokens, prefix, begun)

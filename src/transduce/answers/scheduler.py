@@ -66,6 +66,17 @@ class Scheduler:
         self._thread = threading.Thread(target=self._work, name="transduce scheduler", daemon=True)
         self._thread.start()
 
+    @property
+    def waiting(self) -> int:
+        """How many requests wait in the queue. Cancelled requests and those that are searched do not count."""
+        with self._changed:
+            return sum(not each.future.cancelled() for each in self._waiting)
+
+    @property
+    def active(self) -> int:
+        """How many requests are in the running batch. Requests in fixed batches do not count."""
+        return len(self._active)
+
     def submit(self, request: Request, seconds: float | None = None) -> Future[Answer]:
         """Returns the request's future answer at once.
 
@@ -77,6 +88,8 @@ class Scheduler:
         with self._changed:
             if self._closed:
                 raise StoppedError("the scheduler is closed: it takes no more requests")
+            if len(self._waiting) >= self._queue:
+                self._waiting = deque(each for each in self._waiting if not each.future.cancelled())
             if len(self._waiting) >= self._queue:
                 raise BusyError(f"{len(self._waiting)} requests wait already (queue = {self._queue}): try again later")
             self._waiting.append(waiting)

@@ -116,11 +116,14 @@ class TextModel:
                 "the model has sources, so a text alone does not decide the next word: give a language model, or use "
                 "`transduce predict --prefix`"
             )
+        self.check_stepwise("give a recurrent, Transformer or n-gram language model")
+
+    def check_stepwise(
+        self, instead: str = "give a model that does, and not an engine that searches by itself"
+    ) -> None:
+        """Raises RequestError unless the model writes token by token. ``instead`` ends the message: what to give."""
         if not can(type(self.model), Autoregressive) or can(type(self.model), Searching):
-            raise RequestError(
-                f"{type(self.model).__name__} does not write token by token: give a recurrent, Transformer or n-gram "
-                "language model"
-            )
+            raise RequestError(f"{type(self.model).__name__} does not write token by token: {instead}")
 
     # ------------------------------------------------------------- texts
 

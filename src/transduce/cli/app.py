@@ -31,6 +31,7 @@ from transduce.cli.predict import predict
 from transduce.cli.recipes import recipes
 from transduce.cli.rerank import rerank
 from transduce.cli.score import score
+from transduce.cli.serve import serve
 from transduce.cli.shortlist import shortlist
 from transduce.cli.sweep import sweep
 from transduce.cli.train import train
@@ -70,6 +71,7 @@ COMMANDS = (
     pack,
     push,
     pull,
+    serve,
 )
 for command in COMMANDS:
     app.command(command.__name__.strip("_"))(with_option_groups(command))  # import_ has the name of a keyword

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from transduce.answers.answer_values import answer_values, json_text
 from transduce.errors import UserError
 from transduce.metrics.units import one_line
 
@@ -39,34 +38,13 @@ def as_tsv(answer: Answer) -> Iterator[str]:
 
 
 def as_jsonl(answer: Answer) -> Iterator[str]:
-    """One JSON object: "source", the keys of the best output, and "nbest", a list of all outputs, best first.
-
-    An output has "text", "tokens", "log_prob", "score" and "token_log_probs". It has "alignment" and "frames" if
-    requested, and "missing" if it lacks required phrases. A forecast with a density has the "deviations" of its numbers
-    and the ends "low" and "high" of their 90 % intervals. An output of a phrase-based model has the "features" of its
-    score and its "phrases"; its "log_prob" is null. The first object of "nbest" repeats the best output.
-    """
-    nbest = [
-        {
-            "text": output.text,
-            "tokens": output.tokens,
-            "log_prob": output.log_prob,
-            "score": output.score,
-            "token_log_probs": output.token_log_probs,
-            **({} if output.alignment is None else {"alignment": output.alignment}),
-            **({} if output.frames is None else {"frames": output.frames}),
-            **({"missing": output.missing} if output.missing else {}),
-            **_density(output),
-            **_phrases(output),
-        }
-        for output in answer.outputs
-    ]
-    yield as_json({"source": answer.request.source, **nbest[0], "nbest": nbest})
+    """One JSON object on one line: the answer as ``answer_values`` in answers/answer_values.py describes it."""
+    yield json_text(answer_values(answer))
 
 
 def as_json(record: Any, indent: int | None = None) -> str:
     """A value as JSON text. JSON has no infinities and no NaN: a number that is not finite becomes null."""
-    return json.dumps(_finite(record), ensure_ascii=False, indent=indent, allow_nan=False)
+    return json_text(record, indent)
 
 
 W = TypeVar("W")
@@ -81,27 +59,6 @@ def choose(format: str, writers: Mapping[str, W]) -> W:
     if format not in writers:
         raise UserError(f"--format {format!r}: expected {', '.join(writers)}")
     return writers[format]
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _density(output: Output) -> dict[str, Any]:
-    if not output.deviations:
-        return {}
-    low, high = output.interval(0.9)
-    return {"deviations": output.deviations, "low": low, "high": high}
-
-
-def _phrases(output: Output) -> dict[str, Any]:
-    if output.derived is None:
-        return {}
-    return {"features": output.derived.features, "phrases": [vars(phrase) for phrase in output.derived.phrases]}
 
 
 def _alignment_columns(output: Output) -> list[str]:

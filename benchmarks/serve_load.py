@@ -1,0 +1,286 @@
+"""How much does a server under load give of what ``predict`` gives with the same engine and sentences?
+
+    python benchmarks/serve_load.py RUN [--engine ctranslate2] [--clients 64] [--seconds 60] [--threads 1]
+                                    [--requests 100000] [--out FILE.md] [--record FILE.json]
+
+RUN is a run directory or an export. The server and ``predict`` are processes of their own on this machine, and the
+clients a third one, all with the same sentences: those of the run's test split. Each client sends one sentence, waits
+for its answer, compares it with that of ``predict``, and sends the next. Four parts follow each other:
+
+1. ``predict`` over all sentences, again and again for at least ten seconds, without loading and the first pass.
+2. The clients for ``--seconds``, and the same with mixed requests (predict, 5-best, score, stream, several sentences).
+3. With ``--requests``: so many requests, and the server's memory after each tenth of them.
+4. An overload: 256 clients with 16 sentences each for five seconds; then the time to the next answer of one client.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from load_clients import Connection, Outcome, Question, load, question
+from report import Report, add_options, machine
+
+import transduce
+from transduce.data.preparation import examples
+from transduce.engines.manifest import find_export
+from transduce.protocols import Searching, can
+from transduce.runs.run import Run
+
+LEAST = 10.0  # seconds of predict
+CROWD, SENTENCES, OVERLOAD = 256, 16, 5.0  # the clients of an overload, their sentences, seconds
+KINDS = ("predict", "5-best", "score", "stream", "4 sentences")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, metavar="RUN")
+    parser.add_argument("--engine")
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--requests", type=int, default=0, help="count of requests for the memory over time")
+    parser.add_argument("--batch-size", type=int, default=64)
+    add_options(parser)
+    given = parser.parse_args()
+    sentences = [example.source for example in _examples(given.run)]
+    rate, texts, scores = predicted(given, sentences)
+    told = [
+        f"# Server under load: {given.run.name}, engine {given.engine or 'its own'}",
+        "",
+        machine(),
+        "",
+        f"{given.clients} clients, {given.threads} threads, batches of {given.batch_size}, {len(sentences):,} "
+        f"sentences; predict: {rate:.1f} sentences a second",
+        "",
+    ]
+    with server(given) as (address, pid):
+        same = asyncio.run(closed_loop(given, address, plain(sentences, texts)))
+        mixed_questions = mixed(sentences, texts, scores, given)
+        different = asyncio.run(closed_loop(given, address, mixed_questions))
+        told += throughput([("predict only", same), ("mixed", different)], rate)
+        if given.requests:
+            told += asyncio.run(memory(given, address, pid, plain(sentences, texts)))
+    with server(given) as (address, _):
+        told += asyncio.run(overload(address, sentences))
+    print("\n".join(told))
+    Report.asked(given).write(told, [given.run] if find_export(given.run, None) is None else [])
+
+
+def _examples(run: Path) -> Any:
+    opened = Run.read(run)
+    return examples(opened.data, "test", opened.cache)
+
+
+def predicted(given: argparse.Namespace, sentences: list[str]) -> tuple[float, list[str], list[float]]:
+    """Sentences a second of predict in a process of its own, the texts, and their log-probabilities."""
+    program = f"""
+import json, sys, time, torch, transduce
+torch.set_num_threads({given.threads})
+model = transduce.load({str(given.run)!r}, device="cpu", engine={given.engine!r})
+sentences = json.load(sys.stdin)
+found = [outputs[0] for outputs in model.predict(sentences, batch_size={given.batch_size})]
+begun, passes = time.perf_counter(), 0
+while time.perf_counter() - begun < {LEAST}:
+    list(model.predict(sentences, batch_size={given.batch_size}))
+    passes += 1
+rate = passes * len(sentences) / (time.perf_counter() - begun)
+scores = [each.log_prob for each in model.score(zip(sentences, [each.text for each in found]))]
+json.dump([rate, [each.text for each in found], scores], sys.stdout)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=json.dumps(sentences), capture_output=True, text=True, check=True
+    )
+    rate, texts, scores = json.loads(done.stdout)
+    return rate, texts, scores
+
+
+@contextmanager
+def server(given: argparse.Namespace) -> Iterator[tuple[str, int]]:
+    """A context with the address and the process of a new server. Raises SystemExit if it does not stop well."""
+    options = ["--port", "0", "--threads", str(given.threads), "--batch-size", str(given.batch_size), "--device", "cpu"]
+    options += ["--engine", given.engine] if given.engine else []
+    command = [sys.executable, "-m", "transduce", "serve", f"model={given.run}", *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        line = process.stderr.readline()
+        found = re.search(r"at (http://\S+)", line)
+        if found is None:
+            raise SystemExit(f"the server did not start: {line}{process.stderr.read()}")
+        yield found.group(1), process.pid
+    finally:
+        process.terminate()
+        status = process.wait(90)
+    if status:
+        raise SystemExit(f"the server ended with status {status}")
+
+
+def plain(sentences: list[str], texts: list[str]) -> Iterator[Question]:
+    """Requests for one sentence each, again and again."""
+    return itertools.cycle([_predict([source], [text]) for source, text in zip(sentences, texts, strict=True)])
+
+
+def mixed(sentences: list[str], texts: list[str], scores: list[float], given: argparse.Namespace) -> Iterator[Question]:
+    """Requests of several kinds in turn. An engine that searches by itself has no streams."""
+    model = transduce.load(given.run, device="cpu", engine=given.engine)
+    kinds = [kind for kind in KINDS if kind != "stream" or not can(type(model.model), Searching)]
+    every = []
+    for number, (source, text, score) in enumerate(zip(sentences, texts, scores, strict=True)):
+        kind = kinds[number % len(kinds)]
+        if kind == "predict":
+            every.append(_predict([source], [text]))
+        elif kind == "5-best":
+            every.append(question(kind, "/n-best", {"source": source, "nbest": 5}, _has_five))
+        elif kind == "score":
+            every.append(question(kind, "/score", {"source": source, "target": text}, partial(_near, score)))
+        elif kind == "stream":
+            body = json.dumps({"source": source}).encode()
+            every.append(Question(kind, "/stream", body, partial(_streamed, text)))
+        else:
+            every.append(_predict(sentences[number : number + 4], texts[number : number + 4]))
+    return itertools.cycle(every)
+
+
+def _predict(sentences: list[str], texts: list[str]) -> Question:
+    kind = "predict" if len(sentences) == 1 else "4 sentences"
+    return question(kind, "/predict", {"source": sentences}, partial(_same, texts), len(sentences))
+
+
+def _same(texts: list[str], found: Any) -> bool:
+    return [each["text"] for each in found["answers"]] == texts
+
+
+def _has_five(found: Any) -> bool:
+    return len(found["answers"][0]["nbest"]) == 5
+
+
+def _near(score: float, found: Any) -> bool:
+    return abs(float(found["answers"][0]["log_prob"]) - score) < 1e-3 * max(1.0, abs(score))
+
+
+def _streamed(text: str, body: bytes) -> bool:
+    events = [json.loads(line[6:]) for line in body.decode().split("\n\n") if line.startswith("data: ")]
+    return "".join(event.get("text", "") for event in events) == text
+
+
+async def closed_loop(given: argparse.Namespace, address: str, questions: Iterator[Question]) -> Outcome:
+    """The clients for ``--seconds``."""
+    await load(address, questions, given.clients, lambda count: count < 2 * given.clients)  # the first batches
+    end = time.perf_counter() + given.seconds
+    return await load(address, questions, given.clients, lambda _: time.perf_counter() < end)
+
+
+def throughput(parts: list[tuple[str, Outcome]], rate: float) -> list[str]:
+    """The table of the parts, and the seconds of each kind of request."""
+    lines = [
+        "| requests | answered | lost | other status | different from predict | sentences a second | of predict's "
+        "| median ms | 95th | 99th |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, outcome in parts:
+        answered = outcome.statuses[200]
+        others = sum(outcome.statuses.values()) - answered
+        speed = outcome.sentences / outcome.wall
+        times = " | ".join(f"{1000 * each:.0f}" for each in outcome.percentiles())
+        lines.append(
+            f"| {name} | {answered:,} | {outcome.lost} | {others} | {outcome.different} | {speed:.1f} "
+            f"| {100 * speed / rate:.0f} % | {times} |"
+        )
+        if len(outcome.seconds) > 1:
+            for kind in sorted(outcome.seconds):
+                times = " | ".join(f"{1000 * each:.0f}" for each in outcome.percentiles(kind))
+                lines.append(f"| {name}: {kind} | {len(outcome.seconds[kind]):,} |  |  |  |  |  | {times} |")
+    return [*lines, ""]
+
+
+async def memory(given: argparse.Namespace, address: str, pid: int, questions: Iterator[Question]) -> list[str]:
+    """The resident memory of the server after each tenth of ``--requests``."""
+    lines = ["## Memory", "", "| requests | resident memory (MB) |", "|---|---|"]
+    places = {given.requests * tenth // 10 for tenth in range(1, 11)}
+
+    async def measure(count: int) -> None:
+        if count in places:
+            places.remove(count)
+            lines.append(f"| {count:,} | {resident(pid):,.0f} |")
+
+    lines.append(f"| 0 | {resident(pid):,.0f} |")
+    outcome = await load(address, questions, given.clients, lambda count: count < given.requests, measure)
+    answered = outcome.statuses[200]
+    lines.append(
+        f"| {answered:,} answered, {outcome.lost} lost, {outcome.different} different | {resident(pid):,.0f} |"
+    )
+    return [*lines, ""]
+
+
+def resident(pid: int) -> float:
+    """The resident memory of a process in MB."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    found = re.search(r"VmRSS:\s+(\d+) kB", status)
+    assert found is not None
+    return int(found.group(1)) / 1000
+
+
+async def overload(address: str, sentences: list[str]) -> list[str]:
+    """Many clients with long requests, and the time to the next answer after they have gone."""
+    some = sentences[:SENTENCES]
+    crowd = itertools.repeat(question("predict", "/predict", {"source": some}, lambda _: True, SENTENCES))
+    end = time.perf_counter() + OVERLOAD
+    outcome = await asyncio.wait_for(_crowd(address, crowd, end), OVERLOAD + 60)
+    begun = time.perf_counter()
+    connection, tries, status = await Connection.open(address), 0, 0
+    while status != 200:
+        tries += 1
+        status, _ = await connection.post("/predict", question("", "", {"source": sentences[0]}, bool).body)
+    recovery = time.perf_counter() - begun
+    statuses = outcome.statuses
+    return [
+        "## Overload",
+        "",
+        "| clients | sentences each | answered | status 429 | other status | seconds to the next answer | tries |",
+        "|---|---|---|---|---|---|---|",
+        f"| {CROWD} | {SENTENCES} | {statuses[200]:,} | {statuses[429]:,} "
+        f"| {sum(statuses.values()) - statuses[200] - statuses[429]} | {recovery:.2f} | {tries} |",
+    ]
+
+
+async def _crowd(address: str, questions: Iterator[Question], end: float) -> Outcome:
+    """The load of the crowd until ``end``; requests that are still in work are broken off."""
+    outcome = Outcome()
+
+    async def client() -> None:
+        connection = await Connection.open(address)
+        try:
+            while True:
+                status, _ = await connection.post(*_path_and_body(next(questions)))
+                outcome.statuses[status] += 1
+                if status == 429:
+                    await asyncio.sleep(0.05)
+        finally:
+            connection.close()
+
+    tasks = [asyncio.create_task(client()) for _ in range(CROWD)]
+    await asyncio.sleep(end - time.perf_counter())
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return outcome
+
+
+def _path_and_body(asked: Question) -> tuple[str, bytes]:
+    return asked.path, asked.body
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""The server as an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from importlib import resources
+from pathlib import Path
+
+from fastapi import FastAPI, Request, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+
+from transduce import __version__
+from transduce.errors import BusyError, StoppedError, UserError
+from transduce.serving.catalogue import Catalogue
+from transduce.serving.gate import Gate
+from transduce.serving.libretranslate import libretranslate
+from transduce.serving.limits import Limits
+from transduce.serving.measurements import Measurements
+from transduce.serving.openai import openai
+from transduce.serving.problems import headers_of, problem, problem_body
+from transduce.serving.routes import as_json, verbs
+from transduce.serving.views import views
+from transduce.transducer import Transducer
+
+POLICY = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; frame-ancestors 'none'"
+
+
+def application(transducers: Mapping[str, Transducer], limits: Limits | None = None, key: str | None = None) -> Gate:
+    """The server for these models, by name, as an ASGI application. The first one answers requests that name none.
+
+    ``key``, if given, is needed for all routes but the page and /health. When the application stops, it answers what
+    has been asked, and closes its schedulers. Raises UserError if there is no model.
+    """
+    chosen = limits or Limits()
+    catalogue, measurements = Catalogue(transducers, chosen), Measurements()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await asyncio.get_running_loop().run_in_executor(None, catalogue.close)
+
+    app = FastAPI(title="transduce", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    for router in (verbs(catalogue), views(catalogue), openai(catalogue), libretranslate(catalogue, key)):
+        app.include_router(router)
+    _add_pages(app, catalogue, measurements)
+
+    @app.exception_handler(HTTPException)
+    async def no_route(request: Request, error: HTTPException) -> Response:
+        line = f"{request.method} {request.url.path[:60]}: {str(error.detail).lower()}"
+        return Response(
+            problem_body(line, request.url.path), error.status_code, error.headers, media_type="application/json"
+        )
+
+    async def failed(request: Request, error: Exception) -> Response:
+        status, line = problem(error)
+        return Response(problem_body(line, request.url.path), status, headers_of(status), media_type="application/json")
+
+    for kind in (UserError, BusyError, StoppedError, TimeoutError, Exception):
+        app.add_exception_handler(kind, failed)
+    return Gate(app, chosen, measurements, key)
+
+
+def _add_pages(app: FastAPI, catalogue: Catalogue, measurements: Measurements) -> None:
+    """Adds /health, /models, /metrics and the studio."""
+    studio = Path(str(resources.files("transduce.serving") / "studio"))
+
+    @app.get("/health")
+    async def health() -> Response:
+        """Says that the server answers, and the names of its runs."""
+        return as_json({"status": "ok", "models": [each.name for each in catalogue]})
+
+    @app.get("/models")
+    async def models() -> Response:
+        """What each run reads and writes."""
+        return as_json({"models": [each.describe() for each in catalogue]})
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        """Requests, seconds and queues, as Prometheus reads them."""
+        return Response(measurements.text(catalogue), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        text = (studio / "index.html").read_bytes()
+        return Response(text, media_type="text/html; charset=utf-8", headers={"content-security-policy": POLICY})
+
+    app.mount("/studio", StaticFiles(directory=studio), name="studio")

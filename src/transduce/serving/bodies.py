@@ -1,0 +1,174 @@
+"""The bodies of requests, and how they are read: JSON, a form, or a form with uploaded files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fastapi import Request as HttpRequest
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.datastructures import UploadFile
+
+from transduce.data.tokenizers.text import check_whole
+from transduce.errors import RequestError
+from transduce.serving.problems import RefusalError, first_mistake
+
+FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
+FIELDS = 50  # of a form
+
+
+class Body(BaseModel):
+    """The keys that every request may have. ``model`` is the name of a run; None is the first one."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+    model: str | None = None
+
+
+class Source(Body):
+    """A request about sources: a text, or a list of texts. A run that reads files gets them as uploads."""
+
+    source: str | list[str] | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.source] if isinstance(self.source, str) else list(self.source or ())
+
+
+class Predict(Source):
+    """The keys of /predict and /n-best, as for ``transduce predict``."""
+
+    prefix: str = ""
+    required: list[str | list[str]] = []
+    forbidden: list[str] = []
+    nbest: int | None = None
+    alignments: bool = False
+    frames: bool = False
+    replace_unknowns: bool = False
+
+
+class Pair(Source):
+    """The keys of /score: as many targets as sources."""
+
+    target: str | list[str]
+
+    @property
+    def targets(self) -> list[str]:
+        return [self.target] if isinstance(self.target, str) else self.target
+
+
+class Align(Pair):
+    """The keys of /align, as for ``transduce align``."""
+
+    direction: str | None = None
+    attention: str | None = None
+    head: int | None = None
+    after: bool = False
+
+
+class Complete(Body):
+    """The keys of /complete. ``source`` is for a model that has sources: one text for all prefixes."""
+
+    prefix: str | list[str] = ""
+    begun: str = ""
+    k: int = 5
+    source: str | None = None
+
+
+class Stream(Body):
+    """The keys of /stream: one source."""
+
+    source: str = ""
+    prefix: str = ""
+
+
+class Attention(Body):
+    """The keys of /attention. Without ``target``, the model's own best output is used."""
+
+    source: str = ""
+    target: str | None = None
+    head: int | None = None
+
+
+class Tree(Body):
+    """The keys of /tree: the tree of a beam search. ``beam`` is its size; None is the run's own."""
+
+    source: str = ""
+    beam: int | None = None
+
+
+B = TypeVar("B", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Uploaded:
+    """A file that a client has sent. ``name`` is the name on the client's side; it is never used as a path."""
+
+    name: str
+    content: bytes
+
+
+async def read(request: HttpRequest, kind: type[B]) -> tuple[B, list[Uploaded]]:
+    """The body of a request, and its uploaded files in their order.
+
+    Raises RequestError for a body that is not one of this ``kind``, and RefusalError for a type that is not read.
+    """
+    content_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    files: list[Uploaded] = []
+    if content_type in FORMS:
+        values, files = await _form(request, kind)
+    elif content_type == "application/json":
+        values = _json(await request.body())
+    else:
+        raise RefusalError(415, f"a body of type {content_type[:60]!r}: JSON or a form was expected")
+    try:
+        body = kind.model_validate(values)
+    except ValidationError as error:
+        raise first_mistake(error, kind.model_fields) from None
+    for text in _texts(values):
+        check_whole(text)
+    return body, files
+
+
+def _json(text: bytes) -> Any:
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"the body is not JSON: {str(error)[:100]}") from None
+    if not isinstance(values, dict):
+        raise RequestError('the body is not an object: {"source": ...} was expected')
+    return values
+
+
+async def _form(request: HttpRequest, kind: type[BaseModel]) -> tuple[dict[str, Any], list[Uploaded]]:
+    """The fields of a form, and its files. A field that is given twice, or that is a list, becomes a list."""
+    values: dict[str, Any] = {}
+    files = []
+    async with request.form(max_files=FIELDS, max_fields=FIELDS, max_part_size=10**9) as form:
+        for key, value in form.multi_items():
+            if isinstance(value, UploadFile):
+                if key != "file":
+                    raise RequestError(f"a file is in the field {key[:60]!r}: the field file was expected")
+                files.append(Uploaded(value.filename or "upload", await value.read()))
+            elif key in values:
+                before = values[key]
+                values[key] = [*(before if isinstance(before, list) else [before]), value]
+            else:
+                values[key] = value
+    for name, field in kind.model_fields.items():
+        if str(field.annotation).startswith("list[") and isinstance(values.get(name), str):
+            values[name] = [values[name]]
+    return values, files
+
+
+def _texts(value: Any) -> Iterator[str]:
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            waiting += [*each, *each.values()]
+        elif isinstance(each, list):
+            waiting += each

@@ -1,0 +1,191 @@
+"""What each request passes before the routes: the key, the limits of body and time, and clients that have gone."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from transduce.serving.limits import Limits
+from transduce.serving.measurements import Measurements
+from transduce.serving.problems import RefusalError, headers_of, problem, problem_body
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+OPEN = ("/", "/health", "/studio/")  # without a key: the page asks for it
+KEY_IN_BODY = ("/translate", "/languages")  # clients of LibreTranslate send the key as a field, which the route checks
+
+
+def key_is_right(given: str | None, key: str) -> bool:
+    """True if a client has the key. The time that it takes does not tell how much of it is right."""
+    return hmac.compare_digest((given or "").encode(), key.encode())
+
+
+def key_of(scope: Scope) -> str | None:
+    """The key in a request's headers: ``Authorization: Bearer KEY`` or ``X-API-Key: KEY``. None if there is none."""
+    for name, value in scope["headers"]:
+        if name == b"authorization" and value[:7].lower() == b"bearer ":
+            return str(value[7:].decode("latin-1"))
+        if name == b"x-api-key":
+            return str(value.decode("latin-1"))
+    return None
+
+
+class Gate:
+    """An ASGI application around ``app``. It reads the whole body first, so a slow client costs no thread.
+
+    ``key``, if given, is needed for all routes but the page and /health.
+    """
+
+    def __init__(self, app: App, limits: Limits, measurements: Measurements, key: str | None = None) -> None:
+        self.app, self.limits, self.measurements, self.key = app, limits, measurements, key
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        visit = _Visit(scope, receive, send)
+        begun = time.perf_counter()
+        try:
+            await self._pass(visit)
+        finally:
+            route = scope.get("route")
+            name = getattr(route, "path", "other")
+            self.measurements.count(name, visit.status, time.perf_counter() - begun)
+
+    async def _pass(self, visit: _Visit) -> None:
+        try:
+            self._check_key(visit.scope)
+            async with _Alarm(self.limits.body_seconds) as alarm:
+                body = await self._body(visit)
+            if alarm.rang:
+                raise RefusalError(408, f"the body took more than {self.limits.body_seconds:g} seconds")
+            if body is None:  # the client has gone
+                return
+            async with _Alarm(self.limits.seconds) as alarm:
+                await visit.run(self.app, body)
+            if alarm.rang:
+                raise TimeoutError
+        except Exception as error:
+            await visit.refuse(error)
+
+    def _check_key(self, scope: Scope) -> None:
+        path: str = scope["path"]
+        if self.key is None or path in OPEN or path.startswith(OPEN[-1]):
+            return
+        given = key_of(scope)
+        if given is None and path in KEY_IN_BODY:
+            return
+        if not key_is_right(given, self.key):
+            raise RefusalError(401, "the key is missing or wrong: send the header Authorization: Bearer KEY")
+
+    async def _body(self, visit: _Visit) -> bytes | None:
+        """The body; None if the client has gone. Raises RefusalError if it is too large."""
+        headers = dict(visit.scope["headers"])
+        files = headers.get(b"content-type", b"").lower().startswith(b"multipart/")
+        limit = self.limits.upload if files else self.limits.body
+        promised = headers.get(b"content-length", b"0")
+        line = f"the body has more than {limit:,} bytes"
+        if promised.isdigit() and int(promised[:20]) > limit:
+            raise RefusalError(413, line)
+        parts, size = [], 0
+        while True:
+            message = await visit.receive()
+            if message["type"] == "http.disconnect":
+                return None
+            part = message.get("body", b"")
+            parts.append(part)
+            size += len(part)
+            if size > limit:
+                raise RefusalError(413, line)
+            if not message.get("more_body", False):
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class _Visit:
+    """One request and what has been sent for it. ``status`` is 499 until an answer begins."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope, self.receive, self._send = scope, receive, send
+        self.status, self.begun, self.complete = 499, False, False
+
+    async def run(self, app: App, body: bytes) -> None:
+        """Lets the application answer. If the client goes away, the answer is given up."""
+        task = asyncio.current_task()
+        assert task is not None
+        watch = asyncio.get_running_loop().create_task(self._watch(task))
+        given = False
+
+        async def replay() -> Message:
+            nonlocal given
+            if given:
+                await asyncio.shield(watch)
+                return {"type": "http.disconnect"}
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        try:
+            await app(self.scope, replay, self.send)
+        except asyncio.CancelledError:
+            if not watch.done():
+                raise
+        finally:
+            watch.cancel()
+
+    async def _watch(self, task: asyncio.Task[Any]) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        if not self.complete:
+            task.cancel()
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status, self.begun = message["status"], True
+            message["headers"] = [*message.get("headers", ()), (b"x-content-type-options", b"nosniff")]
+        elif not message.get("more_body", False):
+            self.complete = True
+        await self._send(message)
+
+    async def refuse(self, error: Exception) -> None:
+        """Sends the problem, and closes the connection of a client whose body has not been read. An answer that has
+        begun is cut: the connection closes.
+        """
+        if self.begun:
+            if not self.complete:
+                raise error
+            return
+        status, line = problem(error)
+        body = problem_body(line, self.scope["path"])
+        headers = {"content-type": "application/json", "content-length": str(len(body)), **headers_of(status)}
+        if isinstance(error, RefusalError):
+            headers["connection"] = "close"
+        every = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await self.send({"type": "http.response.start", "status": status, "headers": every})
+        await self.send({"type": "http.response.body", "body": body})
+
+
+class _Alarm:
+    """Cancels what runs inside it after some seconds. Then ``rang`` is True, and the context ends without an error."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.rang = seconds, False
+
+    async def __aenter__(self) -> _Alarm:
+        self._task = asyncio.current_task()
+        self._timer = asyncio.get_running_loop().call_later(self.seconds, self._ring)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        self._timer.cancel()
+        return self.rang and kind is asyncio.CancelledError
+
+    def _ring(self) -> None:
+        self.rang = True
+        assert self._task is not None
+        self._task.cancel()

@@ -1,0 +1,66 @@
+"""Runs the server: binds the address, serves until a signal comes, and finishes what has begun."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from transduce.errors import UserError
+from transduce.serving.connection import patient_for
+from transduce.serving.gate import Gate
+from transduce.serving.limits import Limits
+
+BACKLOG = 1024  # connections that wait until the server accepts them
+KEEP_ALIVE = 30  # seconds that a connection may be idle between two requests
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens at ``host`` and ``port``; port 0 takes any free one. Raises UserError if it cannot."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        raise UserError(f"--host {host} --port {port}: {error}; name another address or port") from error
+
+
+def address(listening: socket.socket) -> str:
+    """The URL of a bound socket."""
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def new_server(gate: Gate, limits: Limits, started: Callable[[], None] = lambda: None) -> uvicorn.Server:
+    """A server that has not been started. ``started`` is called when it is ready."""
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            started()
+
+    config = uvicorn.Config(
+        gate,
+        http=patient_for(limits.body_seconds),
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_level=logging.WARNING,
+        server_header=False,
+        limit_concurrency=limits.connections,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=int(limits.seconds + limits.body_seconds) + 1,
+    )
+    return Server(config)
+
+
+def run(gate: Gate, listening: socket.socket, limits: Limits, started: Callable[[], None]) -> None:
+    """Serves at a bound socket until SIGINT or SIGTERM. Then it takes no more connections, finishes what has begun, and
+    returns. A second SIGINT does not wait.
+    """
+    for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn repeats the signal when it has stopped: nothing more to do
+        signal.signal(each, lambda *_: None)
+    new_server(gate, limits, started).run(sockets=[listening])

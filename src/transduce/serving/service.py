@@ -1,0 +1,129 @@
+"""A run that is served: its model, the scheduler that batches requests, and the desk for everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from transduce.answers.answer import Answer
+from transduce.answers.completion import Completer
+from transduce.answers.request import Request
+from transduce.answers.scheduler import Scheduler
+from transduce.errors import BusyError, RequestError
+from transduce.protocols import Autoregressive, Searching, can
+from transduce.search.completion import NextWords, Word
+from transduce.serving.desk import Desk
+from transduce.serving.limits import Limits
+from transduce.transducer import Transducer
+
+PAIR = re.compile(r"([a-z]{2,3})-([a-z]{2,3})")  # a name that says the languages: de-en
+
+
+@dataclass(frozen=True)
+class Languages:
+    """The codes of the languages that a run reads and writes, such as "de" and "en"."""
+
+    source: str
+    target: str
+
+
+class Service:
+    """A run that is served under a ``name``. Requests share batches; ``limits`` bound the batch and the queues."""
+
+    def __init__(self, name: str, transducer: Transducer, limits: Limits) -> None:
+        self.name, self.transducer, self.limits = name, transducer, limits
+        self.scheduler = Scheduler(transducer, batch_size=limits.batch_size, queue=limits.queue)
+        self.desk = Desk(limits.side_work, limits.side_queue)
+        self._completer = lru_cache(16)(self._make_completer)
+
+    @property
+    def reads_files(self) -> bool:
+        """True if a source is a signal: a recording, a picture or a clip."""
+        return self.transducer.conditional and self.transducer.source_tokenizer.signal
+
+    @property
+    def languages(self) -> Languages | None:
+        """The languages of the run: those in its name (de-en), otherwise those of its data; None if neither tells."""
+        if (named := PAIR.fullmatch(self.name)) is not None:
+            return Languages(*named.groups())
+        origin = self.transducer.settings.get("data", {}).get("origin", {})
+        codes = [origin.get(side) for side in ("source", "target")]
+        if all(isinstance(code, str) and re.fullmatch("[a-z]{2,3}", code) for code in codes):
+            return Languages(*codes)
+        return None
+
+    def describe(self) -> dict[str, Any]:
+        """What a client may want to know of the run, as values for JSON."""
+        transducer, model = self.transducer, type(self.transducer.model)
+        languages = self.languages
+        return {
+            "name": self.name,
+            "reads": self._reads(),
+            "writes": "numbers" if transducer.target_tokenizer.numeric else "text",
+            "model": model.__name__,
+            "search": type(transducer.search).__name__,
+            "stepwise": can(model, Autoregressive) and not can(model, Searching),
+            "source_language": None if languages is None else languages.source,
+            "target_language": None if languages is None else languages.target,
+        }
+
+    def _reads(self) -> str:
+        tokenizer: Any = self.transducer.source_tokenizer
+        if not self.transducer.conditional:
+            return "nothing"
+        if tokenizer.signal:
+            return "sound" if tokenizer.spectral else "picture"
+        return "numbers" if tokenizer.numeric else "text"
+
+    # ------------------------------------------------------------- verbs
+
+    async def answer(self, requests: Sequence[Request]) -> list[Answer]:
+        """The answers in the order of the requests, which share batches with those of other clients.
+
+        Raises RequestError, BusyError if the queue is full, TimeoutError after ``limits.seconds``, and StoppedError if
+        the server stops. If one request fails, the others are given up.
+        """
+        waiting = self.scheduler.waiting
+        if waiting + len(requests) > self.limits.queue:  # all or none: no work for an answer that fails
+            raise BusyError(f"{waiting} sentences wait already (queue = {self.limits.queue}): try again later")
+        futures = []
+        try:
+            for request in requests:
+                futures.append(asyncio.wrap_future(self.scheduler.submit(request, self.limits.seconds)))
+            return [await self._numbered(future, number) for number, future in enumerate(futures, 1)]
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            await asyncio.gather(*futures, return_exceptions=True)  # no error is left unseen
+            raise
+
+    @staticmethod
+    async def _numbered(future: asyncio.Future[Answer], number: int) -> Answer:
+        """The answer. A RequestError gets the number of its input: the scheduler reads each source by itself."""
+        try:
+            return await future
+        except RequestError as error:
+            raise RequestError(re.sub(r"\Ainput 1\b", f"input {number}", str(error))) from error
+
+    def stream(self, source: str, prefix: str) -> Iterator[str]:
+        """The best output in pieces of text. Call it at the desk."""
+        return self.transducer.stream(source, prefix=prefix)
+
+    async def complete(
+        self, prefixes: Sequence[str], k: int, begun: str = "", sources: Sequence[str] | None = None
+    ) -> list[list[Word]]:
+        """The ``k`` most probable next words of each prefix, best first. ``sources`` are for a model that has some."""
+        completer = self._completer(k, sources is not None)
+        return await self.desk.call(lambda: completer(prefixes, begun, sources))
+
+    def _make_completer(self, k: int, with_sources: bool) -> Completer:
+        return Completer(self.transducer, NextWords(k), with_sources)
+
+    def close(self) -> None:
+        """Answers what has been asked, then stops."""
+        self.scheduler.close()
+        self.desk.close()
