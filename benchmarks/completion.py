@@ -1,11 +1,12 @@
 """How often the next word of a text is among a language model's completions, and how much typing they save.
 
-    python benchmarks/completion.py runs/ptb-ngram test.txt --lines 200
+    python benchmarks/completion.py runs/ptb-ngram runs/ptb-lstm test.txt --lines 200 [--out FILE.md] [--record FILE.json]
 
 Prints the accuracy at 1, 5 and 10 at every word of the first lines of a file, words that the model does not know
 included. ``keystrokes saved`` is the share of keystrokes that a user saves with a list of ``--shown`` words. The user
 types letters until the list has the word, and needs one more keystroke to choose it. A word that the list never has
-needs all its letters and a space. The time is for one request of 10 words, one request after another, on one thread.
+needs all its letters and a space. The time is the processor's,
+for one request of 10 words, one request after another, on one thread.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 import torch
+from report import Report, add_options, machine
 
 import transduce
 from transduce.answers.completion import Completer
@@ -45,32 +47,51 @@ def keystrokes(completer: Completer, prefixes: list[str], words: list[str]) -> i
     return typed
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("text", type=Path)
-    parser.add_argument("--lines", type=int, default=200)
-    parser.add_argument("--shown", type=int, default=5)
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    transducer = transduce.load(arguments.run, device="cpu")
-    texts = [line.decode().split() for line in islice(corpora.lines(arguments.text), arguments.lines)]
+def measured(run: Path, text: Path, lines: int, shown: int) -> dict[str, str]:
+    """The figures of one run on the first ``lines`` of a text, by their names."""
+    transducer = transduce.load(run, device="cpu")
+    texts = [line.decode().split() for line in islice(corpora.lines(text), lines)]
     prefixes = [" ".join(text[:place]) for text in texts for place in range(len(text))]
     words = [word for text in texts for word in text]
     ten = Completer(transducer, NextWords(10))
     lists = [[word.text for word in found] for _, found in ten.in_batches(prefixes, batch_size=BATCH)]
-    print(f"{len(words)} words of {len(texts)} lines")
+    figures = {"run": run.name, "words": f"{len(words):,}"}
     for k in (1, 5, 10):
         right = sum(word in found[:k] for word, found in zip(words, lists, strict=True))
-        print(f"accuracy at {k}: {100 * right / len(words):.2f} %")
-    typed = keystrokes(Completer(transducer, NextWords(arguments.shown)), prefixes, words)
-    print(f"keystrokes saved: {100 * (1 - typed / sum(len(word) + 1 for word in words)):.2f} %")
+        figures[f"accuracy at {k}, %"] = f"{100 * right / len(words):.1f}"
+    typed = keystrokes(Completer(transducer, NextWords(shown)), prefixes, words)
+    figures[f"keystrokes saved with {shown}, %"] = f"{100 * (1 - typed / sum(len(word) + 1 for word in words)):.1f}"
     seconds = []
     for prefix in prefixes[:REQUESTS]:
-        began = time.perf_counter()
+        began = time.process_time()
         ten([prefix])
-        seconds.append(time.perf_counter() - began)
-    print(f"milliseconds a request: median {1000 * statistics.median(seconds):.1f}, most {1000 * max(seconds):.1f}")
+        seconds.append(time.process_time() - began)
+    figures["processor ms a request, median"] = f"{1000 * statistics.median(seconds):.1f}"
+    figures["95 %"] = f"{1000 * statistics.quantiles(seconds, n=20)[-1]:.1f}"
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--lines", type=int, default=200)
+    parser.add_argument("--shown", type=int, default=5)
+    add_options(parser)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = [measured(run, arguments.text, arguments.lines, arguments.shown) for run in arguments.runs]
+    lines = [
+        "# Completion of the next word",
+        "",
+        f"The first {arguments.lines} lines of {arguments.text.name}. {machine()}",
+        "",
+        f"| {' | '.join(rows[0])} |",
+        f"|{'---|' * len(rows[0])}",
+        *(f"| {' | '.join(row.values())} |" for row in rows),
+    ]
+    print("\n".join(lines))
+    Report.asked(arguments).write(lines, arguments.runs)
 
 
 if __name__ == "__main__":
