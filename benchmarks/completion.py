@@ -1,6 +1,6 @@
 """How often the next word of a text is among a language model's completions, and how much typing they save.
 
-    python benchmarks/completion.py runs/ptb-ngram runs/ptb-lstm test.txt --lines 200 [--out FILE.md] [--record FILE.json]
+    python benchmarks/completion.py runs/ptb-ngram runs/ptb-lstm test.txt --lines 200 [--record FILE.json]
 
 Prints the accuracy at 1, 5 and 10 at every word of the first lines of a file, words that the model does not know
 included. ``keystrokes saved`` is the share of keystrokes that a user saves with a list of ``--shown`` words. The user
