@@ -185,7 +185,7 @@ def test_a_slip_that_only_the_model_shows_deletes_nothing(tiny: dict[str, Any], 
     [
         ({"init.run": "nowhere"}, "nowhere is no run directory.*transduce train"),
         ({"init.checkpoint": "frist"}, r'init\.checkpoint: "frist".*"best" or "last" or "average"'),
-        ({"init.vocabulary": "mine"}, r'"keep" or "extend" or "own"'),
+        ({"init.vocabulary": "mine"}, r'"keep" or "extend" or "source" or "own"'),
         ({"training.freeze": ["encoder", "decoder.embeding"]}, r'decoder\.embeding.*did you mean "decoder\.embedding"'),
         ({"training.freeze": ["*"]}, "leaves nothing to train"),
     ],
@@ -345,7 +345,7 @@ def test_modules_are_told_by_their_outermost_name() -> None:
 
 def test_a_language_model_takes_the_vocabulary_of_the_target(trained: Path) -> None:
     predecessor = Predecessor(Init(trained))
-    units = predecessor.units_for(Data(Units(joint=Characters())))
+    units = predecessor.units_for(Data(Units(joint=Characters())), {"joint": "characters"})
     assert units is not None
     assert predecessor.units_for(Data(Units(target=Characters()))) == {
         "target": units["joint"],

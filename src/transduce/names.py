@@ -177,6 +177,7 @@ NAMES: dict[str, dict[str, str]] = {
     "Objective": {
         "cross-entropy": "transduce.objectives.cross_entropy:CrossEntropy",
         "parallel-cross-entropy": "transduce.objectives.cross_entropy:ParallelCrossEntropy",
+        "masked-cross-entropy": "transduce.objectives.masking:MaskedCrossEntropy",
         "r-drop": "transduce.objectives.consistency:RDrop",
         "members": "transduce.objectives.members:Members",
         "minimum-risk": "transduce.objectives.risk:ExpectedRisk",
@@ -227,6 +228,7 @@ NAMES: dict[str, dict[str, str]] = {
         "shortlist": "transduce.search.shortlist:Shortlist",
         "length-beam": "transduce.search.length_beam:LengthBeam",
         "labels": "transduce.search.labels:LabelSearch",
+        "gaps": "transduce.search.gaps:FillGaps",
         "viterbi": "transduce.search.viterbi:Viterbi",
         "posterior": "transduce.search.viterbi:Posterior",
         "best-path": "transduce.search.frames.best_path:BestPath",
@@ -274,6 +276,7 @@ NAMES: dict[str, dict[str, str]] = {
         "labelled": "transduce.data.tokenizers.labels:Labelled",
         "labels": "transduce.data.tokenizers.labels:Labels",
         "pair": "transduce.data.tokenizers.pairs:Pair",
+        "gaps": "transduce.data.tokenizers.gaps:Gaps",
         "features": "transduce.data.tokenizers.features:Features",
         "spelled": "transduce.data.tokenizers.spelled:Spelled",
         "factored": "transduce.data.tokenizers.factors:Factored",

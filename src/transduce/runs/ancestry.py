@@ -26,7 +26,7 @@ class Init:
 
     run: Path
     checkpoint: Checkpoint = "best"
-    vocabulary: Literal["keep", "extend", "own"] = "keep"
+    vocabulary: Literal["keep", "extend", "source", "own"] = "keep"
 
 
 @dataclass(frozen=True)

@@ -34,15 +34,15 @@ class LabelSearch:
     def __call__(self, model: Parallel[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         emission = model.emit(model.start(source))
-        log_probs_BTV = _log_probs(model, emission)
+        log_probs_BTV = label_log_probs(model, emission)
         check_nbest(self.nbest, log_probs_BTV)
-        labels_BKT, score_BK = _best(only_labels(log_probs_BTV), emission.mask, self.nbest)
+        labels_BKT, score_BK = best_labels(only_labels(log_probs_BTV), emission.mask, self.nbest)
         return _hypotheses(log_probs_BTV, labels_BKT, score_BK, emission.lengths)
 
     @torch.inference_mode()
     def force(self, model: Parallel[Any], source: Any, target: Padded) -> list[Hypothesis]:
         emission = model.emit(model.start(source), target.lengths - 1)
-        log_probs_BTV = _log_probs(model, emission)
+        log_probs_BTV = label_log_probs(model, emission)
         labels_BT = target.values[:, : log_probs_BTV.shape[1]]
         each_BT = log_probs_BTV.gather(2, labels_BT[..., None])[..., 0].double()
         score_B = each_BT.masked_fill(~emission.mask, 0.0).sum(1)
@@ -67,7 +67,7 @@ def check_nbest(nbest: int, scores_BTV: Tensor) -> None:
     check_memory(nbest * scores_BTV[:, 0].numel() * scores_BTV.element_size(), f"nbest = {nbest}", scores_BTV.device)
 
 
-def _log_probs(model: Parallel[Any], emission: Emission) -> Tensor:
+def label_log_probs(model: Parallel[Any], emission: Emission) -> Tensor:
     """Log-probabilities [B, T, V] of all tokens of the vocabulary at each place, at least in float32. Raises UserError
     if the model chooses the length of its outputs.
     """
@@ -92,7 +92,7 @@ def _hypotheses(
     )
 
 
-def _best(log_probs_BTV: Tensor, mask_BT: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def best_labels(log_probs_BTV: Tensor, mask_BT: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The ``count`` best label sequences [B, count, T], best first, and their scores [B, count]. The score is minus
     infinity where there are fewer sequences. Past the end of a row, labels have no meaning.
     """

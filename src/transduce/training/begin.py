@@ -290,7 +290,7 @@ def _plan(
     """
     data = settings.data
     predecessor = Predecessor(settings.init) if settings.init and point is None else None
-    if predecessor and (units := predecessor.units_for(data)) is not None:
+    if predecessor and (units := predecessor.units_for(data, table["data"]["units"])) is not None:
         table = {**table, "data": {**table["data"], "units": units}}
         data = config.build(table["data"], Data, path="data")
     teacher = Teacher(settings.distillation, where) if settings.distillation else None

@@ -48,6 +48,7 @@ class Inheritance:
         vocabulary = {
             "keep": "its vocabularies",
             "extend": "its vocabularies, extended",
+            "source": "its vocabulary of the source",
             "own": "vocabularies of its own",
         }
         return [
@@ -82,9 +83,9 @@ class Predecessor:
         self.transducer = load(init.run, init.checkpoint, "cpu")
         self.tokenizers = self.transducer.tokenizers
 
-    def units_for(self, data: Data) -> config.Table | None:
-        """The predecessor's ``data.units``, which the new run takes over; None if ``init.vocabulary`` is "own".
-        ``data`` are the new run's.
+    def units_for(self, data: Data, own: config.Table) -> config.Table | None:
+        """The predecessor's ``data.units``, which the new run takes over; only the source's if ``init.vocabulary`` is
+        "source", and None if it is "own". ``data`` are the new run's, and ``own`` is the table of its units.
 
         A new run without sources takes over the units of the target alone, and ``tokenizers`` then have no source. If
         the new run has sources and the predecessor has none, raises UserError.
@@ -92,6 +93,9 @@ class Predecessor:
         if self.init.vocabulary == "own":
             return None
         units: config.Table = self.transducer.settings["data"]["units"]
+        if self.init.vocabulary == "source":
+            self._check_source(data)
+            return {**own, "source": units.get("joint") or units["source"]}
         if not data.units.targets_only:
             if not self.transducer.conditional:
                 raise UserError(
@@ -105,14 +109,24 @@ class Predecessor:
             units = {name: value for name, value in units.items() if name not in ("source", "joint")}
         return units
 
+    def _check_source(self, data: Data) -> None:
+        """Raises UserError if one of the two runs has no source of its own."""
+        if not self.transducer.conditional or data.units.source is None:
+            which = self.init.run if not self.transducer.conditional else "this run (data.units.source)"
+            raise UserError(
+                f'init.vocabulary = "source", and {which} has no unit of a source: set it to "keep" or "own"'
+            )
+
     def prepare(self, data: Data, cache: Path) -> Prepared:
         """The data of the new run, encoded with the vocabularies that ``init.vocabulary`` chooses. "keep": the
         predecessor's. "own": learned from the new data. "extend": the predecessor's, and the tokens that only the new
-        data has.
+        data has. "source": the predecessor's of the source, and one of the target learned from the new data.
         """
         if self.init.vocabulary == "keep":
             return prepare(data, cache, self.tokenizers)
         own = prepare(data, cache)
+        if self.init.vocabulary == "source":
+            return prepare(data, cache, Tokenizers(self.tokenizers.source, own.tokenizers.target))
         return own if self.init.vocabulary == "own" else prepare(data, cache, self.tokenizers.extended(own.tokenizers))
 
     @torch.no_grad()

@@ -1,0 +1,94 @@
+"""The objective of masked language models: tokens of the text are hidden, and the model predicts them.
+
+B rows, T tokens, N hidden tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce import tree
+from transduce.errors import UserError
+from transduce.objectives.cross_entropy import check_smoothing, cross_entropy
+from transduce.protocols import Parallel
+from transduce.types import BOS, Batch, Loss
+
+MULTIPLIER, PLACES, RANGE = 2654435761, 40503, 1 << 20  # of the hash that hides tokens in validation
+
+
+@dataclass(frozen=True)
+class MaskedCrossEntropy:
+    """The objective of masked language models: cross-entropy of hidden tokens, given the others (Devlin et al. 2019,
+    section 3.1). The source of each pair is its target, a text.
+
+    A ``share`` of the tokens is chosen. Of the chosen ones, a share ``hidden`` becomes a gap and a share ``random``
+    another token; the rest stays. All chosen tokens are predicted, and only these. They are chosen in runs of ``span``
+    tokens, which lie at random and may touch (SpanBERT, Joshi et al. 2020, draws their lengths). ``smoothing`` is that
+    of "cross-entropy". In validation the same tokens of a text are hidden each time, and all of them are gaps.
+
+    Raises UserError for shares outside 0 to 1, for a span below 1, and in training if the two sides of a batch differ.
+    """
+
+    share: float = 0.15
+    hidden: float = 0.8
+    random: float = 0.1
+    span: int = 1
+    smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_smoothing(self.smoothing)
+        if not 0 < self.share < 1:
+            raise UserError(f"share = {self.share}: more than 0 and less than 1 was expected")
+        if not (self.hidden >= 0 and self.random >= 0 and self.hidden + self.random <= 1):
+            raise UserError(
+                f"hidden = {self.hidden}, random = {self.random}: two shares of at most 1 together were expected"
+            )
+        if self.span < 1:
+            raise UserError(f"span = {self.span}: at least one token was expected")
+
+    def __call__(
+        self, model: Parallel[Any], batch: Batch, progress: float = 0.0, carry: Any = None
+    ) -> tuple[Loss, Any]:
+        ids_BT, lengths_B = batch.target.values, batch.target.lengths
+        if batch.source.values.shape != ids_BT.shape or not torch.equal(batch.source.values, ids_BT):
+            raise UserError(
+                "the source and the target of a masked language model are one text, and here they differ: read the "
+                "same column twice, data.columns = {source = 0, target = 0}, with joint units"
+            )
+        real_BT = torch.arange(ids_BT.shape[1], device=ids_BT.device) < (lengths_B - 1)[:, None]  # without EOS
+        chosen_BT = self._chosen(ids_BT, model.training) & real_BT
+        if not bool(chosen_BT.any()):  # a batch of few short texts: hide their first tokens
+            chosen_BT = real_BT & (torch.arange(ids_BT.shape[1], device=ids_BT.device) == 0)
+        read_BT = self._changed(ids_BT, chosen_BT, real_BT) if model.training else ids_BT.masked_fill(chosen_BT, BOS)
+        emission = model.emit(model.start(replace(batch.source, values=read_BT)), lengths_B - 1)
+        picked_BT = chosen_BT[:, : emission.mask.shape[1]]
+        features = tree.map(lambda leaf: leaf[picked_BT], emission.output)
+        total, nll = cross_entropy(model, features, ids_BT[chosen_BT], self.smoothing)
+        return Loss(total, int(chosen_BT.sum()), {"nll": nll}), carry
+
+    def _chosen(self, ids_BT: Tensor, training: bool) -> Tensor:
+        """[B, T]: which tokens are chosen. Outside of training it follows from a token and its place alone."""
+        if not training:
+            places_T = torch.arange(ids_BT.shape[1], device=ids_BT.device)
+            hash_BT: Tensor = (ids_BT * MULTIPLIER + places_T * PLACES) % RANGE
+            return hash_BT.lt(self.share * RANGE)
+        # A token is chosen if one of ``span`` places up to its own begins a run: 1 - (1 - q)^span = share.
+        q = 1 - (1 - self.share) ** (1 / self.span)
+        begins_BT: Tensor = torch.rand(ids_BT.shape, device=ids_BT.device) < q
+        chosen_BT = begins_BT.clone()
+        for shift in range(1, min(self.span, ids_BT.shape[1])):
+            chosen_BT[:, shift:] |= begins_BT[:, :-shift]
+        return chosen_BT
+
+    def _changed(self, ids_BT: Tensor, chosen_BT: Tensor, real_BT: Tensor) -> Tensor:
+        """[B, T]: what the model reads in training. Random tokens are drawn from the batch, so by their frequency."""
+        draw_BT = torch.rand(ids_BT.shape, device=ids_BT.device)
+        gaps_BT = chosen_BT & (draw_BT < self.hidden)
+        other_BT = chosen_BT & ~gaps_BT & (draw_BT < self.hidden + self.random)
+        pool_N = ids_BT[real_BT]
+        drawn_BT = pool_N[torch.randint(len(pool_N), ids_BT.shape, device=ids_BT.device)]
+        return torch.where(other_BT, drawn_BT, ids_BT.masked_fill(gaps_BT, BOS))
