@@ -347,7 +347,7 @@ def test_a_language_model_takes_the_vocabulary_of_the_target(trained: Path) -> N
     predecessor = Predecessor(Init(trained))
     units = predecessor.units_for(Data(Units(joint=Characters())), {"joint": "characters"})
     assert units is not None
-    assert predecessor.units_for(Data(Units(target=Characters()))) == {
+    assert predecessor.units_for(Data(Units(target=Characters())), {}) == {
         "target": units["joint"],
         "sample": units["sample"],
     }
@@ -356,5 +356,5 @@ def test_a_language_model_takes_the_vocabulary_of_the_target(trained: Path) -> N
     without = Predecessor(Init(trained))
     without.transducer = dataclasses.replace(without.transducer, tokenizers=predecessor.tokenizers)
     with pytest.raises(ValueError, match=r'without sources and this run has some, .*set init\.vocabulary = "own"'):
-        without.units_for(Data(Units(joint=Characters())))
-    assert Predecessor(Init(trained, vocabulary="own")).units_for(Data(Units(target=Characters()))) is None
+        without.units_for(Data(Units(joint=Characters())), {})
+    assert Predecessor(Init(trained, vocabulary="own")).units_for(Data(Units(target=Characters())), {}) is None

@@ -25,10 +25,10 @@ class MaskedCrossEntropy:
     """The objective of masked language models: cross-entropy of hidden tokens, given the others (Devlin et al. 2019,
     section 3.1). The source of each pair is its target, a text.
 
-    A ``share`` of the tokens is chosen. Of the chosen ones, a share ``hidden`` becomes a gap and a share ``random``
-    another token; the rest stays. All chosen tokens are predicted, and only these. They are chosen in runs of ``span``
-    tokens, which lie at random and may touch (SpanBERT, Joshi et al. 2020, draws their lengths). ``smoothing`` is that
-    of "cross-entropy". In validation the same tokens of a text are hidden each time, and all of them are gaps.
+    A ``share`` of the tokens is chosen at random, in runs of ``span`` tokens, which may touch (SpanBERT, Joshi et al.
+    2020, draws their lengths). The model predicts the chosen tokens, and only these. It reads a gap in place of a share
+    ``hidden`` of them, and another token of the batch in place of a share ``random``. The rest stays. The objective
+    "cross-entropy" explains ``smoothing``. Validation hides the same tokens of a text each time, and all become gaps.
 
     Raises UserError for shares outside 0 to 1, for a span below 1, and in training if the two sides of a batch differ.
     """
