@@ -68,7 +68,7 @@ class _Product(torch.autograd.Function):
         return (
             _product(gradient_NO, weight_OI.t()) if for_x else None,
             _weight_gradient(gradient_NO, x_NI) if for_weight else None,
-            gradient_NO.sum(0) if for_bias else None,
+            gradient_NO.new_ones(len(gradient_NO)) @ gradient_NO if for_bias else None,  # a third of a sum's time
         )
 
 

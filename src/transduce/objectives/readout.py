@@ -127,7 +127,9 @@ class _Linked(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         known, ctx.gradients = ctx.gradients, None  # a second pass backwards would find them scaled
-        return None, None, *(each.mul_(gradient) for each in known)
+        if gradient.device.type != "cpu" or gradient != 1:  # a GPU would have to wait for the answer
+            known = [each.mul_(gradient) for each in known]
+        return None, None, *known
 
 
 def _graph_leaves(total: Tensor) -> list[Tensor]:

@@ -337,12 +337,17 @@ class Loop:
         """Seconds that a validation may take now: infinite if the budget has no minutes; otherwise the share of the
         time so far, less the time that validations took. This may be negative.
 
+        The time in reserve for the last validation is part of the share of the whole budget. A quarter of the share is
+        for the validations before it in any case.
+
         What a budget of updates or epochs computes must not depend on the clock: an interrupted run must end with the
         same bits.
         """
         if self.training.minutes is None:
             return math.inf
-        return self.training.validation.share * self.seconds - self.state.validating
+        share = self.training.validation.share
+        before_last = share * 60 * self.training.minutes - self.state.reserve
+        return min(share * self.seconds, max(before_last, share / 4 * self.seconds)) - self.state.validating
 
     def _judge(self, what: str, allowed: float = math.inf) -> Judgement:
         """Validates the current model, saves it if it is the best so far, and calls the callbacks. Returns the
