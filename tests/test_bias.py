@@ -68,6 +68,7 @@ def test_weat_equals_a_plain_enumeration(small: Vectors) -> None:
         larger += sum(every[w] for w in chosen) / 3 - sum(every[w] for w in rest) / 3 > observed + 1e-9
     found = weat(small, FLOWERS)
     assert abs(found.effect - observed / deviation) < 1e-6
+    assert abs(found.size - sum(map(abs, every.values())) / 6) < 1e-6
     assert total == 20
     assert found.p == larger / total
     assert (found.exact, found.known, found.words) == (True, 10, 11)
@@ -196,11 +197,15 @@ def test_before_and_after_stand_on_one_page(small: Vectors) -> None:
     pairs = [ScoredPair("king", "queen", 8.0), ScoredPair("cat", "dog", 7.0), ScoredPair("cat", "Rome", 1.0)]
     questions = Questions(PAIRS, "pca", JOBS, [FLOWERS], {"mine": pairs})
     after = neutralise(small, direction(small, PAIRS), ["he", "she", "man", "woman"])
-    results = [bias(small, questions, "before"), bias(after, questions, "after <b>")]
+    along_D = direction(small, PAIRS)
+    results = [bias(small, questions, "before", along_D), bias(after, questions, "after <b>", along_D)]
     first, second = results
     assert first.occupations is not None
     assert second.occupations is not None
-    assert first.occupations.bias > 10 * second.occupations.bias
+    assert first.first == first.occupations.bias
+    assert second.first is not None
+    assert second.first < 1e-6
+    assert bias(small, questions, "before").first is None
     assert [name for name, _ in first.rows()] == [name for name, _ in second.rows()]
     assert {"king", "zebra", "doctor", "herself", "Rome"} <= questions.words
     page = bias_page(results)

@@ -50,6 +50,7 @@ def _analogies(result: BiasResult) -> list[Markup]:
 
 EXPLANATIONS = (
     "The direction points from the second words of the pairs to the first ones.",
-    "WEAT: the effect size, the one-sided p-value of a permutation test, and the words that have a vector.",
+    "WEAT: the effect size, the one-sided p-value of a permutation test, the mean size |s| of the associations of the "
+    "target words, and the words that have a vector. The effect size is relative: it can stay while |s| gets small.",
     "A correlation with stereotypes is between minus the projection and people's ratings; 0 is no bias of this kind.",
 )

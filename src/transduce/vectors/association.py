@@ -42,13 +42,15 @@ class Test:
 class Association:
     """The result of a test. A positive ``effect`` means that X is nearer to A, and Y to B.
 
-    ``p`` is the one-sided p-value, and ``exact`` tells whether all partitions were enumerated. ``known`` and ``words``
-    are the numbers of words with a vector, and of all words, in the four sets together. ``effect`` and ``p`` are NaN if
-    one of the sets has fewer than two words with a vector.
+    ``size`` is the mean of |s| over both target sets: the effect size is relative to the spread of s, and so does not
+    tell whether associations are small. ``p`` is the one-sided p-value, and ``exact`` tells whether all partitions were
+    enumerated. ``known`` and ``words`` are the numbers of words with a vector, and of all words, in the four sets
+    together. ``effect``, ``size`` and ``p`` are NaN if one of the sets has fewer than two words with a vector.
     """
 
     test: Test
     effect: float
+    size: float
     p: float
     exact: bool
     known: int
@@ -82,13 +84,13 @@ def weat(vectors: Vectors, test: Test, limit: int = EXACT, samples: int = SAMPLE
     x, y, a, b = (sorted(set(vectors.places(words))) for words in (test.x, test.y, test.a, test.b))
     known, words = sum(map(len, (x, y, a, b))), sum(map(len, (test.x, test.y, test.a, test.b)))
     if min(map(len, (x, y, a, b))) < 2:
-        return Association(test, math.nan, math.nan, True, known, words)
+        return Association(test, math.nan, math.nan, math.nan, True, known, words)
     s_N = associations(vectors, [*x, *y], a, b)
     spread = float(s_N.std(ddof=1))
     effect = float(s_N[: len(x)].mean() - s_N[len(x) :].mean()) / spread if spread else math.nan
     exact = math.comb(len(s_N), len(x)) <= limit
     p = p_exact(s_N, len(x)) if exact else p_sampled(s_N, len(x), samples, seed)
-    return Association(test, effect, p, exact, known, words)
+    return Association(test, effect, float(np.abs(s_N).mean()), p, exact, known, words)
 
 
 def associations(vectors: Vectors, words: list[int], a: list[int], b: list[int]) -> Floats:

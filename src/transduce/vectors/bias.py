@@ -19,7 +19,7 @@ from transduce.vectors.occupations import (
     occupations,
 )
 from transduce.vectors.similarity import ScoredPair, SimilarityResult, similarity
-from transduce.vectors.table import Vectors
+from transduce.vectors.table import Floats, Vectors
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,15 @@ class Questions:
 @dataclass(frozen=True)
 class BiasResult:
     """The bias of the vectors ``name``. ``variance`` is the share of the variance of the pairs that their first
-    principal component explains. ``occupations`` is None and ``analogies`` is empty without occupations.
+    principal component explains. ``occupations`` are measured on the vectors' own direction. ``first`` is the mean size
+    of the projections of the same occupations on the direction of the first vectors that were measured. Without
+    occupations both are None, and ``analogies`` is empty.
     """
 
     name: str
     variance: float
     occupations: OccupationResult | None
+    first: float | None
     analogies: tuple[OccupationAnalogy, ...]
     associations: tuple[Association, ...]
     similarities: tuple[SimilarityResult, ...]
@@ -65,14 +68,15 @@ class BiasResult:
             known = f"{len(self.occupations.ranked)} of {self.occupations.occupations}"
             found += [
                 ("occupations with a vector", known),
-                ("their mean |projection|", f"{self.occupations.bias:.4f}"),
+                ("their mean |projection| on the direction", f"{self.occupations.bias:.4f}"),
+                ("the same on the direction of the first vectors", "-" if self.first is None else f"{self.first:.4f}"),
                 ("correlation with people's stereotypes", _with_interval(self.occupations.agreement)),
             ]
         for each in self.associations:
             x, y, a, b = each.test.categories
             p = f"p = {each.p:.4g}{'' if each.exact else ' (sampled)'}"
             known = f"{each.known} of {each.words} words"
-            effect = "-" if each.effect != each.effect else f"{each.effect:.2f}, {p}"
+            effect = "-" if each.effect != each.effect else f"{each.effect:.2f}, {p}, |s| {each.size:.3f}"
             found.append((f"{each.test.name}: {x} and {y}, {a} and {b}", f"{effect}, {known}"))
         for similar in self.similarities:
             found.append((f"Spearman on {similar.name} ({similar.used} pairs)", _with_interval(similar.spearman)))
@@ -86,12 +90,13 @@ class BiasResult:
             "occupations": self.occupations
             and {
                 "bias": self.occupations.bias,
+                "bias_on_first": self.first,
                 "agreement": self.occupations.agreement._asdict(),
                 "ranked": self.occupations.ranked,
             },
             "analogies": [each._asdict() for each in self.analogies],
             "weat": [
-                {"test": each.test.name, "effect": each.effect, "p": each.p, "exact": each.exact, "known": each.known}
+                {"test": each.test.name, "effect": each.effect, "size": each.size, "p": each.p, "exact": each.exact}
                 for each in self.associations
             ],
             "similarity": [
@@ -101,9 +106,12 @@ class BiasResult:
         }
 
 
-def bias(vectors: Vectors, questions: Questions, name: str, extremes: int = 10) -> BiasResult:
-    """Measures what the questions ask of the vectors. ``extremes`` is the number of analogies of occupations. Raises
-    UserError if the vectors have none of the pairs, or none of the occupations.
+def bias(
+    vectors: Vectors, questions: Questions, name: str, first_D: Floats | None = None, extremes: int = 10
+) -> BiasResult:
+    """Measures what the questions ask of the vectors. ``first_D`` is the direction of the first vectors, which may be
+    these; None leaves its measure out. ``extremes`` is the number of analogies of occupations. Raises UserError if the
+    vectors have none of the pairs, or none of the occupations.
     """
     along_D = direction(vectors, questions.pairs, questions.kind)
     listed = questions.listed
@@ -111,6 +119,7 @@ def bias(vectors: Vectors, questions: Questions, name: str, extremes: int = 10) 
         name,
         float(explained(vectors, questions.pairs)[0]),
         occupations(vectors, along_D, listed) if listed else None,
+        occupations(vectors, first_D, listed).bias if listed and first_D is not None else None,
         tuple(occupation_analogies(vectors, along_D, listed, extremes)) if listed else (),
         tuple(weat(vectors, test) for test in questions.tests),
         tuple(similarity(vectors, each, each_name) for each_name, each in (questions.similarities or {}).items()),

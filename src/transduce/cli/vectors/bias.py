@@ -42,12 +42,18 @@ def bias(
 ) -> None:
     """Measure bias along a direction: occupations, their analogies and WEAT; several vectors side by side."""
     from transduce.vectors.bias import bias as measure
+    from transduce.vectors.direction import direction
 
     check_report(report)
     check_record(record)
     questions = _questions(pairs, kind, occupations, weat or [], similarity or [])
     every = [opened, *(replace(opened, vectors=path) for path in after or [])]
-    results = [measure(each.open(questions.words), questions, each.vectors.name) for each in every]
+    opened_all = [each.open(questions.words) for each in every]
+    first_D = direction(opened_all[0], questions.pairs, questions.kind)
+    results = [
+        measure(vectors, questions, each.vectors.name, first_D if vectors.width == len(first_D) else None)
+        for each, vectors in zip(every, opened_all, strict=True)
+    ]
     measures = [each.rows() for each in results]
     rows = [["", *(each.name for each in results)]]
     rows += [[row[0][0], *(value for _, value in row)] for row in zip(*measures, strict=True)]
