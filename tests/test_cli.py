@@ -45,6 +45,7 @@ COMMANDS = [
     "compare",
     "inspect",
     "examine",
+    "map",
     "embed",
     "heads",
     "distance",

@@ -24,6 +24,7 @@ from transduce.cli.heads import heads
 from transduce.cli.importing import import_
 from transduce.cli.inspect import inspect
 from transduce.cli.lattice import lattice
+from transduce.cli.map import map_
 from transduce.cli.ngram import ngram
 from transduce.cli.options import with_option_groups
 from transduce.cli.pack import pack, pull, push
@@ -66,6 +67,7 @@ COMMANDS = (
     heads,
     distance,
     lattice,
+    map_,
     export,
     import_,
     pack,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from transduce.cli.options import BatchSize, Files, LoadingOptions
 from transduce.errors import UserError
 
 if TYPE_CHECKING:
+    from transduce.transducer import Transducer
     from transduce.vectors.table import Floats
 
 WEIGHTS = ("none", "sif")
@@ -50,11 +52,13 @@ def embed(
     if system.is_dir():
         if weights is not None:
             raise UserError(f"--weights {weights}: {system} is a run; set --pooling, or give a file of word vectors")
-        matrix_ND = _of_run(loading, system, files, pooling or "own", batch_size)
+        transducer = loading.of(system)
+        lines = inputs.lines(files, inputs.longest_line(transducer))
+        matrix_ND = _of_run(transducer, lines, pooling or "own", batch_size)
     else:
         if pooling is not None:
             raise UserError(f"--pooling {pooling}: {system} is a file of word vectors; set --weights, or give a run")
-        matrix_ND = _of_words(system, files, weights or "none")
+        matrix_ND = _of_words(system, list(inputs.lines(files)), weights or "none")
     if out is not None:
 
         def fill(scratch: Path) -> None:
@@ -68,15 +72,22 @@ def embed(
     sys.stdout.buffer.write(written.getvalue())
 
 
-def _of_run(loading: LoadingOptions, run: Path, files: list[Path] | None, pooling: str, batch_size: int) -> Floats:
+def vectors_of_lines(
+    loading: LoadingOptions, system: Path, lines: Sequence[str], pooling: str, batch_size: int
+) -> Floats:
+    """The vectors of the lines: of a run, reduced by ``pooling``, or plain averages of the word vectors in a file."""
+    if system.is_dir():
+        return _of_run(loading.of(system), lines, pooling, batch_size)
+    return _of_words(system, lines, "none")
+
+
+def _of_run(transducer: Transducer, lines: Iterable[str], pooling: str, batch_size: int) -> Floats:
     from transduce.representations.sentences import sentence_vectors, stacked
 
-    transducer = loading.of(run)
-    lines = inputs.lines(files, inputs.longest_line(transducer))
     return stacked(sentence_vectors(transducer, lines, pooling, batch_size))  # type: ignore[arg-type]
 
 
-def _of_words(path: Path, files: list[Path] | None, weights: str) -> Floats:
+def _of_words(path: Path, lines: Sequence[str], weights: str) -> Floats:
     """The averages of word vectors. With "sif", words are counted in the given lines."""
     from transduce.vectors.corpus import counted
     from transduce.vectors.files import load
@@ -84,7 +95,6 @@ def _of_words(path: Path, files: list[Path] | None, weights: str) -> Floats:
 
     if weights not in WEIGHTS:
         raise UserError(f"--weights {weights!r}: expected {', '.join(WEIGHTS)}")
-    lines = list(inputs.lines(files))
     if not lines:
         raise UserError("there are no sentences to embed: give a text of at least one line")
     counts = counted(lines)
