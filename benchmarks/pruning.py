@@ -1,0 +1,55 @@
+"""What a Transformer loses without its least important attention heads.
+
+    python benchmarks/pruning.py RUN [--plot FILE.svg] [--out FILE.md] [--record FILE.json]
+
+The importance of the heads is measured on the first sentences of the validation split, and the metric on the whole test
+split with 0, a tenth, a fifth, a third, a half and three quarters of the heads silenced, least important first.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from report import Report, add_options, machine
+
+import transduce
+from transduce.inspect.pruning import importances, plot, pruning_curve
+from transduce.metrics.base import metric
+from transduce.runs.run import Run
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, metavar="RUN")
+    parser.add_argument("--sentences", type=int, default=200, help="validation sentences for the importance")
+    parser.add_argument("--plot", type=Path, metavar="FILE")
+    add_options(parser)
+    given = parser.parse_args(arguments)
+    run, transducer = Run.open(given.run), transduce.load(given.run, device="cpu")
+    pairs = [(each.source, each.references[0]) for each in run.examples("valid")[: given.sentences]]
+    found = sorted(importances(transducer, pairs), key=lambda each: each.gradient)
+    measured = metric(transducer.settings["metrics"][0])
+    lines = [
+        "# Heads silenced",
+        "",
+        machine(),
+        "",
+        f"| silenced of {len(found)} heads | {measured.name} |",
+        "|---|---|",
+    ]
+    order = [each.head for each in found]
+
+    def told(count: int, score: float) -> None:
+        lines.append(f"| {count} | {score:.2f} |")
+        print(lines[-1], flush=True)
+
+    curve = pruning_curve(transducer, run.examples("test"), measured, order, told=told)
+    if given.plot is not None:
+        plot(curve, len(found), measured.name, given.plot)
+    Report.asked(given).write(lines, [given.run])
+
+
+if __name__ == "__main__":
+    main()
