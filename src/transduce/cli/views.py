@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from transduce.cli import formats
-from transduce.cli.options import RunOptions
+from transduce.cli.options import BeamSize, RunOptions
 from transduce.errors import UserError
 from transduce.pages.page import write
 
@@ -17,28 +19,46 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class ViewOptions:
+    """The options of views. An option that was not given is None or False."""
+
+    target: Annotated[str | None, typer.Option(help="Its output; by default the model's own best output.")] = None
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Draw it in a file (.png, .svg, .pdf; attention, signals, links and labels also .html, a sentence and "
+            "labels also .json; a beam tree .html, .svg; --phrases .html, .svg, .json; --gradients and --rank also "
+            ".json; frames .svg)."
+        ),
+    ] = None
+    head: Annotated[int | None, typer.Option(min=0, help="Show one attention head; by default the average.")] = None
+    beam: BeamSize = None
+    pruned: Annotated[bool, typer.Option("--pruned", help="Include pruned hypotheses in the tree.")] = False
+    distance: Annotated[
+        int | None, typer.Option(min=2, help="Tokens to look back with --gradients.", show_default="10")
+    ] = None
+    unit: Annotated[int | None, typer.Option(min=0, help="With --cells: the number of the unit to show.")] = None
+    track: Annotated[
+        str | None,
+        typer.Option(help="With --cells: find units that follow quotes, brackets, indentation or place (in the line)."),
+    ] = None
+    against: Annotated[
+        Path | None, typer.Option(help="With --out page.html: show this run beside it.", metavar="RUN")
+    ] = None
+
+    @property
+    def given(self) -> list[str]:
+        """The names of the options that were given, such as --target."""
+        return [f"--{each.name}" for each in fields(self) if getattr(self, each.name) not in (None, False)]
+
+
+@dataclass(frozen=True)
 class Asked:
-    """The arguments of ``transduce inspect``: a run, a source, and options. An option that was not given is None or
-    False.
-    """
+    """What to show: a run, a source, and the options of the view."""
 
     trained: RunOptions
     source: str
-    target: str | None = None
-    out: Path | None = None
-    head: int | None = None
-    beam: int | None = None
-    pruned: bool = False
-    distance: int | None = None
-    unit: int | None = None
-    track: str | None = None
-    against: Path | None = None
-
-    @property
-    def options(self) -> list[str]:
-        """The names of the options that were given, such as --target."""
-        names = ("target", "out", "head", "beam", "pruned", "distance", "unit", "track", "against")
-        return [f"--{name}" for name in names if getattr(self, name) not in (None, False)]
+    options: ViewOptions
 
 
 @dataclass(frozen=True)
@@ -55,7 +75,7 @@ def show(chosen: str, asked: Asked) -> None:
     take.
     """
     view = VIEWS[chosen]
-    foreign = [option for option in asked.options if option not in view.takes]
+    foreign = [option for option in asked.options.given if option not in view.takes]
     if foreign and chosen == ATTENTION:
         others = " or ".join(name for name, other in VIEWS.items() if foreign[0] in other.takes)
         raise UserError(f"{foreign[0]} is for {others}: add one of them, or leave {foreign[0]} out")
@@ -83,13 +103,13 @@ def _show_phrases(asked: Asked) -> None:
     from transduce.inspect.stacks import stack_tree
     from transduce.reports.search_tree import STACKS, page, svg
 
-    out = asked.out
+    out = asked.options.out
     if out is not None and out.suffix not in (".html", ".svg", ".json"):
         raise UserError(
             f"--out {out}: the stacks are drawn as .html, a page, or .svg, and written with the phrases as .json; end "
             "the name with one of them"
         )
-    if asked.pruned and (out is None or out.suffix == ".json"):
+    if asked.options.pruned and (out is None or out.suffix == ".json"):
         raise UserError("--pruned is for the drawing of the stacks: add --out stacks.html")
     transducer = load(asked.trained)
     if out is None:
@@ -98,17 +118,22 @@ def _show_phrases(asked: Asked) -> None:
         phrases(transducer, asked.source).write(out, stack_tree(transducer, asked.source))
     else:
         tree = stack_tree(transducer, asked.source)
-        write(out, svg(tree, asked.pruned, STACKS) if out.suffix == ".svg" else page(tree, asked.pruned, STACKS))
+        write(
+            out,
+            svg(tree, asked.options.pruned, STACKS)
+            if out.suffix == ".svg"
+            else page(tree, asked.options.pruned, STACKS),
+        )
 
 
 def _show_series(asked: Asked) -> None:
     from transduce.inspect.series import read_series
 
     found = read_series(load(asked.trained), asked.source)
-    if asked.out is None:
+    if asked.options.out is None:
         print("\n".join(found.lines()))
     else:
-        found.plot(asked.out)
+        found.plot(asked.options.out)
 
 
 def _show_attention(asked: Asked) -> None:
@@ -126,14 +151,16 @@ def _show_attention(asked: Asked) -> None:
     if transducer.source_tokenizer.signal:
         _show_signal_attention(transducer, asked)
         return
-    if asked.out is not None and asked.out.suffix in (".html", ".json"):
+    if asked.options.out is not None and asked.options.out.suffix in (".html", ".json"):
         _show_sentence(transducer, asked)
         return
-    if asked.against is not None:
-        raise UserError(f"--against {asked.against} is for the page of a sentence: add --out page.html (or .json)")
-    found = attention(transducer, asked.source, asked.target, asked.head)
-    if asked.out is not None:
-        plot(found, asked.out)
+    if asked.options.against is not None:
+        raise UserError(
+            f"--against {asked.options.against} is for the page of a sentence: add --out page.html (or .json)"
+        )
+    found = attention(transducer, asked.source, asked.options.target, asked.options.head)
+    if asked.options.out is not None:
+        plot(found, asked.options.out)
     elif len(asked.trained.runs) == 1:
         print("\n".join(found.lines()))
     else:
@@ -145,18 +172,18 @@ def _show_sentence(transducer: Transducer, asked: Asked) -> None:
     from transduce.inspect.sentence import read_sentence
     from transduce.reports.sentence import sentence_page
 
-    if asked.head is not None:
-        raise UserError(f"--head {asked.head}: the page shows every head; leave it out, or draw a picture")
-    readings = [read_sentence(str(asked.trained.run), transducer, asked.source, asked.target)]
-    if asked.against is not None:
-        other = asked.trained.another(asked.against)
-        readings.append(read_sentence(str(asked.against), other, asked.source, asked.target))
-    assert asked.out is not None
-    if asked.out.suffix == ".json":
+    if asked.options.head is not None:
+        raise UserError(f"--head {asked.options.head}: the page shows every head; leave it out, or draw a picture")
+    readings = [read_sentence(str(asked.trained.run), transducer, asked.source, asked.options.target)]
+    if asked.options.against is not None:
+        other = asked.trained.another(asked.options.against)
+        readings.append(read_sentence(str(asked.options.against), other, asked.source, asked.options.target))
+    assert asked.options.out is not None
+    if asked.options.out.suffix == ".json":
         found = [each.record() for each in readings]
-        write(asked.out, formats.as_json(found if asked.against is not None else found[0]) + "\n")
+        write(asked.options.out, formats.as_json(found if asked.options.against is not None else found[0]) + "\n")
     else:
-        write(asked.out, sentence_page(readings))
+        write(asked.options.out, sentence_page(readings))
 
 
 def _suggest_other_view(model: type) -> None:
@@ -180,58 +207,58 @@ def _show_signal_attention(transducer: Transducer, asked: Asked) -> None:
     from transduce.inspect.signal_attention import signal_attention
     from transduce.reports.heat_map import write
 
-    found = signal_attention(transducer, asked.source, asked.target, asked.head)
-    if asked.out is None:
+    found = signal_attention(transducer, asked.source, asked.options.target, asked.options.head)
+    if asked.options.out is None:
         print("\n".join(found.lines()))
     else:
-        write(found, asked.out)
+        write(found, asked.options.out)
 
 
 def _show_links(transducer: Transducer, asked: Asked) -> None:
     from transduce.inspect.links import links
     from transduce.reports.word_links import PairLinks, write
 
-    found = links(transducer, asked.source, asked.target, asked.head)
-    if asked.out is None:
+    found = links(transducer, asked.source, asked.options.target, asked.options.head)
+    if asked.options.out is None:
         print("\n".join(found.lines()))
     else:
-        write(PairLinks.of(found.found), "Word alignment", asked.out)
+        write(PairLinks.of(found.found), "Word alignment", asked.options.out)
 
 
 def _show_labels(transducer: Transducer, asked: Asked) -> None:
     from transduce.inspect.label_posteriors import label_posteriors
     from transduce.reports.label_posteriors import write
 
-    if asked.head is not None:
+    if asked.options.head is not None:
         raise UserError(
-            f"--head {asked.head} is for attention, and inspect shows the labels of this "
+            f"--head {asked.options.head} is for attention, and inspect shows the labels of this "
             f"{type(transducer.model).__name__}: leave it out"
         )
-    found = label_posteriors(transducer, asked.source, asked.target)
-    if asked.out is None:
+    found = label_posteriors(transducer, asked.source, asked.options.target)
+    if asked.options.out is None:
         print("\n".join(found.lines()))
     else:
-        write(found, asked.out)
+        write(found, asked.options.out)
 
 
 def _show_beam_tree(asked: Asked) -> None:
     from transduce.inspect.beams import beam_tree
     from transduce.reports.search_tree import page, svg
 
-    out = asked.out
+    out = asked.options.out
     if out is not None and out.suffix not in (".html", ".svg"):
         raise UserError(f"--out {out}: the tree is drawn as .html, a page, or .svg; end the name with one of them")
-    tree = beam_tree(load(asked.trained, asked.beam), asked.source)
+    tree = beam_tree(load(asked.trained, asked.options.beam), asked.source)
     if out is None:
-        print("\n".join(tree.lines(asked.pruned)))
+        print("\n".join(tree.lines(asked.options.pruned)))
     else:
-        write(out, svg(tree, asked.pruned) if out.suffix == ".svg" else page(tree, asked.pruned))
+        write(out, svg(tree, asked.options.pruned) if out.suffix == ".svg" else page(tree, asked.options.pruned))
 
 
 def _show_units(asked: Asked) -> None:
     from transduce.inspect.units import units
 
-    print("\n".join(units(load(asked.trained), asked.source, asked.target).lines()))
+    print("\n".join(units(load(asked.trained), asked.source, asked.options.target).lines()))
 
 
 def _show_frames(asked: Asked) -> None:
@@ -240,17 +267,17 @@ def _show_frames(asked: Asked) -> None:
     from transduce.answers.request import Request
     from transduce.reports.lattice import svg
 
-    if asked.beam is not None and asked.target is not None:
+    if asked.options.beam is not None and asked.options.target is not None:
         raise UserError("--beam is for a search, and with --target nothing is searched for: leave out one of them")
-    if asked.out is not None and asked.out.suffix != ".svg":
-        raise UserError(f"--out {asked.out}: frames are drawn as .svg; end the name with it")
-    transducer = load(asked.trained, asked.beam)
-    (answer,) = with_warnings(transducer.answer([Request(asked.source, target=asked.target)]))
+    if asked.options.out is not None and asked.options.out.suffix != ".svg":
+        raise UserError(f"--out {asked.options.out}: frames are drawn as .svg; end the name with it")
+    transducer = load(asked.trained, asked.options.beam)
+    (answer,) = with_warnings(transducer.answer([Request(asked.source, target=asked.options.target)]))
     best = replace(answer, outputs=answer.outputs[:1])
     ((alignment,),) = frame_alignments(transducer, [best])
     found = alignment.checked()
-    if asked.out is not None:
-        write(asked.out, svg(alignment_lattice(transducer, best), found.output.tokens[:-1]))
+    if asked.options.out is not None:
+        write(asked.options.out, svg(alignment_lattice(transducer, best), found.output.tokens[:-1]))
         return
     print(f"log-probability {found.output.log_prob:.3f}, of this alignment alone {found.log_prob:.3f}")
     print(" ".join(found.path()))
@@ -262,33 +289,33 @@ def _show_gradients(asked: Asked) -> None:
     from transduce.inspect.gradients import gradient_reach, plot
 
     transducer = load(asked.trained)
-    if not transducer.conditional and asked.target is not None:
+    if not transducer.conditional and asked.options.target is not None:
         raise UserError(
-            f"--target {asked.target!r}: a language model has no source, so SOURCE is its text: leave it out"
+            f"--target {asked.options.target!r}: a language model has no source, so SOURCE is its text: leave it out"
         )
     if transducer.conditional:
-        pair = asked.source, transducer(asked.source) if asked.target is None else asked.target
+        pair = asked.source, transducer(asked.source) if asked.options.target is None else asked.options.target
     else:
         pair = "", asked.source
-    found = gradient_reach(transducer, [pair], 10 if asked.distance is None else asked.distance)
-    if asked.out is None:
+    found = gradient_reach(transducer, [pair], 10 if asked.options.distance is None else asked.options.distance)
+    if asked.options.out is None:
         print("\n".join(found.lines()))
-    elif asked.out.suffix == ".json":
-        write(asked.out, formats.as_json(found.record(), indent=1) + "\n")
+    elif asked.options.out.suffix == ".json":
+        write(asked.options.out, formats.as_json(found.record(), indent=1) + "\n")
     else:
-        plot([(asked.trained.run.name, found)], asked.out)
+        plot([(asked.trained.run.name, found)], asked.options.out)
 
 
 def _show_rank(asked: Asked) -> None:
     from transduce.inspect.rank import rank_residuals
 
     found = rank_residuals(load(asked.trained), asked.source)
-    if asked.out is None:
+    if asked.options.out is None:
         print("\n".join(found.lines()))
-    elif asked.out.suffix == ".json":
-        write(asked.out, formats.as_json(dict(found.curves), indent=1) + "\n")
+    elif asked.options.out.suffix == ".json":
+        write(asked.options.out, formats.as_json(dict(found.curves), indent=1) + "\n")
     else:
-        found.plot(asked.out)
+        found.plot(asked.options.out)
 
 
 def _show_cells(asked: Asked) -> None:
@@ -296,23 +323,25 @@ def _show_cells(asked: Asked) -> None:
     from transduce.inspect.tracking import track
     from transduce.reports.cells import cells_page
 
-    if asked.track is None and asked.unit is None:
+    if asked.options.track is None and asked.options.unit is None:
         raise UserError("--cells shows one unit: add --unit NUMBER, or --track PROPERTY to find one")
     path = Path(asked.source)
     found = trace(load(asked.trained), path.read_text(encoding="utf-8") if path.is_file() else asked.source)
-    tracking = None if asked.track is None else track(found, asked.track)
-    unit = asked.unit if asked.unit is not None or tracking is None else tracking.best
+    tracking = None if asked.options.track is None else track(found, asked.options.track)
+    unit = asked.options.unit if asked.options.unit is not None or tracking is None else tracking.best
     assert unit is not None
-    if asked.out is None:
+    if asked.options.out is None:
         print("\n".join(found.lines(unit) if tracking is None else tracking.lines(found)))
-    elif asked.out.suffix == ".json":
+    elif asked.options.out.suffix == ".json":
         values = {"unit": unit, "text": found.text, "values": found.values_NU[:, unit].tolist()}
         about = {} if tracking is None else {"tracking": tracking.record()}
-        write(asked.out, formats.as_json(values | about) + "\n")
-    elif asked.out.suffix == ".html":
-        write(asked.out, cells_page(found, unit, tracking))
+        write(asked.options.out, formats.as_json(values | about) + "\n")
+    elif asked.options.out.suffix == ".html":
+        write(asked.options.out, cells_page(found, unit, tracking))
     else:
-        raise UserError(f"--out {asked.out}: a unit is shown on a page, .html, or written as .json; end the name so")
+        raise UserError(
+            f"--out {asked.options.out}: a unit is shown on a page, .html, or written as .json; end the name so"
+        )
 
 
 ATTENTION = "attention"  # what is shown if no option asks for another view
