@@ -1,15 +1,16 @@
-"""Spelling correction in three units, beside a corrector of a library, on real misspellings.
+"""Spelling correction by a noisy channel and in three units, beside a corrector of a library, on real misspellings.
 
     pip install -e '.[benchmarks,recipes]' symspellpy
-    python benchmarks/spelling.py FOLDER --runs RUNS [--recipes spelling spelling-char-to-word spelling-words]
+    python benchmarks/spelling.py FOLDER --runs RUNS [--recipes spelling-channel spelling spelling-char-to-word spelling-words]
                                   [--minutes 15] [--set KEY=VALUE ...] [--threads 1]
                                   [--out benchmarks/results/spelling.md] [--record FILE.json]
 
-FOLDER has birkbeck.train.tsv.gz, birkbeck.test.tsv.gz and aspell.test.tsv.gz: a misspelling, a tab and its word. The
-models learn from made misspellings and from those of birkbeck.train, each for ``--minutes`` of the processor's clock in
-RUNS/RECIPE; the same command again goes on. The library's corrector is ``symspellpy`` with its own list of 82,765
+FOLDER has birkbeck.train.tsv.gz, birkbeck.valid.tsv.gz, birkbeck.test.tsv.gz and aspell.test.tsv.gz: a misspelling, a
+tab and its word. The models of ``spelling``, ``spelling-char-to-word`` and ``spelling-words`` learn from made
+misspellings and from those of birkbeck.train, each for ``--minutes`` of the processor's clock in RUNS/RECIPE; the same
+command again goes on. ``spelling-channel`` is counted from birkbeck.train, as the recipe says. The library's corrector is ``symspellpy`` with its own list of 82,765
 words: the nearest within two edits, of these the most frequent. No word of Birkbeck's test is among those of its
-training part. In parentheses, 95 % intervals by bootstrap; "can be written" is the share of the words that a model, or
+training part. "aspell, new" is Aspell without the pairs that birkbeck.train has too. In parentheses, 95 % intervals by bootstrap; "can be written" is the share of the words that a model, or
 the corrector's list, has.
 """
 
@@ -34,12 +35,28 @@ from transduce.metrics.statistics import statistics
 from transduce.transducer import Transducer
 from transduce.types import UNK, Example, Prediction
 
-TESTS = ("birkbeck", "aspell")
+COUNTED = "spelling-channel"
 METRICS = ("exact", "cer")
 
 
 def examples(path: Path) -> list[Example]:
     return [Example(row.source or "", (row.target or "",)) for row in read(Files(path=str(path)))]
+
+
+def read_tests(folder: Path) -> dict[str, list[Example]]:
+    """The test sets by name."""
+    known = {(example.source, example.references) for example in examples(folder / "birkbeck.train.tsv.gz")}
+    birkbeck, aspell = (examples(folder / f"{name}.test.tsv.gz") for name in ("birkbeck", "aspell"))
+    new = [example for example in aspell if (example.source, example.references) not in known]
+    return {"birkbeck": birkbeck, "aspell": aspell, "aspell, new": new}
+
+
+def settings_of(recipe: str, folder: Path, minutes: float) -> list[str]:
+    """The changes of a recipe for this comparison."""
+    if recipe == COUNTED:
+        return [f"data.{split}.path={folder / f'birkbeck.{split}.tsv.gz'}" for split in ("train", "valid", "test")]
+    collected = f"data.origin.collected={folder / 'birkbeck.train.tsv.gz'}"
+    return ["training.clock=processor", f"training.minutes={minutes}", collected]
 
 
 def library() -> tuple[Callable[[Sequence[str]], list[str]], Callable[[str], bool]]:
@@ -83,7 +100,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--recipes", nargs="*", default=["spelling", "spelling-char-to-word", "spelling-words"])
+    parser.add_argument(
+        "--recipes", nargs="*", default=[COUNTED, "spelling", "spelling-char-to-word", "spelling-words"]
+    )
     parser.add_argument("--minutes", type=float, default=15.0)
     parser.add_argument("--set", dest="settings", action="append", default=[])
     parser.add_argument("--threads", type=int, default=1)
@@ -92,30 +111,25 @@ def main() -> None:
     if any(each.startswith("training.minutes") for each in given.settings):
         parser.error("--set training.minutes: --minutes says how long")
     torch.set_num_threads(given.threads)
-    tests = {name: examples(given.folder / f"{name}.test.tsv.gz") for name in TESTS}
-    settings = [
-        "training.clock=processor",
-        f"training.minutes={given.minutes}",
-        f"data.origin.collected={given.folder / 'birkbeck.train.tsv.gz'}",
-        *given.settings,
-    ]
-    heads = [f"{name}, exact | CER | can be written" for name in TESTS]
+    tests = read_tests(given.folder)
+    heads = [f"{name}, exact | CER | can be written" for name in tests]
     lines = [
-        "# Spelling: three units and a library's corrector",
+        "# Spelling: a noisy channel, three units and a library's corrector",
         "",
         machine(),
         "",
-        f"{given.minutes:g} minutes of the processor for each model; "
+        f"{given.minutes:g} minutes of the processor for each model that is trained; "
         + ", ".join(f"{name} has {len(found):,} misspellings" for name, found in tests.items())
         + ". In percent.",
         "",
         f"| | {' | '.join(heads)} |",
-        "|---" + "|---" * (3 * len(TESTS)) + "|",
+        "|---" + "|---" * (3 * len(tests)) + "|",
         row("symspellpy", tests, *library()),
     ]
     report = Report.asked(given)
     for number, recipe in enumerate(given.recipes, 1):
         run = given.runs / recipe
+        settings = [*settings_of(recipe, given.folder, given.minutes), *given.settings]
         trained = transduce.train(recipe, run, settings, resume=True, device="cpu", threads=given.threads)
         lines.append(row(f"`{recipe}`", tests, partial(corrected, trained), writable(trained)))
         print("\n".join(lines), flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,16 @@ from transduce import config
 from transduce.data.pairs import Pairs, Ragged
 from transduce.protocols import Chain, Model, Parallel, Regressor, can
 from transduce.statistical.counted import Counted, PartlyCounted
-from transduce.types import EOS, Facts, Padded
+from transduce.types import EOS, SPECIALS, Facts, Padded
 
-FACTS = Facts(source_vocabulary=9, target_vocabulary=11, copies=(0, 0, 0, 0, 5, 0, 7, 4, 10))
+WORDS = Path(__file__).with_name("words.tsv")
+
+FACTS = Facts(
+    source_vocabulary=9,
+    target_vocabulary=11,
+    copies=(0, 0, 0, 0, 5, 0, 7, 4, 10),
+    target_entries=(*SPECIALS, *"abcdefg"),
+)
 JOINT = Facts(source_vocabulary=11, target_vocabulary=11)  # the ids of either side are ids of both
 FACTORED = Facts(source_vocabulary=9, target_vocabulary=11, source_factors=2)
 KNOWN = Facts(source_vocabulary=4, target_vocabulary=11, source_words=5)  # every id of a source is a word's mark
@@ -308,6 +316,7 @@ COUNTED: dict[str, config.Table] = {
     "n-grams": {"type": "ngram", "order": 3},
     "joint n-grams": {"type": "joint-ngram", "order": 3, "escape": 1e-2},
     "joint n-grams, the probable ones": {"type": "joint-ngram", "order": 2, "beam": 3.0, "width": 4},
+    "noisy channel": {"type": "noisy-channel", "words": str(WORDS), "escape": 1e-2, "width": 8, "keep": 6},
 }
 """Those that have no gradients: tests/test_laws.py, and tests/test_joint_ngram.py."""
 
@@ -370,6 +379,7 @@ FAST = [
     "transformer of a map, convolutional attention",
     "n-grams",
     "joint n-grams, the probable ones",
+    "noisy channel",
 ]
 """Families that together have every part. The slow tests add the laws of the others, which join the same parts in other
 ways."""

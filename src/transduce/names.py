@@ -33,6 +33,7 @@ NAMES: dict[str, dict[str, str]] = {
         "hmm-classifier": "transduce.models.hidden_markov_classifier:HiddenMarkovClassifier",
         "ngram": "transduce.models.ngram:Ngram",
         "joint-ngram": "transduce.models.joint_ngram:JointNgram",
+        "noisy-channel": "transduce.models.noisy_channel:NoisyChannel",
         "phrase-based": "transduce.models.phrase_based:PhraseBased",
         "word-aligner": "transduce.models.aligner:WordAligner",
     },

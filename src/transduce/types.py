@@ -284,7 +284,8 @@ class Facts:
     The vocabulary of a numeric side is its number of channels. ``source_words`` counts words with an embedding of their
     own beside the embeddings of their pieces. Their ids follow the ids of the vocabulary. The last ``source_shapes``
     ids of the source vocabulary stand for shapes of words. ``copies`` has for each source id the target id of the same
-    text, or PAD. It is empty if one side is not text.
+    text, or PAD. It is empty if one side is not text. ``target_entries`` are the pieces of text of all target ids. It
+    is empty if the target is not text, or has ids that are no pieces, such as labels.
     """
 
     source_vocabulary: int
@@ -293,11 +294,12 @@ class Facts:
     source_words: int = 0
     source_shapes: int = 0
     copies: tuple[int, ...] = ()
+    target_entries: tuple[str, ...] = ()
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The facts that are numbers, by name: all but ``copies``."""
-        return {name: value for name, value in vars(self).items() if name != "copies"}
+        """The facts that are single numbers, by name."""
+        return {name: value for name, value in vars(self).items() if name not in ("copies", "target_entries")}
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,23 @@ class Tokenizers:
         """The facts about the data that constructors of models receive, as ``types.Facts`` describes them."""
         words = self.source.words
         return Facts(
-            len(self.source) - words, len(self.target), self.source.factors, words, self.source.shapes, self.copies
+            len(self.source) - words,
+            len(self.target),
+            self.source.factors,
+            words,
+            self.source.shapes,
+            self.copies,
+            self._target_entries,
         )
+
+    @property
+    def _target_entries(self) -> tuple[str, ...]:
+        """The entries of the target if it is text and each is a piece of text; otherwise empty."""
+        if self.target.numeric:
+            return ()
+        entries = self.target.entries
+        texts = tuple(entry for entry in entries if isinstance(entry, str))
+        return texts if len(texts) == len(entries) else ()
 
     @property
     def copies(self) -> tuple[int, ...]:

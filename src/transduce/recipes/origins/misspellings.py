@@ -77,9 +77,15 @@ class Misspellings:
 
 
 def frequent() -> list[str]:
-    """The English words of the installed package ``pyspellchecker``, the most frequent first. Words of equal frequency
-    are in Unicode order. Raises DataError if the package is not installed.
+    """The words of ``english_counts``, the most frequent first. Words of equal frequency are in Unicode order."""
+    counts = english_counts()
+    return sorted(counts, key=lambda word: (-counts[word], word))
+
+
+def english_counts() -> dict[str, int]:
+    """The English words of the installed package ``pyspellchecker`` and how often each occurs. Raises DataError if the
+    package is not installed.
     """
     path = Path(str(package("pyspellchecker").locate_file("spellchecker/resources/en.json.gz")))
     counts: dict[str, int] = json.loads(gzip.decompress(path.read_bytes()))
-    return sorted(counts, key=lambda word: (-counts[word], word))
+    return counts
