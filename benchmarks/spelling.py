@@ -1,17 +1,20 @@
 """Spelling correction by a noisy channel and in three units, beside a corrector of a library, on real misspellings.
 
     pip install -e '.[benchmarks,recipes]' symspellpy
-    python benchmarks/spelling.py FOLDER --runs RUNS [--recipes spelling-channel spelling spelling-char-to-word spelling-words]
+    python benchmarks/spelling.py FOLDER --runs RUNS
+                                  [--recipes spelling-channel spelling spelling-char-to-word spelling-words]
                                   [--minutes 15] [--set KEY=VALUE ...] [--threads 1]
                                   [--out benchmarks/results/spelling.md] [--record FILE.json]
 
 FOLDER has birkbeck.train.tsv.gz, birkbeck.valid.tsv.gz, birkbeck.test.tsv.gz and aspell.test.tsv.gz: a misspelling, a
 tab and its word. The models of ``spelling``, ``spelling-char-to-word`` and ``spelling-words`` learn from made
 misspellings and from those of birkbeck.train, each for ``--minutes`` of the processor's clock in RUNS/RECIPE; the same
-command again goes on. ``spelling-channel`` is counted from birkbeck.train, as the recipe says. The library's corrector is ``symspellpy`` with its own list of 82,765
-words: the nearest within two edits, of these the most frequent. No word of Birkbeck's test is among those of its
-training part. "aspell, new" is Aspell without the pairs that birkbeck.train has too. In parentheses, 95 % intervals by bootstrap; "can be written" is the share of the words that a model, or
-the corrector's list, has.
+command again goes on. ``spelling-channel`` is counted from birkbeck.train, as the recipe says.
+
+The library's corrector is ``symspellpy`` with its own list of 82,765 words: the nearest within two edits, of these the
+most frequent. No word of Birkbeck's test is among those of its training part. "aspell, new" is Aspell without the pairs
+that birkbeck.train has too. In parentheses, 95 % intervals by bootstrap; "can be written" is the share of the words
+that a model, or the corrector's list, has.
 """
 
 from __future__ import annotations

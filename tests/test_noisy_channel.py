@@ -110,7 +110,7 @@ def pairs(rows: list[tuple[list[int], list[int]]]) -> Pairs:
     sides = []
     for side in (0, 1):
         lines = [[*row[side], EOS] for row in rows]
-        sides.append(Ragged(np.array(sum(lines, [])), np.cumsum([0, *map(len, lines)])))
+        sides.append(Ragged(np.concatenate(lines), np.cumsum([0, *map(len, lines)])))
     return Pairs(*sides)
 
 

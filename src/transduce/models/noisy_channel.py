@@ -43,7 +43,7 @@ class ChannelState:
 
 
 class NoisyChannel(nn.Module):
-    """p(y | x) = p(x | y) p(y)^weight / Z over the words y of a list: a noisy channel (Kernighan, Church and Gale 1990).
+    """A noisy channel (Kernighan, Church and Gale 1990): p(y | x) = p(x | y) p(y)^weight / Z over the words y of a list.
 
     The channel p(x | y) says how a word is misspelt. Each token of the word writes one or two tokens of x, or none. The
     choice depends on the token and on its two neighbours (``statistical.channel``), and the sum runs over all ways to

@@ -140,7 +140,8 @@ class ChannelCounts:
         """
         count_GK = torch.zeros_like(count_CK).index_add_(0, group_C, count_CK)
         total_G1 = count_GK.sum(1, keepdim=True)
-        return (count_GK[group_C] + self.smoothing * shorter_CK) / (total_G1[group_C] + self.smoothing)
+        smoothed_CK: Tensor = count_GK[group_C] + self.smoothing * shorter_CK
+        return smoothed_CK / (total_G1[group_C] + self.smoothing)
 
     def _chunks(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         """Yields pairs of about one length: x [N, S] and y [N, T + 1] with EOS, both padded, and their lengths without
@@ -176,8 +177,8 @@ def steps(channel: Channel, x_NS: Tensor, place_C: Tensor, place_D: Tensor) -> t
 
 
 def advanced(at_NS: Tensor, none_N: Tensor, one_NS: Tensor, two_NS: Tensor) -> Tensor:
-    """[N, S + 1]: the probabilities that the first s tokens are written, after one more token of the word. ``at_NS`` are
-    those before it, and the other arguments are its choices.
+    """[N, S + 1]: the probabilities that the first s tokens are written, after one more token of the word. ``at_NS``
+    has those before it. The other arguments are its choices, as ``steps`` gives them.
     """
     after_NS = at_NS * none_N[:, None]
     after_NS[:, 1:] += at_NS[:, :-1] * one_NS
