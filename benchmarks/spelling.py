@@ -14,7 +14,7 @@ command again goes on. ``spelling-channel`` is counted from birkbeck.train, as t
 The library's corrector is ``symspellpy`` with its own list of 82,765 words: the nearest within two edits, of these the
 most frequent. No word of Birkbeck's test is among those of its training part. "aspell, new" is Aspell without the pairs
 that birkbeck.train has too. In parentheses, 95 % intervals by bootstrap; "can be written" is the share of the words
-that a model, or the corrector's list, has.
+that a list has, or whose tokens a model has.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from transduce.data.rows import read
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import statistics
+from transduce.recipes.origins.misspellings import english_counts
 from transduce.transducer import Transducer
 from transduce.types import UNK, Example, Prediction
 
@@ -81,6 +82,12 @@ def corrected(transducer: Transducer, sources: Sequence[str]) -> list[str]:
 def writable(transducer: Transducer) -> Callable[[str], bool]:
     """Whether every token of a word is in a model's vocabulary."""
     return lambda word: UNK not in transducer.target_tokenizer.encode([word])[0]
+
+
+def listed() -> Callable[[str], bool]:
+    """Whether a word is in the list of the noisy channel."""
+    words = english_counts().keys()
+    return lambda word: word.lower() in words
 
 
 def row(
@@ -134,7 +141,8 @@ def main() -> None:
         run = given.runs / recipe
         settings = [*settings_of(recipe, given.folder, given.minutes), *given.settings]
         trained = transduce.train(recipe, run, settings, resume=True, device="cpu", threads=given.threads)
-        lines.append(row(f"`{recipe}`", tests, partial(corrected, trained), writable(trained)))
+        known = listed() if recipe == COUNTED else writable(trained)
+        lines.append(row(f"`{recipe}`", tests, partial(corrected, trained), known))
         print("\n".join(lines), flush=True)
         report.write(lines, [given.runs / each for each in given.recipes[:number]])
 

@@ -43,7 +43,7 @@ class ChannelState:
 
 
 class NoisyChannel(nn.Module):
-    """A noisy channel (Kernighan, Church and Gale 1990): p(y | x) = p(x | y) p(y)^weight / Z over the words y of a list.
+    """A noisy channel (Kernighan, Church and Gale 1990): p(y | x) = p(x | y) p(y)^weight / Z for the words y of a list.
 
     The channel p(x | y) says how a word is misspelt. Each token of the word writes one or two tokens of x, or none. The
     choice depends on the token and on its two neighbours (``statistical.channel``), and the sum runs over all ways to
@@ -51,15 +51,15 @@ class NoisyChannel(nn.Module):
     maximisation. ``smoothing`` is the number of observations that a shorter context is worth. The words of the pairs
     need not be in the list.
 
-    ``words`` is a file with a word on each line, or a word, a tab and its count; it is read when the model is counted,
+    ``words`` is a file with a word on each line, or a word, a tab and its count. It is read when the model is counted,
     and the run keeps the words. Without it the list has the English words of the PyPI package ``pyspellchecker``. p(y)
     is the word's count divided by the sum of all counts. A word without a count counts once, and the counts of a word
     that stands on several lines add up. A word with a token that is not in the target vocabulary is left out.
 
     The search for words is pruned: of the prefixes of one length, the ``width`` most probable ones are continued. Then
     the ``keep`` most probable words are the candidates of the source; all other words have probability 0. If no word
-    can write x, the prior alone decides. ``escape`` is the probability that the next token is not that of a candidate:
-    all tokens except PAD and BOS are then equally probable, so that none of them is impossible.
+    can write x, the prior alone decides. With probability ``escape`` the next token is drawn evenly from all tokens
+    except PAD and BOS, and not from the candidates. So no token is impossible.
 
     The target's unit must be "characters", because a word of the list is divided into characters. ``copies`` and
     ``target_entries`` come from the data. Raises UserError for a value that is not allowed.
@@ -98,7 +98,7 @@ class NoisyChannel(nn.Module):
 
     def start(self, source: Padded) -> ChannelState:
         if not len(self.tokens):
-            raise UserError("this noisy channel has not been counted: train it first")
+            raise UserError("this noisy channel has no counts yet: train it first")
         channel = Channel(self.first.double(), self.more.double(), self.contexts, self.short_contexts)
         tree = PrefixTree(self.edges.long(), self.tokens.long(), self.shares.double())
         search = _WordSearch(channel, tree, tree.parents(), self.weight, self.width, self.keep)

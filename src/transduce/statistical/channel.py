@@ -135,13 +135,12 @@ class ChannelCounts:
         return first_CK, self._backed_off(more_DK, torch.arange(len(more_DK)), alone_DK)
 
     def _backed_off(self, count_CK: Tensor, group_C: Tensor, shorter_CK: Tensor) -> Tensor:
-        """[C, K]: the relative frequencies in each context's group, smoothed by those of a shorter context. Contexts in
-        one group have the same number in ``group_C``.
+        """[C, K]: the relative frequencies in each context's group, smoothed by the probabilities ``shorter_CK`` of a
+        shorter context. Contexts in one group have the same number in ``group_C``.
         """
         count_GK = torch.zeros_like(count_CK).index_add_(0, group_C, count_CK)
         total_G1 = count_GK.sum(1, keepdim=True)
-        smoothed_CK: Tensor = count_GK[group_C] + self.smoothing * shorter_CK
-        return smoothed_CK / (total_G1[group_C] + self.smoothing)
+        return (count_GK[group_C] + self.smoothing * shorter_CK) / (total_G1[group_C] + self.smoothing)
 
     def _chunks(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         """Yields pairs of about one length: x [N, S] and y [N, T + 1] with EOS, both padded, and their lengths without
@@ -162,7 +161,8 @@ def _neighbours(y_NT: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _contexts(y_NT: Tensor, T_N: Tensor) -> Tensor:
     """[M, 3]: the different contexts in words [N, T + 1] of T_N tokens."""
     real_NT = torch.arange(y_NT.shape[1] - 1) < T_N[:, None]
-    return torch.unique(torch.stack(_neighbours(y_NT), -1)[real_NT], dim=0)
+    found_M3: Tensor = torch.unique(torch.stack(_neighbours(y_NT), -1)[real_NT], dim=0)
+    return found_M3
 
 
 def steps(channel: Channel, x_NS: Tensor, place_C: Tensor, place_D: Tensor) -> tuple[Tensor, Tensor, Tensor]:
