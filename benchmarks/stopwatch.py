@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
+from transduce.speed.report import peak_memory
 from transduce.training.callbacks import Callback, Started, Update, Validated
 
 SETTLING = 10  # updates before the clock starts: the first ones fill caches and choose kernels
@@ -18,12 +19,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Block:
-    """Some time of training: non-pad target tokens per second, and the last loss with smoothing, to see it learn."""
+    """Some time of training: non-pad target tokens per second, and the last loss with smoothing, to see it learn.
+    ``memory`` is the largest memory of the process, in MiB.
+    """
 
     tokens_per_second: float
     updates: int
     loss: float
     parameters: int
+    memory: float
 
 
 class Stopwatch(Callback):
@@ -54,7 +58,7 @@ class Stopwatch(Callback):
             raise SystemExit(f"a block saw {done} updates, and measures only after {SETTLING}: give it more --seconds")
         (first, began), (last, ended) = marks[0], marks[-1]
         lengths = [next(target_lengths) for _ in range(last)]
-        return Block(sum(lengths[first:]) / (ended - began), last - first, self.loss, self.parameters)
+        return Block(sum(lengths[first:]) / (ended - began), last - first, self.loss, self.parameters, peak_memory())
 
 
 def alone(function: Callable[..., T], *arguments: Any) -> T:

@@ -1,15 +1,20 @@
 """How fast does a Transformer train, here and in a plain Hugging Face loop on the same batches?
 
     pip install -e '.[benchmarks]'
-    python benchmarks/training_speed.py [--data FOLDER] [--rounds 5] [--seconds 40] [--out FILE.md]
-                                        [--record FILE.json]
-    python benchmarks/training_speed.py --steps 600 --seeds 1 2 3   # and the validation loss after so many updates
+    python benchmarks/training_speed.py [--data FOLDER] [--rounds 5] [--seconds 40] [--threads N]
+                                        [--families multi30k-de-en-luong-fed multi30k-de-en-convs2s]
+                                        [--clock processor] [--out FILE.md] [--record FILE.json]
+    python benchmarks/training_speed.py --rounds 0 --steps 600 --seeds 1 2 3   # the validation loss after 600 updates
 
 Both have 3 + 3 layers, width 256, 4 heads, feed-forward 1024, dropout 0.1, one tied embedding of 8,000 joint pieces,
 and train with label smoothing 0.1, Adam and a gradient norm of at most 1 on the encoded Multi30k pairs (German to
 English), batches of max(source, target) * sentences <= 2,048. Ours is ``transduce.training`` as a run uses it; theirs
-is MarianMTModel in float32 with what its documentation would have one write. They take turns, each block a process of
-its own, so that whatever else the machine does falls on both.
+is MarianMTModel with what its documentation would have one write, in float32 and under autocast in bfloat16. They take
+turns, each block a process of its own, so that whatever else the machine does falls on both. ``--families`` adds our
+other recipes for the same pairs. With ``--clock processor`` a second is one of the process' own, over its threads.
+
+The share of the limit is the rate of operations in products, as a share of the machine's fastest product in that
+precision with as many threads.
 """
 
 from __future__ import annotations
@@ -18,10 +23,10 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -34,7 +39,10 @@ from transduce import api, config, recipes
 from transduce.data.batching import Batches, Place
 from transduce.data.preparation import Prepared, prepare
 from transduce.data.settings import Data
+from transduce.records.machine import float32_limit, measure_gflops
 from transduce.search.forcing import shifted
+from transduce.speed.products import counter
+from transduce.speed.training import COUNTED
 from transduce.training.begin import train
 from transduce.training.settings import Training
 from transduce.types import BOS, EOS, PAD, Batch
@@ -42,7 +50,7 @@ from transduce.types import BOS, EOS, PAD, Batch
 RECIPE = "multi30k-de-en-transformer"
 TOKENS, RATE, WARMUP, CLIP, SMOOTHING, DROPOUT = 2048, 1e-3, 400, 1.0, 0.1, 0.1
 MARK_EVERY = 10  # updates between looks at the clock
-HUGGING_FACE = "Hugging Face, float32"
+CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "processor": time.process_time}
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,12 @@ class Setting:
     work: str
     threads: int
     seed: int = 1
+    clock: str = "wall"
+    recipe: str = RECIPE
+
+    def now(self) -> float:
+        """Seconds by the clock; seconds of the processor are divided by the threads."""
+        return CLOCKS[self.clock]() / (self.threads if self.clock == "processor" else 1)
 
     def table(self, **training: Any) -> config.Table:
         """The recipe, with the benchmark's sizes and ``training``."""
@@ -71,7 +85,7 @@ class Setting:
             "seed": self.seed,
             "validation": {"times": 0},  # only the one after the last update
         }
-        return api.change(recipes.read(RECIPE), changes) | {"training": fixed | training}
+        return api.change(recipes.read(self.recipe), changes) | {"training": fixed | training}
 
     def prepared(self) -> Prepared:
         return prepare(config.build(self.table(steps=1)["data"], Data, path="data"), Path(self.work))
@@ -91,7 +105,9 @@ def target_lengths(setting: Setting) -> Iterator[int]:
 
 
 def transduce_block(setting: Setting, precision: str, seconds: float) -> Block:
-    return _run(setting, minutes=seconds / 60, precision=precision).block(target_lengths(setting))
+    validation = {"times": 0, "examples": 1}  # as little as there can be
+    budget = {"minutes": seconds / 60, "clock": setting.clock, "validation": validation}
+    return _run(setting, precision=precision, **budget).block(target_lengths(setting))
 
 
 def transduce_loss(setting: Setting, precision: str, steps: int) -> float:
@@ -101,13 +117,28 @@ def transduce_loss(setting: Setting, precision: str, steps: int) -> float:
 
 def _run(setting: Setting, **training: Any) -> Stopwatch:
     torch.set_num_threads(setting.threads)
-    stopwatch = Stopwatch()
+    stopwatch = Stopwatch(setting.now)
     with tempfile.TemporaryDirectory(dir=setting.work) as run:
         train(setting.table(**training), Path(run) / "run", callbacks=[stopwatch], device="cpu")
     return stopwatch
 
 
-def hugging_face_block(setting: Setting, seconds: float) -> Block:
+def operations(setting: Setting, precision: str) -> float:
+    """The operations in products for one target token, counted over some updates."""
+    torch.set_num_threads(setting.threads)
+    with counter() as counting, tempfile.TemporaryDirectory(dir=setting.work) as run:
+        train(setting.table(steps=COUNTED, precision=precision), Path(run) / "run", device="cpu")
+        tokens = sum(islice(target_lengths(setting), COUNTED))
+    return float(counting.get_total_flops()) / tokens
+
+
+def limits(threads: int) -> dict[str, float]:
+    """The fastest products of the machine, in GFLOP/s."""
+    torch.set_num_threads(threads)
+    return {"float32": float32_limit(), "bfloat16": measure_gflops(torch.bfloat16)}
+
+
+def hugging_face_block(setting: Setting, precision: str, seconds: float) -> Block:
     torch.set_num_threads(setting.threads)
     torch.manual_seed(setting.seed)
     prepared = setting.prepared()
@@ -115,23 +146,24 @@ def hugging_face_block(setting: Setting, seconds: float) -> Block:
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), RATE, (0.9, 0.98), 1e-9)
     criterion = torch.nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=SMOOTHING)
-    stopwatch = Stopwatch()
+    stopwatch = Stopwatch(setting.now)
     stopwatch.parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    began = time.perf_counter()
+    began = setting.now()
     for step, batch in enumerate(batches(prepared, setting.seed), 1):
         for group in optimizer.param_groups:
             group["lr"] = RATE * min(step / WARMUP, (WARMUP / step) ** 0.5)
         source, labels = batch.source, batch.target.values
-        output = model(source.values, attention_mask=source.mask.long(), decoder_input_ids=shifted(batch.target))
-        loss = criterion(output.logits.flatten(0, 1), labels.flatten())
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+            output = model(source.values, attention_mask=source.mask.long(), decoder_input_ids=shifted(batch.target))
+            loss = criterion(output.logits.flatten(0, 1), labels.flatten())
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
         if step % MARK_EVERY == 0:
-            stopwatch.marks.append((step, time.perf_counter()))
+            stopwatch.marks.append((step, setting.now()))
             stopwatch.loss = loss.item()
-        if time.perf_counter() - began > seconds:
+        if setting.now() - began > seconds:
             break
     return stopwatch.block(target_lengths(setting))
 
@@ -167,14 +199,33 @@ def marian(vocabulary: int) -> Any:
 # ------------------------------------------------------------------ what is measured, and how it is told
 
 
-def throughput(setting: Setting, precisions: list[str], rounds: int, seconds: float) -> dict[str, list[Block]]:
-    """In each round a block of theirs and one of ours in each precision, in turn."""
-    blocks: dict[str, list[Block]] = {HUGGING_FACE: [], **{f"transduce, {each}": [] for each in precisions}}
+@dataclass(frozen=True)
+class Side:
+    """A row of the table: what trains, and in which precision."""
+
+    name: str
+    block: Callable[[Setting, str, float], Block]
+    setting: Setting
+    precision: str
+
+
+def sides(setting: Setting, precisions: list[str], families: list[str]) -> list[Side]:
+    """Theirs in float32 first: the others are compared with it."""
+    theirs = [Side(f"Hugging Face, {each}", hugging_face_block, setting, each) for each in ("float32", "bfloat16")]
+    ours = [Side(f"transduce, {each}", transduce_block, setting, each) for each in precisions]
+    for family in families:
+        own, name = replace(setting, recipe=family), family.removeprefix("multi30k-de-en-")
+        ours += [Side(f"transduce, {name}, {each}", transduce_block, own, each) for each in precisions]
+    return [side for side in theirs if side.precision in {"float32", *precisions}] + ours
+
+
+def throughput(measured: list[Side], rounds: int, seconds: float) -> dict[Side, list[Block]]:
+    """In each round a block of each side, in turn."""
+    blocks: dict[Side, list[Block]] = {side: [] for side in measured}
     for number in range(rounds):
-        blocks[HUGGING_FACE].append(alone(hugging_face_block, setting, seconds))
-        for precision in precisions:
-            blocks[f"transduce, {precision}"].append(alone(transduce_block, setting, precision, seconds))
-        told = "   ".join(f"{side} {found[-1].tokens_per_second:,.0f}" for side, found in blocks.items())
+        for side, found in blocks.items():
+            found.append(alone(side.block, side.setting, side.precision, seconds))
+        told = "   ".join(f"{side.name} {found[-1].tokens_per_second:,.0f}" for side, found in blocks.items())
         print(f"round {number + 1}: {told} target tokens/s", flush=True)
     return blocks
 
@@ -188,30 +239,48 @@ def losses(setting: Setting, precisions: list[str], steps: int, seeds: list[int]
     found: dict[str, list[float]] = {precision: [] for precision in precisions}
     for seed in seeds:
         for precision in precisions:
-            seeded = Setting(setting.data, setting.work, setting.threads, seed)
+            seeded = replace(setting, seed=seed)
             found[precision].append(alone(transduce_loss, seeded, precision, steps))
         told = "   ".join(f"{precision} {values[-1]:.4f}" for precision, values in found.items())
         print(f"seed {seed}, {steps} updates: validation loss {told}", flush=True)
     return found
 
 
-def throughput_lines(blocks: dict[str, list[Block]]) -> list[str]:
-    theirs = blocks[HUGGING_FACE]
+def throughput_lines(blocks: dict[Side, list[Block]]) -> list[str]:
+    base, theirs = next(iter(blocks.items()))
+    limit = alone(limits, base.setting.threads)
+    products = " and ".join(f"{gflops:,.0f} GFLOP/s in {precision}" for precision, gflops in limit.items())
     lines = [
         "",
+        f"The machine's fastest products: {products}. Seconds of the {base.setting.clock} clock.",
+        "",
         f"## Non-pad target tokens per second (transformers {version('transformers')})",
-        "| | parameters | " + " | ".join(f"round {number + 1}" for number in range(len(theirs))) + " | median |",
-        "|" + "---|" * (len(theirs) + 3),
+        "| | parameters | tokens/s, median | least to most | times Hugging Face in float32, median | least to most "
+        "| share of the limit | memory, MiB |",
+        "|" + "---|" * 8,
     ]
     for side, found in blocks.items():
         speeds = [block.tokens_per_second for block in found]
-        cells = " | ".join(f"{speed:,.0f}" for speed in [*speeds, median(speeds)])
-        lines.append(f"| {side} | {found[0].parameters:,} | {cells} |")
-        if side != HUGGING_FACE:
-            pairs = ratios(found, theirs)
-            cells = " | ".join(f"{ratio:.2f}" for ratio in pairs)
-            lines.append(f"| … times Hugging Face in the same round | | {cells} | **{median(pairs):.2f}** |")
+        pairs = ratios(found, theirs)
+        share = "" if side.block is hugging_face_block else f"{100 * _share(side, median(speeds), limit):.0f} %"
+        cells = [
+            side.name,
+            f"{found[0].parameters:,}",
+            f"{median(speeds):,.0f}",
+            f"{min(speeds):,.0f} to {max(speeds):,.0f}",
+            f"{median(pairs):.2f}",
+            f"{min(pairs):.2f} to {max(pairs):.2f}",
+            share,
+            f"{median(block.memory for block in found):,.0f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def _share(side: Side, tokens_per_second: float, limit: dict[str, float]) -> float:
+    """The share of the machine's fastest products that the products of training reach."""
+    per_token = alone(operations, side.setting, side.precision)
+    return tokens_per_second * per_token / limit[side.precision] / 1e9
 
 
 def loss_lines(found: dict[str, list[float]], steps: int, seeds: list[int]) -> list[str]:
@@ -236,6 +305,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="0: no throughput, only --steps")
     parser.add_argument("--seconds", type=float, default=40, help="of each block")
     parser.add_argument("--precision", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
+    parser.add_argument("--families", nargs="*", default=[], metavar="RECIPE", help="our other recipes for these pairs")
+    parser.add_argument("--clock", default="wall", choices=list(CLOCKS))
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--steps", type=int, help="compare the validation loss after so many updates")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
@@ -253,11 +324,11 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     lines = ["# Training speed: transduce and a plain Hugging Face loop, Transformer 3 + 3", "", machine()]
     with tempfile.TemporaryDirectory() as work:
-        setting = Setting(str(given.data), work, given.threads)
+        setting = Setting(str(given.data), work, given.threads, clock=given.clock)
         setting.prepared()  # once, before any clock starts
         if given.rounds:
-            blocks = throughput(setting, given.precision, given.rounds, given.seconds)
-            lines += throughput_lines(blocks)
+            measured = sides(setting, given.precision, given.families)
+            lines += throughput_lines(throughput(measured, given.rounds, given.seconds))
         if given.steps:
             by_precision = losses(setting, given.precision, given.steps, given.seeds)
             lines += loss_lines(by_precision, given.steps, given.seeds)

@@ -114,4 +114,4 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 @pytest.fixture
 def quick_products(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of this machine take its GFLOP/s from here instead of measuring them for a second or more."""
-    monkeypatch.setattr(machine, "measure_gflops", lambda dtype: 12.5 if dtype is torch.float32 else 25.0)
+    monkeypatch.setattr(machine, "measure_gflops", lambda dtype, **_: 12.5 if dtype is torch.float32 else 25.0)

@@ -31,7 +31,7 @@ def benchmark(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
     """Measure how fast a run predicts and trains on this machine, and its share of the machine's own speed."""
-    from transduce.records.machine import Machine
+    from transduce.records.machine import Machine, float32_limit
     from transduce.records.making import new_record, trained_model
     from transduce.runs.run import Run
     from transduce.speed.prediction import measure_latency, measure_throughput
@@ -50,7 +50,9 @@ def benchmark(
     throughput = measure_throughput(transducer, sources, rounds, batch_size) if "predict" in parts else None
     latency = measure_latency(replace(transducer, workers=None), sources, requests) if "latency" in parts else None
     name = "+".join(run.name for run in trained.runs)
-    report = SpeedReport(name, Machine.here(), trained.precision, throughput, latency, training, peak_memory())
+    report = SpeedReport(
+        name, Machine.here(), trained.precision, throughput, latency, training, peak_memory(), float32_limit()
+    )
     print(formats.as_json(report.as_record(), indent=1) if as_json else "\n".join(report.lines()))
     keep_record(
         record,

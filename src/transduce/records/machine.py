@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from transduce.compute import processor
+from transduce.compute.packing import ONEDNN, OneDNNPacking
 
 SIZE = 1024  # of the square matrices
 SECONDS = 0.4  # for each precision; a slow processor needs one product to warm up and one to measure
@@ -47,15 +50,29 @@ class Machine:
         )
 
 
-def measure_gflops(dtype: torch.dtype, size: int = SIZE, seconds: float = SECONDS) -> float:
+def float32_limit() -> float:
+    """The GFLOP/s in float32 of the kernel that models use here: oneDNN's where it is the faster, else PyTorch's own.
+    ``Machine.float32_gflops`` is always of PyTorch's own.
+    """
+    onednn = OneDNNPacking()
+    return measure_gflops(torch.float32, multiply=lambda a, b: onednn.multiply(a, (b, None)) if ONEDNN else a @ b)
+
+
+def measure_gflops(
+    dtype: torch.dtype,
+    size: int = SIZE,
+    seconds: float = SECONDS,
+    multiply: Callable[[Tensor, Tensor], Tensor] = torch.mm,
+) -> float:
     """Billions of floating-point operations per second, in the fastest product of two ``size`` by ``size`` matrices on
-    the processor. After one product to warm up, products are repeated for ``seconds``, and at least once.
+    the processor. After one product to warm up, products are repeated for ``seconds``, and at least once. ``multiply``
+    computes a product.
     """
     matrix = torch.ones(size, size, dtype=dtype)
-    torch.mm(matrix, matrix)
+    multiply(matrix, matrix)
     fastest, end = float("inf"), time.perf_counter() + seconds
     while fastest == float("inf") or time.perf_counter() < end:
         began = time.perf_counter()
-        torch.mm(matrix, matrix)
+        multiply(matrix, matrix)
         fastest = min(fastest, time.perf_counter() - began)
     return round(2 * size**3 / fastest / 1e9, 1)

@@ -20,7 +20,8 @@ class SpeedReport:
     """The speeds of a run on a machine; None for each part that was not measured.
 
     ``name`` is the run's name. ``precision`` is the precision of the answers. ``memory`` is the largest resident memory
-    of this process so far, in MiB.
+    of this process so far, in MiB. ``float32_limit`` is the speed of the products that models compute in float32, in
+    GFLOP/s (``records.machine.float32_limit``).
     """
 
     name: str
@@ -30,6 +31,7 @@ class SpeedReport:
     latency: Latency | None
     training: TrainingSpeed | None
     memory: float
+    float32_limit: float
 
     def lines(self) -> list[str]:
         """The report as lines of text."""
@@ -60,7 +62,7 @@ class SpeedReport:
     def _rows(self) -> list[tuple[str, str]]:
         machine = self.machine
         cores = f"{machine.processor}, {machine.threads} of {machine.cores} cores"
-        speeds = f"{machine.float32_gflops:,.0f} GFLOP/s in float32, {machine.bfloat16_gflops:,.0f} in bfloat16"
+        speeds = f"{self.float32_limit:,.0f} GFLOP/s in float32, {machine.bfloat16_gflops:,.0f} in bfloat16"
         rows = [("machine", f"{cores}, {speeds}")]
         if self.throughput is not None:
             found = self.throughput
@@ -84,7 +86,7 @@ class SpeedReport:
 
     def _share(self, gflops: float | None, precision: str) -> list[tuple[str, str]]:
         """A row that compares the products with the machine's own speed; no row if they were not counted."""
-        limit = self.machine.bfloat16_gflops if precision == "bfloat16" else self.machine.float32_gflops
+        limit = self.machine.bfloat16_gflops if precision == "bfloat16" else self.float32_limit
         if not gflops:
             return []
         return [("", f"{gflops:,.1f} GFLOP/s in products: {100 * gflops / limit:.0f} % of the machine's {limit:,.0f}")]
