@@ -21,17 +21,17 @@ class Sentences:
     """Pairs of sentences from the lines of ``text``, plain or gzipped.
 
     ``target`` = "same": the source is a sentence with noise, and the target is the sentence without it (a denoising
-    autoencoder, Hill et al. 2016). Each word is removed with probability ``remove``, and then each pair of neighbouring
-    words that does not overlap with an earlier one is swapped with probability ``swap``; one word at least stays.
+    autoencoder, Hill et al. 2016). Each word is removed with probability ``remove``; one word at least stays.
+    Then neighbouring words are swapped with probability ``swap``. A word is swapped once at most.
     ``target`` = "next": the target is the sentence after the source, without noise (skip-thought, Kiros et al. 2015,
     which also predicts the sentence before).
 
-    A line is one sentence; with ``divide`` it is a paragraph, which is divided after ".", "!" and "?", and the
-    quotation marks and brackets after these, before a capital letter. The first sentence of a line follows the last one
-    of the line before, unless an empty line stands between. Sentences of more than ``words`` words are left out. The
-    hash of the source decides its split (``hashed_split``), so 90 % of the sources are for training. Raises DataError
-    if ``remove`` or ``swap`` is not from 0 to less than 1, or if ``words`` is below 1; ``prepare`` raises it for a
-    missing file.
+    A line is one sentence. With ``divide`` it is a paragraph, which is divided before a capital letter that follows
+    ".", "!" or "?". Quotation marks and brackets may stand between them. The first sentence of a line follows the last
+    one of the line before, unless an empty line stands between. Sentences of more than ``words`` words are left out.
+    The hash of the source decides its split (``hashed_split``), so 90 % of the sources are for training. Raises
+    DataError if ``remove`` or ``swap`` is not from 0 to less than 1, or if ``words`` is below 1; ``prepare`` raises it
+    for a missing file.
     """
 
     text: str
