@@ -16,7 +16,7 @@ from transduce import api, tree
 from transduce.errors import UserError
 from transduce.inspect.cells import CellTrace, trace
 from transduce.inspect.tracking import brackets, correlations, indentation, place, quotes, track
-from transduce.reports.cells import cells_page
+from transduce.reports.cells import cells_drawing, cells_page
 from transduce.transducer import Transducer
 from transduce.types import BOS
 
@@ -141,3 +141,14 @@ def test_the_page_shows_each_character() -> None:
     found = CellTrace("a<b", np.array([[1.0], [-0.5], [0.0]], dtype=np.float32), (1,))
     page = cells_page(found, 0)
     assert '<span class="p8" title="+1.00">a</span><span class="n4" title="-0.50">&lt;</span>b' in page
+
+
+def test_the_drawing_colours_each_character_of_the_first_lines() -> None:
+    text = "ab\n\n<c\n" + "d\n" * 50
+    values = np.linspace(-1, 1, len(text), dtype=np.float32)[:, None]
+    drawn = cells_drawing(CellTrace(text, values, (1,)), 0)
+    assert drawn.count("<text") == 40
+    assert drawn.count("<rect") == 4 + 38
+    assert "&lt;c" in drawn
+    first = f'fill-opacity="{0.5 * abs(values[0, 0]):.6g}"'
+    assert f'class="n" {first}' in drawn

@@ -321,7 +321,7 @@ def _show_rank(asked: Asked) -> None:
 def _show_cells(asked: Asked) -> None:
     from transduce.inspect.cells import trace
     from transduce.inspect.tracking import track
-    from transduce.reports.cells import cells_page
+    from transduce.reports.cells import cells_drawing, cells_page
 
     if asked.options.track is None and asked.options.unit is None:
         raise UserError("--cells shows one unit: add --unit NUMBER, or --track PROPERTY to find one")
@@ -338,9 +338,11 @@ def _show_cells(asked: Asked) -> None:
         write(asked.options.out, formats.as_json(values | about) + "\n")
     elif asked.options.out.suffix == ".html":
         write(asked.options.out, cells_page(found, unit, tracking))
+    elif asked.options.out.suffix == ".svg":
+        write(asked.options.out, cells_drawing(found, unit))
     else:
         raise UserError(
-            f"--out {asked.options.out}: a unit is shown on a page, .html, or written as .json; end the name so"
+            f"--out {asked.options.out}: a unit is shown on a page, .html, in a drawing, .svg, or as data, .json"
         )
 
 

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from transduce.inspect.cells import CellTrace
 from transduce.inspect.tracking import Tracking
+from transduce.pages.drawing import Drawing, box, text
 from transduce.pages.markup import element, joined, table
 from transduce.pages.page import document, section
 
@@ -48,6 +49,29 @@ def cells_page(found: CellTrace, unit: int, tracking: Tracking | None = None) ->
         parts.append(section(f"Units that follow {tracking.name}", about, table(("unit", "correlation"), rows)))
     scale = "Blue: positive, orange: negative; the darkest is the unit's largest absolute value."
     return document("What a unit follows", scale, *parts, style=STYLE)
+
+
+LINES, WIDE, HIGH = 40, 8.5, 20  # lines of a drawing; pixels of a character
+DRAWN = """
+svg text { font: 14px ui-monospace, "DejaVu Sans Mono", monospace; white-space: pre; }
+svg .p { fill: var(--blue); } svg .n { fill: var(--orange); }
+"""
+
+
+def cells_drawing(found: CellTrace, unit: int) -> str:
+    """The text of an SVG file: the first 40 lines that are not empty, each character on the colour of the unit's
+    value. Blue is positive and orange negative.
+    """
+    values, parts, row, widest, begin = found.values(unit), [], 0, 1, 0
+    for line in found.text.split("\n"):
+        if line.strip() and row < LINES:
+            for place, value in enumerate(values[begin : begin + len(line)].tolist()):
+                sign = "p" if value > 0 else "n"
+                parts.append(box(place * WIDE, row * HIGH, WIDE, HIGH - 2, class_=sign, fill_opacity=abs(value) * 0.5))
+            parts.append(text(0, row * HIGH + HIGH / 2 - 1, line, textLength=len(line) * WIDE))
+            row, widest = row + 1, max(widest, len(line))
+        begin += len(line) + 1
+    return Drawing(widest * WIDE, max(1, row) * HIGH, found.name(unit), parts).alone(DRAWN)
 
 
 def _mark(value: float) -> str:

@@ -1,0 +1,49 @@
+"""Which units of a recurrent language model follow a property of a text that it never saw.
+
+    python benchmarks/unit_tracking.py RUN TEXT.txt --properties quotes place [--out FILE.md] [--record FILE.json]
+
+Units and probe are chosen on the first half of the text; the figures are of the second half.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from report import Report, add_options, machine
+
+import transduce
+from transduce.inspect.cells import trace
+from transduce.inspect.tracking import PROPERTIES, track
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, metavar="RUN")
+    parser.add_argument("text", type=Path, metavar="TEXT")
+    parser.add_argument("--properties", nargs="+", default=["quotes"], choices=list(PROPERTIES))
+    parser.add_argument("--characters", type=int, default=60_000)
+    add_options(parser)
+    given = parser.parse_args(arguments)
+    text = given.text.read_text(encoding="utf-8")[: given.characters]
+    found = trace(transduce.load(given.run, device="cpu"), text)
+    lines = [
+        "# Units that follow a property",
+        "",
+        f"{len(found.text):,} characters of {given.text.name}. {machine()}",
+        "",
+        "| property | best unit | its correlation | probe, F1 % | probe, R² |",
+        "|---|---|---|---|---|",
+    ]
+    for name in given.properties:
+        tracking = track(found, name)
+        unit, correlation = tracking.units[0]
+        shown = found.name(unit), f"{correlation:+.3f}", f"{tracking.f1:.1f}", f"{tracking.explained:.3f}"
+        lines.append(f"| {name} | {' | '.join(shown)} |")
+    print("\n".join(lines))
+    Report.asked(given).write(lines, [given.run])
+
+
+if __name__ == "__main__":
+    main()
