@@ -45,6 +45,7 @@ COMMANDS = [
     "compare",
     "inspect",
     "examine",
+    "serve",
     "map",
     "embed",
     "heads",

@@ -231,10 +231,16 @@ INSTANT, AUTOREGRESSIVE = type(build(PARALLEL["instant, lstm to dense"])), type(
             "Search",
             Beam,
             INSTANT,
-            r"search: Beam asks its model to extend, .*Instant.* 'length-beam' or 'labels'$",
+            r"search: Beam asks its model to extend, .*Instant.* 'length-beam' or 'labels' or 'gaps'$",
         ),
         ("search", "Search", LengthBeam, AUTOREGRESSIVE, r"to emit, which EncoderDecoder .* to 'greedy' or 'beam' or"),
-        ("objective", "Objective", CrossEntropy, INSTANT, r"objective: CrossEntropy .* to 'parallel-cross-entropy'$"),
+        (
+            "objective",
+            "Objective",
+            CrossEntropy,
+            INSTANT,
+            r"objective: CrossEntropy .* 'parallel-cross-entropy' or 'masked-.*'$",
+        ),
         ("objective", "Objective", ParallelCrossEntropy, AUTOREGRESSIVE, r"to .* or 'r-drop' or 'minimum-risk'$"),
     ],
 )

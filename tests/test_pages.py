@@ -62,14 +62,14 @@ def test_the_file_is_short(page: str) -> None:
     assert len(block(page, "python").splitlines()) < 60
 
 
-def test_the_pages_model_holds_the_laws(model: Any) -> None:
+def test_the_pages_model_holds_the_laws(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for grad in (True, False):
         test_laws.test_chunk(model, grad)
         test_laws.test_stagger(model, grad)
     test_laws.test_row(model)
     test_laws.test_hypotheses_share_their_source(model)
     test_laws.test_padding(model)
-    test_laws.test_accumulate(model)
+    test_laws.test_accumulate(model, monkeypatch)
 
 
 # -------------------------------------------------------------------- series
