@@ -22,6 +22,7 @@ FACTS = Facts(
     target_vocabulary=11,
     copies=(0, 0, 0, 0, 5, 0, 7, 4, 10),
     target_entries=(*SPECIALS, *"abcdefg"),
+    placeholders=(5, 8),
 )
 JOINT = Facts(source_vocabulary=11, target_vocabulary=11)  # the ids of either side are ids of both
 FACTORED = Facts(source_vocabulary=9, target_vocabulary=11, source_factors=2)
@@ -53,6 +54,12 @@ def copying(model: config.Table, attention: object) -> config.Table:
 def editing(cell: str = "lstm", **options: object) -> config.Table:
     cells = {"cell": cell, "embedding_width": 6, "width": 5}
     decoder = {"type": "edits", "hidden": 7, "bridge": "linear", **cells, **options}
+    return {"type": "encoder-decoder", "encoder": {"type": "recurrent", **cells}, "decoder": decoder}
+
+
+def synchronous() -> config.Table:
+    cells = {"cell": "lstm", "embedding_width": 6, "width": 5, "layers": 2}
+    decoder = {"type": "synchronous", "bridge": "linear", **cells}
     return {"type": "encoder-decoder", "encoder": {"type": "recurrent", **cells}, "decoder": decoder}
 
 
@@ -191,6 +198,7 @@ FAMILIES: dict[str, config.Table] = {
     "luong, multi-head": recurrent({"type": "luong", "attention": {"type": "multi-head", "heads": 2}}),
     "edits": editing(),
     "edits, two layers, no copies": editing("gru", copy=False, layers=2),
+    "synchronous": synchronous(),
     "pointer over recurrent": copying(recurrent(attending("luong", "dot")), {"type": "coverage", "energy": "additive"}),
     "pointer over transformer": copying(transformer(), {"type": "multi-head", "heads": 2}),
     "ensemble": mixture("ensemble", transformer(), recurrent(attending("luong", "general"))),

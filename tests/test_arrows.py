@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 LAYERS: list[set[str]] = [
     {"errors"},
-    {"types", "protocols", "tree", "chain", "links", "constituents", "ctc", "names", "config", "files", "schedules"},
+    {"types", "protocols", "tree", "chain", "links", "constituents", "selection", "ctc", "names", "config", "files", "schedules"},
     {"pages", "compute"},
     {"data", "modules"},
     {"encoders", "decoders", "statistical", "recipes", "vectors"},
@@ -35,8 +35,8 @@ LAYERS: list[set[str]] = [
 
 FILES_THAT_SHARE_A_LAYER = [LAYERS[1], LAYERS[-1]]  # single files of one purpose; only a cycle is forbidden among them
 KNOWS_ONLY: dict[str, set[str]] = {
-    "search": {"errors", "types", "protocols", "tree", "chain", "ctc", "constituents"},
-    "metrics": {"errors", "types", "protocols", "tree", "links", "constituents"},
+    "search": {"errors", "types", "protocols", "tree", "chain", "ctc", "constituents", "selection"},
+    "metrics": {"errors", "types", "protocols", "tree", "links", "constituents", "selection"},
     "pages": {"errors", "files"},
 }
 OWNERS = {"typer": {"cli", "serving"}, "rich": {"cli", "serving", "progress"}, "fastapi": {"serving"}}

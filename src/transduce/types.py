@@ -286,6 +286,8 @@ class Facts:
     ids of the source vocabulary stand for shapes of words. ``copies`` has for each source id the target id of the same
     text, or PAD. It is empty if one side is not text. ``target_entries`` are the pieces of text of all target ids. It
     is empty if the target is not text, or has ids that are no pieces, such as labels.
+    ``placeholders`` are the target ids that stand for the next word of the source, such as XX of the unit
+    "tree-brackets".
     """
 
     source_vocabulary: int
@@ -295,11 +297,12 @@ class Facts:
     source_shapes: int = 0
     copies: tuple[int, ...] = ()
     target_entries: tuple[str, ...] = ()
+    placeholders: tuple[int, ...] = ()
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The facts that are single numbers, by name."""
-        return {name: value for name, value in vars(self).items() if name not in ("copies", "target_entries")}
+        """The facts that are numbers, by name: all but the tuples."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, int)}
 
 
 @dataclass(frozen=True)

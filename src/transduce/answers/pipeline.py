@@ -18,7 +18,7 @@ from transduce.answers.extras import add_extras
 from transduce.answers.request import Request
 from transduce.answers.text_model import SourceRow, TextModel
 from transduce.compute.workers import Workers
-from transduce.data.tokenizers.base import Scaled, Sourced
+from transduce.data.tokenizers.base import Scaled, Sourced, encoded
 from transduce.errors import RequestError, UserError
 from transduce.protocols import Search, Searching, TextContext, can
 from transduce.search.constraints.base import Constraints, Tokenized, constrained
@@ -170,7 +170,8 @@ class Pipeline(TextModel):
     def _score(
         self, numbered: Sequence[tuple[int, Request, SourceRow]], search: Search[Any], batch_size: int
     ) -> Sequence[Found]:
-        targets = self.target_tokenizer.encode([request.target or "" for _, request, _ in numbered])
+        texts, sources = [request.target or "" for _, request, _ in numbered], [each.source for _, each, _ in numbered]
+        targets = encoded(self.target_tokenizer, texts, sources)
         rows = [
             (max(source.length, len(target)), (source.row, self.target_row(target, source)))
             for (_, _, source), target in zip(numbered, targets, strict=True)

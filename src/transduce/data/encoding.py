@@ -12,7 +12,7 @@ from transduce.data.cleaning import Account, fitting
 from transduce.data.rows import CorpusRow
 from transduce.data.signals.base import Signal, SignalError
 from transduce.data.signals.tokenizer import channelled
-from transduce.data.tokenizers.base import Tokenizer
+from transduce.data.tokenizers.base import Tokenizer, encoded
 
 LINES = 4096  # lines of text per chunk
 CHARACTERS = 4_000_000  # most characters of these lines; a tokenizer needs about 400 bytes for each
@@ -52,7 +52,7 @@ def chunks(rows: Iterable[CorpusRow], tokenizers: tuple[Tokenizer, Tokenizer], a
         yield Chunk(
             kept,
             [each for each in sources if each is not None],
-            target.encode([row.target or "" for row in kept]),
+            encoded(target, [row.target or "" for row in kept], [row.source or "" for row in kept]),
         )
 
 

@@ -28,7 +28,7 @@ from transduce.data.encoding import chunks, readable
 from transduce.data.pairs import Pairs, PairsWriter
 from transduce.data.rows import CorpusRow, check
 from transduce.data.settings import Data, Units
-from transduce.data.tokenizers.base import Tokenizer
+from transduce.data.tokenizers.base import Sourced, Tokenizer
 from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Characters
 from transduce.files import make_folder, name_from
@@ -72,6 +72,7 @@ class Tokenizers:
             self.source.shapes,
             self.copies,
             self._target_entries,
+            self.target.placeholders() if isinstance(self.target, Sourced) else (),
         )
 
     @property

@@ -10,6 +10,7 @@ from transduce.errors import UserError
 from transduce.metrics.alignment_error import AlignmentErrorRate, LinkF1, LinkPrecision, LinkRecall
 from transduce.metrics.bleu import Bleu, Chrf, ChrfPlusPlus, Ter
 from transduce.metrics.brackets import BracketExact, BracketF1, BracketPrecision, BracketRecall
+from transduce.metrics.compression import KeptF1
 from transduce.metrics.error_rates import CharacterErrorRate, PhonemeErrorRate, WordErrorRate
 from transduce.metrics.exact import ExactMatch, ItemError, TokenAccuracy
 from transduce.metrics.forecast import (
@@ -42,6 +43,7 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "rouge2": Rouge2,
     "rougeL": RougeL,
     "sari": Sari,
+    "kept_f1": KeptF1,
     "cer": CharacterErrorRate,
     "wer": WordErrorRate,
     "per": PhonemeErrorRate,

@@ -108,10 +108,15 @@ class Scaled(Protocol):
 class Sourced(Protocol):
     """A tokenizer whose texts have parts that the tokens leave out and the source has, such as the words of a tree.
 
-    ``with_source`` returns a decoded text with these parts of the source.
+    ``with_source`` returns a decoded text with these parts of the source. ``without_source`` returns the text that
+    ``encode`` expects for an output. ``placeholders`` are the ids that each stand for the next word of the source.
     """
 
+    def placeholders(self) -> tuple[int, ...]: ...
+
     def with_source(self, text: str, source: str) -> str: ...
+
+    def without_source(self, text: str, source: str) -> str: ...
 
 
 class Unit(Protocol):
@@ -129,6 +134,13 @@ class Unit(Protocol):
     def signal(self) -> bool: ...
 
     def learn(self, texts: Iterable[str]) -> Tokenizer: ...
+
+
+def encoded(tokenizer: Tokenizer, texts: Sequence[str], sources: Sequence[str]) -> list[Any]:
+    """The ids of outputs. ``sources`` are their sources, which only a tokenizer that is ``Sourced`` reads."""
+    if isinstance(tokenizer, Sourced):
+        texts = [tokenizer.without_source(text, source) for text, source in zip(texts, sources, strict=True)]
+    return tokenizer.encode(texts)
 
 
 def checked(ids: Sequence[int], size: int) -> Sequence[int]:

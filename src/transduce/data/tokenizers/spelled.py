@@ -8,16 +8,16 @@ of the word follows the mark: <s> <Xx> D o g s.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
 from transduce.data.tokenizers.recorded import Recorded
 from transduce.data.tokenizers.storage import from_record, record_of
+from transduce.selection import Span, sentence_spans, word_spans
 from transduce.types import BOS, EOS, SPECIALS, UNK
 
 SHAPES = ("x", "Xx", "XX", "9")
@@ -42,6 +42,7 @@ class SpelledTokenizer(Recorded):
     """
 
     kind = "spelled"
+    spans_of: Callable[[str], list[Span]] = staticmethod(word_spans)
     numeric = False
     signal = False
     labels = 0
@@ -79,11 +80,14 @@ class SpelledTokenizer(Recorded):
         """The ids of each text, ending with EOS: for each word its mark, the id of its shape if there are shapes, and
         its pieces.
         """
-        lines = [text.split() for text in texts]
+        lines = [self._divided(text) for text in texts]
         words = list(dict.fromkeys(word for line in lines for word in line))
         cut = zip(words, self._marks(words), self._pieces.encode(words), strict=True)
         spelled = {word: [mark, *self._shape(word), *ids[:-1]] for word, mark, ids in cut}
         return [[*(i for word in line for i in spelled[word]), EOS] for line in lines]
+
+    def _divided(self, text: str) -> list[str]:
+        return [text[start:end] for start, end in self.spans_of(text)]
 
     def _marks(self, words: Sequence[str]) -> list[int]:
         """The mark of each word: its own if ``known`` has the word as one known id, otherwise BOS."""
@@ -125,13 +129,13 @@ class SpelledTokenizer(Recorded):
         one at the end of the text.
         """
         found: list[tuple[int, int]] = []
-        for word in re.finditer(r"\S+", text):
-            marks = [(word.start(), word.start())] * (2 if self._shapes else 1)
-            found += [*marks, *shifted(self._pieces.spans(word[0])[:-1], word.start())]
+        for start, end in self.spans_of(text):
+            marks = [(start, start)] * (2 if self._shapes else 1)
+            found += [*marks, *shifted(self._pieces.spans(text[start:end])[:-1], start)]
         return [*found, (len(text), len(text))]
 
     def normalize(self, text: str) -> str:
-        return " ".join(map(self._pieces.normalize, text.split()))
+        return " ".join(map(self._pieces.normalize, self._divided(text)))
 
     @property
     def entries(self) -> tuple[Hashable, ...]:
@@ -145,7 +149,7 @@ class SpelledTokenizer(Recorded):
     def pieces(self) -> tuple[str, ...]:
         return (*self._pieces.pieces, *("" for _ in (*self._shapes, *self._wholes)))
 
-    def extended(self, other: Tokenizer) -> SpelledTokenizer:
+    def extended(self, other: Tokenizer) -> Self:
         """Returns a new tokenizer that also has the pieces and the whole words of ``other``. The ids of shapes and of
         whole words may change, because they follow the pieces'.
 
@@ -153,20 +157,20 @@ class SpelledTokenizer(Recorded):
         vocabulary cannot grow.
         """
         if (
-            not isinstance(other, SpelledTokenizer)
+            type(other) is not type(self)
             or (self._known is None) != (other._known is None)
             or self._shapes != other._shapes
         ):
             raise DataError("words in pieces can be extended by their like alone; use the same units")
         known = self._known and other._known and self._known.extended(other._known)
-        return SpelledTokenizer(self._pieces.extended(other._pieces), known, bool(self._shapes))
+        return type(self)(self._pieces.extended(other._pieces), known, bool(self._shapes))
 
     def as_json(self) -> Any:
         known = {"known": record_of(self._known)} if self._known else {}
         return {"words": record_of(self._pieces), **known, **({"shapes": True} if self._shapes else {})}
 
     @classmethod
-    def from_json(cls, record: Any) -> SpelledTokenizer:
+    def from_json(cls, record: Any) -> Self:
         known = record.get("known")
         return cls(from_record(record["words"]), known and from_record(known), record.get("shapes", False))
 
@@ -193,3 +197,32 @@ class Spelled:
         counts = Counter(word for text in texts for word in text.split())
         known = None if self.words is None else self.words.learn(counts.elements())
         return SpelledTokenizer(self.pieces.learn(counts.elements()), known, self.shapes)
+
+
+class SentencesTokenizer(SpelledTokenizer):
+    """Converts texts to ids and back: the ids of each sentence, with the mark BOS before it. The words of
+    ``SpelledTokenizer`` are the sentences here (``selection.sentence_spans``), and no sentence is known as a whole.
+    """
+
+    kind = "sentences"
+    spans_of = staticmethod(sentence_spans)
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """A unit for texts as sentences, each cut by the text unit ``pieces``, with the mark <s> before each sentence.
+
+    The embedding "spelled" reads each sentence as it reads a word of the unit "spelled": an encoder inside it reads
+    the pieces, and the model's encoder gets one vector for each sentence. The target's unit "selection" with ``parts``
+    "sentences" divides texts by the same rules.
+    """
+
+    pieces: Unit
+
+    signal = False
+    tokenizer = SentencesTokenizer
+
+    def learn(self, texts: Iterable[str]) -> SentencesTokenizer:
+        return SentencesTokenizer(
+            self.pieces.learn(text[start:end] for text in texts for start, end in sentence_spans(text))
+        )

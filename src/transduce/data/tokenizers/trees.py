@@ -79,6 +79,10 @@ class TreeTokenizer(Recorded):
         words = source.rpartition("\t")[2].split()
         return str(constituents.with_words(constituents.read(text), words)) if text and words else ""
 
+    def without_source(self, text: str, source: str) -> str:
+        """The ``text`` unchanged: ``encode`` leaves out the words of a tree."""
+        return text
+
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return self._symbols.tokens(ids)
 
@@ -89,6 +93,10 @@ class TreeTokenizer(Recorded):
     def normalize(self, text: str) -> str:
         """The tree as ``decode`` writes it."""
         return str(self.tree(self._items(text))) if text.strip() else ""
+
+    def placeholders(self) -> tuple[int, ...]:
+        """The ids that stand for the next word of the source: those of the entry XX. Tags have none."""
+        return tuple(place for place, entry in enumerate(self.entries) if entry == WORD)
 
     @property
     def entries(self) -> tuple[Hashable, ...]:

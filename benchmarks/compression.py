@@ -1,0 +1,127 @@
+"""Compression by deletion without a model: scores of keeping all words, and of dropping those that are dropped most.
+
+    python benchmarks/compression.py --train FILE.tsv[.gz] ... --valid FILE ... --test FILE ...
+        [--pairs FOLDER] [--record FILE.json]
+
+Each line of a file has a sentence and an easier one, separated by a tab. Words and punctuation marks are divided. A pair
+is a compression if the easier sentence is the other one without some of its words. Only different compressions count.
+Training pairs that share a sentence with a validation or test pair are left out. ``--pairs`` writes the compressions
+to FOLDER as train.tsv, valid.tsv and test.tsv, one space between words, as `transduce train compression` reads them.
+
+The second system drops a word if it was dropped in most of the training pairs that have it. The smallest share that
+counts as "most" and the smallest number of times are the best ones on the validation pairs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import product
+from pathlib import Path
+
+from report import Report, add_options, machine
+
+from transduce.data.corpora import lines
+from transduce.metrics.base import metric
+from transduce.metrics.significance import Resampling
+from transduce.metrics.statistics import statistics
+from transduce.selection import KEPT, word_marks
+from transduce.types import Example, Prediction
+
+METRICS = ("kept_f1", "sari", "exact")
+WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+SHARES, TIMES = (0.5, 0.6, 0.7, 0.8, 0.9), (2, 3, 5, 10)
+
+Pair = tuple[str, str]
+
+
+def read(paths: Iterable[Path]) -> list[Pair]:
+    """The different pairs of the files, in order, with one space between words and punctuation marks."""
+    texts = (line.decode().split("\t") for path in paths for line in lines(path))
+    return [*dict.fromkeys((divided(harder), divided(easier)) for harder, easier in texts)]
+
+
+def divided(text: str) -> str:
+    return " ".join(WORD.findall(text))
+
+
+def is_compression(pair: Pair) -> bool:
+    """Whether the second sentence is the first without some of its words."""
+    following = iter(pair[0].split())
+    return pair[0] != pair[1] and all(word in following for word in pair[1].split())
+
+
+def dropped_shares(pairs: Sequence[Pair]) -> dict[str, tuple[int, int]]:
+    """For each word, how often it was dropped and how often it occurs."""
+    seen, dropped = Counter[str](), Counter[str]()
+    for harder, easier in pairs:
+        words = harder.split()
+        seen.update(words)
+        marks = word_marks(words, easier.split())
+        dropped.update(word for word, mark in zip(words, marks, strict=True) if mark != KEPT)
+    return {word: (dropped[word], times) for word, times in seen.items()}
+
+
+def shortened(text: str, dropped: dict[str, tuple[int, int]], share: float, times: int) -> str:
+    """The text without the words that were dropped in at least ``share`` of at least ``times`` occurrences."""
+    rare = (0, 0)
+    return " ".join(
+        word
+        for word in text.split()
+        if (found := dropped.get(word, rare))[1] < times or found[0] < share * found[1]
+    )
+
+
+def f1(outputs: Sequence[str], pairs: Sequence[Pair]) -> float:
+    (found,) = statistics([metric("kept_f1")], [Prediction(each) for each in outputs], examples(pairs))
+    return found.score
+
+
+def examples(pairs: Sequence[Pair]) -> list[Example]:
+    return [Example(harder, (easier,)) for harder, easier in pairs]
+
+
+def row(name: str, system: str, outputs: Sequence[str], pairs: Sequence[Pair]) -> str:
+    found = statistics([metric(each) for each in METRICS], [Prediction(each) for each in outputs], examples(pairs))
+    bounds = [Resampling().interval(each) for each in found]
+    cells = [f"{each.score:.2f} ({low:.2f} to {high:.2f})" for each, (low, high) in zip(found, bounds, strict=True)]
+    words = sum(len(output.split()) for output in outputs) / len(outputs)
+    return f"| {' | '.join([name, system, *cells, f'{words:.1f}', f'{len(pairs):,}'])} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for split in ("train", "valid", "test"):
+        parser.add_argument(f"--{split}", type=Path, nargs="+", required=True)
+    parser.add_argument("--pairs", type=Path)
+    add_options(parser)
+    given = parser.parse_args()
+    found = {split: read(getattr(given, split)) for split in ("train", "valid", "test")}
+    held_out = {text for split in ("valid", "test") for pair in found[split] for text in pair}
+    found["train"] = [pair for pair in found["train"] if not held_out.intersection(pair)]
+    pairs = {split: [*filter(is_compression, all_pairs)] for split, all_pairs in found.items()}
+    if given.pairs:
+        given.pairs.mkdir(parents=True, exist_ok=True)
+        for split, some in pairs.items():
+            (given.pairs / f"{split}.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in some), encoding="utf-8")
+    dropped = dropped_shares(pairs["train"])
+
+    def drop(split: str, share: float, times: int) -> list[str]:
+        return [shortened(text, dropped, share, times) for text, _ in pairs[split]]
+
+    share, times = max(product(SHARES, TIMES), key=lambda each: f1(drop("valid", *each), pairs["valid"]))
+    counts = ", ".join(f"{len(pairs[split]):,} of {len(found[split]):,} for {split}" for split in pairs)
+    table = ["# Compression without a model", "", machine(), "", f"Pairs that are compressions: {counts}.", ""]
+    table += ["| split | system | F1 of kept words | SARI | exact | words | pairs |", "|---|---|---|---|---|---|---|"]
+    for split in ("valid", "test"):
+        table.append(row(split, "all words kept", [text for text, _ in pairs[split]], pairs[split]))
+        name = f"words dropped in at least {share:.0%} of at least {times} cases"
+        table.append(row(split, name, drop(split, share, times), pairs[split]))
+    print("\n".join(table))
+    Report.asked(given, split="valid and test").write(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Search over marks that keep parts of a source, with limits on how many are kept.
+
+B sources, T parts of a source, C kept parts, K hypotheses of a source, V marks and special tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce.errors import UserError
+from transduce.protocols import Parallel
+from transduce.search.labels import LabelSearch, check_nbest, check_no_prefix, label_log_probs, only_labels, written
+from transduce.selection import KEPT, LEFT_OUT, MARKS
+from transduce.types import SPECIALS, Hypothesis, Padded
+
+LEFT_OUT_ID, KEPT_ID = (len(SPECIALS) + MARKS.index(mark) for mark in (LEFT_OUT, KEPT))
+
+
+@dataclass(frozen=True)
+class SelectionSearch:
+    """The ``nbest`` most probable outputs that keep at least ``least`` and at most ``most`` parts of their source, for
+    taggers whose target has the unit ``selection``. If ``most`` is None, there is no upper limit.
+
+    The search is exact: for one kept part, it is the part whose odds of being kept are largest. A source with fewer
+    than ``least`` parts keeps all. If there are fewer outputs than ``nbest``, all are returned. A hypothesis' log_prob
+    is the model's own: it is not divided by the probability that the limits are met. Raises UserError if ``least`` is
+    negative or above ``most``, if ``nbest`` is below 1, for a prefix, and for a vocabulary that is not the unit's.
+    """
+
+    least: int = 1
+    most: int | None = None
+    nbest: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.least <= (self.least if self.most is None else self.most):
+            raise UserError(f"least = {self.least}, most = {self.most}: expected 0 <= least <= most")
+        LabelSearch(self.nbest)  # raises the error for nbest
+
+    @torch.inference_mode()
+    def __call__(self, model: Parallel[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+        check_no_prefix(prefix)
+        emission = model.emit(model.start(source))
+        log_probs_BTV = label_log_probs(model, emission)
+        check_vocabulary(log_probs_BTV)
+        check_nbest(self.nbest * (1 + log_probs_BTV.shape[1]), log_probs_BTV)
+        mask_BT = emission.mask
+        labels_BKT, score_BK = _best(log_probs_BTV, mask_BT, self.least, self.most, self.nbest)
+        each_BKT = log_probs_BTV.gather(2, labels_BKT.transpose(1, 2)).transpose(1, 2)
+        best_BT, choice_BT = only_labels(log_probs_BTV).max(-1)
+        right_BKT = labels_BKT == choice_BT[:, None]
+        return written(
+            labels_BKT, score_BK, each_BKT, best_BT[:, None].expand_as(each_BKT), right_BKT, emission.lengths
+        )
+
+    @torch.inference_mode()
+    def force(self, model: Parallel[Any], source: Any, target: Padded) -> list[Hypothesis]:
+        """The log-probability of each target, which may keep fewer or more parts than the search allows. The first
+        choice at a position is the more probable mark, without regard to the limits.
+        """
+        return LabelSearch().force(model, source, target)
+
+    def resized(self, size: int | None = None, nbest: int | None = None) -> SelectionSearch:
+        return self if nbest is None else replace(self, nbest=nbest)
+
+
+def check_vocabulary(scores_V: Tensor) -> None:
+    """Raises UserError unless the scores [..., V] are of the special tokens and the two marks."""
+    size = len(SPECIALS) + len(MARKS)
+    if scores_V.shape[-1] != size:
+        raise UserError(
+            f'the search "selection" chooses between two marks, and this model has {scores_V.shape[-1] - len(SPECIALS)} '
+            'labels: set data.units.target.type = "selection", or search = "labels"'
+        )
+
+
+def _best(
+    log_probs_BTV: Tensor, mask_BT: Tensor, least: int, most: int | None, count: int
+) -> tuple[Tensor, Tensor]:
+    """The ``count`` best sequences of marks [B, count, T], best first, and their scores [B, count]. The score is minus
+    infinity where there are fewer sequences. Past the end of a row, marks have no meaning.
+
+    A dynamic programme: for each number of kept parts so far, the ``count`` best sequences.
+    """
+    B, T, _ = log_probs_BTV.shape
+    limit = T if most is None else min(most, T)
+    left_BT, kept_BT = log_probs_BTV[..., LEFT_OUT_ID], log_probs_BTV[..., KEPT_ID]
+    left_BT = left_BT.masked_fill(~mask_BT, 0.0)  # after its end a row has one continuation, which changes nothing
+    kept_BT = kept_BT.masked_fill(~mask_BT, float("-inf"))
+    score_BCK = torch.full((B, limit + 1, count), float("-inf"), dtype=torch.float64, device=left_BT.device)
+    score_BCK[:, 0, 0] = 0.0
+    marks_BCKT = torch.zeros(B, limit + 1, count, 0, dtype=torch.long, device=left_BT.device)
+    for t in range(T):
+        without_BCK = score_BCK + left_BT[:, t, None, None]
+        with_BCK = _one_more(score_BCK, float("-inf")) + kept_BT[:, t, None, None]
+        score_BCK, place_BCK = torch.cat([without_BCK, with_BCK], 2).topk(count, 2)
+        both_BCKT = torch.cat([marks_BCKT, _one_more(marks_BCKT, 0)], 2)
+        marks_BCKT = both_BCKT.gather(2, place_BCK[..., None].expand(-1, -1, -1, t))
+        mark_BCK = torch.where(place_BCK < count, LEFT_OUT_ID, KEPT_ID)
+        marks_BCKT = torch.cat([marks_BCKT, mark_BCK[..., None]], 3)
+    few_B = mask_BT.sum(1).clamp(max=min(least, limit))
+    allowed_BC = torch.arange(limit + 1, device=few_B.device) >= few_B[:, None]
+    score_BK, place_BK = score_BCK.masked_fill(~allowed_BC[..., None], float("-inf")).flatten(1).topk(count)
+    return marks_BCKT.flatten(1, 2).gather(1, place_BK[..., None].expand(-1, -1, T)), score_BK
+
+
+def _one_more(x_BCK: Tensor, fill: float) -> Tensor:
+    """Moves the values for c kept parts to c + 1. There are none for 0: they are ``fill``."""
+    return torch.cat([torch.full_like(x_BCK[:, :1], fill), x_BCK[:, :-1]], 1)
