@@ -157,6 +157,7 @@ def facts(units: config.Table) -> Facts:
         return Facts(1, 1)
     source: Any = config.build(units, Units, path="units").source
     if source is None or not source.signal:
-        return Facts(60, 60, source_words=9 if getattr(source, "words", None) else 0)
+        words = 9 if getattr(source, "words", None) else 0
+        return Facts(60, 60, source_words=words, placeholders=(4,) if units.get("target") == "tree-brackets" else ())
     step = source.channels * source.size
     return Facts(step, 60, step)

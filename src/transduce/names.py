@@ -255,6 +255,7 @@ NAMES: dict[str, dict[str, str]] = {
         "length": "transduce.search.filters.lengths:LengthLimit",
         "no-repeat": "transduce.search.filters.ngrams:NoRepeat",
         "brackets": "transduce.search.filters.brackets:Brackets",
+        "subsequence": "transduce.search.filters.subsequence:Subsequence",
         "language-model": "transduce.search.filters.language:LanguageModelFilter",
     },
     "Allocation": {
