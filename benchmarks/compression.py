@@ -3,9 +3,9 @@
     python benchmarks/compression.py --train FILE.tsv[.gz] ... --valid FILE ... --test FILE ...
         [--pairs FOLDER] [--record FILE.json]
 
-Each line of a file has a sentence and an easier one, separated by a tab. Words and punctuation marks are divided. A pair
-is a compression if the easier sentence is the other one without some of its words. Only different compressions count.
-Training pairs that share a sentence with a validation or test pair are left out. ``--pairs`` writes the compressions
+Each line of a file has a sentence and an easier one, separated by a tab. Words and punctuation marks are divided. A
+pair is a compression if the easier sentence is the other one without some of its words. A pair that occurs several
+times counts once. Training pairs that share a sentence with a validation or test pair are left out. ``--pairs`` writes the compressions
 to FOLDER as train.tsv, valid.tsv and test.tsv, one space between words, as `transduce train compression` reads them.
 
 The second system drops a word if it was dropped in most of the training pairs that have it. The smallest share that
@@ -48,7 +48,7 @@ def divided(text: str) -> str:
 
 
 def is_compression(pair: Pair) -> bool:
-    """Whether the second sentence is the first without some of its words."""
+    """True if the second sentence of a pair is the first one without some of its words, at least one."""
     following = iter(pair[0].split())
     return pair[0] != pair[1] and all(word in following for word in pair[1].split())
 
@@ -68,9 +68,7 @@ def shortened(text: str, dropped: dict[str, tuple[int, int]], share: float, time
     """The text without the words that were dropped in at least ``share`` of at least ``times`` occurrences."""
     rare = (0, 0)
     return " ".join(
-        word
-        for word in text.split()
-        if (found := dropped.get(word, rare))[1] < times or found[0] < share * found[1]
+        word for word in text.split() if (found := dropped.get(word, rare))[1] < times or found[0] < share * found[1]
     )
 
 

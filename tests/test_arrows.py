@@ -16,7 +16,20 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 LAYERS: list[set[str]] = [
     {"errors"},
-    {"types", "protocols", "tree", "chain", "links", "constituents", "selection", "ctc", "names", "config", "files", "schedules"},
+    {
+        "types",
+        "protocols",
+        "tree",
+        "chain",
+        "links",
+        "constituents",
+        "selection",
+        "ctc",
+        "names",
+        "config",
+        "files",
+        "schedules",
+    },
     {"pages", "compute"},
     {"data", "modules"},
     {"encoders", "decoders", "statistical", "recipes", "vectors"},

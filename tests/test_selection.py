@@ -85,7 +85,8 @@ def test_a_text_of_sentences_has_a_mark_for_each() -> None:
     assert tokenizer.decode(ids) == tokenizer.normalize(TEXT) == " ".join(TEXT.split())
     spans = tokenizer.spans(TEXT)
     assert [TEXT[start:end].strip() for start, end in spans[:3]] == ["", "We", "ask"]
-    assert spans[-1] == (len(TEXT), len(TEXT)) and len(spans) == len(ids)
+    assert spans[-1] == (len(TEXT), len(TEXT))
+    assert len(spans) == len(ids)
     with pytest.raises(DataError, match="use the same units"):
         tokenizer.extended(Spelled(Characters()).learn(["a"]))
 
@@ -121,7 +122,7 @@ def test_limits_and_labels_that_do_not_fit_are_refused() -> None:
     with pytest.raises(UserError, match="nbest = 0"):
         SelectionSearch(nbest=0)
     model = build({"type": "tagger", "encoder": recurrent("plain")["encoder"]})
-    with pytest.raises(UserError, match='this model has 7 labels: set data.units.target.type = "selection"'):
+    with pytest.raises(UserError, match=r'this model has 7 labels: set data\.units\.target\.type = "selection"'):
         SelectionSearch()(model, sources([3]))
 
 

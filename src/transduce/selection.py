@@ -75,7 +75,7 @@ def sentence_marks(source: Sequence[str], target: str, most: int) -> list[str]:
     """One mark for each sentence of the source. The kept sentences are the nearest to the target: one after the other
     is added, at most ``most``, as long as the F1 of words with the target grows (Nallapati et al. 2017, section 2.2).
 
-    F1 counts equal words without regard to case and order. At least one sentence is kept, if there is any.
+    F1 counts equal words without regard to case and order. If the source has a sentence, at least one is kept.
     """
     wanted, counts = _count(target), [_count(sentence) for sentence in source]
     chosen: list[int] = []

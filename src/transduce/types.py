@@ -285,9 +285,8 @@ class Facts:
     own beside the embeddings of their pieces. Their ids follow the ids of the vocabulary. The last ``source_shapes``
     ids of the source vocabulary stand for shapes of words. ``copies`` has for each source id the target id of the same
     text, or PAD. It is empty if one side is not text. ``target_entries`` are the pieces of text of all target ids. It
-    is empty if the target is not text, or has ids that are no pieces, such as labels.
-    ``placeholders`` are the target ids that stand for the next word of the source, such as XX of the unit
-    "tree-brackets".
+    is empty if the target is not text, or has ids that are no pieces, such as labels. ``placeholders`` are the target
+    ids that stand for the next word of the source, such as XX of the unit "tree-brackets".
     """
 
     source_vocabulary: int

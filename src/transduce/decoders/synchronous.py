@@ -67,8 +67,8 @@ class SynchronousDecoder(nn.Module):
         super().__init__()
         if not memory.states or not placeholders:
             raise UserError(
-                'the decoder "synchronous" writes each word of a source as a placeholder, and this target has none: set '
-                'data.units.target to "tree-brackets", or choose another decoder'
+                'the decoder "synchronous" writes each word of a source as a placeholder, and this target has none: '
+                'set data.units.target to "tree-brackets", or choose another decoder'
             )
         self.embedding = TokenEmbedding(target_vocabulary, embedding_width, scaled=False)
         self.dropout = Dropout(dropout)

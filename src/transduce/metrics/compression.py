@@ -31,9 +31,7 @@ class KeptF1:
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
         reference = references(example)[0].split()
         if not (source := example.source.split()):
-            raise UserError(
-                "no source: kept_f1 compares each output with its source; give --source, or measure rouge1"
-            )
+            raise UserError("no source: kept_f1 compares each output with its source; give --source, or measure rouge1")
         output = prediction.text.split()
         marks = zip(word_marks(source, output), word_marks(source, reference), strict=True)
         return float(sum(one == other == KEPT for one, other in marks)), float(len(output)), float(len(reference))

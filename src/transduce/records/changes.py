@@ -68,12 +68,13 @@ def changed_since(model: TrainedModel) -> dict[str, Change]:
     if model.recipe not in recipes.names():
         return {"recipe": Change(None, model.recipe)}
     table, then = recipes.read(model.recipe), _recipe_settings(model)
-    ids = {
-        fact: next((tuple(value) for key, value in then.items() if key.endswith(f".{fact}")), ())
+    copies, entries, placeholders = (
+        next((tuple(value) for key, value in then.items() if key.endswith(f".{fact}")), ())
         for fact in ("copies", "target_entries", "placeholders")
-    }
+    )
+    facts = Facts(**model.facts, copies=copies, target_entries=entries, placeholders=placeholders)
     try:
-        now = config.flatten(config.resolve(table, Settings, Facts(**model.facts, **ids)))
+        now = config.flatten(config.resolve(table, Settings, facts))
     except config.ConfigError as error:
         return {error.path or "recipe": Change(str(error), None)}
     written = config.flatten(table)

@@ -69,17 +69,15 @@ class SelectionSearch:
 
 def check_vocabulary(scores_V: Tensor) -> None:
     """Raises UserError unless the scores [..., V] are of the special tokens and the two marks."""
-    size = len(SPECIALS) + len(MARKS)
-    if scores_V.shape[-1] != size:
+    labels = scores_V.shape[-1] - len(SPECIALS)
+    if labels != len(MARKS):
         raise UserError(
-            f'the search "selection" chooses between two marks, and this model has {scores_V.shape[-1] - len(SPECIALS)} '
-            'labels: set data.units.target.type = "selection", or search = "labels"'
+            f'the search "selection" chooses between two marks, and this model has {labels} labels: set '
+            'data.units.target.type = "selection", or search = "labels"'
         )
 
 
-def _best(
-    log_probs_BTV: Tensor, mask_BT: Tensor, least: int, most: int | None, count: int
-) -> tuple[Tensor, Tensor]:
+def _best(log_probs_BTV: Tensor, mask_BT: Tensor, least: int, most: int | None, count: int) -> tuple[Tensor, Tensor]:
     """The ``count`` best sequences of marks [B, count, T], best first, and their scores [B, count]. The score is minus
     infinity where there are fewer sequences. Past the end of a row, marks have no meaning.
 

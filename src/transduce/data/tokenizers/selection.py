@@ -19,8 +19,8 @@ class SelectionTokenizer(Recorded):
     is kept and "0" if not.
 
     ``without_source`` turns an output into marks, and ``with_source`` marks into an output (``Sourced``). ``kind_of``
-    is the kind of part, words or sentences. At most ``most`` sentences of a source are marked; it changes nothing for
-    words.
+    is the kind of part, words or sentences. ``without_source`` marks at most ``most`` sentences of a source; ``most``
+    changes nothing for words.
     """
 
     kind = "selection"
@@ -109,9 +109,9 @@ class Selection:
     """A unit for outputs that are parts of their source. It has one mark for each part, so that a tagger chooses them:
     compression by deletion if ``parts`` is "words", extractive summaries if it is "sentences".
 
-    The data have outputs as texts. The unit finds the marks: the words of the longest common subsequence of source and
-    output, or the sentences that are nearest to the output (F1 of words), at most ``most``. So an output may also have
-    words that its source does not have; a prediction never has. For "words" the unit of the source is "spelled", for
+    The data have outputs as texts. The unit finds the marks. Words are kept that are in the longest common subsequence
+    of source and output. Sentences are kept that are nearest to the output (F1 of words), at most ``most``. So an
+    output of the data may also have words that its source does not have; a prediction never has. For "words" the unit of the source is "spelled", for
     "sentences" it is "sentences". ``most`` changes nothing for words. Raises DataError if ``most`` is below 1.
     """
 

@@ -212,8 +212,8 @@ class SentencesTokenizer(SpelledTokenizer):
 class Sentences:
     """A unit for texts as sentences, each cut by the text unit ``pieces``, with the mark <s> before each sentence.
 
-    The embedding "spelled" reads each sentence as it reads a word of the unit "spelled": an encoder inside it reads
-    the pieces, and the model's encoder gets one vector for each sentence. The target's unit "selection" with ``parts``
+    The embedding "spelled" reads each sentence as it reads a word of the unit "spelled". An encoder inside it reads the
+    pieces, and the model's encoder gets one vector for each sentence. The target's unit "selection" with ``parts``
     "sentences" divides texts by the same rules.
     """
 

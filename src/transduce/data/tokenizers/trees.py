@@ -95,7 +95,7 @@ class TreeTokenizer(Recorded):
         return str(self.tree(self._items(text))) if text.strip() else ""
 
     def placeholders(self) -> tuple[int, ...]:
-        """The ids that stand for the next word of the source: those of the entry XX. Tags have none."""
+        """The ids that stand for the next word of the source: the id of the entry XX. Tags have none."""
         return tuple(place for place, entry in enumerate(self.entries) if entry == WORD)
 
     @property
