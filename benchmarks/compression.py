@@ -5,8 +5,9 @@
 
 Each line of a file has a sentence and an easier one, separated by a tab. Words and punctuation marks are divided. A
 pair is a compression if the easier sentence is the other one without some of its words. A pair that occurs several
-times counts once. Training pairs that share a sentence with a validation or test pair are left out. ``--pairs`` writes the compressions
-to FOLDER as train.tsv, valid.tsv and test.tsv, one space between words, as `transduce train compression` reads them.
+times counts once. Training pairs that share a sentence with a validation or test pair are left out. ``--pairs`` writes
+the compressions to FOLDER as train.tsv, valid.tsv and test.tsv, one space between words, as `transduce train
+compression` reads them.
 
 The second system drops a word if it was dropped in most of the training pairs that have it. The smallest share that
 counts as "most" and the smallest number of times are the best ones on the validation pairs.

@@ -111,8 +111,9 @@ class Selection:
 
     The data have outputs as texts. The unit finds the marks. Words are kept that are in the longest common subsequence
     of source and output. Sentences are kept that are nearest to the output (F1 of words), at most ``most``. So an
-    output of the data may also have words that its source does not have; a prediction never has. For "words" the unit of the source is "spelled", for
-    "sentences" it is "sentences". ``most`` changes nothing for words. Raises DataError if ``most`` is below 1.
+    output of the data may also have words that its source does not have; a prediction never has. For "words" the unit
+    of the source is "spelled", for "sentences" it is "sentences". ``most`` changes nothing for words. Raises DataError
+    if ``most`` is below 1.
     """
 
     parts: Kind = "words"
