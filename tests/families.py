@@ -368,6 +368,7 @@ FAST = [
     "edits, two layers, no copies",
     "seeds of edits",
     "edits with counts",
+    "synchronous",
     "pointer over transformer",
     "ensemble",
     "fusion",
